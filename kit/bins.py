@@ -1,0 +1,35 @@
+"""Latency bins: log-linear, 32 per octave, the same for every source of a run.
+
+Below 32 ns each integer is a bin of its own; above, every power of two is cut into 32
+equal bins, so a bin is never wider than 1/32 of its lower edge. These are the buckets
+of bpftrace's `hist(x, 5)` (bpftrace docs, "hist"); fio's 64 per octave fall into them in pairs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+BINS_PER_OCTAVE = 32
+_OCTAVE_BITS = 5
+
+IntArray = npt.NDArray[np.int64]
+
+
+def bin_index(latency_ns: npt.ArrayLike) -> IntArray:
+    """Index of the bin of each latency. Shape as given. Raises ValueError for negatives."""
+    values = np.asarray(latency_ns, dtype=np.int64)
+    if values.size and int(values.min()) < 0:
+        raise ValueError("a latency cannot be negative")
+    # frexp is exact for integers below 2**53 (104 days in nanoseconds).
+    _, exponent = np.frexp(np.maximum(values, 1).astype(np.float64))
+    shift = np.maximum(exponent - 1 - _OCTAVE_BITS, 0).astype(np.int64)
+    return (shift << _OCTAVE_BITS) + (values >> shift)
+
+
+def bin_edges(index: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """Lower (inclusive) and upper (exclusive) edge in ns of each bin index."""
+    indices = np.asarray(index, dtype=np.int64)
+    shift = np.maximum((indices >> _OCTAVE_BITS) - 1, 0)
+    mantissa = indices - (shift << _OCTAVE_BITS)
+    return mantissa << shift, (mantissa + 1) << shift

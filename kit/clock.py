@@ -1,0 +1,36 @@
+"""The one boundary between the time a run reports and the time its hosts count.
+
+On the `real` clock both are the same. On the `virtual` clock the lab counts
+instructions as nanoseconds, and a dilation k makes its CPU look k times faster:
+what shall last t for the experiment lasts k·t on the host's clock, and what the host
+measured as t was t/k for the experiment.
+
+Source: Gupta et al., "To Infinity and Beyond: Time-Warped Network Emulation", NSDI 2006.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ClockKind = Literal["real", "virtual"]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """`kind` and dilation k (1 on the real clock)."""
+
+    kind: ClockKind = "real"
+    dilation: int = 1
+
+    def __post_init__(self) -> None:
+        if self.dilation < 1 or (self.kind == "real" and self.dilation != 1):
+            raise ValueError(f"a {self.kind} clock cannot have dilation {self.dilation}")
+
+    def to_host_ns(self, experiment_ns: int) -> int:
+        """How long the host must be told for the experiment to see `experiment_ns`."""
+        return experiment_ns * self.dilation
+
+    def from_host_ns(self, host_ns: int) -> int:
+        """What a duration of the host's clock was for the experiment (rounded down)."""
+        return host_ns // self.dilation

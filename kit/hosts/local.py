@@ -1,0 +1,137 @@
+"""The machine the kit itself runs on."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal as signals
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from kit.hosts.base import (
+    DEFAULT_DEADLINE_S,
+    CommandFailed,
+    DeadlineExceeded,
+    Result,
+    checked_argv,
+    decode,
+)
+
+_KILL_GRACE_S = 5.0
+
+
+class LocalProcess:
+    """A child in a session of its own, so that its whole group can be ended."""
+
+    def __init__(
+        self,
+        host: str,
+        argv: tuple[str, ...],
+        env: Mapping[str, str] | None,
+        output: IO[bytes] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
+        self.argv = argv
+        self._host = host
+        self._child = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=output or subprocess.PIPE,
+            stderr=subprocess.STDOUT if output else subprocess.PIPE,
+            start_new_session=True,
+            cwd=cwd,
+            env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
+        )
+
+    def running(self) -> bool:
+        return self._child.poll() is None
+
+    def wait(self, deadline_s: float, stdin: bytes = b"") -> Result:
+        try:
+            out, err = self._child.communicate(stdin, timeout=deadline_s)
+        except subprocess.TimeoutExpired:
+            self.end_group()
+            raise DeadlineExceeded(self._host, self.argv, deadline_s) from None
+        except BaseException:
+            self.end_group()
+            raise
+        return Result(self._host, self.argv, self._child.returncode, decode(out), decode(err))
+
+    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+        self._signal(signals.Signals[f"SIG{signal}"])
+        return self.wait(deadline_s)
+
+    def end_group(self) -> None:
+        """TERM, then KILL, to the process group this object started; nothing else."""
+        self._signal(signals.SIGTERM)
+        try:
+            self._child.communicate(timeout=_KILL_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._signal(signals.SIGKILL)
+            self._child.communicate()
+        # The leader may be gone while others of its group are not.
+        self._signal(signals.SIGKILL)
+
+    def _signal(self, number: signals.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, number)
+
+
+class LocalHost:
+    """Commands as child processes."""
+
+    def __init__(self, name: str = "local") -> None:
+        self.name = name
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        stdin: bytes = b"",
+        check: bool = True,
+        env: Mapping[str, str] | None = None,
+        output: IO[bytes] | None = None,
+        cwd: Path | None = None,
+    ) -> Result:
+        """As Host.run; `env` adds to the environment, `output` takes stdout and stderr as a file."""
+        command = checked_argv(argv)
+        try:
+            process = LocalProcess(self.name, command, env, output, cwd)
+        except OSError as error:
+            missing = Result(self.name, command, 127, "", f"{command[0]}: {error.strerror}")
+            if check:
+                raise CommandFailed(missing, f"is {command[0]} installed?") from error
+            return missing
+        result = process.wait(deadline_s, stdin)
+        if check and result.returncode != 0:
+            raise CommandFailed(result)
+        return result
+
+    def start(self, argv: Sequence[str]) -> LocalProcess:
+        return LocalProcess(self.name, checked_argv(argv), None)
+
+    def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
+        target = Path(path)
+        target.touch(mode=0o600)
+        target.write_bytes(content)
+
+    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+        return Path(path).read_bytes()
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

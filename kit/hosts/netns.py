@@ -1,0 +1,55 @@
+"""A host seen from one of its network namespaces: a client of its own on a shared kernel.
+
+Only the network namespace is entered, not a new mount namespace (as `ip netns exec`
+would do): a mount made by one command is there for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
+
+
+class NetnsHost:
+    """Wraps a host; every command runs inside /run/netns/`netns`."""
+
+    def __init__(self, host: Host, netns: str) -> None:
+        self.name = f"{host.name}/{netns}"
+        self._host = host
+        self._prefix = ("nsenter", f"--net=/run/netns/{netns}", "--")
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        stdin: bytes = b"",
+        check: bool = True,
+    ) -> Result:
+        return self._host.run((*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=check)
+
+    def start(self, argv: Sequence[str]) -> Process:
+        return self._host.start((*self._prefix, *argv))
+
+    def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
+        self._host.put(content, path, deadline_s=deadline_s)
+
+    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+        return self._host.get(path, deadline_s=deadline_s)
+
+    def close(self) -> None:
+        """The wrapped host is closed by whoever opened it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

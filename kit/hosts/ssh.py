@@ -1,0 +1,210 @@
+"""A host behind an SSH connection; how the connection is made is given from outside.
+
+The lab gives a connector that speaks over a virtio-serial port; a connector over TCP
+is the same class with another function. One connection carries all commands.
+
+asyncssh is asynchronous and the kit is not: one event loop in a thread of its own
+serves every SSH host of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import shlex
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import asyncssh
+
+from kit.hosts.base import (
+    DEFAULT_DEADLINE_S,
+    CommandFailed,
+    DeadlineExceeded,
+    HostLost,
+    Result,
+    checked_argv,
+    decode,
+)
+
+T = TypeVar("T")
+Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
+
+_KILL_GRACE_S = 15.0
+
+
+@functools.cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="ssh", daemon=True).start()
+    return loop
+
+
+def call(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the SSH loop and wait; an interrupt of the caller cancels it."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, _loop())
+    try:
+        return future.result()
+    except concurrent.futures.CancelledError:
+        raise
+    except BaseException:
+        future.cancel()
+        raise
+
+
+class SshProcess:
+    """A remote command that goes on. sshd delivers signals to its whole process group."""
+
+    def __init__(
+        self, host: str, argv: tuple[str, ...], process: asyncssh.SSHClientProcess[bytes]
+    ) -> None:
+        self.argv = argv
+        self._host = host
+        self._process = process
+        # Collected from the start, so that the SSH window never fills and stalls the command.
+        self._finished = asyncio.run_coroutine_threadsafe(self._collect(), _loop())
+
+    async def _collect(self) -> tuple[bytes, bytes]:
+        out, err = await self._process.communicate()
+        return out or b"", err or b""
+
+    def running(self) -> bool:
+        return not self._finished.done()
+
+    def wait(self, deadline_s: float) -> Result:
+        try:
+            out, err = self._finished.result(deadline_s)
+        except TimeoutError:
+            self._signal("KILL")
+            with contextlib.suppress(TimeoutError, asyncssh.Error, OSError):
+                self._finished.result(_KILL_GRACE_S)
+            self._finished.cancel()
+            _loop().call_soon_threadsafe(self._process.close)
+            raise DeadlineExceeded(self._host, self.argv, deadline_s) from None
+        except (asyncssh.Error, OSError) as error:
+            raise lost(self._host, self.argv, error) from error
+        code = self._process.returncode
+        if code is None:
+            raise lost(self._host, self.argv, None)
+        return Result(self._host, self.argv, code, decode(out), decode(err))
+
+    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+        self._signal(signal)
+        return self.wait(deadline_s)
+
+    def _signal(self, name: str) -> None:
+        async def send() -> None:
+            with contextlib.suppress(asyncssh.Error, OSError):
+                self._process.send_signal(name)
+
+        call(send())
+
+
+class SshHost:
+    """Commands over one SSH connection, opened at once and again never."""
+
+    def __init__(self, name: str, connector: Connector, deadline_s: float) -> None:
+        self.name = name
+        try:
+            self._connection = call(_within(connector(), deadline_s))
+        except TimeoutError:
+            raise HostLost(
+                f"{name}: no SSH connection within {deadline_s:g} s",
+                "is the machine up, and much busier than usual?",
+            ) from None
+        except asyncssh.HostKeyNotVerifiable as error:
+            raise HostLost(
+                f"{name}: its SSH host key is not the expected one ({error})",
+                "somebody else may be answering; find out before you go on",
+            ) from error
+        except (asyncssh.Error, OSError) as error:
+            raise HostLost(f"{name}: the SSH connection failed ({error})") from error
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        stdin: bytes = b"",
+        check: bool = True,
+    ) -> Result:
+        result = self._open(checked_argv(argv), stdin).wait(deadline_s)
+        if check and result.returncode != 0:
+            raise CommandFailed(result)
+        return result
+
+    def start(self, argv: Sequence[str]) -> SshProcess:
+        return self._open(checked_argv(argv), b"")
+
+    def _open(self, argv: tuple[str, ...], stdin: bytes) -> SshProcess:
+        async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
+            process = await self._connection.create_process(shlex.join(argv), encoding=None)
+            if stdin:
+                process.stdin.write(stdin)
+            process.stdin.write_eof()
+            return process
+
+        try:
+            process = call(_within(open_channel(), DEFAULT_DEADLINE_S))
+        except (asyncssh.Error, OSError, TimeoutError) as error:
+            raise lost(self.name, argv, error) from error
+        return SshProcess(self.name, argv, process)
+
+    def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
+        self.run(
+            ("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s
+        )
+
+    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+        async def read() -> bytes:
+            done = await self._connection.run(shlex.join(("cat", "--", path)), encoding=None)
+            if done.returncode != 0:
+                raise HostLost(f"on {self.name}: cannot read {path}: {decode(_raw(done.stderr))}")
+            return _raw(done.stdout)
+
+        try:
+            return call(_within(read(), deadline_s))
+        except TimeoutError:
+            raise DeadlineExceeded(self.name, ("cat", "--", path), deadline_s) from None
+        except (asyncssh.Error, OSError) as error:
+            raise lost(self.name, ("cat", "--", path), error) from error
+
+    def close(self) -> None:
+        async def end() -> None:
+            self._connection.abort()
+
+        call(end())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _raw(output: bytes | bytearray | memoryview | str | None) -> bytes:
+    if isinstance(output, str):
+        return output.encode()
+    return bytes(output or b"")
+
+
+async def _within(awaitable: Awaitable[T], deadline_s: float) -> T:
+    return await asyncio.wait_for(awaitable, deadline_s)
+
+
+def lost(host: str, argv: Sequence[str], error: BaseException | None) -> HostLost:
+    """The connection broke under a command."""
+    return HostLost(
+        f"on {host}: the connection broke during `{shlex.join(argv)}`"
+        + (f" ({error})" if error and str(error) else ""),
+        "what the command did before that is not known",
+    )

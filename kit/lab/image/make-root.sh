@@ -1,0 +1,54 @@
+#!/bin/sh
+# mmdebstrap customize hook of the *guest* tree: adds the compiled modules and the
+# guest's own files, makes a small initramfs, records versions, and turns the tree
+# into an ext4 image. $1 is the root of the tree. Runs as (mapped) root in every
+# mmdebstrap mode, so file owners come out right for an ordinary user too.
+#
+# Before it runs, /modules.tar and /hsp-guest.tar have been copied into the tree.
+set -eu
+root=$1
+
+tar -C "$root" -xf "$root/modules.tar"
+tar -C "$root" --no-same-owner -xf "$root/hsp-guest.tar"
+rm "$root/modules.tar" "$root/hsp-guest.tar"
+
+kernel=$(basename "$root"/boot/vmlinuz-*)
+kernel=${kernel#vmlinuz-}
+if [ ! -d "$root/lib/modules/$kernel/updates/dkms" ]; then
+    echo "modules were built for $(ls "$root/lib/modules") but the guest has kernel $kernel" >&2
+    exit 1
+fi
+# Decompressed here once, not in every boot under emulation.
+find "$root/lib/modules/$kernel/updates" -name '*.ko.xz' -exec xz --decompress {} +
+chroot "$root" depmod "$kernel"
+
+# Only what is needed to find the root disk: a small initramfs unpacks quickly under emulation.
+sed -i 's/^MODULES=.*/MODULES=list/; s/^COMPRESS=.*/COMPRESS=lz4/' "$root/etc/initramfs-tools/initramfs.conf"
+printf '%s\n' virtio_pci virtio_blk ext4 >"$root/etc/initramfs-tools/modules"
+chroot "$root" update-initramfs -u -k "$kernel"
+
+mkdir -p "$root/hsp-out"
+cp "$root/boot/vmlinuz-$kernel" "$root/hsp-out/vmlinuz"
+cp "$root/boot/initrd.img-$kernel" "$root/hsp-out/initrd.img"
+# shellcheck disable=SC2016  # the ${...} are dpkg-query's, not the shell's
+chroot "$root" dpkg-query --show --showformat '${Package}\t${Version}\n' >"$root/hsp-out/packages.tsv"
+printf '%s\n' "$kernel" >"$root/hsp-out/kernel"
+chroot "$root" modinfo -k "$kernel" -F version zfs >"$root/hsp-out/zfs"
+
+rm -rf "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale \
+    "$root"/var/cache/apt "$root"/var/lib/apt/lists "$root"/boot/*
+mkdir -p "$root/var/lib/apt/lists" "$root/var/cache/apt"
+
+out=$(mktemp -d)
+trap 'umount "$out/tree" 2>/dev/null || true; rm -rf --one-file-system "$out"' EXIT
+mv "$root/hsp-out" "$out/parts"
+# A bind mount that is not recursive: mmdebstrap has /proc, /sys and /dev mounted in the tree.
+mkdir "$out/tree"
+mount --bind "$root" "$out/tree"
+mke2fs -q -t ext4 -O ^has_journal -d "$out/tree" -L hsp-root "$out/root.img" "${HSP_ROOT_SIZE:-2G}"
+umount "$out/tree"
+# The image leaves the tree through mmdebstrap's own copy-out, which also works
+# where the tree belongs to subordinate user ids.
+mkdir "$root/hsp-out"
+mv "$out/parts"/* "$root/hsp-out/"
+mv "$out/root.img" "$root/hsp-out/root.img"

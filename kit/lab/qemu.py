@@ -1,0 +1,91 @@
+"""QEMU command lines for the lab guest. Pure: nothing is started here."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.clock import Clock
+
+SSH_PORTS = 3
+"""Serial lines with an sshd behind each: one for a run, the others for shells beside it."""
+
+READY_LINE = "hsp-guest: ready"
+
+# Frozen date: nothing in the guest may depend on the day it is run on, and a
+# clock that skips idle time has no use for the host's.
+# A plain CPU: OpenZFS benchmarks every SIMD variant of its checksums at load time, and
+# emulating AVX is slow. AES for SSH. cx16 is off because QEMU 7.2's TCG corrupts flags
+# around cmpxchg16b (the guest dies with a double fault in kmalloc).
+_TCG_CPU = "qemu64,-cx16,+popcnt,+aes,+pclmulqdq,+rdrand,+rdtscp"
+_RTC = "base=2026-01-01T00:00:00,clock=vm"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a lab guest is made of. Paths may contain any character."""
+
+    image_dir: Path
+    state_dir: Path
+    memory_mib: int
+    clock: Clock
+    extra_kernel_args: tuple[str, ...] = ()
+
+
+def quote_value(value: str | os.PathLike[str]) -> str:
+    """A value inside a QEMU option list: commas are doubled (qemu(1), -drive)."""
+    return os.fspath(value).replace(",", ",,")
+
+
+def clock_arguments(clock: Clock) -> list[str]:
+    """Accelerator, CPU and time base.
+
+    virtual: one instruction is one nanosecond and idle time is skipped (qemu docs,
+    "TCG Instruction Counting"); one CPU, since icount runs CPUs in turn.
+    """
+    if clock.kind == "virtual":
+        return [
+            "-accel", "tcg,thread=single",
+            "-icount", "shift=0,sleep=off",
+            "-cpu", _TCG_CPU,
+            "-smp", "1",
+            "-rtc", _RTC,
+        ]  # fmt: skip
+    return ["-accel", "kvm", "-cpu", "host", "-smp", "2", "-rtc", "base=utc"]
+
+
+def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str]:
+    """The whole argv. The root disk is opened with a throw-away overlay and stays as it was."""
+    kernel_args = [
+        "root=/dev/vda", "rootfstype=ext4", "rw", "init=/usr/local/sbin/hsp-init",
+        "console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off",
+        "nowatchdog", "random.trust_cpu=on", "audit=0", "selinux=0", "apparmor=0",
+        *machine.extra_kernel_args,
+    ]  # fmt: skip
+    state = machine.state_dir
+    argv = [
+        qemu,
+        "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
+        "-machine", "q35",
+        *clock_arguments(machine.clock),
+        "-m", str(machine.memory_mib),
+        "-kernel", os.fspath(machine.image_dir / "vmlinuz"),
+        "-initrd", os.fspath(machine.image_dir / "initrd.img"),
+        "-append", " ".join(kernel_args),
+        "-drive", f"file={quote_value(machine.image_dir / 'root.img')},if=none,id=root,format=raw,snapshot=on",
+        "-device", "virtio-blk-pci,drive=root",
+        "-drive", f"file={quote_value(state / 'keys.tar')},if=none,id=keys,format=raw,readonly=on",
+        "-device", "virtio-blk-pci,drive=keys,serial=hsp-keys",
+        "-device", "virtio-rng-pci",
+        "-device", f"virtio-serial-pci,max_ports={SSH_PORTS + 1}",
+        "-chardev", f"file,id=console,path={quote_value(state / 'console.log')}",
+        "-serial", "chardev:console",
+    ]  # fmt: skip
+    for port in range(SSH_PORTS):
+        socket = quote_value(state / f"ssh{port}.sock")
+        argv += [
+            "-chardev", f"socket,id=ssh{port},path={socket},server=on,wait=off",
+            "-device", f"virtserialport,chardev=ssh{port},name=hsp.ssh.{port}",
+        ]  # fmt: skip
+    return argv

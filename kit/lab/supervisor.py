@@ -1,0 +1,148 @@
+"""The process that owns one QEMU: a program of its own, so that nothing is left behind.
+
+The CLI starts it and keeps a pipe to its stdin open. When that pipe closes (the CLI
+ended in whatever way, `kill -9` included) the supervisor ends QEMU and removes the
+state directory. QEMU itself is started so that the kernel kills it when the supervisor
+dies. A lab that shall outlive its CLI (`hsp lab up`) is released with a line `detach`.
+
+stdin, first line: JSON {base, prefix, files: {name: base64}, argv: [...], info: {...}};
+"{state}" in an argument stands for the state directory.
+stdout: one JSON line {state, qemu_pid}, or {error}; later {exited: code} if QEMU ends.
+Only the standard library is imported: it must be up within milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+_TERM_GRACE_S = 3.0
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class _Stop(Exception):
+    """A signal asked this supervisor to end its lab."""
+
+
+def main() -> int:
+    """Create the state, start QEMU, wait for a reason to stop, remove everything."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _raise_stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the CLI's to handle
+    with contextlib.suppress(_Stop):
+        line = _read_line()
+        if not line:
+            return 0
+        spec = json.loads(line)
+        state = Path(tempfile.mkdtemp(prefix=spec["prefix"], dir=spec["base"]))
+        qemu = None
+        try:
+            qemu = _start(spec, state)
+            _hold(qemu)
+        except OSError as error:
+            _say({"error": f"{error.filename or ''}: {error.strerror}"})
+        finally:
+            # A second signal must not cut the removal short.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            if qemu is not None:
+                _end(qemu)
+            shutil.rmtree(state, ignore_errors=True)
+    return 0
+
+
+def _start(spec: dict[str, object], state: Path) -> subprocess.Popen[bytes]:
+    files, argv = spec["files"], spec["argv"]
+    assert isinstance(files, dict) and isinstance(argv, list)
+    for name, content in files.items():
+        (state / name).write_bytes(base64.b64decode(content))
+    with (state / "qemu.log").open("wb") as log:
+        qemu = subprocess.Popen(
+            [argument.replace("{state}", os.fspath(state)) for argument in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd=state,
+            env={**os.environ, "TMPDIR": os.fspath(state)},
+            preexec_fn=_die_with_parent(os.getpid()),
+        )
+    info = spec["info"]
+    assert isinstance(info, dict)
+    lab = {**info, "supervisor_pid": os.getpid(), "qemu_pid": qemu.pid}
+    (state / "lab.json").write_text(json.dumps(lab))
+    _say({"state": os.fspath(state), "qemu_pid": qemu.pid})
+    return qemu
+
+
+def _die_with_parent(parent: int):  # type: ignore[no-untyped-def]
+    """For the child: KILL when the supervisor's (only) thread ends, also if it already has."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def before_exec() -> None:
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return before_exec
+
+
+def _hold(qemu: subprocess.Popen[bytes]) -> None:
+    """Return when the CLI is gone, or QEMU has ended and the CLI is gone or has let go."""
+    ended = os.pidfd_open(qemu.pid)
+    attached, alive = True, True
+    while attached or alive:
+        watched = [0] * attached + [ended] * alive
+        ready, _, _ = select.select(watched, [], [])
+        if ended in ready:
+            alive = False
+            _say({"exited": qemu.wait()})
+        if 0 in ready:
+            if _read_line().strip() != "detach":
+                return
+            attached = False
+
+
+def _end(qemu: subprocess.Popen[bytes]) -> None:
+    if qemu.poll() is not None:
+        return
+    qemu.terminate()
+    try:
+        qemu.wait(_TERM_GRACE_S)
+    except subprocess.TimeoutExpired:
+        qemu.kill()
+        qemu.wait()
+
+
+def _read_line() -> str:
+    """One line of stdin, unbuffered, so that select() sees what is not read yet."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return ""
+        line += byte
+    return line.decode()
+
+
+def _say(message: dict[str, object]) -> None:
+    with contextlib.suppress(OSError):
+        sys.stdout.write(json.dumps(message) + "\n")
+        sys.stdout.flush()
+
+
+def _raise_stop(number: int, frame: FrameType | None) -> None:
+    raise _Stop
+
+
+if __name__ == "__main__":
+    sys.exit(main())

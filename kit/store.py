@@ -1,0 +1,197 @@
+"""The files of a run directory. The only module that reports/ imports from kit/.
+
+    results/<workload>/<UTC time>-<id>/
+        plan.json         what was asked for (kit.plan), written before anything is touched
+        journal.jsonl     what was done, a line before and a line after each step
+        raw/              what tools said, as they said it
+        manifest.json     testbed, versions, tunables, clock, phases with their times
+        latency.parquet   counts per interval, phase, layer, host, op, tier and bin
+        summary.json      verdict, accounting and ranges
+        report.html       drawn from the three files above alone
+
+Format history (`format` in manifest.json and summary.json):
+    1  first
+
+Everything read back is untrusted: sizes, types and ranges are checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from kit.errors import ConfigError
+
+FORMAT = 1
+
+LAYERS = ("client", "nfs-server", "vdev")
+OPS = ("read", "write", "commit")
+# `indirect` is a request that had to read an indirect block or a dnode from a device
+# first; `shared` waited for an I/O that another thread had issued.
+TIERS = ("dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct", "all")
+
+LATENCY_SCHEMA = {
+    "time_ns": pl.Int64(),  # start of the interval, since the run began
+    "phase": pl.String(),
+    "layer": pl.String(),
+    "host": pl.String(),
+    "op": pl.String(),
+    "tier": pl.String(),  # "all" where the layer cannot tell
+    "lo_ns": pl.Int64(),  # bin, see kit.bins
+    "hi_ns": pl.Int64(),
+    "count": pl.Int64(),
+}
+
+_MAX_JSON_BYTES = 64 << 20
+_MAX_ROWS = 50_000_000
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """Paths of one run."""
+
+    path: Path
+
+    @property
+    def raw(self) -> Path:
+        return self.path / "raw"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+
+def create_run(results: Path, workload: str) -> RunDir:
+    """Make results/<workload>/<UTC time>-<id>/ and point `latest` at it."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = f"{stamp}-{secrets.token_hex(3)}"
+    path = results / workload / name
+    (path / "raw").mkdir(parents=True)
+    link = path.parent / f".latest-{name}"
+    link.symlink_to(name)
+    link.replace(path.parent / "latest")
+    return RunDir(path)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """A file is there whole or not at all, also after a crash."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomically(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a run. Raises ConfigError if it is missing, huge, damaged or not finite."""
+    try:
+        if path.stat().st_size > _MAX_JSON_BYTES:
+            raise ConfigError(f"{path}: larger than {_MAX_JSON_BYTES >> 20} MiB")
+        text = path.read_text("utf-8")
+        return json.loads(text, parse_constant=_refuse_constant)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file", "is this a run directory? give results/<workload>/<run>"
+        ) from None
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def read_summary(run: RunDir) -> dict[str, Any]:
+    return _versioned(run.path / "summary.json")
+
+
+def read_manifest(run: RunDir) -> dict[str, Any]:
+    return _versioned(run.path / "manifest.json")
+
+
+def _versioned(path: Path) -> dict[str, Any]:
+    value = read_json(path)
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        found = value.get("format") if isinstance(value, dict) else type(value).__name__
+        raise ConfigError(
+            f"{path}: format {found!r}, this version reads {FORMAT}",
+            "use the version of the kit that wrote the run",
+        )
+    return value
+
+
+def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
+    """Store latency.parquet. `frame` has the columns of LATENCY_SCHEMA."""
+    checked = _checked_latency(frame, run.path / "latency.parquet")
+    path = run.path / "latency.parquet"
+    temporary = path.with_name(".latency.parquet.part")
+    try:
+        checked.write_parquet(temporary)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_latency(run: RunDir) -> pl.DataFrame:
+    """latency.parquet, checked. Raises ConfigError."""
+    path = run.path / "latency.parquet"
+    try:
+        rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+        if rows > _MAX_ROWS:
+            raise ConfigError(f"{path}: {rows} rows, more than {_MAX_ROWS}")
+        return _checked_latency(pl.read_parquet(path), path)
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file", "the run ended before its analysis") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
+
+
+def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+    missing = set(LATENCY_SCHEMA) - set(frame.columns)
+    if missing:
+        raise ConfigError(f"{path}: no column {', '.join(sorted(missing))}")
+    frame = frame.select(list(LATENCY_SCHEMA)).cast(LATENCY_SCHEMA)  # type: ignore[arg-type]
+    bad = frame.filter(
+        pl.any_horizontal(pl.all().is_null())
+        | (pl.col("count") < 0)
+        | (pl.col("lo_ns") < 0)
+        | (pl.col("hi_ns") <= pl.col("lo_ns"))
+        | ~pl.col("layer").is_in(LAYERS)
+        | ~pl.col("op").is_in(OPS)
+        | ~pl.col("tier").is_in(TIERS)
+    )
+    if bad.height:
+        raise ConfigError(f"{path}: {bad.height} rows are impossible, the first is {bad.row(0)}")
+    return frame
+
+
+def finite(value: float) -> float:
+    """Refuse to store what is not a number."""
+    if not math.isfinite(value):
+        raise ValueError(f"{value} cannot be stored")
+    return value
