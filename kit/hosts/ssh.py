@@ -60,11 +60,16 @@ class SshProcess:
     """A remote command that goes on. sshd delivers signals to its whole process group."""
 
     def __init__(
-        self, host: str, argv: tuple[str, ...], process: asyncssh.SSHClientProcess[bytes]
+        self,
+        host: str,
+        argv: tuple[str, ...],
+        process: asyncssh.SSHClientProcess[bytes],
+        lost: Callable[[Sequence[str], BaseException | None], HostLost],
     ) -> None:
         self.argv = argv
         self._host = host
         self._process = process
+        self._lost = lost
         # Collected from the start, so that the SSH window never fills and stalls the command.
         self._finished = asyncio.run_coroutine_threadsafe(self._collect(), _loop())
 
@@ -86,10 +91,10 @@ class SshProcess:
             _loop().call_soon_threadsafe(self._process.close)
             raise DeadlineExceeded(self._host, self.argv, deadline_s) from None
         except (asyncssh.Error, OSError) as error:
-            raise lost(self._host, self.argv, error) from error
+            raise self._lost(self.argv, error) from error
         code = self._process.returncode
         if code is None:
-            raise lost(self._host, self.argv, None)
+            raise self._lost(self.argv, None)
         return Result(self._host, self.argv, code, decode(out), decode(err))
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
@@ -107,8 +112,16 @@ class SshProcess:
 class SshHost:
     """Commands over one SSH connection, opened at once and again never."""
 
-    def __init__(self, name: str, connector: Connector, deadline_s: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        connector: Connector,
+        deadline_s: float,
+        diagnose: Callable[[], str] | None = None,
+    ) -> None:
+        """`diagnose` says why the host is gone, where somebody knows (the lab does)."""
         self.name = name
+        self._diagnose = diagnose or (lambda: "")
         try:
             self._connection = call(_within(connector(), deadline_s))
         except TimeoutError:
@@ -122,7 +135,7 @@ class SshHost:
                 "somebody else may be answering; find out before you go on",
             ) from error
         except (asyncssh.Error, OSError) as error:
-            raise HostLost(f"{name}: the SSH connection failed ({error})") from error
+            raise self._lost((), error) from error
 
     def run(
         self,
@@ -151,8 +164,8 @@ class SshHost:
         try:
             process = call(_within(open_channel(), DEFAULT_DEADLINE_S))
         except (asyncssh.Error, OSError, TimeoutError) as error:
-            raise lost(self.name, argv, error) from error
-        return SshProcess(self.name, argv, process)
+            raise self._lost(argv, error) from error
+        return SshProcess(self.name, argv, process, self._lost)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(
@@ -171,7 +184,16 @@ class SshHost:
         except TimeoutError:
             raise DeadlineExceeded(self.name, ("cat", "--", path), deadline_s) from None
         except (asyncssh.Error, OSError) as error:
-            raise lost(self.name, ("cat", "--", path), error) from error
+            raise self._lost(("cat", "--", path), error) from error
+
+    def _lost(self, argv: Sequence[str], error: BaseException | None) -> HostLost:
+        """The connection broke, or never came to be."""
+        during = f" during `{shlex.join(argv)}`" if argv else ""
+        cause = self._diagnose() or (str(error) if error else "")
+        return HostLost(
+            f"{self.name}: the connection broke{during}" + (f": {cause}" if cause else ""),
+            "what a command did before that is not known" if argv else "",
+        )
 
     def close(self) -> None:
         async def end() -> None:
@@ -199,12 +221,3 @@ def _raw(output: bytes | bytearray | memoryview | str | None) -> bytes:
 
 async def _within(awaitable: Awaitable[T], deadline_s: float) -> T:
     return await asyncio.wait_for(awaitable, deadline_s)
-
-
-def lost(host: str, argv: Sequence[str], error: BaseException | None) -> HostLost:
-    """The connection broke under a command."""
-    return HostLost(
-        f"on {host}: the connection broke during `{shlex.join(argv)}`"
-        + (f" ({error})" if error and str(error) else ""),
-        "what the command did before that is not known",
-    )

@@ -18,7 +18,7 @@ READY_LINE = "hsp-guest: ready"
 # A plain CPU: OpenZFS benchmarks every SIMD variant of its checksums at load time, and
 # emulating AVX is slow. AES for SSH. cx16 is off because QEMU 7.2's TCG corrupts flags
 # around cmpxchg16b (the guest dies with a double fault in kmalloc).
-_TCG_CPU = "qemu64,-cx16,+popcnt,+aes,+pclmulqdq,+rdrand,+rdtscp"
+_TCG_CPU = "qemu64,-cx16,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,+pclmulqdq,+rdrand,+rdtscp"
 _RTC = "base=2026-01-01T00:00:00,clock=vm"
 
 

@@ -1,0 +1,310 @@
+"""A running lab guest: started, reached over SSH, and gone without a trace when closed."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import io
+import json
+import os
+import re
+import select
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import asyncssh
+
+from kit.clock import Clock
+from kit.errors import HostError
+from kit.hosts.ssh import SshHost
+from kit.lab.qemu import READY_LINE, SSH_PORTS, Machine, command_line
+
+QEMU = "qemu-system-x86_64"
+BOOT_DEADLINE_S = 240.0
+SSH_DEADLINE_S = 120.0
+_PREFIX = "lab-"
+_POLL_S = 0.1
+_PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+
+
+@dataclass(frozen=True)
+class LabSpec:
+    """What to boot. Memory in MiB; `extra_kernel_args` are for tests of the guest's faults."""
+
+    image_dir: Path
+    clock: Clock
+    memory_mib: int = 4096
+    extra_kernel_args: tuple[str, ...] = ()
+
+
+def runtime_dir() -> Path:
+    """A private directory for sockets and keys of running labs. Raises HostError."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(base) / "hsp" if base else Path(tempfile.gettempdir()) / f"hsp-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}", "the lab keeps its sockets there") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise HostError(
+            f"{path} is not a directory that is yours alone", "remove it, or set XDG_RUNTIME_DIR"
+        )
+    return path
+
+
+def running_labs() -> Iterator[dict[str, Any]]:
+    """The description (lab.json) of each live lab; state whose supervisor is dead is removed."""
+    for state in sorted(runtime_dir().glob(f"{_PREFIX}*")):
+        try:
+            lab = json.loads((state / "lab.json").read_text())
+            alive = _is_supervisor(lab["supervisor_pid"], state)
+        except (OSError, ValueError, KeyError):
+            # Being made this very moment, or left by a killed supervisor long ago.
+            if time.time() - state.lstat().st_mtime > 60:
+                shutil.rmtree(state, ignore_errors=True)
+            continue
+        if alive:
+            yield {**lab, "state": os.fspath(state)}
+        else:
+            shutil.rmtree(state, ignore_errors=True)
+
+
+def _is_supervisor(pid: int, state: Path) -> bool:
+    """Whether `pid` is still the supervisor that made `state` (process ids are used again)."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        started = Path(f"/proc/{pid}").stat().st_mtime
+    except OSError:
+        return False
+    return b"kit.lab.supervisor" in command and started <= state.lstat().st_mtime + 1
+
+
+class Lab:
+    """One guest. Use as a context manager; `close` ends it and removes its state."""
+
+    def __init__(self, spec: LabSpec) -> None:
+        if shutil.which(QEMU) is None:
+            raise HostError(
+                f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86"
+            )
+        self.spec = spec
+        host_key = asyncssh.generate_private_key("ssh-ed25519")
+        client_key = asyncssh.generate_private_key("ssh-ed25519")
+        keys = {
+            "etc/ssh/hsp_host_ed25519": host_key.export_private_key(),
+            "etc/ssh/hsp_authorized_keys": client_key.export_public_key(),
+        }
+        self._supervisor = _Supervisor(
+            files={
+                "keys.tar": _tar(keys),
+                "client.key": client_key.export_private_key(),
+                "host.pub": host_key.export_public_key(),
+            },
+            argv=command_line(
+                Machine(
+                    image_dir=spec.image_dir,
+                    state_dir=Path("{state}"),
+                    memory_mib=spec.memory_mib,
+                    clock=spec.clock,
+                    extra_kernel_args=spec.extra_kernel_args,
+                ),
+                QEMU,
+            ),
+            info={
+                "clock": spec.clock.kind,
+                "dilation": spec.clock.dilation,
+                "image": os.fspath(spec.image_dir),
+            },
+        )
+        self.state = self._supervisor.state
+
+    def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
+        """Until the guest's init has said it is up. Raises HostError with the cause."""
+        end = time.monotonic() + deadline_s
+        while READY_LINE not in self.console():
+            cause = self.diagnose()
+            if cause:
+                raise HostError(f"the lab guest did not come up: {cause}", _console_hint(self))
+            if time.monotonic() > end:
+                raise HostError(
+                    f"the lab guest did not come up within {deadline_s:g} s",
+                    _console_hint(self),
+                )
+            time.sleep(_POLL_S)
+
+    def host(self, port: int = 0) -> SshHost:
+        """The guest as a host, over serial line `port`."""
+        return open_host(self.state, port, self.diagnose)
+
+    def console(self) -> str:
+        """What the guest's kernel and init have printed."""
+        return _text(self.state / "console.log")
+
+    def diagnose(self) -> str:
+        """Why the guest is gone or broken; empty if nothing is known to be wrong."""
+        panic = _PANIC.search(self.console())
+        if panic:
+            return f"guest kernel panic: {panic[1].strip()}"
+        code = self._supervisor.exit_code()
+        if code is not None:
+            said = _text(self.state / "qemu.log").strip()[-500:]
+            return f"QEMU ended with {code}" + (f": {said}" if said else "")
+        return ""
+
+    def detach(self) -> None:
+        """Let the guest go on after this process."""
+        self._supervisor.detach()
+
+    def close(self) -> None:
+        """End the guest and remove its state. Safe to call twice."""
+        self._supervisor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Supervisor:
+    """This side of kit.lab.supervisor's pipe."""
+
+    def __init__(self, files: dict[str, bytes], argv: list[str], info: dict[str, Any]) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-S", "-m", "kit.lab.supervisor"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            cwd=Path(__file__).parents[2],
+        )
+        self._exit_code: int | None = None
+        spec = {
+            "base": os.fspath(runtime_dir()),
+            "prefix": _PREFIX,
+            "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
+            "argv": argv,
+            "info": info,
+        }
+        try:
+            answer = self._ask(json.dumps(spec))
+        except BaseException:
+            self.close()
+            raise
+        if "state" not in answer:
+            self.close()
+            raise HostError(f"the lab could not be started: {answer.get('error', 'no answer')}")
+        self.state = Path(answer["state"])
+
+    def _ask(self, line: str) -> dict[str, Any]:
+        assert self._child.stdin and self._child.stdout
+        self._child.stdin.write(line.encode() + b"\n")
+        self._child.stdin.flush()
+        answer = json.loads(self._child.stdout.readline() or b"{}")
+        assert isinstance(answer, dict)
+        return answer
+
+    def exit_code(self) -> int | None:
+        """QEMU's exit code once it has ended."""
+        assert self._child.stdout
+        if self._exit_code is None and select.select([self._child.stdout], [], [], 0)[0]:
+            line = self._child.stdout.readline()
+            self._exit_code = json.loads(line)["exited"] if line else -1
+        return self._exit_code
+
+    def detach(self) -> None:
+        assert self._child.stdin
+        self._child.stdin.write(b"detach\n")
+        self._child.stdin.close()
+
+    def close(self) -> None:
+        assert self._child.stdin and self._child.stdout
+        with contextlib.suppress(OSError):
+            self._child.stdin.close()
+        self._child.wait()
+        self._child.stdout.close()
+
+
+def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
+    """Connect to a running guest by its state directory. Raises HostLost."""
+    pinned = asyncssh.read_public_key(state / "host.pub")
+    key = asyncssh.read_private_key(state / "client.key")
+
+    async def connect() -> asyncssh.SSHClientConnection:
+        line = socket.socket(socket.AF_UNIX)
+        line.setblocking(False)
+        line.connect(os.fspath(state / f"ssh{port}.sock"))
+        return await asyncssh.connect(
+            "hsp-lab",
+            sock=line,
+            username="root",
+            client_keys=[key],
+            known_hosts=([pinned], [], []),
+            config=None,
+            agent_path=None,
+            # The guest's clock is not ours: asyncssh's own timers must not end the session.
+            login_timeout=0,
+            connect_timeout=0,
+            keepalive_interval=0,
+            # What a software-emulated CPU does quickest.
+            kex_algs=["curve25519-sha256"],
+            encryption_algs=["aes128-gcm@openssh.com"],
+            compression_algs=None,
+        )
+
+    return SshHost("lab", connect, SSH_DEADLINE_S, diagnose)
+
+
+def free_port(state: Path) -> int:
+    """A serial line for a shell beside a run (0 is the run's)."""
+    return 1 + os.getpid() % (SSH_PORTS - 1)
+
+
+def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
+    """Boot once with KVM; empty if that worked, else why the real clock cannot be used.
+
+    A /dev/kvm may be there and answer, and a guest still hang before its first
+    message: only a guest that has come up proves it.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "/dev/kvm is missing or not yours to use"
+    try:
+        with Lab(replace(spec, clock=Clock("real"))) as lab:
+            lab.wait_ready(deadline_s)
+    except HostError as error:
+        return error.message
+    return ""
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    """A tar archive padded to whole sectors, as a block device needs it."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _console_hint(lab: Lab) -> str:
+    lines = [line for line in lab.console().splitlines() if line.strip()][-5:]
+    shown = "\n".join(f"  {''.join(c for c in line if c.isprintable())}" for line in lines)
+    return f"the last lines of its console:\n{shown}" if shown else "its console said nothing"
