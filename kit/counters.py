@@ -1,0 +1,124 @@
+"""The server's own counters around a phase, and whether they agree with the tracer. Pure but for `read`.
+
+Sources: /proc/spl/kstat/zfs/arcstats (module-wide) and the dataset's objset kstat (ZIL).
+arcstats do not see what the dbuf cache answers (1/32 of the ARC by default).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kit.hosts.base import Host
+
+_ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
+_KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
+
+# Other readers of the pool (its own metadata) and a log block that is still under way
+# make small differences; a wrong label or a second client makes large ones.
+TOLERANCE_SHARE = 0.02
+TOLERANCE_IOS = 10
+_DBUF_CACHE_SHARE = 1 / 32
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Cumulative values by kstat name."""
+
+    arc: dict[str, int]
+    zil: dict[str, int]
+
+    def since(self, before: Counters) -> Counters:
+        """What happened in between."""
+        return Counters(_minus(self.arc, before.arc), _minus(self.zil, before.zil))
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sum that must close. `source` names the counter; unit of all numbers: I/Os."""
+
+    name: str
+    source: str
+    expected: int
+    found: int
+    tolerance: int
+
+    @property
+    def ok(self) -> bool:
+        return abs(self.expected - self.found) <= self.tolerance
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ok": self.ok}
+
+
+def read(server: Host, pool: str, objset: int) -> Counters:
+    """Now. `objset` is the dataset's objsetid."""
+    arc = server.run(["cat", _ARCSTATS]).stdout
+    zil = server.run(["cat", f"/proc/spl/kstat/zfs/{pool}/objset-0x{objset:x}"]).stdout
+    return Counters(parse_kstat(arc), parse_kstat(zil))
+
+
+def parse_kstat(text: str) -> dict[str, int]:
+    """`name type value` lines; other lines (headers, strings) are left out."""
+    return {name: int(value) for name, value in _KSTAT.findall(text)}
+
+
+def _minus(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {name: value - before.get(name, 0) for name, value in after.items()}
+
+
+def checks(change: Counters, tiers: dict[tuple[str, str], int]) -> list[Check]:
+    """Hold the tracer's counts, by (op, tier), against the counters' change over the phase."""
+    return [*_read_checks(change.arc, tiers), *_write_checks(change.zil, tiers)]
+
+
+def _tolerance(ios: int, share: float = TOLERANCE_SHARE) -> int:
+    return TOLERANCE_IOS + int(ios * share)
+
+
+def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iterator[Check]:
+    reads = {tier: count for (op, tier), count in tiers.items() if op == "read"}
+    total = sum(reads.values())
+    if not total:
+        return
+    # A read that had to fetch an indirect block first is one request and one or two misses.
+    indirect = reads.get("indirect", 0)
+    slack = _tolerance(total) + indirect
+    from_devices = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
+    yield Check(
+        "reads that missed the ARC", "arcstats demand_data_misses",
+        from_devices, arc["demand_data_misses"], slack,
+    )  # fmt: skip
+    yield Check(
+        "reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack
+    )
+    yield Check(
+        "reads from DRAM", "arcstats demand_data_hits (the dbuf cache's are not in it)",
+        reads.get("dram", 0), arc["demand_data_hits"], slack + _tolerance(total, _DBUF_CACHE_SHARE),
+    )  # fmt: skip
+    for name in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
+        yield Check("L2ARC trouble", f"arcstats {name}", 0, arc[name], 0)
+
+
+def _write_checks(zil: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iterator[Check]:
+    writes = {tier: count for (op, tier), count in tiers.items() if op in ("write", "commit")}
+    total = sum(count for tier, count in writes.items() if tier != "dram")
+    if not total:
+        return
+    slack = _tolerance(total, 0.005)
+    yield Check("synchronous writes", "ZIL zil_commit_count", total, zil["zil_commit_count"], slack)
+    slog, pool = writes.get("slog", 0), writes.get("pool", 0)
+    indirect = writes.get("indirect", 0)
+    # With a log device not one block may have gone to the pool, and the other way round.
+    yield Check(
+        "log blocks on the log device", "ZIL zil_itx_metaslab_slog_count",
+        slog + (indirect if slog else 0), zil["zil_itx_metaslab_slog_count"], slack if slog else 0,
+    )  # fmt: skip
+    yield Check(
+        "log blocks in the pool", "ZIL zil_itx_metaslab_normal_count",
+        pool + (0 if slog else indirect), zil["zil_itx_metaslab_normal_count"], slack if pool else 0,
+    )  # fmt: skip
+    for name in ("zil_itx_indirect_count", "zil_commit_stall_count", "zil_commit_error_count"):
+        yield Check("log trouble", f"ZIL {name}", 0, zil.get(name, 0), 0)

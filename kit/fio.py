@@ -1,0 +1,136 @@
+"""fio on a client: the command line, and what its output says."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.clock import Clock
+from kit.errors import MeasurementUnknown
+from kit.fiojob import FioJob
+
+IntArray = npt.NDArray[np.int64]
+_DIRECTIONS = ("read", "write")
+
+# What the kit adds to every job: a log of each I/O with its latency in ns, stamped with the
+# client's monotonic clock (1 is CLOCK_MONOTONIC, clock_gettime(2)).
+_LOG_OPTIONS = """\
+[global]
+write_lat_log={log}
+per_job_logs=1
+log_avg_msec=0
+log_offset=0
+disable_slat=1
+disable_clat=0
+log_alternate_epoch=1
+log_alternate_epoch_clock_id=1
+"""
+
+
+@dataclass(frozen=True)
+class FioFiles:
+    """Where a phase's files are on the client."""
+
+    directory: str
+
+    @property
+    def job(self) -> str:
+        return f"{self.directory}/job.fio"
+
+    @property
+    def output(self) -> str:
+        return f"{self.directory}/fio.json"
+
+    @property
+    def log_prefix(self) -> str:
+        return f"{self.directory}/fio"
+
+    @property
+    def latency_log(self) -> str:
+        """fio appends the kind of log and the number of the job (HOWTO, write_lat_log)."""
+        return f"{self.directory}/fio_lat.1.log"
+
+
+@dataclass(frozen=True)
+class ClientLatencies:
+    """One entry per I/O: host clock at its end (ns), latency (ns), direction (0 read, 1 write)."""
+
+    end_ns: IntArray
+    latency_ns: IntArray
+    direction: IntArray
+
+
+def job_text(job: FioJob, files: FioFiles) -> bytes:
+    return (_LOG_OPTIONS.format(log=files.log_prefix) + job.text).encode()
+
+
+def command(files: FioFiles, mount: str, size_bytes: int, duration_ns: int, clock: Clock) -> list[str]:
+    """argv. Durations reach fio in the host's time, with their unit."""
+    runtime_us = clock.to_host_ns(duration_ns) // 1000
+    return [
+        "env",
+        f"HSP_DIRECTORY={mount}",
+        f"HSP_SIZE={size_bytes}",
+        f"HSP_RUNTIME={runtime_us}us",
+        "fio",
+        "--output-format=json+",
+        f"--output={files.output}",
+        files.job,
+    ]
+
+
+def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -> list[str]:
+    """Fill the working set on the server, once, with data that does not compress."""
+    return [
+        "fio", "--name=fill", f"--directory={directory}", f"--filename={file}", "--rw=write",
+        f"--bs={block_bytes}", f"--size={size_bytes}", "--ioengine=psync", "--refill_buffers=1",
+        "--fallocate=none", "--end_fsync=1", "--output-format=json", "--randrepeat=1",
+    ]  # fmt: skip
+
+
+def parse_output(text: str) -> dict[str, Any]:
+    """fio's JSON. Raises MeasurementUnknown if there is other text or an error in it."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        raise MeasurementUnknown(
+            f"fio's output is not JSON; it begins with: {text.strip()[:200]!r}"
+        ) from None
+    jobs = value.get("jobs") if isinstance(value, dict) else None
+    if not isinstance(jobs, list) or not jobs:
+        raise MeasurementUnknown("fio's JSON has no jobs")
+    failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
+    if failed:
+        raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
+    return value
+
+
+def total_ios(output: dict[str, Any]) -> dict[str, int]:
+    """I/Os that ended, per direction, over all jobs."""
+    return {
+        direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
+        for direction in _DIRECTIONS
+    }
+
+
+def parse_latency_log(text: str) -> ClientLatencies:
+    """fio's per-I/O latency log: `time_ms, latency_ns, direction, block size, offset, priority`.
+
+    Raises MeasurementUnknown with the number of the first line that is not of that form.
+    """
+    rows = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        fields = line.split(",")
+        try:
+            stamp, latency, direction = (int(field) for field in fields[:3])
+        except ValueError:
+            raise MeasurementUnknown(f"fio's latency log, line {number}: {line[:80]!r}") from None
+        if latency < 0 or stamp < 0 or direction not in (0, 1):
+            raise MeasurementUnknown(f"fio's latency log, line {number} is impossible: {line[:80]!r}")
+        rows.append((stamp, latency, direction))
+    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return ClientLatencies(table[:, 0] * 1_000_000, table[:, 1], table[:, 2])

@@ -1,0 +1,94 @@
+"""The lab as a place to run in: guest, devices, client namespaces, hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kit.clock import Clock
+from kit.errors import HostError
+from kit.hosts.base import Host
+from kit.hosts.netns import NetnsHost
+from kit.lab.image import Image
+from kit.lab.machine import Lab, LabSpec, probe_real_clock
+from kit.progress import Progress
+from kit.site import Site, SiteClient
+from kit.testbed import Device, Testbed
+
+_NULLB = "/sys/kernel/config/nullb"
+_SERVER_ADDRESS = "10.97.{}.1"
+_CLIENT_ADDRESS = "10.97.{}.2"
+
+# Each device: made through configfs (Documentation/block/null_blk.rst). irqmode 2 completes
+# a request by a timer after completion_nsec; queue_mode 2 is blk-mq. Arguments: directory,
+# then name=value pairs in order, `power` last.
+_MAKE_NULLB = 'd=$1; shift; mkdir "$d" && for s; do echo "${s#*=}" >"$d/${s%%=*}" || exit 1; done'
+
+# A veth pair with its far end in a namespace of its own. Arguments: number, the two addresses.
+_MAKE_CLIENT = """\
+set -e
+ip netns add "client$1"
+ip link add "srv$1" type veth peer name eth0 netns "client$1"
+ip addr add "$2/24" dev "srv$1"
+ip link set "srv$1" up
+ip -n "client$1" addr add "$3/24" dev eth0
+ip -n "client$1" link set eth0 up
+ip -n "client$1" link set lo up
+"""
+
+
+@contextmanager
+def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Site]:
+    """Boot the lab and make the testbed in it; gone at the end. Raises HostError."""
+    spec = LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
+    if testbed.clock.kind == "real":
+        with progress.step("trying KVM"):
+            reason = probe_real_clock(spec)
+        if reason:
+            raise HostError(
+                f'the lab cannot have clock = "real" on this machine: {reason}',
+                'use clock = "virtual", which needs no KVM',
+            )
+    with progress.step("booting the lab"):
+        lab = Lab(spec)
+    with lab:
+        with progress.step("waiting for the guest"):
+            lab.wait_ready()
+            guest = lab.host()
+        with guest:
+            make_devices(guest, testbed.device, testbed.clock)
+            clients = tuple(make_client(guest, number) for number, _ in enumerate(testbed.client))
+            yield Site(
+                server=guest,
+                clients=clients,
+                device_paths={device.name: f"/dev/{device.name}" for device in testbed.device},
+                clock=testbed.clock,
+                emulated=True,
+                versions={"image": image.path.name, **lab.versions()},
+            )
+
+
+def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> None:
+    """Emulated devices whose latency is the testbed's, on the guest's clock."""
+    for device in devices:
+        settings = {
+            "size": device.size >> 20,
+            "blocksize": 512,
+            "memory_backed": 1,
+            "queue_mode": 2,
+            "hw_queue_depth": 64,
+            "irqmode": 2,
+            "completion_nsec": clock.to_host_ns(device.latency),
+            "power": 1,
+        }
+        pairs = [f"{name}={value}" for name, value in settings.items()]
+        guest.run(["sh", "-c", _MAKE_NULLB, "sh", f"{_NULLB}/{device.name}", *pairs])
+        guest.run(["udevadm", "settle", "--timeout=30"])
+        guest.run(["test", "-b", f"/dev/{device.name}"])
+
+
+def make_client(guest: Host, number: int) -> SiteClient:
+    """A client with an address of its own."""
+    server, client = _SERVER_ADDRESS.format(number), _CLIENT_ADDRESS.format(number)
+    guest.run(["sh", "-c", _MAKE_CLIENT, "sh", str(number), server, client])
+    return SiteClient(NetnsHost(guest, f"client{number}"), address=client, server_address=server)

@@ -1,0 +1,119 @@
+"""From what tracer and fio said of one phase to the rows of latency.parquet. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from kit.bins import bin_edges, bin_index
+from kit.clock import Clock
+from kit.fio import ClientLatencies
+from kit.store import LATENCY_SCHEMA
+from kit.trace.classify import tier_of
+from kit.trace.output import Trace, differences
+
+# (start of interval ns, op, tier, bin index) -> I/Os
+Cells = Counter[tuple[int, str, str, int]]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The intervals of a phase: all in ns of the host's clock, `origin` on its monotonic one."""
+
+    run_origin_ns: int
+    phase_origin_ns: int
+    interval_ns: int
+    clock: Clock
+
+    def start_of(self, end_ns: int) -> int:
+        """Start of the interval that ends at or contains `end_ns`, as time since the run began."""
+        index = max(0, -(-(end_ns - self.phase_origin_ns) // self.interval_ns) - 1)
+        origin = self.clock.from_host_ns(self.phase_origin_ns - self.run_origin_ns)
+        return origin + index * self.clock.from_host_ns(self.interval_ns)
+
+
+def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
+    """What the server's tracer counted. Raises ValueError if it is not cumulative."""
+    cells: Cells = Counter()
+    for change in differences(trace.snapshots):
+        start = grid.start_of(change.at_ns)
+        for (op, seen, vdev), counts in change.counts.items():
+            tier = tier_of(op, seen, vdev, log_vdevs)
+            for index, count in counts.items():
+                cells[start, op, tier, index] += count
+    return cells
+
+
+def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:
+    """What fio logged, each I/O in the interval of its end."""
+    cells: Cells = Counter()
+    reported = latencies.latency_ns // grid.clock.dilation
+    for end_ns, direction, index in zip(
+        latencies.end_ns.tolist(),
+        latencies.direction.tolist(),
+        bin_index(reported).tolist(),
+        strict=True,
+    ):
+        cells[grid.start_of(end_ns), ("read", "write")[direction], "all", index] += 1
+    return cells
+
+
+def frame(cells: Cells, phase: str, layer: str, host: str) -> pl.DataFrame:
+    """Rows of latency.parquet."""
+    keys = sorted(cells)
+    lows, highs = bin_edges(np.array([key[3] for key in keys], dtype=np.int64))
+    return pl.DataFrame(
+        {
+            "time_ns": [key[0] for key in keys],
+            "phase": [phase] * len(keys),
+            "layer": [layer] * len(keys),
+            "host": [host] * len(keys),
+            "op": [key[1] for key in keys],
+            "tier": [key[2] for key in keys],
+            "lo_ns": lows.tolist(),
+            "hi_ns": highs.tolist(),
+            "count": [cells[key] for key in keys],
+        },
+        schema=LATENCY_SCHEMA,
+    )
+
+
+def totals(cells: Cells) -> dict[tuple[str, str], int]:
+    """I/Os per (op, tier)."""
+    sums: Counter[tuple[str, str]] = Counter()
+    for (_, op, tier, _), count in cells.items():
+        sums[op, tier] += count
+    return dict(sums)
+
+
+def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[dict[str, Any]]:
+    """Exact smallest and largest latency per (op, tier), already in experiment time."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for key, low in trace.lowest.items():
+        high = trace.highest.get(key, low)
+        where = key[0], tier_of(*key, log_vdevs)
+        before = found.get(where, (low, high))
+        found[where] = min(before[0], low), max(before[1], high)
+    return [
+        {"layer": "nfs-server", "host": host, "op": op, "tier": tier, "min_ns": low, "max_ns": high}
+        for (op, tier), (low, high) in sorted(found.items())
+    ]
+
+
+def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[dict[str, Any]]:
+    """The same for one client, per op."""
+    rows = []
+    for direction, op in enumerate(("read", "write")):
+        chosen = latencies.latency_ns[latencies.direction == direction] // clock.dilation
+        if chosen.size:
+            rows.append(
+                {
+                    "layer": "client", "host": host, "op": op, "tier": "all",
+                    "min_ns": int(chosen.min()), "max_ns": int(chosen.max()),
+                }  # fmt: skip
+            )
+    return rows

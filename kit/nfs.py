@@ -1,0 +1,83 @@
+"""The export on the server and the mounts on the clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.errors import HostError
+from kit.hosts.base import Host
+
+# In the tests and the lab one server exports one path at a time; any stable number will do.
+_FSID = 20090608
+
+
+@dataclass(frozen=True)
+class Mount:
+    """An NFS mount as it is in effect. `options` are those of /proc/mounts."""
+
+    source: str
+    target: str
+    options: str
+
+
+def export(server: Host, path: str, client_address: str) -> None:
+    """Export to one client: synchronous, root squashed. Never to everybody."""
+    options = f"rw,sync,no_subtree_check,root_squash,fsid={_FSID}"
+    server.run(["exportfs", "-o", options, f"{client_address}:{path}"])
+
+
+def unexport(server: Host, path: str, client_address: str) -> None:
+    server.run(["exportfs", "-u", f"{client_address}:{path}"])
+    server.run(["exportfs", "-f"])
+
+
+def effective_export(server: Host, path: str) -> list[str]:
+    """The lines of `exportfs -v` for the path. Raises HostError if it is open or asynchronous."""
+    lines = _export_lines(server.run(["exportfs", "-v"]).stdout, path)
+    if not lines:
+        raise HostError(f"{path} is not exported by {server.name}")
+    for line in lines:
+        client, _, options = line.removeprefix(path).strip().partition("(")
+        if client in ("*", "<world>") or "async" in options.rstrip(")").split(","):
+            raise HostError(
+                f"{server.name} exports {path} as {line}",
+                "an asynchronous export acknowledges writes before they are stable, and nobody "
+                "but the listed clients may reach the data",
+            )
+    return lines
+
+
+def _export_lines(text: str, path: str) -> list[str]:
+    """exportfs -v breaks long lines after the path: join them, and pick those of `path`."""
+    joined = text.replace("\n\t\t", " ").splitlines()
+    return [" ".join(line.split()) for line in joined if line.split() and line.split()[0] == path]
+
+
+def mount(client: Host, source: str, target: str, version: int, options: tuple[str, ...]) -> Mount:
+    """Mount with the kernel client and read back what is in effect. Raises HostError."""
+    client.run(["mkdir", "-p", target])
+    wanted = ",".join((f"vers={version}", *options))
+    client.run(["mount", "-t", "nfs", "-o", wanted, source, target])
+    found = effective_mount(client, target)
+    in_effect = found.options.split(",")
+    for option in (f"vers={version}", *options):
+        if option not in in_effect and option != "nolock":
+            raise HostError(
+                f"{client.name}: asked to mount {source} with {option}, in effect is {found.options}",
+                "server or client do not support the option as it is written in the workload",
+            )
+    return found
+
+
+def effective_mount(client: Host, target: str) -> Mount:
+    """From the client's /proc/mounts, which does not touch the mount itself."""
+    for line in client.run(["cat", "/proc/mounts"]).stdout.splitlines():
+        source, point, kind, options = line.split()[:4]
+        if point == target and kind.startswith("nfs"):
+            return Mount(source, target, options)
+    raise HostError(f"{target} is not an NFS mount on {client.name}")
+
+
+def unmount(client: Host, target: str) -> None:
+    client.run(["umount", target])
+    client.run(["rmdir", target])

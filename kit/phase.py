@@ -1,0 +1,220 @@
+"""One phase: tracer and counters around one fio job on every client."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from kit import counters, fio, measure, pool
+from kit.errors import KitError, MeasurementUnknown
+from kit.fiojob import FioJob
+from kit.hosts.base import Host, HostLost, Process
+from kit.site import Site, SiteClient
+from kit.store import LATENCY_SCHEMA, RunDir
+from kit.trace.nfsd import Tracer
+from kit.trace.output import Trace, parse_trace
+from kit.workload import Phase
+
+# A phase is over long before this on any machine that can run the lab at all.
+_LOAD_DEADLINE_S = 900.0
+_STOP_DEADLINE_S = 60.0
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What every phase of a run needs: where, on which dataset, and with what."""
+
+    site: Site
+    run_dir: RunDir
+    pool: pool.Pool
+    objset: int
+    log_devices: tuple[str, ...]
+    mount: str
+    work_dir: str
+    size_bytes: int
+    run_origin_ns: int
+
+
+@dataclass
+class PhaseResult:
+    """`entry` goes into the manifest, `latency` into latency.parquet."""
+
+    entry: dict[str, Any]
+    latency: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LATENCY_SCHEMA))
+    interrupted: bool = False
+
+
+def server_now_ns(server: Host) -> int:
+    """The server's monotonic clock, to 10 ms (it and /proc/uptime differ only by suspends)."""
+    return int(float(server.run(["cat", "/proc/uptime"]).stdout.split()[0]) * 1e9)
+
+
+def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
+    """Measure one phase. Steps: counters, tracer, load on all clients, tracer's end, counters, analysis.
+
+    What goes wrong with the load or the instruments becomes a problem of the result, which
+    makes the verdict unknown; what was measured until then is kept. A lost host raises.
+    """
+    result = PhaseResult(entry=_entry(phase, job))
+    server = bench.site.server
+    log_vdevs = pool.log_vdev_ids(server, bench.log_devices)
+    before = counters.read(server, bench.pool.name, bench.objset)
+    tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval)
+    tracer.wait_ready()
+    loads = [_Load(bench, client, phase, job) for client in bench.site.clients]
+    result.interrupted = _drive(loads, tracer, result)
+    text, problems = tracer.stop()
+    result.entry["problems"] += problems
+    after = counters.read(server, bench.pool.name, bench.objset)
+    bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
+    trace = parse_trace(text)
+    _analyse(bench, phase, result, trace, loads, log_vdevs, after.since(before))
+    return result
+
+
+def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
+    return {
+        "name": phase.name,
+        "title": phase.title,
+        "op": "read" if "read" in job.operations else "write",
+        "expected_tiers": list(phase.tiers),
+        "job": phase.job,
+        "block_bytes": job.block_bytes,
+        "outstanding": job.outstanding,
+        "interval_ns": phase.interval,
+        "client_ios": 0,
+        "server_ios": 0,
+        "lost_events": 0,
+        "checks": [],
+        "extremes": [],
+        "problems": [],
+    }
+
+
+class _Load:
+    """One client's fio."""
+
+    def __init__(self, bench: Bench, client: SiteClient, phase: Phase, job: FioJob) -> None:
+        self.host = client.host
+        self.files = fio.FioFiles(f"{bench.work_dir}/{client.host.name.replace('/', '-')}-{phase.name}")
+        self.host.run(["mkdir", "-p", self.files.directory])
+        self.host.put(fio.job_text(job, self.files), self.files.job)
+        self.command = fio.command(
+            self.files, bench.mount, bench.size_bytes, phase.duration, bench.site.clock
+        )
+        self.process: Process | None = None
+
+    def collect(self, raw_prefix: str, run_dir: RunDir) -> tuple[dict[str, int], fio.ClientLatencies]:
+        """Bring fio's files home, then read them. Raises MeasurementUnknown."""
+        output = self.host.get(self.files.output)
+        run_dir.raw.joinpath(f"{raw_prefix}-fio.json").write_bytes(output)
+        log = self.host.get(self.files.latency_log)
+        run_dir.raw.joinpath(f"{raw_prefix}-fio_lat.log").write_bytes(log)
+        ios = fio.total_ios(fio.parse_output(output.decode(errors="replace")))
+        latencies = fio.parse_latency_log(log.decode(errors="replace"))
+        if len(latencies.end_ns) != sum(ios.values()):
+            raise MeasurementUnknown(
+                f"fio on {self.host.name} reports {sum(ios.values())} I/Os but logged "
+                f"{len(latencies.end_ns)}"
+            )
+        return ios, latencies
+
+
+def _drive(loads: list[_Load], tracer: Tracer, result: PhaseResult) -> bool:
+    """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
+    problems, interrupted = result.entry["problems"], False
+    try:
+        for load in loads:
+            load.process = load.host.start(load.command)
+        _wait(loads, tracer, problems)
+    except KeyboardInterrupt:
+        interrupted = True
+        problems.append("interrupted by the user: the load was stopped early")
+    for load in loads:
+        if load.process is None:
+            continue
+        try:
+            if load.process.running():
+                # fio ends its jobs on SIGINT and still writes its output.
+                load.process.stop(_STOP_DEADLINE_S)
+            ended = load.process.wait(_STOP_DEADLINE_S)
+        except HostLost:
+            raise
+        except KitError as error:
+            problems.append(f"fio on {load.host.name}: {error.message}")
+            continue
+        if ended.returncode != 0 and not interrupted:
+            problems.append(f"fio failed {ended.describe()}")
+    return interrupted
+
+
+def _wait(loads: list[_Load], tracer: Tracer, problems: list[str]) -> None:
+    end = time.monotonic() + _LOAD_DEADLINE_S
+    while any(load.process and load.process.running() for load in loads):
+        if time.monotonic() > end:
+            problems.append(f"the load did not end within {_LOAD_DEADLINE_S:g} s and was stopped")
+            return
+        if not tracer.running():
+            return  # its stop() says so; without it the load is worth nothing
+        time.sleep(_POLL_S)
+
+
+def _analyse(
+    bench: Bench,
+    phase: Phase,
+    result: PhaseResult,
+    trace: Trace,
+    loads: list[_Load],
+    log_vdevs: frozenset[int],
+    change: counters.Counters,
+) -> None:
+    """Fill in the result. A source that cannot be read is a problem; the others still count."""
+    entry, clock, server = result.entry, bench.site.clock, bench.site.server
+    entry["problems"] += trace.problems
+    entry["lost_events"] = trace.lost_events
+    frames, collected = [], []
+    for load in loads:
+        try:
+            ios, latencies = load.collect(f"{phase.name}-{load.host.name.replace('/', '-')}", bench.run_dir)
+            entry["client_ios"] += sum(ios.values())
+            collected.append((load, latencies))
+        except HostLost:
+            raise
+        except KitError as error:
+            entry["problems"].append(f"fio on {load.host.name}: {error.message}")
+    grid = _grid(bench, phase, trace, [latencies for _, latencies in collected])
+    for load, latencies in collected:
+        cells = measure.client_cells(latencies, grid)
+        frames.append(measure.frame(cells, phase.name, "client", load.host.name))
+        entry["extremes"] += measure.client_extremes(latencies, clock, load.host.name)
+    try:
+        cells = measure.server_cells(trace, grid, log_vdevs)
+        tiers = measure.totals(cells)
+        frames.append(measure.frame(cells, phase.name, "nfs-server", server.name))
+        entry["extremes"] += measure.server_extremes(trace, log_vdevs, server.name)
+        entry["server_ios"] = sum(count for (op, _), count in tiers.items() if op != "commit")
+        entry["checks"] = [check.as_json() for check in counters.checks(change, tiers)]
+    except ValueError as error:
+        entry["problems"].append(f"the tracer's counts cannot be used: {error}")
+    entry["start_ns"] = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
+    last = max((int(frame["time_ns"].max() or 0) for frame in frames if frame.height), default=0)  # type: ignore[arg-type]
+    entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
+    if frames:
+        result.latency = pl.concat(frames)
+
+
+def _grid(
+    bench: Bench, phase: Phase, trace: Trace, latencies: list[fio.ClientLatencies]
+) -> measure.Grid:
+    """Time zero of the phase is the start of its first I/O, as the clients saw it."""
+    starts = [
+        int((found.end_ns - found.latency_ns).min()) for found in latencies if found.end_ns.size
+    ]
+    starts += [snapshot.at_ns for snapshot in trace.snapshots[:1]] if not starts else []
+    origin = max(min(starts, default=bench.run_origin_ns), bench.run_origin_ns)
+    clock = bench.site.clock
+    return measure.Grid(bench.run_origin_ns, origin, clock.to_host_ns(phase.interval), clock)

@@ -1,0 +1,180 @@
+"""The plan: workload and testbed put together and checked, before anything is touched.
+
+A plan is a value: it can be shown, hashed and stored. What cannot work is refused here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kit.errors import ConfigError
+from kit.fiojob import FioJob, read_job
+from kit.testbed import Testbed
+from kit.tunables import SIZE_TUNABLES, Tunable, tunable
+from kit.units import format_size_bytes, parse_size_bytes
+from kit.workload import Expectation, Phase, Workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`jobs` holds the checked text of each fio job by its file name."""
+
+    workload: Workload
+    testbed: Testbed
+    jobs: dict[str, FioJob]
+    tunables: tuple[Tunable, ...]
+    workload_file: str
+    testbed_file: str
+
+    def as_json(self) -> dict[str, Any]:
+        """What plan.json stores."""
+        value: dict[str, Any] = {
+            "format": 1,
+            "workload_file": self.workload_file,
+            "testbed_file": self.testbed_file,
+            "workload": self.workload.model_dump(mode="json"),
+            "testbed": self.testbed.model_dump(mode="json"),
+            "jobs": {name: job.text for name, job in sorted(self.jobs.items())},
+        }
+        value["digest"] = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        return value
+
+
+def make_plan(
+    workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path
+) -> Plan:
+    """Read the jobs and check that everything can happen. Raises ConfigError."""
+    jobs = _read_jobs(workload, workload_path)
+    clock = testbed.clock
+    tunables = tuple(tunable(name, value, clock) for name, value in workload.tunables.items())
+    _check_layout(workload, testbed, workload_path)
+    _check_phases(workload, testbed, jobs, workload_path)
+    _check_working_set(workload, testbed, workload_path)
+    return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name)
+
+
+def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
+    names = {phase.job for phase in workload.phase}
+    if workload.warmup:
+        names.add(workload.warmup.job)
+    jobs = {}
+    for name in sorted(names):
+        if Path(name).name != name:
+            raise ConfigError(
+                f"{workload_path}: job = '{name}' is a path", "fio jobs lie beside the workload file"
+            )
+        jobs[name] = job = read_job(workload_path.parent / name)
+        for section in job.sections:
+            file = section.options.get("filename")
+            if file != workload.working_set.file:
+                raise ConfigError(
+                    f"{workload_path.parent / name}: [{section.name}] filename is {file!r}, "
+                    f"but the working set is the file '{workload.working_set.file}'",
+                    f"write filename={workload.working_set.file}",
+                )
+    return jobs
+
+
+_LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}
+
+
+def _check_layout(workload: Workload, testbed: Testbed, path: Path) -> None:
+    found, needed = len(testbed.devices("data")), _LEAST_DEVICES[workload.pool.data]
+    if found < needed:
+        raise ConfigError(
+            f"{path}: pool.data: a {workload.pool.data} needs {needed} data devices, "
+            f"the testbed '{testbed.name}' has {found}"
+        )
+    least = min(device.size for device in testbed.devices("data"))
+    room = least if workload.pool.data != "stripe" else least * found
+    if workload.working_set.size * 2 > room:
+        raise ConfigError(
+            f"{path}: working_set.size: {format_size_bytes(workload.working_set.size)} does not fit "
+            f"twice into the data devices ({format_size_bytes(room)})",
+            "make it smaller, or the data devices larger",
+        )
+
+
+def _check_phases(
+    workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: Path
+) -> None:
+    """Each phase's tiers must be able to answer its operations with the devices it has."""
+    present = {role for role in ("log", "cache") if testbed.devices(role)}  # type: ignore[arg-type]
+    for phase in workload.phase:
+        if phase.remove:
+            if phase.remove not in present:
+                raise ConfigError(
+                    f"{path}: phase '{phase.name}': remove = \"{phase.remove}\", but there is no "
+                    f"{phase.remove} device then in the testbed '{testbed.name}'"
+                )
+            present.discard(phase.remove)
+        _check_tiers(phase, jobs[phase.job], present, path)
+    for expectation in workload.expect:
+        _check_expectation(expectation, workload, path)
+
+
+def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> None:
+    where = f"{path}: phase '{phase.name}'"
+    tiers = set(phase.tiers)
+    reads, writes = "read" in job.operations, "write" in job.operations
+    if tiers & {"dram", "l2arc", "disk"} and not reads:
+        raise ConfigError(f"{where}: its job {phase.job} does not read")
+    if tiers & {"slog", "pool"} and not (writes and job.is_sync_write):
+        raise ConfigError(
+            f"{where}: its job {phase.job} does not write synchronously, so no log is written",
+            "add sync=dsync to the job",
+        )
+    if "l2arc" in tiers and "cache" not in present:
+        raise ConfigError(f"{where}: tier l2arc, but there is no cache device")
+    if "slog" in tiers and "log" not in present:
+        raise ConfigError(f"{where}: tier slog, but there is no log device")
+    if "pool" in tiers and "log" in present:
+        raise ConfigError(
+            f"{where}: tier pool, but the log device takes the synchronous writes",
+            'add remove = "log" to the phase',
+        )
+
+
+def _check_expectation(expectation: Expectation, workload: Workload, path: Path) -> None:
+    phase = next(phase for phase in workload.phase if phase.name == expectation.phase)
+    if expectation.tier not in phase.tiers:
+        raise ConfigError(
+            f"{path}: expect: phase '{phase.name}' does not ask for tier {expectation.tier}, "
+            f"it asks for {', '.join(phase.tiers)}"
+        )
+
+
+def _check_working_set(workload: Workload, testbed: Testbed, path: Path) -> None:
+    """A working set that cannot fall into the tiers asked for is refused before the load."""
+    size = workload.working_set.size
+    tiers = {tier for phase in workload.phase for tier in phase.tiers}
+    arc = workload.tunables.get("zfs_arc_max")
+    arc_bytes = parse_size_bytes(arc) if isinstance(arc, str) else int(arc or 0)
+    cache_bytes = sum(device.size for device in testbed.devices("cache"))
+    shown = format_size_bytes(size)
+    if tiers & {"l2arc", "disk"}:
+        if not arc_bytes:
+            raise ConfigError(
+                f"{path}: tunables: zfs_arc_max is not set, so whether the working set fits into "
+                "the ARC is not known",
+                "set zfs_arc_max below working_set.size",
+            )
+        if size <= arc_bytes:
+            raise ConfigError(
+                f"{path}: working_set.size: {shown} fits into the ARC (zfs_arc_max "
+                f"{format_size_bytes(arc_bytes)}), so neither L2ARC nor disk would answer",
+                "make the working set larger or zfs_arc_max smaller",
+            )
+    if "disk" in tiers and size <= cache_bytes:
+        raise ConfigError(
+            f"{path}: working_set.size: {shown} fits into the cache devices "
+            f"({format_size_bytes(cache_bytes)}), so in the end no disk would answer",
+            "make the working set larger or the cache devices smaller",
+        )
+
+
+assert "zfs_arc_max" in SIZE_TUNABLES

@@ -1,0 +1,186 @@
+"""The pool under test and its dataset, on the server.
+
+The pool carries the run id in a user property; it is imported nowhere by itself
+(cachefile=none) and destroyed only if both its GUID and its run id are the ones recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kit.errors import HostError, SafetyRefusal
+from kit.hosts.base import Host
+from kit.units import parse_size_bytes
+from kit.workload import Setting
+
+RUN_PROPERTY = "hsp:run"
+_HELPER = Path(__file__).with_name("dataset_helper.py")
+_LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
+_LABEL_LOG = re.compile(r"^\s+is_log: 1$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PoolSpec:
+    """What to build. Device paths by role; `data_layout` is stripe or a vdev type."""
+
+    name: str
+    run_id: str
+    data_layout: str
+    data: tuple[str, ...]
+    log: tuple[str, ...]
+    cache: tuple[str, ...]
+    properties: dict[str, Setting]
+    mount_root: str
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A pool that exists. `guid` is what it is recognised by."""
+
+    name: str
+    guid: int
+    run_id: str
+
+
+def create_arguments(spec: PoolSpec) -> list[str]:
+    """argv of `zpool create`. Never with -f: what looks used is refused."""
+    argv = ["zpool", "create", "-o", "cachefile=none"]
+    for name, value in spec.properties.items():
+        argv += ["-o", f"{name}={setting(value)}"]
+    argv += ["-O", f"{RUN_PROPERTY}={spec.run_id}", "-O", "canmount=off", "-O", f"mountpoint={spec.mount_root}"]
+    argv += [spec.name]
+    argv += [spec.data_layout] if spec.data_layout != "stripe" else []
+    argv += spec.data
+    argv += ["log", *spec.log] if spec.log else []
+    argv += ["cache", *spec.cache] if spec.cache else []
+    return argv
+
+
+def setting(value: Setting) -> str:
+    """As zfs and zpool write it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def create_pool(server: Host, spec: PoolSpec) -> Pool:
+    """Raises HostError (CommandFailed) with what zpool said."""
+    server.run(create_arguments(spec))
+    return find_pool(server, spec.name, spec.run_id)
+
+
+def find_pool(server: Host, name: str, run_id: str) -> Pool:
+    """The pool with our name, if it carries our run id. Raises SafetyRefusal if it does not."""
+    answer = server.run(["zpool", "get", "-j", "--json-int", "guid", name]).stdout
+    guid = json.loads(answer)["pools"][name]["properties"]["guid"]["value"]
+    found = server.run(["zfs", "get", "-H", "-p", "-o", "value", RUN_PROPERTY, name]).stdout.strip()
+    if found != run_id:
+        raise SafetyRefusal(
+            f"the pool {name} on {server.name} carries the run id '{found}', not '{run_id}'",
+            "it is not this run's pool; it was left alone",
+        )
+    return Pool(name, int(guid), run_id)
+
+
+def destroy_pool(server: Host, pool: Pool) -> None:
+    """Destroy it if GUID and run id are ours. Raises SafetyRefusal otherwise."""
+    found = find_pool(server, pool.name, pool.run_id)
+    if found.guid != pool.guid:
+        raise SafetyRefusal(
+            f"the pool {pool.name} on {server.name} has GUID {found.guid}, not {pool.guid}",
+            "it is not this run's pool; it was left alone",
+        )
+    server.run(["zpool", "destroy", pool.name])
+
+
+def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
+    """Take log or cache devices out, and wait until they are."""
+    server.run(["zpool", "remove", "-w", pool.name, *devices])
+    status = pool_status(server, pool)
+    left = [path for path in devices if path in json.dumps(status)]
+    if left:
+        raise HostError(f"{', '.join(left)} is still part of the pool {pool.name} after its removal")
+
+
+def pool_status(server: Host, pool: Pool) -> dict[str, Any]:
+    """`zpool status` of the pool as OpenZFS's JSON (2.3 and later)."""
+    answer = json.loads(server.run(["zpool", "status", "-j", "--json-int", pool.name]).stdout)
+    status = answer["pools"][pool.name]
+    assert isinstance(status, dict)
+    return status
+
+
+def pool_properties(server: Host, pool: Pool, names: list[str]) -> dict[str, str]:
+    """Properties of the pool as they are in effect."""
+    if not names:
+        return {}
+    answer = server.run(["zpool", "get", "-j", "--json-int", ",".join(names), pool.name]).stdout
+    found = json.loads(answer)["pools"][pool.name]["properties"]
+    return {name: str(found[name]["value"]) for name in names}
+
+
+def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
+    """Ids of the top-level vdevs that are log devices, from the devices' own labels.
+
+    Raises HostError if a label does not say.
+    """
+    ids = set()
+    for path in devices:
+        label = server.run(["zdb", "-l", path]).stdout
+        found = _LABEL_ID.search(label)
+        if not found or not _LABEL_LOG.search(label):
+            raise HostError(f"the label of {path} on {server.name} does not say that it is a log device")
+        ids.add(int(found[1]))
+    return frozenset(ids)
+
+
+def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str, Setting]) -> None:
+    """Create through libzfs_core, set the other properties, mount, and read everything back."""
+    recordsize = record_bytes(properties)
+    _with_pyzfs(server, "create", dataset, pool.run_id, str(recordsize))
+    rest = {name: value for name, value in properties.items() if name != "recordsize"}
+    if rest:
+        server.run(["zfs", "set", *(f"{name}={setting(value)}" for name, value in rest.items()), dataset])
+    server.run(["zfs", "set", "canmount=noauto", dataset])
+    server.run(["zfs", "mount", dataset])
+    in_effect = dataset_properties(server, dataset, list(properties))
+    for name, value in properties.items():
+        wanted = str(recordsize) if name == "recordsize" else setting(value)
+        if in_effect[name] != wanted:
+            raise HostError(
+                f"{dataset}: {name} was set to {wanted} but is {in_effect[name]}",
+                "this OpenZFS does not take the value as it is written in the workload",
+            )
+
+
+def record_bytes(properties: dict[str, Setting]) -> int:
+    """recordsize in bytes: a number, or a size with its unit."""
+    value = properties.get("recordsize", 131072)
+    return parse_size_bytes(value) if isinstance(value, str) else int(value)
+
+
+def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str, str]:
+    """Properties of a dataset as they are in effect."""
+    answer = server.run(["zfs", "get", "-j", "--json-int", ",".join(names), dataset]).stdout
+    found = json.loads(answer)["datasets"][dataset]["properties"]
+    return {name: str(found[name]["value"]) for name in names}
+
+
+def snapshot(server: Host, pool: Pool, name: str) -> None:
+    """Snapshot DATASET@NAME, tagged with the run id."""
+    _with_pyzfs(server, "snapshot", name, pool.run_id)
+
+
+def mountpoint(server: Host, dataset: str) -> str:
+    """Where the dataset is mounted on the server."""
+    return server.run(["zfs", "get", "-H", "-p", "-o", "value", "mountpoint", dataset]).stdout.strip()
+
+
+def _with_pyzfs(server: Host, *arguments: str) -> None:
+    answer = server.run(["/usr/bin/python3", "-", *arguments], stdin=_HELPER.read_bytes()).stdout
+    if json.loads(answer).get("exists") is not True:
+        raise HostError(f"on {server.name}: libzfs_core made no {arguments[1]}")

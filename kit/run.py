@@ -1,0 +1,310 @@
+"""A run: from a plan and a site to a run directory, step by step, and everything undone at the end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from kit import __version__, fio, nfs, pool, store
+from kit.errors import HostError, KitError
+from kit.hosts.base import CommandFailed
+from kit.journal import Journal
+from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
+from kit.plan import Plan
+from kit.progress import Progress
+from kit.site import Site
+from kit.trace.nfsd import check_server
+from kit.tunables import read_tunables, write_tunable
+from kit.warmup import warm_up
+
+_FILL_DEADLINE_S = 1800.0
+_WORK_ROOT = "/run/hsp"
+
+
+@dataclass
+class Outcome:
+    """What a run collected so far; every field is what the manifest or the store will hold."""
+
+    manifest: dict[str, Any]
+    latency: list[pl.DataFrame] = field(default_factory=list)
+    interrupted: bool = False
+    teardown_failures: list[str] = field(default_factory=list)
+
+
+def execute(
+    plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, command: list[str]
+) -> Outcome:
+    """Run the plan. Steps:
+
+    1  check the instruments and record versions
+    2  set the tunables
+    3  build the pool and the dataset
+    4  export it and mount it on the clients
+    5  fill the working set, snapshot it
+    6  warm up until the gate opens
+    7  measure phase by phase; store after each
+    8  undo 4 to 2, whatever happened, and check that it is undone
+
+    A problem with the measurement is in the manifest (verdict unknown); a lost host raises
+    after what was measured has been stored.
+    """
+    started = time.monotonic()
+    outcome = Outcome(_manifest(plan, site, run_dir, command))
+    with Journal(run_dir.journal) as journal:
+        try:
+            _run_steps(plan, site, run_dir, progress, journal, outcome)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
+            outcome.manifest["problems"].append("interrupted by the user")
+        except KitError as error:
+            outcome.manifest["problems"].append(error.message)
+            raise
+        finally:
+            with progress.step("cleaning up"):
+                outcome.teardown_failures = journal.teardown()
+            outcome.manifest["problems"] += [
+                f"not undone: {failure}" for failure in outcome.teardown_failures
+            ]
+            outcome.manifest["wall_s"] = round(time.monotonic() - started, 1)
+            _store(run_dir, outcome)
+    return outcome
+
+
+def _run_steps(
+    plan: Plan,
+    site: Site,
+    run_dir: store.RunDir,
+    progress: Progress,
+    journal: Journal,
+    outcome: Outcome,
+) -> None:
+    manifest, workload = outcome.manifest, plan.workload
+    with progress.step("checking server and clients"), journal.step("check"):
+        manifest["versions"].update(_versions(site))
+    run_origin_ns = server_now_ns(site.server)
+    with progress.step("building the pool"):
+        _set_tunables(plan, site, journal, manifest)
+        built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
+    with progress.step("exporting it over NFS"):
+        path = pool.mountpoint(site.server, dataset)
+        mount = _share(plan, site, run_dir, path, journal, manifest)
+    with progress.step("filling the working set"), journal.step("fill"):
+        _fill(plan, site, path)
+        pool.snapshot(site.server, built, f"{dataset}@filled")
+    properties = pool.dataset_properties(site.server, dataset, ["objsetid"])
+    bench = Bench(
+        site=site,
+        run_dir=run_dir,
+        pool=built,
+        objset=int(properties["objsetid"]),
+        log_devices=_paths(plan, site, "log"),
+        mount=mount,
+        work_dir=f"{_WORK_ROOT}/{run_dir.path.name}",
+        size_bytes=workload.working_set.size,
+        run_origin_ns=run_origin_ns,
+    )
+    if workload.warmup:
+        with progress.step("warming up"), journal.step("warm up"):
+            gate = warm_up(bench, workload.warmup, plan.jobs[workload.warmup.job])
+            manifest["warmup"] = gate.as_json()
+            manifest["problems"] += gate.problems
+    _run_phases(plan, bench, progress, journal, outcome)
+
+
+def _run_phases(
+    plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome
+) -> None:
+    for phase in plan.workload.phase:
+        with progress.step(f"measuring: {phase.title}"), journal.step(f"phase {phase.name}"):
+            if phase.remove:
+                removed = _paths(plan, bench.site, phase.remove)
+                pool.remove_devices(bench.site.server, bench.pool, removed)
+                if phase.remove == "log":
+                    bench = Bench(**{**bench.__dict__, "log_devices": ()})
+            result = run_phase(bench, phase, plan.jobs[phase.job])
+        _keep(result, bench.run_dir, outcome)
+        if result.interrupted:
+            raise KeyboardInterrupt
+        if any(problem.startswith("fio failed") for problem in result.entry["problems"]):
+            outcome.manifest["problems"].append(f"stopped after phase {phase.name}: its load failed")
+            return
+
+
+def _keep(result: PhaseResult, run_dir: store.RunDir, outcome: Outcome) -> None:
+    """Store after every phase: what was measured is there even if the next one is the end."""
+    outcome.manifest["phases"].append(result.entry)
+    outcome.latency.append(result.latency)
+    _store(run_dir, outcome)
+
+
+def _store(run_dir: store.RunDir, outcome: Outcome) -> None:
+    empty = pl.DataFrame(schema=store.LATENCY_SCHEMA)
+    store.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
+    store.write_json(run_dir.path / "manifest.json", outcome.manifest)
+
+
+def _manifest(
+    plan: Plan, site: Site, run_dir: store.RunDir, command: list[str]
+) -> dict[str, Any]:
+    workload, testbed = plan.workload, plan.testbed
+    clients = [client.host.name for client in site.clients]
+    outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
+    return {
+        "format": store.FORMAT,
+        "run": run_dir.path.name,
+        "workload": workload.name,
+        "title": workload.title,
+        "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": command,
+        "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},
+        "reference": workload.reference,
+        "testbed": {
+            "name": testbed.name,
+            "file": plan.testbed_file,
+            "server": site.server.name,
+            "clients": clients,
+            "emulated": site.emulated,
+            "devices": [
+                {
+                    "name": device.name,
+                    "role": device.role,
+                    "model": device.model,
+                    "size_bytes": device.size,
+                    "latency_ns": device.latency,
+                    "path": site.device_paths[device.name],
+                }
+                for device in testbed.device
+            ],
+        },
+        "versions": {"hsp": __version__, **site.versions},
+        "tunables": [],
+        "working_set": {"bytes": workload.working_set.size},
+        "load": f"closed loop, {outstanding} outstanding",
+        "phases": [],
+        "problems": [],
+        "expect": [expectation.model_dump() for expectation in workload.expect],
+    }
+
+
+def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
+    return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
+
+
+def _versions(site: Site) -> dict[str, str]:
+    """What ran. Also the first proof that every tool is there. Raises HostError."""
+    server = site.server
+    found = {
+        "kernel": server.run(["uname", "-r"]).stdout.strip(),
+        "zfs": server.run(["cat", "/sys/module/zfs/version"]).stdout.strip(),
+        "bpftrace": check_server(server).removeprefix("bpftrace v"),
+    }
+    for client in site.clients:
+        found[f"fio on {client.host.name}"] = client.host.run(["fio", "--version"]).stdout.strip()
+    packages = ["nfs-kernel-server", "python3-pyzfs"]
+    for package in packages:
+        query = ["dpkg-query", "--show", "--showformat", "${Version}", package]
+        answer = server.run(query, check=False)
+        found[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
+    return found
+
+
+def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
+    names = [tunable.name for tunable in plan.tunables]
+    before = read_tunables(site.server, names)
+    for tunable in plan.tunables:
+        old, new = before[tunable.name], str(tunable.host_value)
+        with journal.step(f"set {tunable.name}", before=old, value=new):
+            journal.on_teardown(
+                f"set {tunable.name} back to {old}",
+                lambda name=tunable.name, value=old: write_tunable(site.server, name, value),  # type: ignore[misc]
+            )
+            write_tunable(site.server, tunable.name, new)
+        manifest["tunables"].append(
+            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
+        )
+
+
+def _build_pool(
+    plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal, manifest: dict[str, Any]
+) -> tuple[pool.Pool, str]:
+    workload, run_id = plan.workload, run_dir.path.name
+    spec = pool.PoolSpec(
+        name=f"hsp-{run_id.rsplit('-', 1)[1]}",
+        run_id=run_id,
+        data_layout=workload.pool.data,
+        data=_paths(plan, site, "data"),
+        log=_paths(plan, site, "log"),
+        cache=_paths(plan, site, "cache"),
+        properties=workload.pool.properties,
+        mount_root=f"{_WORK_ROOT}/pool-{run_id}",
+    )
+    with journal.step("create pool", pool=spec.name, argv=pool.create_arguments(spec)):
+        built = pool.create_pool(site.server, spec)
+        journal.on_teardown(f"destroy pool {built.name}", lambda: pool.destroy_pool(site.server, built))
+    dataset = f"{spec.name}/bench"
+    with journal.step("create dataset", dataset=dataset, guid=built.guid):
+        pool.create_dataset(site.server, built, dataset, workload.dataset.properties)
+    manifest["pool"] = {
+        "name": built.name,
+        "guid": str(built.guid),
+        "properties": pool.pool_properties(site.server, built, list(workload.pool.properties)),
+    }
+    manifest["dataset"] = {
+        "name": dataset,
+        "properties": pool.dataset_properties(
+            site.server, dataset, list(workload.dataset.properties)
+        ),
+    }
+    return built, dataset
+
+
+def _share(
+    plan: Plan,
+    site: Site,
+    run_dir: store.RunDir,
+    path: str,
+    journal: Journal,
+    manifest: dict[str, Any],
+) -> str:
+    """Export `path` and mount it on each client; returns the mount point."""
+    target = f"/mnt/hsp-{run_dir.path.name}"
+    nfs_spec = plan.workload.nfs
+    for client in site.clients:
+        with journal.step("export", path=path, client=client.address):
+            journal.on_teardown(
+                f"unexport {path}",
+                lambda client=client: nfs.unexport(site.server, path, client.address),  # type: ignore[misc]
+            )
+            nfs.export(site.server, path, client.address)
+    manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
+    for client in site.clients:
+        with journal.step("mount", client=client.host.name):
+            found = nfs.mount(
+                client.host,
+                f"{client.server_address}:{path}",
+                target,
+                nfs_spec.version,
+                nfs_spec.options,
+            )
+            journal.on_teardown(
+                f"unmount {target}",
+                lambda client=client: nfs.unmount(client.host, target),  # type: ignore[misc]
+            )
+        manifest["mount"] = {"source": found.source, "options": found.options}
+    return target
+
+
+def _fill(plan: Plan, site: Site, path: str) -> None:
+    working_set = plan.workload.working_set
+    fill = fio.fill_command(path, working_set.file, working_set.size, working_set.fill_block)
+    try:
+        result = site.server.run(fill, deadline_s=_FILL_DEADLINE_S)
+    except CommandFailed as error:
+        raise HostError(f"filling the working set failed: {error.message}") from error
+    fio.parse_output(result.stdout)
+    # root is squashed on the clients, and stays so.
+    site.server.run(["chmod", "0666", f"{path}/{working_set.file}"])
+    site.server.run(["zpool", "sync"])

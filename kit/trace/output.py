@@ -1,0 +1,148 @@
+"""What `bpftrace -f json nfsd.bt` prints, as values. Pure.
+
+The program prints cumulative histograms; here they become counts per interval. Anything
+that does not add up is a problem, in words; a problem makes a run unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kit.bins import bin_edges, bin_index
+
+_AT = re.compile(r"hsp-trace (at|end) (\d+)\n")
+
+# (op, seen, vdev): a class of requests, see nfsd.bt
+Class = tuple[str, int, int]
+# bin index -> requests
+Counts = dict[int, int]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Cumulative counts at one moment of the server's monotonic clock."""
+
+    at_ns: int
+    counts: dict[Class, Counts]
+
+
+@dataclass
+class Trace:
+    """One tracer's life. `lowest`/`highest`: ns per class; `started`/`done`: requests per op."""
+
+    began: bool = False
+    ended: bool = False
+    lost_events: int = 0
+    snapshots: list[Snapshot] = field(default_factory=list)
+    lowest: dict[Class, int] = field(default_factory=dict)
+    highest: dict[Class, int] = field(default_factory=dict)
+    started: dict[str, int] = field(default_factory=dict)
+    done: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def parse_trace(text: str) -> Trace:
+    """Read the whole output. Never raises for what the text contains: it becomes a problem."""
+    trace = Trace()
+    at_ns: int | None = None
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            message = json.loads(line)
+            kind, data = message["type"], message.get("data")
+            at_ns = _take(trace, kind, data, at_ns)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+            trace.problems.append(f"the tracer's output, line {number}, is damaged: {line[:80]!r}")
+    if not trace.began:
+        trace.problems.append("the tracer never began")
+    elif not trace.ended:
+        trace.problems.append("the tracer died before its end: its last counts are missing")
+    trace.problems.extend(_inconsistencies(trace))
+    return trace
+
+
+def _take(trace: Trace, kind: str, data: Any, at_ns: int | None) -> int | None:
+    """Digest one message; returns the time that the next histogram belongs to."""
+    if kind == "printf":
+        if data == "hsp-trace begins\n":
+            trace.began = True
+        elif found := _AT.fullmatch(data):
+            trace.ended = trace.ended or found[1] == "end"
+            # A moment without any request prints no histogram; it still is a moment.
+            trace.snapshots.append(Snapshot(int(found[2]), {}))
+            return int(found[2])
+    elif kind == "hist":
+        if at_ns is None:
+            raise ValueError("a histogram before its time")
+        counts = {_class(key): _buckets(rows) for key, rows in data["@latency"].items()}
+        trace.snapshots[-1] = Snapshot(at_ns, counts)
+    elif kind == "map":
+        _take_map(trace, data)
+    elif kind == "lost_events":
+        trace.lost_events += int(data["events"])
+    elif kind in ("helper_error", "error"):
+        trace.problems.append(f"the tracer reports: {json.dumps(data)[:200]}")
+    return at_ns
+
+
+def _take_map(trace: Trace, data: dict[str, Any]) -> None:
+    for name, content in data.items():
+        if name in ("@lowest", "@highest"):
+            values = {_class(key): int(value) for key, value in content.items()}
+            (trace.lowest if name == "@lowest" else trace.highest).update(values)
+        elif name in ("@started", "@done"):
+            values_by_op = {str(key): int(value) for key, value in content.items()}
+            (trace.started if name == "@started" else trace.done).update(values_by_op)
+
+
+def _class(key: str) -> Class:
+    op, seen, vdev = key.split(",")
+    return op, int(seen), int(vdev)
+
+
+def _buckets(rows: list[dict[str, int]]) -> Counts:
+    counts = {}
+    for row in rows:
+        if row["count"] < 0:
+            raise ValueError("a negative count")
+        if row["count"]:
+            index = int(bin_index(row["min"]))
+            low, high = bin_edges(index)
+            # bpftrace's buckets must be ours, or counts would land beside their latency.
+            if (int(low), int(high) - 1) != (row["min"], row["max"]):
+                raise ValueError("a bucket that is none of the bins")
+            counts[index] = row["count"]
+    return counts
+
+
+def _inconsistencies(trace: Trace) -> Iterator[str]:
+    """Every request that was started is done, and every one that is done was counted."""
+    for op, count in trace.started.items():
+        done = trace.done.get(op, 0)
+        if done != count:
+            yield f"the tracer saw {count} {op} requests start and {done} end"
+    last = trace.snapshots[-1].counts if trace.snapshots else {}
+    for op, count in trace.done.items():
+        counted = sum(sum(counts.values()) for key, counts in last.items() if key[0] == op)
+        if trace.ended and counted != count:
+            yield f"the tracer's histograms hold {counted} of {count} {op} requests: a map was full"
+
+
+def differences(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
+    """Counts of each interval from cumulative ones. Raises ValueError if a count went back."""
+    before: dict[Class, Counts] = {}
+    for snapshot in snapshots:
+        new: dict[Class, Counts] = {}
+        for key, counts in snapshot.counts.items():
+            old = before.get(key, {})
+            change = {index: count - old.get(index, 0) for index, count in counts.items()}
+            if any(value < 0 for value in change.values()) or set(old) - set(counts):
+                raise ValueError(f"the cumulative histogram of {key} went back")
+            new[key] = {index: value for index, value in change.items() if value}
+        yield Snapshot(snapshot.at_ns, new)
+        before = snapshot.counts or before

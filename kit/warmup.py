@@ -1,0 +1,85 @@
+"""Warm-up load and the gate that says whether the L2ARC is warm.
+
+Sources for what the counters mean: OpenZFS module/zfs/arc.c (l2arc_feed_thread); that
+`arc_warm` cannot be used: it is only ever set by memory pressure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kit import counters, fio
+from kit.errors import MeasurementUnknown
+from kit.fiojob import FioJob
+from kit.phase import Bench
+from kit.units import format_size_bytes
+from kit.workload import Warmup
+
+_TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
+_LOAD_DEADLINE_S = 600.0
+
+
+@dataclass
+class Gate:
+    """What the last windows showed. Bytes; `problems` say what is short, and by how much."""
+
+    l2arc_bytes: int
+    fed_bytes: list[int] = field(default_factory=list)
+    trouble: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def warm_up(bench: Bench, warmup: Warmup, job: FioJob) -> Gate:
+    """Drive the load untraced, then watch windows until the gate opens or its deadline is over."""
+    _drive(bench, warmup, job)
+    clock, server = bench.site.clock, bench.site.server
+    window_s = clock.to_host_ns(warmup.window) / 1e9
+    seen = [counters.read(server, bench.pool.name, bench.objset).arc]
+    while True:
+        server.run(["sleep", f"{window_s:.3f}"], deadline_s=60 + window_s)
+        seen.append(counters.read(server, bench.pool.name, bench.objset).arc)
+        gate = judge(seen[-warmup.windows - 1 :], warmup)
+        if len(seen) > warmup.windows and not gate.problems:
+            return gate
+        if (len(seen) - 1) * warmup.window >= warmup.deadline:
+            return gate
+
+
+def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
+    """The gate's verdict on successive readings of arcstats. Pure."""
+    first, last = seen[0], seen[-1]
+    fed = [after["l2_write_bytes"] - before["l2_write_bytes"] for before, after in zip(seen, seen[1:], strict=False)]
+    gate = Gate(
+        l2arc_bytes=last["l2_size"],
+        fed_bytes=fed,
+        trouble={name: last[name] - first[name] for name in _TROUBLE},
+    )
+    if gate.l2arc_bytes < warmup.l2arc_min:
+        gate.problems.append(
+            f"the L2ARC is not warm: it holds {format_size_bytes(gate.l2arc_bytes)}, "
+            f"asked for {format_size_bytes(warmup.l2arc_min)}"
+        )
+    if fed and max(fed) > warmup.feed_max:
+        gate.problems.append(
+            f"the L2ARC is still filling: {format_size_bytes(max(fed))} in a window, "
+            f"at most {format_size_bytes(warmup.feed_max)} would be quiet"
+        )
+    for name, moved in gate.trouble.items():
+        if moved:
+            gate.problems.append(f"the L2ARC is in trouble: arcstats {name} rose by {moved}")
+    return gate
+
+
+def _drive(bench: Bench, warmup: Warmup, job: FioJob) -> None:
+    client = bench.site.clients[0].host
+    files = fio.FioFiles(f"{bench.work_dir}/warm-up")
+    client.run(["mkdir", "-p", files.directory])
+    client.put(fio.job_text(job, files), files.job)
+    command = fio.command(files, bench.mount, bench.size_bytes, warmup.duration, bench.site.clock)
+    ended = client.run(command, deadline_s=_LOAD_DEADLINE_S, check=False)
+    if ended.returncode:
+        raise MeasurementUnknown(f"the warm-up load failed {ended.describe()}")

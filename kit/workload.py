@@ -1,0 +1,182 @@
+"""The workload: what is measured. Frozen values read from a TOML file with fio jobs beside it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from kit.errors import ConfigError
+from kit.toml import load
+from kit.units import DurationNs, SizeBytes
+
+WORKLOADS = Path(__file__).parents[1] / "workloads"
+
+Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
+Op = Literal["read", "write", "commit"]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
+Setting = str | int | bool
+
+_PROPERTY = re.compile(r"^[a-z][a-z0-9_@:.-]*$")
+_VALUE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.,:/+-]*$")
+_TUNABLE = re.compile(r"^(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+$")
+_MOUNT_OPTION = re.compile(r"^[a-z_]+(=[A-Za-z0-9.,-]+)?$")
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Pool(_Table):
+    """`data`: how the data devices are laid out; `properties`: of `zpool create -o`."""
+
+    data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
+    properties: dict[str, Setting] = {}
+
+    _names = field_validator("properties")(lambda found: _checked_settings(found, _PROPERTY))
+
+
+class Dataset(_Table):
+    """`properties`: of the dataset, set before any file is made, and read back."""
+
+    properties: dict[str, Setting]
+
+    _names = field_validator("properties")(lambda found: _checked_settings(found, _PROPERTY))
+
+
+class Nfs(_Table):
+    """How the clients mount; `options` are those of nfs(5)."""
+
+    version: Literal[3] = 3
+    options: tuple[str, ...] = ("hard",)
+
+    @field_validator("options")
+    @classmethod
+    def _are_known(cls, options: tuple[str, ...]) -> tuple[str, ...]:
+        for option in options:
+            if not _MOUNT_OPTION.match(option):
+                raise ValueError(f"'{option}' is not a mount option")
+            if option.split("=")[0] in ("soft", "softerr", "bg", "vers", "nfsvers"):
+                raise ValueError(
+                    f"'{option}' is not for measuring: soft mounts lose data silently, bg returns "
+                    "before it is mounted, and the version is nfs.version"
+                )
+        return options
+
+
+class WorkingSet(_Table):
+    """The file that is read and written; filled once, on the server, with random data."""
+
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
+    size: SizeBytes
+    fill_block: SizeBytes = 128 << 10
+
+
+class Warmup(_Table):
+    """The load before the measurement, and the gate that says the L2ARC is warm.
+
+    The job runs for `duration` (not traced). Then, over `windows` windows of `window`, all
+    must hold: at least `l2arc_min` is in the L2ARC, no more than `feed_max` was written to
+    it a window, and none of its error and low-memory counters moved. It is tried until
+    `deadline`; not attained makes the verdict unknown.
+    """
+
+    job: str
+    duration: DurationNs
+    l2arc_min: SizeBytes
+    feed_max: SizeBytes
+    windows: Annotated[int, Field(ge=1, le=20)] = 3
+    window: DurationNs = 1_000_000_000
+    deadline: DurationNs = 60_000_000_000
+
+
+class Phase(_Table):
+    """One stretch of load with one fio job. `remove`: devices taken out of the pool before it."""
+
+    name: Name
+    title: str
+    job: str
+    tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
+    duration: DurationNs
+    interval: DurationNs = 1_000_000_000
+    remove: Literal["log", "cache"] | None = None
+
+    @model_validator(mode="after")
+    def _has_intervals(self) -> Self:
+        if self.interval < 1_000_000 or self.interval % 1_000_000:
+            raise ValueError("interval must be whole milliseconds")
+        if not self.interval <= self.duration:
+            raise ValueError("duration must be at least one interval")
+        return self
+
+
+class Expectation(_Table):
+    """What the run must show: that many I/Os, and their range inside the published one."""
+
+    phase: Name
+    op: Op
+    tier: Tier
+    min_count: Annotated[int, Field(ge=1)] = 1
+    inside: bool = True
+
+
+class Workload(_Table):
+    """Everything about the load that is not about the machines."""
+
+    format: Literal[1]
+    name: Name
+    title: str
+    reference: str
+    pool: Pool = Pool()
+    dataset: Dataset
+    nfs: Nfs = Nfs()
+    tunables: dict[str, Setting] = {}
+    working_set: WorkingSet
+    warmup: Warmup | None = None
+    phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
+    expect: tuple[Expectation, ...] = ()
+
+    _names = field_validator("tunables")(lambda found: _checked_settings(found, _TUNABLE))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = [phase.name for phase in self.phase]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two phases are called '{name}'")
+        for expectation in self.expect:
+            if expectation.phase not in names:
+                raise ValueError(
+                    f"expect names the phase '{expectation.phase}'; there is {', '.join(names)}"
+                )
+        return self
+
+
+def find_workload(name_or_path: str) -> Path:
+    """A file, or the name of one of the kit's own workloads. Raises ConfigError."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or "/" in name_or_path:
+        return path
+    known = sorted(file.stem for file in WORKLOADS.glob("*.toml"))
+    if name_or_path not in known:
+        raise ConfigError(
+            f"there is no workload '{name_or_path}'", f"the kit has: {', '.join(known)}; or give a .toml file"
+        )
+    return WORKLOADS / f"{name_or_path}.toml"
+
+
+def read_workload(path: Path) -> Workload:
+    """Raises ConfigError with file, line and key."""
+    return load(path, Workload)
+
+
+def _checked_settings(found: dict[str, Setting], names: re.Pattern[str]) -> dict[str, Setting]:
+    """Names and values that can only ever be one argument of a command."""
+    for name, value in found.items():
+        if not names.match(name):
+            raise ValueError(f"'{name}' is not a name that can be set here")
+        if not isinstance(value, bool) and not _VALUE.match(str(value)):
+            raise ValueError(f"{name}: {value!r} is not a value that can be set")
+    return found
