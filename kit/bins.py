@@ -24,7 +24,8 @@ def bin_index(latency_ns: npt.ArrayLike) -> IntArray:
     # frexp is exact for integers below 2**53 (104 days in nanoseconds).
     _, exponent = np.frexp(np.maximum(values, 1).astype(np.float64))
     shift = np.maximum(exponent - 1 - _OCTAVE_BITS, 0).astype(np.int64)
-    return (shift << _OCTAVE_BITS) + (values >> shift)
+    index: IntArray = (shift << _OCTAVE_BITS) + (values >> shift)
+    return index
 
 
 def bin_edges(index: npt.ArrayLike) -> tuple[IntArray, IntArray]:

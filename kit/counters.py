@@ -91,9 +91,7 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iter
         "reads that missed the ARC", "arcstats demand_data_misses",
         from_devices, arc["demand_data_misses"], slack,
     )  # fmt: skip
-    yield Check(
-        "reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack
-    )
+    yield Check("reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack)
     yield Check(
         "reads from DRAM", "arcstats demand_data_hits (the dbuf cache's are not in it)",
         reads.get("dram", 0), arc["demand_data_hits"], slack + _tolerance(total, _DBUF_CACHE_SHARE),

@@ -106,7 +106,7 @@ def parse_output(text: str) -> dict[str, Any]:
     failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
     if failed:
         raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
-    return value
+    return {**value}
 
 
 def total_ios(output: dict[str, Any]) -> dict[str, int]:

@@ -40,7 +40,7 @@ _TIME: _Kind = (
 _NAME: _Kind = (r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a plain file name without '/', ':' or '..'")
 _DISTRIBUTION: _Kind = (
     r"random|(?:zipf|pareto|normal|gauss)(?::[0-9.]+){0,2}|zoned(?:_abs)?:[0-9.:/,%kKmMgG]+",
-    "random, zipf:θ, pareto:h, normal:σ or zoned:...",
+    "random, zipf:theta, pareto:h, normal:sigma or zoned:...",
 )
 
 
@@ -76,14 +76,37 @@ _OPTIONS: Mapping[str, _Kind] = {
     **dict.fromkeys(("size", "filesize", "io_size"), _BYTES),
     **dict.fromkeys(("runtime", "ramp_time", "thinktime"), _TIME),
     **dict.fromkeys(
-        ("number_ios", "randseed", "rwmixread", "buffer_compress_percentage", "fsync")
-        + ("fdatasync", "openfiles"),
+        (
+            "number_ios",
+            "randseed",
+            "rwmixread",
+            "buffer_compress_percentage",
+            "fsync",
+            "fdatasync",
+            "openfiles",
+        ),
         _COUNT,
     ),
     **dict.fromkeys(
-        ("time_based", "direct", "thread", "norandommap", "randrepeat", "allrandrepeat", "group_reporting")
-        + ("refill_buffers", "scramble_buffers", "zero_buffers", "invalidate", "end_fsync", "create_on_open")
-        + ("stonewall", "disable_slat", "disable_clat", "disable_lat"),
+        (
+            "time_based",
+            "direct",
+            "thread",
+            "norandommap",
+            "randrepeat",
+            "allrandrepeat",
+            "group_reporting",
+            "refill_buffers",
+            "scramble_buffers",
+            "zero_buffers",
+            "invalidate",
+            "end_fsync",
+            "create_on_open",
+            "stonewall",
+            "disable_slat",
+            "disable_clat",
+            "disable_lat",
+        ),
         _FLAG,
     ),
 }

@@ -112,8 +112,12 @@ def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list
         if chosen.size:
             rows.append(
                 {
-                    "layer": "client", "host": host, "op": op, "tier": "all",
-                    "min_ns": int(chosen.min()), "max_ns": int(chosen.max()),
-                }  # fmt: skip
+                    "layer": "client",
+                    "host": host,
+                    "op": op,
+                    "tier": "all",
+                    "min_ns": int(chosen.min()),
+                    "max_ns": int(chosen.max()),
+                }
             )
     return rows

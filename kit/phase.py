@@ -118,8 +118,7 @@ class _Load:
         latencies = fio.parse_latency_log(log.decode(errors="replace"))
         if len(latencies.end_ns) != sum(ios.values()):
             raise MeasurementUnknown(
-                f"fio on {self.host.name} reports {sum(ios.values())} I/Os but logged "
-                f"{len(latencies.end_ns)}"
+                f"fio on {self.host.name} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"
             )
         return ios, latencies
 
@@ -207,13 +206,9 @@ def _analyse(
         result.latency = pl.concat(frames)
 
 
-def _grid(
-    bench: Bench, phase: Phase, trace: Trace, latencies: list[fio.ClientLatencies]
-) -> measure.Grid:
+def _grid(bench: Bench, phase: Phase, trace: Trace, latencies: list[fio.ClientLatencies]) -> measure.Grid:
     """Time zero of the phase is the start of its first I/O, as the clients saw it."""
-    starts = [
-        int((found.end_ns - found.latency_ns).min()) for found in latencies if found.end_ns.size
-    ]
+    starts = [int((found.end_ns - found.latency_ns).min()) for found in latencies if found.end_ns.size]
     starts += [snapshot.at_ns for snapshot in trace.snapshots[:1]] if not starts else []
     origin = max(min(starts, default=bench.run_origin_ns), bench.run_origin_ns)
     clock = bench.site.clock

@@ -44,9 +44,7 @@ class Plan:
         return value
 
 
-def make_plan(
-    workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path
-) -> Plan:
+def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
     """Read the jobs and check that everything can happen. Raises ConfigError."""
     jobs = _read_jobs(workload, workload_path)
     clock = testbed.clock
@@ -99,11 +97,9 @@ def _check_layout(workload: Workload, testbed: Testbed, path: Path) -> None:
         )
 
 
-def _check_phases(
-    workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: Path
-) -> None:
+def _check_phases(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: Path) -> None:
     """Each phase's tiers must be able to answer its operations with the devices it has."""
-    present = {role for role in ("log", "cache") if testbed.devices(role)}  # type: ignore[arg-type]
+    present = {role for role in ("log", "cache") if testbed.devices(role)}
     for phase in workload.phase:
         if phase.remove:
             if phase.remove not in present:

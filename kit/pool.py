@@ -51,7 +51,14 @@ def create_arguments(spec: PoolSpec) -> list[str]:
     argv = ["zpool", "create", "-o", "cachefile=none"]
     for name, value in spec.properties.items():
         argv += ["-o", f"{name}={setting(value)}"]
-    argv += ["-O", f"{RUN_PROPERTY}={spec.run_id}", "-O", "canmount=off", "-O", f"mountpoint={spec.mount_root}"]
+    argv += [
+        "-O",
+        f"{RUN_PROPERTY}={spec.run_id}",
+        "-O",
+        "canmount=off",
+        "-O",
+        f"mountpoint={spec.mount_root}",
+    ]
     argv += [spec.name]
     argv += [spec.data_layout] if spec.data_layout != "stripe" else []
     argv += spec.data

@@ -34,9 +34,7 @@ class Outcome:
     teardown_failures: list[str] = field(default_factory=list)
 
 
-def execute(
-    plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, command: list[str]
-) -> Outcome:
+def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, command: list[str]) -> Outcome:
     """Run the plan. Steps:
 
     1  check the instruments and record versions
@@ -114,9 +112,7 @@ def _run_steps(
     _run_phases(plan, bench, progress, journal, outcome)
 
 
-def _run_phases(
-    plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome
-) -> None:
+def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
     for phase in plan.workload.phase:
         with progress.step(f"measuring: {phase.title}"), journal.step(f"phase {phase.name}"):
             if phase.remove:
@@ -146,9 +142,7 @@ def _store(run_dir: store.RunDir, outcome: Outcome) -> None:
     store.write_json(run_dir.path / "manifest.json", outcome.manifest)
 
 
-def _manifest(
-    plan: Plan, site: Site, run_dir: store.RunDir, command: list[str]
-) -> dict[str, Any]:
+def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str]) -> dict[str, Any]:
     workload, testbed = plan.workload, plan.testbed
     clients = [client.host.name for client in site.clients]
     outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
@@ -254,9 +248,7 @@ def _build_pool(
     }
     manifest["dataset"] = {
         "name": dataset,
-        "properties": pool.dataset_properties(
-            site.server, dataset, list(workload.dataset.properties)
-        ),
+        "properties": pool.dataset_properties(site.server, dataset, list(workload.dataset.properties)),
     }
     return built, dataset
 

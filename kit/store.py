@@ -22,6 +22,7 @@ import json
 import math
 import os
 import secrets
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.errors import ConfigError
+from kit.errors import ConfigError, HostError
 
 FORMAT = 1
 
@@ -85,6 +86,16 @@ def create_run(results: Path, workload: str) -> RunDir:
     link.symlink_to(name)
     link.replace(path.parent / "latest")
     return RunDir(path)
+
+
+def check_space(results: Path, needed_bytes: int) -> None:
+    """Stop before the load, not with a half-written run. Raises HostError."""
+    free = shutil.disk_usage(results).free
+    if free < needed_bytes:
+        raise HostError(
+            f"{results} has {free >> 20} MiB free, a run needs {needed_bytes >> 20} MiB",
+            "free some space, or choose another place with --results",
+        )
 
 
 def write_atomically(path: Path, content: bytes) -> None:

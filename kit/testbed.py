@@ -59,9 +59,7 @@ class Device(_Table):
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
         if self.size < MIN_DEVICE_BYTES or self.size % (1 << 20):
-            raise ValueError(
-                f"size is {self.size} bytes: ZFS needs at least 64MiB, and null_blk whole MiB"
-            )
+            raise ValueError(f"size is {self.size} bytes: ZFS needs at least 64MiB, and null_blk whole MiB")
         return self
 
 

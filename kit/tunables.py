@@ -60,7 +60,7 @@ def tunable(name: str, value: str | int | bool, clock: Clock) -> Tunable:
 def _host_value(name: str, value: str | int | bool, clock: Clock) -> int:
     if isinstance(value, int):
         if name in TIME_TUNABLES_NS:
-            raise ValueError(f"a time needs its unit, such as \"5s\"; found {value}")
+            raise ValueError(f'a time needs its unit, such as "5s"; found {value}')
         return int(value)
     unit_ns = TIME_TUNABLES_NS.get(name)
     if unit_ns:

@@ -6,6 +6,7 @@ Sources for what the counters mean: OpenZFS module/zfs/arc.c (l2arc_feed_thread)
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -52,7 +53,7 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob) -> Gate:
 def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
     """The gate's verdict on successive readings of arcstats. Pure."""
     first, last = seen[0], seen[-1]
-    fed = [after["l2_write_bytes"] - before["l2_write_bytes"] for before, after in zip(seen, seen[1:], strict=False)]
+    fed = [after["l2_write_bytes"] - before["l2_write_bytes"] for before, after in itertools.pairwise(seen)]
     gate = Gate(
         l2arc_bytes=last["l2_size"],
         fed_bytes=fed,

@@ -148,9 +148,7 @@ class Workload(_Table):
                 raise ValueError(f"two phases are called '{name}'")
         for expectation in self.expect:
             if expectation.phase not in names:
-                raise ValueError(
-                    f"expect names the phase '{expectation.phase}'; there is {', '.join(names)}"
-                )
+                raise ValueError(f"expect names the phase '{expectation.phase}'; there is {', '.join(names)}")
         return self
 
 

@@ -137,6 +137,11 @@ class SshHost:
         except (asyncssh.Error, OSError) as error:
             raise self._lost((), error) from error
 
+    @property
+    def connection(self) -> asyncssh.SSHClientConnection:
+        """For an interactive shell; belongs to the SSH loop's thread."""
+        return self._connection
+
     def run(
         self,
         argv: Sequence[str],
@@ -168,9 +173,7 @@ class SshHost:
         return SshProcess(self.name, argv, process, self._lost)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
-        self.run(
-            ("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s
-        )
+        self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)
 
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
         async def read() -> bytes:

@@ -26,6 +26,7 @@ import asyncssh
 
 from kit.clock import Clock
 from kit.errors import HostError
+from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
 from kit.lab.qemu import READY_LINE, SSH_PORTS, Machine, command_line
 
@@ -57,9 +58,7 @@ def runtime_dir() -> Path:
     except OSError as error:
         raise HostError(f"{path}: {error.strerror}", "the lab keeps its sockets there") from error
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise HostError(
-            f"{path} is not a directory that is yours alone", "remove it, or set XDG_RUNTIME_DIR"
-        )
+        raise HostError(f"{path} is not a directory that is yours alone", "remove it, or set XDG_RUNTIME_DIR")
     return path
 
 
@@ -75,7 +74,7 @@ def running_labs() -> Iterator[dict[str, Any]]:
                 shutil.rmtree(state, ignore_errors=True)
             continue
         if alive:
-            yield {**lab, "state": os.fspath(state)}
+            yield {**lab, "state": os.fspath(state), "detached": (state / "detached").exists()}
         else:
             shutil.rmtree(state, ignore_errors=True)
 
@@ -95,9 +94,7 @@ class Lab:
 
     def __init__(self, spec: LabSpec) -> None:
         if shutil.which(QEMU) is None:
-            raise HostError(
-                f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86"
-            )
+            raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
         self.spec = spec
         host_key = asyncssh.generate_private_key("ssh-ed25519")
         client_key = asyncssh.generate_private_key("ssh-ed25519")
@@ -162,8 +159,15 @@ class Lab:
             return f"QEMU ended with {code}" + (f": {said}" if said else "")
         return ""
 
+    def versions(self) -> dict[str, str]:
+        """What the lab itself is made of."""
+        answer = LocalHost().run([QEMU, "--version"]).stdout
+        found = re.search(r"version (\S+)", answer)
+        return {"qemu": found[1] if found else "unknown"}
+
     def detach(self) -> None:
         """Let the guest go on after this process."""
+        (self.state / "detached").touch()
         self._supervisor.detach()
 
     def close(self) -> None:
@@ -189,6 +193,7 @@ class _Supervisor:
             cwd=Path(__file__).parents[2],
         )
         self._exit_code: int | None = None
+        self._detached = False
         spec = {
             "base": os.fspath(runtime_dir()),
             "prefix": _PREFIX,
@@ -226,12 +231,14 @@ class _Supervisor:
         assert self._child.stdin
         self._child.stdin.write(b"detach\n")
         self._child.stdin.close()
+        self._detached = True
 
     def close(self) -> None:
         assert self._child.stdin and self._child.stdout
         with contextlib.suppress(OSError):
             self._child.stdin.close()
-        self._child.wait()
+        if not self._detached:
+            self._child.wait()
         self._child.stdout.close()
 
 
@@ -265,7 +272,7 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
     return SshHost("lab", connect, SSH_DEADLINE_S, diagnose)
 
 
-def free_port(state: Path) -> int:
+def free_port() -> int:
     """A serial line for a shell beside a run (0 is the run's)."""
     return 1 + os.getpid() % (SSH_PORTS - 1)
 

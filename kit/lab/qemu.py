@@ -63,7 +63,7 @@ def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str
         "nowatchdog", "random.trust_cpu=on", "audit=0", "selinux=0", "apparmor=0",
         *machine.extra_kernel_args,
     ]  # fmt: skip
-    state = machine.state_dir
+    state, root = machine.state_dir, quote_value(machine.image_dir / "root.img")
     argv = [
         qemu,
         "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
@@ -73,7 +73,7 @@ def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str
         "-kernel", os.fspath(machine.image_dir / "vmlinuz"),
         "-initrd", os.fspath(machine.image_dir / "initrd.img"),
         "-append", " ".join(kernel_args),
-        "-drive", f"file={quote_value(machine.image_dir / 'root.img')},if=none,id=root,format=raw,snapshot=on",
+        "-drive", f"file={root},if=none,id=root,format=raw,snapshot=on",
         "-device", "virtio-blk-pci,drive=root",
         "-drive", f"file={quote_value(state / 'keys.tar')},if=none,id=keys,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=keys,serial=hsp-keys",

@@ -41,18 +41,9 @@ ip -n "client$1" link set lo up
 def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Site]:
     """Boot the lab and make the testbed in it; gone at the end. Raises HostError."""
     spec = LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
-    if testbed.clock.kind == "real":
-        with progress.step("trying KVM"):
-            reason = probe_real_clock(spec)
-        if reason:
-            raise HostError(
-                f'the lab cannot have clock = "real" on this machine: {reason}',
-                'use clock = "virtual", which needs no KVM',
-            )
-    with progress.step("booting the lab"):
-        lab = Lab(spec)
-    with lab:
-        with progress.step("waiting for the guest"):
+    check_clock(spec, progress)
+    with Lab(spec) as lab:
+        with progress.step("booting the lab"):
             lab.wait_ready()
             guest = lab.host()
         with guest:
@@ -66,6 +57,19 @@ def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Sit
                 emulated=True,
                 versions={"image": image.path.name, **lab.versions()},
             )
+
+
+def check_clock(spec: LabSpec, progress: Progress) -> None:
+    """The real clock only after a probe boot has succeeded. Raises HostError."""
+    if spec.clock.kind == "virtual":
+        return
+    with progress.step("trying KVM"):
+        reason = probe_real_clock(spec)
+    if reason:
+        raise HostError(
+            f'the lab cannot have clock = "real" on this machine: {reason}',
+            'use clock = "virtual", which needs no KVM',
+        )
 
 
 def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> None:

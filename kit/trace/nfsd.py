@@ -44,7 +44,7 @@ def check_server(server: Host) -> str:
     found = re.search(r"v(\d+)\.(\d+)", version)
     if not found or (int(found[1]), int(found[2])) < MIN_BPFTRACE:
         raise HostError(
-            f"{server.name} has {version or 'no bpftrace'}; 0.20 is the first whose histograms are fine enough",
+            f"{server.name} has {version or 'no bpftrace'}; histograms fine enough came with 0.20",
             "install a newer bpftrace on the server",
         )
     needed = probes()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from kit.errors import ConfigError
-from kit.toml import MAX_BYTES, KeyLines, KeyPath, dotted, load
+from kit.toml import MAX_BYTES, dotted, load
+from kit.tomllines import KeyLines, KeyPath
 from kit.units import DurationNs, SizeBytes
 
 

@@ -1,13 +1,12 @@
 #!/bin/sh
 # mmdebstrap customize hook of the *builder* tree: compiles the OpenZFS modules
 # for the kernel headers that are installed in it, and packs them for copying out.
-# $1 is the root of the tree. HSP_ZFS_DKMS is the package to install, with its
-# pin if there is one (zfs-dkms, zfs-dkms=2.3.2-2, zfs-dkms/trixie-backports).
+# $1 is the root of the tree; which zfs-dkms is taken, its apt preferences say.
 set -eu
 root=$1
 
 export DEBIAN_FRONTEND=noninteractive
-chroot "$root" apt-get install --yes --no-install-recommends "${HSP_ZFS_DKMS:-zfs-dkms}"
+chroot "$root" apt-get install --yes --no-install-recommends zfs-dkms
 
 kernel=$(ls "$root/lib/modules")
 for module in spl zfs; do

@@ -35,6 +35,8 @@ chroot "$root" dpkg-query --show --showformat '${Package}\t${Version}\n' >"$root
 printf '%s\n' "$kernel" >"$root/hsp-out/kernel"
 chroot "$root" modinfo -k "$kernel" -F version zfs >"$root/hsp-out/zfs"
 
+# Keys that every image would share; each boot brings its own.
+rm -f "$root"/etc/ssh/ssh_host_*
 rm -rf "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale \
     "$root"/var/cache/apt "$root"/var/lib/apt/lists "$root"/boot/*
 mkdir -p "$root/var/lib/apt/lists" "$root/var/cache/apt"
@@ -45,7 +47,7 @@ mv "$root/hsp-out" "$out/parts"
 # A bind mount that is not recursive: mmdebstrap has /proc, /sys and /dev mounted in the tree.
 mkdir "$out/tree"
 mount --bind "$root" "$out/tree"
-mke2fs -q -t ext4 -O ^has_journal -d "$out/tree" -L hsp-root "$out/root.img" "${HSP_ROOT_SIZE:-2G}"
+mke2fs -q -t ext4 -O ^has_journal -d "$out/tree" -L hsp-root "$out/root.img" 1300M
 umount "$out/tree"
 # The image leaves the tree through mmdebstrap's own copy-out, which also works
 # where the tree belongs to subordinate user ids.

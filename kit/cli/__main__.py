@@ -1,0 +1,5 @@
+"""`python -m kit.cli` is `hsp`."""
+
+from kit.cli.main import main
+
+main()

@@ -1,0 +1,161 @@
+"""`hsp lab`: the guest image, and a lab that stays up for looking around."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+import termios
+import time
+import tty
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kit.cli.demo import JsonOption, QuietOption
+from kit.cli.output import emit_json, say
+from kit.errors import ConfigError, HostError
+from kit.hosts.ssh import call
+from kit.lab.image import Image, ImageInputs, build, find
+from kit.lab.machine import Lab, LabSpec, free_port, open_host, running_labs
+from kit.lab.site import check_clock, make_client, make_devices
+from kit.progress import Progress
+from kit.testbed import LAB_TESTBED, read_testbed
+
+lab_app = typer.Typer(help="The built-in lab: image and virtual machine.", no_args_is_help=True)
+
+SuiteOption = Annotated[str, typer.Option("--suite", help="The Debian release of the guest.")]
+PinOption = Annotated[
+    list[str] | None,
+    typer.Option("--pin", help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports."),
+]
+_DOWN_DEADLINE_S = 15.0
+
+
+@lab_app.command("build")
+def build_image(
+    suite: SuiteOption = "trixie",
+    pin: PinOption = None,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Also if it is there already.")] = False,
+    json_output: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Build the guest image (once; about seven minutes on two cores)."""
+    image = build(ImageInputs(suite, tuple(pin or ())), Progress(quiet=quiet), rebuild)
+    if json_output:
+        emit_json({"path": os.fspath(image.path), **image.manifest})
+    else:
+        say(f"image: {image.path} (kernel {image.manifest['kernel']}, OpenZFS {image.manifest['zfs']})")
+
+
+@lab_app.command("up")
+def up(
+    testbed: Annotated[Path, typer.Option("--testbed", help="Devices, clients and clock.")] = LAB_TESTBED,
+    suite: SuiteOption = "trixie",
+    pin: PinOption = None,
+    json_output: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Boot a lab that stays up until `hsp lab down`."""
+    plan = read_testbed(testbed)
+    progress = Progress(quiet=quiet)
+    image = build(ImageInputs(suite, tuple(pin or ())), progress)
+    spec = LabSpec(image.path, plan.clock, plan.lab.memory >> 20)
+    check_clock(spec, progress)
+    with Lab(spec) as lab:
+        with progress.step("waiting for the guest"):
+            lab.wait_ready()
+            guest = lab.host()
+        with progress.step("making devices and clients"), guest:
+            make_devices(guest, plan.device, plan.clock)
+            for number, _ in enumerate(plan.client):
+                make_client(guest, number)
+        lab.detach()
+    if json_output:
+        emit_json(_one_lab())
+    else:
+        say(f"the lab is up ({plan.clock.kind} clock, dilation {plan.clock.dilation}): hsp lab shell")
+        if plan.clock.kind == "virtual":
+            say("its clock skips idle time, so it keeps one core of this machine busy: hsp lab down")
+
+
+@lab_app.command("status")
+def status(json_output: JsonOption = False) -> None:
+    """The image, and the labs that are up."""
+    image, labs = _found_image(), list(running_labs())
+    if json_output:
+        emit_json({"image": os.fspath(image.path) if image else None, "labs": labs})
+        return
+    say(f"image: {image.path if image else 'not built (hsp lab build)'}")
+    for lab in labs:
+        say(f"up: {lab['state']} ({lab['clock']} clock, dilation {lab['dilation']}, QEMU {lab['qemu_pid']})")
+    if not labs:
+        say("no lab is up")
+
+
+@lab_app.command("down")
+def down() -> None:
+    """End every lab of yours that was left up."""
+    labs = [lab for lab in running_labs() if lab.get("detached")]
+    for lab in labs:
+        os.kill(lab["supervisor_pid"], signal.SIGTERM)
+    end = time.monotonic() + _DOWN_DEADLINE_S
+    waiting = [Path(lab["state"]) for lab in labs]
+    while any(state.exists() for state in waiting):
+        if time.monotonic() > end:
+            raise HostError(f"the lab did not end within {_DOWN_DEADLINE_S:g} s", "try again")
+        time.sleep(0.1)
+    say(f"{len(labs)} lab{'s' * (len(labs) != 1)} ended")
+
+
+@lab_app.command("shell", context_settings={"ignore_unknown_options": True})
+def shell(
+    command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
+) -> int:
+    """A root shell in the lab that is up, or one command."""
+    lab = _one_lab()
+    state = Path(lab["state"])
+    with open_host(state, free_port()) as guest:
+        if not command:
+            return call(_interact(guest.connection))
+        result = guest.run(command, check=False, deadline_s=24 * 3600)
+        sys.stdout.write(result.stdout)
+        sys.stderr.write(result.stderr)
+        return result.returncode
+
+
+def _one_lab() -> dict[str, Any]:
+    labs = [lab for lab in running_labs() if lab.get("detached")]
+    if not labs:
+        raise ConfigError("no lab is up", "start one: hsp lab up")
+    return labs[-1]
+
+
+def _found_image() -> Image | None:
+    return find(ImageInputs())
+
+
+async def _interact(connection: Any) -> int:
+    """The terminal is the guest's until its shell ends."""
+    terminal = sys.stdin.fileno() if sys.stdin.isatty() else None
+    before = termios.tcgetattr(terminal) if terminal is not None else None
+    kind = os.environ.get("TERM", "linux") if terminal is not None else None
+    try:
+        if terminal is not None:
+            tty.setraw(terminal)
+        process = await connection.create_process(
+            shlex.join(["bash", "-l"]),
+            term_type=kind,
+            stdin=os.dup(0),
+            stdout=os.dup(1),
+            stderr=os.dup(2),
+            encoding=None,
+        )
+        await asyncio.shield(process.wait_closed())
+        return int(process.returncode or 0)
+    finally:
+        if terminal is not None and before is not None:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)

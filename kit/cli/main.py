@@ -1,0 +1,76 @@
+"""The command `hsp`: its subcommands, and what its exit code means."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from types import FrameType
+from typing import Annotated
+
+import click
+import typer
+
+from kit import __version__
+from kit.cli import demo, lab, report
+from kit.cli.output import say, say_error
+from kit.errors import EXIT_INTERRUPTED, EXIT_USAGE, KitError
+
+EXIT_CODES = """\
+Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is
+unknown (not trustworthy) · 4 refused for safety · 5 a host or a tool failed · 130 interrupted
+"""
+
+app = typer.Typer(
+    help="Measure which tier of a ZFS hybrid storage pool answers, and how fast, at the NFS server.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.demo)
+app.command("run")(demo.run)
+app.command("report")(report.report)
+app.add_typer(lab.lab_app, name="lab")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"hsp {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line; every ending has its exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    sys.exit(_exit_code(sys.argv[1:]))
+
+
+def _exit_code(arguments: list[str]) -> int:
+    try:
+        code = app(arguments, standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except KitError as error:
+        say_error(error)
+        return error.exit_code
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except click.ClickException as error:
+        error.show(file=sys.stderr)
+        return EXIT_USAGE
+    except (KeyboardInterrupt, click.Abort):
+        say("hsp: interrupted")
+        return EXIT_INTERRUPTED
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """A polite end (kill, a closing CI job) is the same as Ctrl-C."""
+    raise KeyboardInterrupt

@@ -1,0 +1,109 @@
+"""What the program is doing now, told on standard error.
+
+On a terminal a step shows a spinner and the seconds so far, and ends as one line with a
+check mark. Anywhere else (a pipe, a log) a step is exactly one line, written when it ends.
+Standard output is never touched: it belongs to results.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+_REFRESH_PER_SECOND = 8
+
+
+class _Running:
+    """The innermost open step as rich draws it: a spinner, its text, the seconds so far."""
+
+    def __init__(self, unicode: bool) -> None:
+        self._spinner = Spinner("dots" if unicode else "line")
+        self.steps: list[tuple[str, float]] = []
+
+    def __rich__(self) -> Spinner | Text:
+        if not self.steps:
+            return Text("")
+        text, started = self.steps[-1]
+        self._spinner.text = Text(f"{text}  {time.monotonic() - started:.0f} s")
+        return self._spinner
+
+
+class Progress:
+    """Steps and notes on standard error; with `quiet`, only steps that fail are told."""
+
+    def __init__(
+        self, quiet: bool = False, *, stream: TextIO | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        environ = os.environ if environ is None else environ
+        self._quiet = quiet
+        self._console = Console(
+            file=sys.stderr if stream is None else stream,
+            no_color=bool(environ.get("NO_COLOR")),
+            highlight=False,
+            markup=False,
+            emoji=False,
+            soft_wrap=True,
+        )
+        self._terminal = self._console.is_terminal and environ.get("TERM", "") not in ("", "dumb")
+        self._unicode = self._console.encoding.lower().startswith("utf")
+        self._running = _Running(self._unicode)
+        self._live: Live | None = None
+
+    @contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Tell that `text` is being done for as long as the block runs."""
+        started = time.monotonic()
+        self._begin(text, started)
+        try:
+            yield
+        except BaseException:
+            self._end(text, started, failed=True)
+            raise
+        self._end(text, started, failed=False)
+
+    def note(self, text: str) -> None:
+        """Print one line."""
+        if not self._quiet:
+            self._line(Text(text))
+
+    def _begin(self, text: str, started: float) -> None:
+        self._running.steps.append((text, started))
+        if self._terminal and not self._quiet and self._live is None:
+            self._live = Live(
+                self._running,
+                console=self._console,
+                refresh_per_second=_REFRESH_PER_SECOND,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+
+    def _end(self, text: str, started: float, *, failed: bool) -> None:
+        if (text, started) in self._running.steps:
+            self._running.steps.remove((text, started))
+        if self._live is not None and not self._running.steps:
+            self._live.stop()
+            self._live = None
+        if failed or not self._quiet:
+            self._line(self._ended(text, time.monotonic() - started, failed))
+
+    def _ended(self, text: str, seconds: float, failed: bool) -> Text:
+        told = f"{text}: failed after {seconds:.1f} s" if failed else f"{text}: {seconds:.1f} s"
+        if not self._terminal:
+            return Text(told)
+        good, bad = ("✓", "✗") if self._unicode else ("ok", "!!")
+        mark, style = (bad, "red") if failed else (good, "green")
+        return Text.assemble((mark, style), " ", told)
+
+    def _line(self, line: Text) -> None:
+        self._console.print(line, soft_wrap=True)

@@ -1,0 +1,88 @@
+"""The lab, once per test session: the image, one guest for looking at parts, one whole main job."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.clock import Clock
+from kit.hosts.ssh import SshHost
+from kit.lab.image import Image, ImageInputs, build
+from kit.lab.machine import Lab, LabSpec
+from kit.progress import Progress
+
+ROOT = Path(__file__).parents[2]
+# Host time. A guest under emulation on two busy cores is slow; a hang is much slower.
+RUN_DEADLINE_S = 1200
+
+
+@pytest.fixture(scope="session")
+def image() -> Image:
+    return build(ImageInputs(), Progress())
+
+
+@dataclass
+class RunningLab:
+    lab: Lab
+    guest: SshHost
+
+
+@pytest.fixture(scope="session")
+def running_lab(image: Image) -> Iterator[RunningLab]:
+    with Lab(LabSpec(image.path, Clock("virtual", 4), memory_mib=2048)) as lab:
+        lab.wait_ready()
+        with lab.host() as guest:
+            yield RunningLab(lab, guest)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run of the CLI that has ended."""
+
+    code: int
+    stdout: str
+    stderr: str
+    run: Path
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return json.loads((self.run / "summary.json").read_text())
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return json.loads((self.run / "manifest.json").read_text())
+
+    def row(self, tier: str, layer: str = "nfs-server") -> dict[str, Any]:
+        (found,) = (row for row in self.summary["rows"] if row["tier"] == tier and row["layer"] == layer)
+        return found
+
+
+def hsp(*arguments: str, results: Path) -> subprocess.Popen[str]:
+    """Start the CLI as a user would, with its own results directory."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "kit.cli", *arguments, "--results", os.fspath(results)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str], results: Path, workload: str = "top-speeds") -> Finished:
+    stdout, stderr = process.communicate(timeout=RUN_DEADLINE_S)
+    return Finished(process.returncode, stdout, stderr, results / workload / "latest")
+
+
+@pytest.fixture(scope="session")
+def main_job(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """`hsp demo --json`, whole."""
+    results = tmp_path_factory.mktemp("results")
+    return finish(hsp("demo", "--json", results=results), results)

@@ -1,0 +1,142 @@
+"""What can go wrong with a run, for real: each fault has its exit code, its words, and no leftovers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kit.clock import Clock
+from kit.errors import HostError
+from kit.hosts.base import HostLost
+from kit.lab.image import Image
+from kit.lab.machine import Lab, LabSpec, probe_real_clock, runtime_dir
+from tests.lab.conftest import finish, hsp
+from tests.lab.workloads import write_small
+
+pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(900)]
+
+
+def qemus_of(state: Path) -> list[int]:
+    """Processes whose command line names the state directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.fsencode(state) in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def states() -> set[Path]:
+    return set(runtime_dir().glob("lab-*"))
+
+
+def wait_for(condition: Callable[[], object], deadline_s: float, what: str) -> None:
+    end = time.monotonic() + deadline_s
+    while not condition():
+        assert time.monotonic() < end, f"not within {deadline_s} s: {what}"
+        time.sleep(0.2)
+
+
+def started_lab(process: subprocess.Popen[str], before: set[Path]) -> Path:
+    wait_for(lambda: states() - before or process.poll() is not None, 120, "the lab's state directory")
+    (state,) = states() - before
+    return state
+
+
+def test_fio_failing_in_a_phase_is_unknown_and_keeps_the_data(image: Image, tmp_path: Path) -> None:
+    workload = write_small(tmp_path, ("good", "write", "300ms"), ("bad", "broken", "300ms"))
+    done = finish(hsp("run", str(workload), results=tmp_path), tmp_path, "small")
+    assert done.code == 3, done.stderr
+    assert done.summary["verdict"] == "unknown"
+    assert any("fio failed" in reason for reason in done.summary["reasons"])
+    assert done.row("slog")["count"] > 50
+    assert [phase["name"] for phase in done.manifest["phases"]] == ["good", "bad"]
+
+
+def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tmp_path: Path) -> None:
+    workload = write_small(tmp_path, ("good", "write", "300ms"), ("long", "write", "600s"))
+    before = states()
+    process = hsp("run", str(workload), results=tmp_path)
+    state = started_lab(process, before)
+    journal = tmp_path / "small" / "latest" / "journal.jsonl"
+    wait_for(lambda: journal.exists() and '"phase long"' in journal.read_text(), 300, "the second phase")
+    # The tracer takes some seconds before the load starts.
+    time.sleep(20)
+    process.send_signal(signal.SIGINT)
+    done = finish(process, tmp_path, "small")
+    assert done.code == 130, done.stderr
+    assert done.summary["verdict"] == "unknown"
+    assert any("interrupted" in reason for reason in done.summary["reasons"])
+    phases = {phase["name"]: phase for phase in done.manifest["phases"]}
+    assert phases["good"]["server_ios"] > 50
+    assert phases["long"]["server_ios"] > 0
+    assert "undo: destroy pool" in journal.read_text()
+    assert not state.exists()
+    assert not qemus_of(state)
+
+
+@pytest.mark.parametrize("moment_s", [0.0, 0.5, 5.0])
+def test_kill_9_of_the_cli_leaves_nothing(image: Image, tmp_path: Path, moment_s: float) -> None:
+    workload = write_small(tmp_path, ("good", "write", "300ms"))
+    before = states()
+    process = hsp("run", str(workload), results=tmp_path)
+    state = started_lab(process, before)
+    time.sleep(moment_s)
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not state.exists() and not qemus_of(state), 15, "QEMU and its state gone")
+
+
+def test_a_guest_that_panics_at_boot_is_named(image: Image) -> None:
+    # A root disk that is not there: the kernel's own words must reach the user.
+    spec = LabSpec(
+        image.path, Clock("virtual", 4), 1024, extra_kernel_args=("rdinit=/nothing", "root=/dev/null")
+    )
+    with Lab(spec) as lab:
+        state = lab.state
+        with pytest.raises(HostError, match="kernel panic") as caught:
+            lab.wait_ready()
+    assert caught.value.exit_code == 5
+    assert not state.exists()
+    assert not qemus_of(state)
+
+
+def test_a_guest_that_does_not_come_up_in_time(image: Image) -> None:
+    with Lab(LabSpec(image.path, Clock("virtual", 4), 1024)) as lab:
+        state = lab.state
+        with pytest.raises(HostError, match="did not come up within 2 s") as caught:
+            lab.wait_ready(deadline_s=2)
+        assert caught.value.exit_code == 5
+    assert not state.exists()
+    assert not qemus_of(state)
+
+
+def test_a_panic_under_a_command_is_named(image: Image) -> None:
+    with Lab(LabSpec(image.path, Clock("virtual", 4), 1024)) as lab:
+        lab.wait_ready()
+        with lab.host() as guest, pytest.raises(HostLost, match="guest kernel panic: sysrq"):
+            guest.run(["sh", "-c", "echo 1 >/proc/sys/kernel/sysrq; echo c >/proc/sysrq-trigger; sleep 60"])
+
+
+def test_kvm_counts_only_when_a_guest_has_booted(image: Image) -> None:
+    """Whatever this machine has: either the probe says why not, or a guest really boots with it."""
+    spec = LabSpec(image.path, Clock("virtual", 4), 1024)
+    reason = probe_real_clock(spec, deadline_s=20)
+    if reason:
+        assert "kvm" in reason.lower() or "did not come up" in reason
+        return
+    with Lab(replace(spec, clock=Clock("real"))) as lab:
+        lab.wait_ready(30)
+        with lab.host() as guest:
+            source = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+            assert guest.run(["cat", source]).stdout.strip() in ("kvm-clock", "tsc")

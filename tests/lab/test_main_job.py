@@ -1,0 +1,119 @@
+"""The main job, whole, on the lab: what issue and README promise."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.conftest import Finished, finish, hsp
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800)]
+
+PUBLISHED_US = {
+    "dram": (0, 10),
+    "l2arc": (128, 260),
+    "disk": (1900, 9700),
+    "slog": (137, 181),
+    "pool": (1950, 9170),
+}
+
+
+def test_it_is_valid_and_stdout_is_the_summary_alone(main_job: Finished) -> None:
+    assert main_job.code == 0, main_job.stderr
+    assert json.loads(main_job.stdout) == main_job.summary
+    assert main_job.summary["verdict"] == "valid", main_job.summary["reasons"]
+    assert "measuring" in main_job.stderr
+
+
+@pytest.mark.parametrize("tier", PUBLISHED_US)
+def test_each_tier_is_inside_its_published_range(main_job: Finished, tier: str) -> None:
+    row = main_job.row(tier)
+    assert row["count"] >= 500
+    assert row["published"] == {
+        "reference": "sun-7410-2009",
+        "range_us": list(PUBLISHED_US[tier]),
+        "inside": True,
+    }
+    low, high = PUBLISHED_US[tier]
+    assert low <= row["range_us"][0] < row["range_us"][1] <= high
+    assert low <= row["p50_us"] <= high
+
+
+def test_the_accounting_closes(main_job: Finished) -> None:
+    accounting = main_job.summary["accounting"]
+    assert accounting["lost_events"] == 0
+    assert [phase["phase"] for phase in accounting["phases"]] == ["read", "write-slog", "write-pool"]
+    for phase in accounting["phases"]:
+        assert phase["client_ios"] == phase["server_ios"] > 0
+        assert phase["checks"], phase
+        assert all(check["ok"] for check in phase["checks"]), phase
+
+
+def test_the_log_device_took_every_write_and_then_none(main_job: Finished) -> None:
+    phases = {phase["name"]: phase for phase in main_job.manifest["phases"]}
+
+    def found(phase: str, counter: str) -> int:
+        (check,) = (check for check in phases[phase]["checks"] if check["source"].endswith(counter))
+        return int(check["found"])
+
+    assert found("write-slog", "zil_itx_metaslab_slog_count") > 500
+    assert found("write-slog", "zil_itx_metaslab_normal_count") == 0
+    assert found("write-pool", "zil_itx_metaslab_slog_count") == 0
+    assert found("write-pool", "zil_itx_metaslab_normal_count") > 500
+
+
+def test_settings_are_those_in_effect(main_job: Finished) -> None:
+    manifest = main_job.manifest
+    assert manifest["dataset"]["properties"]["recordsize"] == "512"
+    assert manifest["dataset"]["properties"]["logbias"] == "latency"
+    assert manifest["pool"]["properties"]["ashift"] == "9"
+    assert {"vers=3", "proto=tcp", "hard"} <= set(manifest["mount"]["options"].split(","))
+    assert "10.97.0.2" in manifest["export"]["lines"][0]
+    assert manifest["clock"] == {"kind": "virtual", "dilation": 4}
+    assert {"kernel", "zfs", "bpftrace", "qemu", "hsp"} <= set(manifest["versions"])
+
+
+def test_the_journal_undid_everything(main_job: Finished) -> None:
+    lines = [json.loads(line) for line in (main_job.run / "journal.jsonl").read_text().splitlines()]
+    registered = [line["undo"] for line in lines if "undo" in line]
+    undone = [
+        line["step"].removeprefix("undo: ")
+        for line in lines
+        if line.get("state") == "done" and line["step"].startswith("undo: ")
+    ]
+    assert undone == registered[::-1]
+    assert any(name.startswith("destroy pool") for name in undone)
+
+
+def test_report_redraws_from_the_stored_data_alone(main_job: Finished, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("manifest.json", "latency.parquet"):
+        copy.joinpath(name).write_bytes((main_job.run / name).read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "kit.cli", "report", str(copy), "--json"],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == main_job.summary["rows"]
+    assert (copy / "report.html").read_bytes() == (main_job.run / "report.html").read_bytes()
+
+
+def test_a_run_beside_a_busy_host_has_the_same_medians(main_job: Finished, tmp_path: Path) -> None:
+    """Two CPU-bound processes compete with the lab on the host for the whole run."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    load = [subprocess.Popen(spin) for _ in range(2)]
+    try:
+        second = finish(hsp("demo", "--json", results=tmp_path), tmp_path)
+    finally:
+        for process in load:
+            process.kill()
+            process.wait()
+    assert second.code == 0, second.stderr
+    for tier in PUBLISHED_US:
+        first_us, second_us = main_job.row(tier)["p50_us"], second.row(tier)["p50_us"]
+        assert second_us == pytest.approx(first_us, rel=0.02), tier

@@ -1,0 +1,139 @@
+"""Parts of the lab on one shared guest: the host protocol, devices, clients, pool and dataset."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+
+from kit import nfs, pool
+from kit.clock import Clock
+from kit.errors import SafetyRefusal
+from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.lab.machine import running_labs
+from kit.lab.site import make_client, make_devices
+from kit.testbed import Device
+from kit.trace.nfsd import check_server
+from kit.tunables import read_tunables, write_tunable
+from tests.lab.conftest import RunningLab
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+
+
+def test_arguments_reach_the_guest_as_they_are(running_lab: RunningLab) -> None:
+    hostile = ["a b", "$(reboot)", "`id`", "'", '"', ";", "|", "\n", "\\", "-n", "é", ""]
+    result = running_lab.guest.run(["printf", "%s\\0", *hostile])
+    assert result.stdout.split("\0")[:-1] == hostile
+
+
+def test_exit_status_stderr_and_stdin(running_lab: RunningLab) -> None:
+    guest = running_lab.guest
+    with pytest.raises(CommandFailed) as caught:
+        guest.run(["sh", "-c", "echo wrong >&2; exit 7"])
+    assert caught.value.result.returncode == 7
+    assert "wrong" in caught.value.message
+    assert guest.run(["cat"], stdin=b"x\n" * 10_000).stdout == "x\n" * 10_000
+
+
+def test_files_survive_the_way_there_and_back(running_lab: RunningLab) -> None:
+    content = bytes(range(256)) * 4096
+    running_lab.guest.put(content, "/tmp/there and back")
+    assert running_lab.guest.get("/tmp/there and back") == content
+
+
+def test_a_deadline_of_host_time_ends_the_command(running_lab: RunningLab) -> None:
+    # Guest time runs ahead of the host's: only a loop that works takes host time.
+    started = time.monotonic()
+    with pytest.raises(DeadlineExceeded):
+        running_lab.guest.run(["sh", "-c", "while :; do :; done"], deadline_s=2)
+    assert time.monotonic() - started < 60
+    assert "while :" not in running_lab.guest.run(["ps", "-e", "-o", "args"]).stdout
+
+
+def test_a_long_running_command_is_stopped_by_a_signal(running_lab: RunningLab) -> None:
+    process = running_lab.guest.start(["sh", "-c", "trap 'echo bye; exit 3' INT; while :; do sleep 1; done"])
+    time.sleep(1)
+    assert process.running()
+    result = process.stop(30)
+    assert (result.returncode, result.stdout) == (3, "bye\n")
+
+
+def test_a_second_shell_beside_the_first(running_lab: RunningLab) -> None:
+    with running_lab.lab.host(1) as other:
+        assert other.run(["echo", "both"]).stdout == "both\n"
+        assert running_lab.guest.run(["echo", "here"]).stdout == "here\n"
+    with running_lab.lab.host(1) as again:
+        assert again.run(["echo", "again"]).stdout == "again\n"
+
+
+def test_status_knows_the_lab(running_lab: RunningLab) -> None:
+    assert str(running_lab.lab.state) in [lab["state"] for lab in running_labs()]
+
+
+def test_the_guest_has_what_the_trace_needs(running_lab: RunningLab) -> None:
+    assert check_server(running_lab.guest).startswith("bpftrace v0.")
+
+
+def test_a_tunable_is_read_back(running_lab: RunningLab) -> None:
+    guest = running_lab.guest
+    before = read_tunables(guest, ["zfs_txg_timeout"])["zfs_txg_timeout"]
+    write_tunable(guest, "zfs_txg_timeout", "7")
+    assert read_tunables(guest, ["zfs_txg_timeout"]) == {"zfs_txg_timeout": "7"}
+    write_tunable(guest, "zfs_txg_timeout", before)
+
+
+def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) -> None:
+    """From devices to a mount, each step as the run does it, and taken down again."""
+    guest = running_lab.guest
+    devices = tuple(
+        Device(name=name, role=role, model="null_blk", size=size << 20, latency=100_000)  # type: ignore[arg-type]
+        for name, role, size in (("pdata", "data", 128), ("plog", "log", 64), ("pcache", "cache", 64))
+    )
+    make_devices(guest, devices, Clock("virtual", 4))
+    period = guest.run(["cat", "/sys/kernel/config/nullb/plog/completion_nsec"]).stdout
+    assert int(period) == 400_000
+
+    spec = pool.PoolSpec(
+        "hsp-parts",
+        "run-1",
+        "stripe",
+        ("/dev/pdata",),
+        ("/dev/plog",),
+        ("/dev/pcache",),
+        {"ashift": 9},
+        "/run/parts",
+    )
+    built = pool.create_pool(guest, spec)
+    assert pool.pool_properties(guest, built, ["ashift"]) == {"ashift": "9"}
+    assert pool.log_vdev_ids(guest, ("/dev/plog",)) == {1}
+
+    properties = {"recordsize": 512, "atime": "off", "sync": "always"}
+    pool.create_dataset(guest, built, "hsp-parts/bench", properties)
+    assert pool.dataset_properties(guest, "hsp-parts/bench", list(properties)) == {
+        "recordsize": "512", "atime": "off", "sync": "always",
+    }  # fmt: skip
+    pool.snapshot(guest, built, "hsp-parts/bench@one")
+    tags = guest.run(["zfs", "get", "-j", "-r", "hsp:run", "hsp-parts"]).stdout
+    found = {name: entry["properties"]["hsp:run"] for name, entry in json.loads(tags)["datasets"].items()}
+    assert found["hsp-parts/bench"]["source"]["type"] == "LOCAL"
+    assert found["hsp-parts/bench@one"]["value"] == "run-1"
+
+    client = make_client(guest, 7)
+    path = pool.mountpoint(guest, "hsp-parts/bench")
+    nfs.export(guest, path, client.address)
+    assert client.address in nfs.effective_export(guest, path)[0]
+    mounted = nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock"))
+    assert "vers=3" in mounted.options.split(",")
+    assert client.host.run(["ls", "-d", "/mnt/parts"]).stdout == "/mnt/parts\n"
+    nfs.unmount(client.host, "/mnt/parts")
+    nfs.unexport(guest, path, client.address)
+
+    pool.remove_devices(guest, built, ("/dev/plog",))
+    assert "plog" not in json.dumps(pool.pool_status(guest, built))
+    with pytest.raises(SafetyRefusal, match="carries the run id 'run-1'"):
+        pool.destroy_pool(guest, pool.Pool("hsp-parts", built.guid, "run-2"))
+    with pytest.raises(SafetyRefusal, match="has GUID"):
+        pool.destroy_pool(guest, pool.Pool("hsp-parts", built.guid + 1, "run-1"))
+    pool.destroy_pool(guest, built)
+    assert "hsp-parts" not in guest.run(["zpool", "list", "-H", "-o", "name"]).stdout

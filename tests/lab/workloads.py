@@ -1,0 +1,57 @@
+"""Small workloads for the fault tests: writes only, so that nothing large has to be filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HEAD = """\
+format = 1
+name = "small"
+title = "small"
+reference = "sun-7410-2009"
+[dataset]
+properties = { recordsize = 512, compression = "off" }
+[nfs]
+options = ["hard", "nolock"]
+[working_set]
+file = "working-set"
+size = "1MiB"
+"""
+
+_PHASE = """\
+[[phase]]
+name = "{name}"
+title = "{name}"
+job = "{job}.fio"
+tiers = ["slog"]
+duration = "{duration}"
+interval = "50ms"
+"""
+
+_JOB = """\
+[write]
+ioengine=psync
+rw=randwrite
+sync=dsync
+bs=512
+direct=1
+directory=${HSP_DIRECTORY}
+filename=working-set
+size=%s
+norandommap
+time_based
+runtime=${HSP_RUNTIME}
+"""
+
+
+def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
+    """A workload file with phases (name, job, duration); job `broken` cannot start in fio."""
+    directory.joinpath("write.fio").write_text(_JOB % "${HSP_SIZE}")
+    # fio refuses a file smaller than one block.
+    directory.joinpath("broken.fio").write_text(_JOB % "100")
+    text = _HEAD + "".join(
+        _PHASE.format(name=name, job=job, duration=duration) for name, job, duration in phases
+    )
+    path = directory / "small.toml"
+    path.write_text(text)
+    return path
