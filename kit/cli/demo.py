@@ -42,9 +42,9 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on
 
 def demo(
     json_output: JsonOption = False, results: ResultsOption = Path("results"), quiet: QuietOption = False
-) -> int:
+) -> None:
     """The main job on the built-in lab: every tier's latency, beside the published ranges."""
-    return _run("top-speeds", LAB_TESTBED, results, json_output, quiet)
+    raise typer.Exit(_run("top-speeds", LAB_TESTBED, results, json_output, quiet))
 
 
 def run(
@@ -53,9 +53,9 @@ def run(
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
     quiet: QuietOption = False,
-) -> int:
+) -> None:
     """Run a workload on a testbed."""
-    return _run(workload, testbed, results, json_output, quiet)
+    raise typer.Exit(_run(workload, testbed, results, json_output, quiet))
 
 
 def _run(workload: str, testbed: Path, results: Path, json_output: bool, quiet: bool) -> int:

@@ -114,17 +114,17 @@ def down() -> None:
 @lab_app.command("shell", context_settings={"ignore_unknown_options": True})
 def shell(
     command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
-) -> int:
+) -> None:
     """A root shell in the lab that is up, or one command."""
     lab = _one_lab()
     state = Path(lab["state"])
     with open_host(state, free_port()) as guest:
         if not command:
-            return call(_interact(guest.connection))
+            raise typer.Exit(call(_interact(guest.connection)))
         result = guest.run(command, check=False, deadline_s=24 * 3600)
         sys.stdout.write(result.stdout)
         sys.stderr.write(result.stderr)
-        return result.returncode
+        raise typer.Exit(result.returncode)
 
 
 def _one_lab() -> dict[str, Any]:

@@ -7,13 +7,12 @@ import sys
 from types import FrameType
 from typing import Annotated
 
-import click
 import typer
 
 from kit import __version__
 from kit.cli import demo, lab, report
-from kit.cli.output import say, say_error
-from kit.errors import EXIT_INTERRUPTED, EXIT_USAGE, KitError
+from kit.cli.output import say_error
+from kit.errors import KitError
 
 EXIT_CODES = """\
 Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is
@@ -49,26 +48,13 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line; every ending has its exit code."""
+    """Run the command line. Typer ends the process: 2 for wrong usage, 130 when interrupted."""
     signal.signal(signal.SIGTERM, _interrupt)
-    sys.exit(_exit_code(sys.argv[1:]))
-
-
-def _exit_code(arguments: list[str]) -> int:
     try:
-        code = app(arguments, standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        app()
     except KitError as error:
         say_error(error)
-        return error.exit_code
-    except click.exceptions.Exit as ending:
-        return ending.exit_code
-    except click.ClickException as error:
-        error.show(file=sys.stderr)
-        return EXIT_USAGE
-    except (KeyboardInterrupt, click.Abort):
-        say("hsp: interrupted")
-        return EXIT_INTERRUPTED
+        sys.exit(error.exit_code)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -17,7 +17,7 @@ from kit.errors import ConfigError
 def report(
     run: Annotated[Path, typer.Argument(help="A run directory, such as results/top-speeds/latest.")],
     json_output: JsonOption = False,
-) -> int:
+) -> None:
     """Analyse and draw a stored run again. Needs no host, no root and no network."""
     if not run.is_dir():
         raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
@@ -29,4 +29,3 @@ def report(
     else:
         say_summary(summary)
     say(f"report: {page}")
-    return 0

@@ -1,0 +1,114 @@
+"""Counts per time and latency, as the matrices that heat maps are drawn from.
+
+Stored times and latencies are in ns. A Grid has seconds since the phase began and microseconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+MAX_COLUMNS = 2000
+# An axis of logarithms has no zero: the bin that starts there is drawn from here on.
+_FLOOR_US = 0.01
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The time axis of a phase: `count` intervals of `width_ns` from `start_ns` on."""
+
+    start_ns: int
+    width_ns: int
+    count: int
+    end_ns: int
+
+    @property
+    def edges_s(self) -> Floats:
+        """count + 1 edges, in seconds since the phase began."""
+        return np.arange(self.count + 1, dtype=np.float64) * (self.width_ns / 1e9)
+
+    @property
+    def duration_s(self) -> float:
+        """How long the phase took, in seconds."""
+        return (self.end_ns - self.start_ns) / 1e9
+
+
+@dataclass(frozen=True)
+class Grid:
+    """`counts[row, column]`: I/Os with a latency in the row's bin in the column's interval."""
+
+    columns: Columns
+    lo_us: Floats  # per row; ascending
+    hi_us: Floats  # per row
+    counts: npt.NDArray[np.int64]
+
+    @property
+    def edges_us(self) -> Floats:
+        """rows + 1 edges in microseconds, all above zero."""
+        return np.maximum(np.append(self.lo_us, self.hi_us[-1:]), _FLOOR_US)
+
+    @property
+    def rates(self) -> Floats:
+        """Average rate per row over the phase, I/O/s."""
+        total: Floats = self.counts.sum(axis=1).astype(np.float64)
+        return total / max(self.columns.duration_s, 1e-9)
+
+    @property
+    def total(self) -> int:
+        """How many I/Os are in it."""
+        return int(self.counts.sum())
+
+
+def columns(phase: dict[str, Any], frame: pl.DataFrame, most: int = MAX_COLUMNS) -> Columns:
+    """The time axis of `phase`; neighbouring intervals are merged until at most `most` are left.
+
+    `frame` has the rows of the phase: an interval that is not within the phase widens the axis.
+    """
+    start, end = int(phase["start_ns"]), int(phase["end_ns"])
+    interval = max(int(phase["interval_ns"]), 1)
+    last = end
+    if frame.height:
+        last = max(end, int(frame["time_ns"].max()) + 1)  # type: ignore[arg-type]
+        start = min(start, int(frame["time_ns"].min()))  # type: ignore[arg-type]
+    intervals = max(-(-(last - start) // interval), 1)
+    merged = -(-intervals // most)
+    return Columns(start, interval * merged, -(-intervals // merged), max(end, start + 1))
+
+
+def grid(frame: pl.DataFrame, axis: Columns) -> Grid | None:
+    """The I/Os of `frame` (any hosts and tiers) on the time axis `axis`. None if there are none.
+
+    Rows are the stored bins; where none is stored between two bins, one empty row fills the gap.
+    """
+    frame = frame.filter(pl.col("count") > 0)
+    if not frame.height:
+        return None
+    time = (frame["time_ns"].to_numpy() - axis.start_ns) // axis.width_ns
+    lo, hi = frame["lo_ns"].to_numpy(), frame["hi_ns"].to_numpy()
+    edges = np.unique(np.concatenate([lo, hi]))
+    row = np.searchsorted(edges, lo)
+    counts = np.zeros((len(edges) - 1, axis.count), dtype=np.int64)
+    np.add.at(counts, (row, time), frame["count"].to_numpy())
+    return Grid(axis, edges[:-1] / 1e3, edges[1:] / 1e3, counts)
+
+
+def colours(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+    """log10 of the counts; cells without I/O are not a number, so that nothing is drawn there."""
+    shown = np.full(counts.shape, np.nan, dtype=np.float32)
+    np.log10(counts, out=shown, where=counts > 0, casting="unsafe")
+    return shown
+
+
+def smallest(counts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """The same counts in the smallest unsigned type that holds them."""
+    top = int(counts.max(initial=0))
+    for kind in (np.uint8, np.uint16, np.uint32):
+        if top <= np.iinfo(kind).max:
+            return counts.astype(kind)
+    return counts.astype(np.float64)

@@ -1,0 +1,261 @@
+"""From counts per bin to a verdict and a table of ranges (summary.json, format 1).
+
+Stored latencies are in nanoseconds, those of the summary in microseconds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import polars as pl
+
+from kit.store import FORMAT
+from reports import references
+
+SERVER = "nfs-server"
+COVERAGE = 0.95
+_ALPHA = 0.025
+_KEY = ("phase", "layer", "op", "tier")
+Bins = Sequence[tuple[int, int, int]]  # lo_ns, hi_ns, count; ascending
+Json = dict[str, Any]
+
+
+def sample_needed(q: float) -> int:
+    """The fewest I/Os (a count) that bound the q-quantile from above with 97.5 % confidence."""
+    return math.ceil(math.log(_ALPHA) / math.log(q))
+
+
+def percentile_ns(bins: Bins, q: float, limits: tuple[int, int]) -> float | None:
+    """The q-quantile in ns, interpolated in its bin and kept inside `limits` (min, max in ns).
+
+    None where the sample is too small to tell.
+    """
+    n = sum(count for _, _, count in bins)
+    if n < sample_needed(q):
+        return None
+    wanted = q * n
+    seen = 0
+    value = float(limits[1])
+    for lo, hi, count in bins:
+        if count and seen + count >= wanted:
+            low, high = max(lo, limits[0]), min(hi, limits[1])
+            value = low + (high - low) * (wanted - seen) / count
+            break
+        seen += count
+    return min(max(value, float(limits[0])), float(limits[1]))
+
+
+def shortest_range_ns(bins: Bins, limits: tuple[int, int], coverage: float = COVERAGE) -> tuple[int, int]:
+    """The shortest stretch of whole bins, in ns, that holds `coverage` of the I/Os; inside `limits`."""
+    used = [b for b in bins if b[2]]
+    if not used:
+        raise ValueError("no I/O, no range")
+    wanted = coverage * sum(b[2] for b in used)
+    best = (used[0][0], used[-1][1])
+    first, held = 0, 0
+    for _, hi, count in used:
+        held += count
+        while held - used[first][2] >= wanted:
+            held -= used[first][2]
+            first += 1
+        if held >= wanted and hi - used[first][0] < best[1] - best[0]:
+            best = (used[first][0], hi)
+    return max(best[0], limits[0]), min(best[1], limits[1])
+
+
+def limits_ns(bins: Bins, extremes: Sequence[Json]) -> tuple[int, int]:
+    """(min, max) in ns: the exact ones if the run kept them, else the outer bin edges.
+
+    Raises ValueError if the exact ones are not in the outermost bins.
+    """
+    used = [b for b in bins if b[2]]
+    if not extremes:
+        return used[0][0], used[-1][1]
+    low, high = min(int(e["min_ns"]) for e in extremes), max(int(e["max_ns"]) for e in extremes)
+    if not (used[0][0] <= low <= used[0][1] and used[-1][0] <= high <= used[-1][1]):
+        raise ValueError(f"extremes {low} and {high} ns are not in the outermost bins")
+    return low, high
+
+
+def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
+    """The summary of a run, as it is stored in summary.json; latencies in microseconds."""
+    reasons: list[str] = []
+    reference = _guarded("reference", reasons, partial(_reference, manifest), None)
+    rows = _rows(latency, manifest, reference, reasons)
+    reasons += _guarded("problems of the run", reasons, partial(_run_problems, manifest), [])
+    phases = _list(manifest.get("phases"))
+    for index, phase in enumerate(phases):
+        label = f"phase {_get(phase, 'name', index)}"
+        reasons += _guarded(label, reasons, partial(_phase_problems, phase, rows), [])
+    if not phases:
+        reasons.append("The run has no phases.")
+    expect, unmet = _guarded("expectations", reasons, partial(_expectations, manifest, rows), ([], []))
+    verdict = "unknown" if reasons else "invalid" if unmet else "valid"
+    if verdict == "valid":
+        unmet = [_all_well(phases, expect)]
+    return {
+        "format": FORMAT,
+        "run": manifest.get("run"),
+        "workload": manifest.get("workload"),
+        "title": manifest.get("title"),
+        "verdict": verdict,
+        "reasons": reasons + unmet,
+        "clock": manifest.get("clock"),
+        "accounting": _accounting(phases),
+        "versions": manifest.get("versions"),
+        "rows": rows,
+        "expect": expect,
+    }
+
+
+def _guarded(name: str, reasons: list[str], check: Callable[[], Any], default: Any) -> Any:
+    """What `check` returns; an exception in it becomes a reason that has its name."""
+    try:
+        return check()
+    except Exception as error:
+        reasons.append(f'The check "{name}" failed: {type(error).__name__}: {error}.')
+        return default
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _get(value: Any, key: str, default: Any) -> Any:
+    return value.get(key, default) if isinstance(value, dict) else default
+
+
+def _reference(manifest: Json) -> references.Reference | None:
+    name = manifest.get("reference")
+    return references.load(str(name)) if name else None
+
+
+def _rows(
+    latency: pl.DataFrame, manifest: Json, reference: references.Reference | None, reasons: list[str]
+) -> list[Json]:
+    phases = {_get(p, "name", ""): p for p in _list(manifest.get("phases"))}
+    binned = (
+        latency.filter(pl.col("count") > 0)
+        .group_by(*_KEY, "lo_ns", "hi_ns")
+        .agg(pl.col("count").sum())
+        .sort(*_KEY, "lo_ns", "hi_ns")
+    )
+    totals: dict[tuple[str, str], int] = {}
+    groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]]]] = []
+    for key, records in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
+        bins = [(r["lo_ns"], r["hi_ns"], r["count"]) for r in records]
+        groups.append((key, bins))
+        totals[key[0], key[1]] = totals.get((key[0], key[1]), 0) + sum(b[2] for b in bins)
+    order = {name: index for index, name in enumerate(phases)}
+    groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
+    rows = []
+    for key, bins in groups:
+        row = dict(zip(_KEY, key, strict=True))
+        phase = phases.get(row["phase"])
+        extremes = _guarded("extremes", reasons, partial(_extremes, phase, row), [])
+        outer = (bins[0][0], bins[-1][1])
+        name = f"extremes of {' '.join(key)}"
+        limits = _guarded(name, reasons, partial(limits_ns, bins, extremes), outer)
+        rows.append(_row(row, bins, limits, totals[key[0], key[1]], reference))
+    return rows
+
+
+def _extremes(phase: Json | None, row: Json) -> list[Json]:
+    stored = _list(_get(phase, "extremes", []))
+    return [e for e in stored if all(e[k] == row[k] for k in ("layer", "op", "tier"))]
+
+
+def _row(
+    row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: references.Reference | None
+) -> Json:
+    count = sum(b[2] for b in bins)
+    low, high = (v / 1e3 for v in shortest_range_ns(bins, limits))
+    result: Json = {**row, "count": count, "share": count / total, "min_us": limits[0] / 1e3}
+    for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us")):
+        value = percentile_ns(bins, q, limits)
+        result[field] = None if value is None else value / 1e3
+    result["max_us"] = limits[1] / 1e3
+    result["range_us"] = [low, high]
+    result["published"] = None
+    published = reference.ranges_us.get((row["op"], row["tier"])) if reference else None
+    if reference and published and row["layer"] == SERVER:
+        inside = published[0] <= low and high <= published[1]
+        result["published"] = {"reference": reference.name, "range_us": list(published), "inside": inside}
+    return result
+
+
+def _run_problems(manifest: Json) -> list[str]:
+    return [str(p) for p in manifest.get("problems") or []]
+
+
+def _phase_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
+    """Why this phase cannot be judged, as sentences."""
+    return list(_phase_trouble(phase, rows))
+
+
+def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
+    name = phase["name"]
+    yield from (f"{name}: {p}" for p in phase.get("problems") or [])
+    client, server, lost = (int(phase[k]) for k in ("client_ios", "server_ios", "lost_events"))
+    if client != server:
+        yield f"{name}: the clients issued {client} I/Os, the server saw {server}."
+    if lost:
+        yield f"{name}: {lost} trace events were lost."
+    binned = sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == SERVER)
+    if not (client and server and binned):
+        yield f"{name}: the phase has no I/O."
+    elif binned != server:
+        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+    for check in phase.get("checks") or []:
+        if check["ok"] is not True:
+            yield (
+                f"{name}: {check['name']} ({check['source']}): expected {check['expected']}, "
+                f"found {check['found']}, tolerance {check['tolerance']}."
+            )
+
+
+def _expectations(manifest: Json, rows: Sequence[Json]) -> tuple[list[Json], list[str]]:
+    results, unmet = [], []
+    for wish in manifest.get("expect") or []:
+        key = {k: wish[k] for k in ("phase", "op", "tier")}
+        label = f"{key['phase']}: {key['op']}/{key['tier']}"
+        row = next((r for r in rows if r["layer"] == SERVER and all(r[k] == key[k] for k in key)), None)
+        count, needed, inside = (row["count"] if row else 0), int(wish["min_count"]), bool(wish.get("inside"))
+        enough, fits = count >= needed, True
+        if not enough:
+            unmet.append(f"{label}: {count} I/Os, at least {needed} were expected.")
+        if inside and row:
+            published = row["published"]
+            fits = bool(published and published["inside"])
+            if not published:
+                unmet.append(f"{label}: there is no published range to be inside of.")
+            elif not fits:
+                (a, b), (c, d) = row["range_us"], published["range_us"]
+                unmet.append(f"{label}: 95 % within {a:.4g}-{b:.4g} us, published are {c:g}-{d:g} us.")
+        ok = enough and fits
+        results.append({**key, "min_count": needed, "count": count, "inside": inside, "ok": ok})
+    return results, unmet
+
+
+def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
+    checks = sum(len(p.get("checks") or []) for p in phases)
+    ios = sum(p["server_ios"] for p in phases)
+    return f"All {ios} I/Os are accounted for, {checks} checks and {len(expect)} expectations hold."
+
+
+def _accounting(phases: Sequence[Any]) -> Json:
+    fields = ("client_ios", "server_ios", "lost_events")
+    listed = [
+        {
+            "phase": _get(p, "name", None),
+            **{f: _get(p, f, 0) for f in fields},
+            "checks": _get(p, "checks", []),
+        }
+        for p in phases
+    ]
+    sums = {f: sum(p[f] for p in listed if isinstance(p[f], int)) for f in fields}
+    return {**sums, "phases": listed}
