@@ -1,0 +1,26 @@
+"""What a run was like: summary.json and report.html, from the files of its directory alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kit import store
+from reports.page import render
+from reports.summary import summarise
+
+__all__ = ["analyse", "draw"]
+
+
+def analyse(run: store.RunDir) -> dict[str, Any]:
+    """Write summary.json of `run` and return it; latencies in microseconds. Raises ConfigError."""
+    summary = summarise(store.read_latency(run), store.read_manifest(run))
+    store.write_json(run.path / "summary.json", summary)
+    return summary
+
+
+def draw(run: store.RunDir) -> Path:
+    """Write report.html of `run`, from manifest, latency and summary. Raises ConfigError."""
+    html = render(store.read_latency(run), store.read_manifest(run), store.read_summary(run))
+    store.write_atomically(run.report, html.encode())
+    return run.report

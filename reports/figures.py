@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go
+import plotly.graph_objects as go  # type: ignore[import-untyped]
 import polars as pl
 
 from reports import heatmap
@@ -52,7 +52,7 @@ def phase_frame(latency: pl.DataFrame, phase: Json, layer: str) -> pl.DataFrame:
     return latency.filter((pl.col("phase") == str(phase["name"])) & (pl.col("layer") == layer))
 
 
-def log_map(frame: pl.DataFrame, phase: Json, title: str, unknown: bool, height: int = 560) -> go.Figure:
+def log_map(frame: pl.DataFrame, phase: Json, title: str, unknown: bool, height: int = 640) -> go.Figure:
     """Logarithmic heat map over all tiers, with a button per tier. `height` in pixels."""
     axis = heatmap.columns(phase, frame)
     names = tiers_of(frame)
@@ -92,7 +92,7 @@ def zoom_map(
     first, last = int(np.argmax(seen)), len(seen) - int(np.argmax(seen[::-1]))
     cut = heatmap.Grid(full.columns, full.lo_us[first:last], full.hi_us[first:last], full.counts[first:last])
     figure = _map([(str(row["tier"]), cut)], title, unknown, height)
-    figure.update_yaxes(range=view, ticksuffix=" µs", nticks=8)
+    figure.update_yaxes(range=view, ticksuffix=" µs", nticks=8, exponentformat="none")
     published = row.get("published")
     for edge in published["range_us"] if published else ():
         if view[0] < edge < view[1]:
@@ -181,7 +181,8 @@ def ranges(rows: Sequence[Json], reference: Reference | None) -> go.Figure:
         named = [labels[int(p)] for p, _ in published]
         _spans(figure, spots, [t for _, t in published], named, name, _PUBLISHED)
     bounds = [v for span in [*ours, *[t for t in theirs if t]] for v in span]
-    low, high = min([b for b in bounds if b > 0] or [1.0]) / 3, max(bounds or [10.0])
+    low = 10 ** np.floor(np.log10(min([b for b in bounds if b > 0] or [1.0])))
+    high = max(bounds or [10.0])
     ticks = [t for t in _TICKS if low <= t[0] <= high * 2]
     axes: Json = {"gridcolor": _GRID, "zeroline": False, "linecolor": _RULE, "showline": True}
     y: Json = {**axes, "tickvals": place, "ticktext": labels, "range": [len(rows) - 0.5, -0.5]}
@@ -191,6 +192,7 @@ def ranges(rows: Sequence[Json], reference: Reference | None) -> go.Figure:
         margin={"l": 170, "r": 16, "t": 46, "b": 54}, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff",
         legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
         xaxis={**axes, "domain": [0, 0.48], "range": [0, high * 1.05], "nticks": 5, "ticksuffix": " µs",
+               "exponentformat": "none",
                "title": {"text": "latency, linear"}, "separatethousands": True},
         xaxis2={**axes, "domain": [0.52, 1], "type": "log", "range": [np.log10(low), np.log10(high * 2)],
                 "tickvals": [t[0] for t in ticks], "ticktext": [t[1] for t in ticks],

@@ -35,6 +35,7 @@ T = TypeVar("T")
 Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 _KILL_GRACE_S = 15.0
+_CLOSE_GRACE_S = 5.0
 
 
 @functools.cache
@@ -200,7 +201,11 @@ class SshHost:
 
     def close(self) -> None:
         async def end() -> None:
-            self._connection.abort()
+            self._connection.close()
+            try:
+                await asyncio.wait_for(self._connection.wait_closed(), _CLOSE_GRACE_S)
+            except TimeoutError:
+                self._connection.abort()
 
         call(end())
 

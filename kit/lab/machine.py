@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import io
@@ -33,6 +34,9 @@ from kit.lab.qemu import READY_LINE, SSH_PORTS, Machine, command_line
 QEMU = "qemu-system-x86_64"
 BOOT_DEADLINE_S = 240.0
 SSH_DEADLINE_S = 120.0
+# The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
+_SSH_ATTEMPT_S = 40.0
+_HANG_UP_S = 0.5
 _PREFIX = "lab-"
 _POLL_S = 0.1
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
@@ -248,6 +252,16 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
     key = asyncssh.read_private_key(state / "client.key")
 
     async def connect() -> asyncssh.SSHClientConnection:
+        # A session that broke may still hold the other end; it lets go when it sees us hang up.
+        while True:
+            try:
+                return await asyncio.wait_for(attempt(), _SSH_ATTEMPT_S)
+            except (TimeoutError, asyncssh.ConnectionLost, asyncssh.ProtocolError):
+                if diagnose and diagnose():
+                    raise
+                await asyncio.sleep(_HANG_UP_S)
+
+    async def attempt() -> asyncssh.SSHClientConnection:
         line = socket.socket(socket.AF_UNIX)
         line.setblocking(False)
         line.connect(os.fspath(state / f"ssh{port}.sock"))

@@ -61,10 +61,9 @@ def test_the_shipped_testbed_loads() -> None:
 )
 def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, key: str, message: str) -> None:
     text = GOOD.replace(old, new, 1)
-    told = refused(tmp_path, text)
-    assert told.startswith(f"testbed.toml:{line_of(text, new)}: {key}: ")
-    assert message in told
-    assert "\n" not in told
+    told = refused(tmp_path, text).split("\n")
+    [line] = [line for line in told if line.startswith(f"testbed.toml:{line_of(text, new)}: {key}: ")]
+    assert message in line
 
 
 @pytest.mark.parametrize(

@@ -78,13 +78,16 @@ def test_the_main_workload_says_what_it_measures() -> None:
 )
 def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, key: str, message: str) -> None:
     text = GOOD.replace(old, new, 1)
-    told = refused(tmp_path, text)
-    found = re.match(r"w\.toml:(\d+): (\S+): ", told)
-    assert found and found[2] == key
-    if "interval" not in message:  # the validator of a whole table names its header
-        assert int(found[1]) == line_of(text, new)
-    assert message in told
-    assert "\n" not in told
+    told = refused(tmp_path, text).split("\n")
+    # What the validator of a whole table says is at its header.
+    line = line_of(text, new) if "interval" not in message else line_of(text, 'name = "write-slog"') - 1
+    [said] = [said for said in told if said.startswith(f"w.toml:{line}: {key}: ")]
+    assert message in said
+
+
+@pytest.mark.xfail(strict=True, reason="pydantic then counts the array as empty, and says so too")
+def test_one_unknown_tier_is_one_problem(tmp_path: Path) -> None:
+    assert refused(tmp_path, GOOD.replace('tiers = ["slog"]', 'tiers = ["slug"]')).count("\n") == 0
 
 
 def test_two_phases_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -112,7 +115,7 @@ def test_zero_is_no_window_and_no_size(tmp_path: Path, old: str, new: str) -> No
 
 
 @pytest.mark.parametrize(
-    "option", ["soft", "softerr", "bg", "vers=4", "nfsvers=3", "soft=1", "v4", "", "rsize=", "a b", "hard,soft"]
+    "option", ["soft", "softerr", "bg", "vers=4", "nfsvers=3", "soft=1", "v4", "", "rsize=", "a b", "hard,soft", "proto=tcp,vers=4"]
 )
 def test_mount_options_that_falsify_are_refused(tmp_path: Path, option: str) -> None:
     text = GOOD.replace('"hard", ', f'"hard", "{option}", ')
@@ -122,7 +125,7 @@ def test_mount_options_that_falsify_are_refused(tmp_path: Path, option: str) -> 
 
 
 @pytest.mark.xfail(strict=True, reason="a value may hold a comma, behind which any other option is hidden")
-@pytest.mark.parametrize("option", ["proto=tcp,soft", "rsize=131072,bg", "proto=tcp,vers=4"])
+@pytest.mark.parametrize("option", ["proto=tcp,soft", "rsize=131072,bg", "proto=tcp,softerr"])
 def test_no_option_hides_behind_another_ones_comma(option: str) -> None:
     with pytest.raises(ValidationError):
         Nfs(options=("hard", option))
@@ -206,7 +209,7 @@ def test_a_final_newline_is_hostile_too() -> None:
     assert accepted == []
 
 
-@pytest.mark.parametrize("value", ["lz4", "zstd-19", 512, True, "/a/b:c", "1.5"])
+@pytest.mark.parametrize("value", ["lz4", "zstd-19", 512, True, "a/b:c+d", "1.5"])
 def test_ordinary_settings_are_accepted(value: Any) -> None:
     assert Dataset(properties={"user:x": value}).properties == {"user:x": value}
 

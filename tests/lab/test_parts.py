@@ -87,8 +87,12 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
     """From devices to a mount, each step as the run does it, and taken down again."""
     guest = running_lab.guest
     devices = tuple(
-        Device(name=name, role=role, model="null_blk", size=size << 20, latency=100_000)  # type: ignore[arg-type]
-        for name, role, size in (("pdata", "data", 128), ("plog", "log", 64), ("pcache", "cache", 64))
+        Device(name=name, role=role, model="null_blk", size=size, latency="100us")  # type: ignore[arg-type]
+        for name, role, size in (
+            ("pdata", "data", "128MiB"),
+            ("plog", "log", "64MiB"),
+            ("pcache", "cache", "64MiB"),
+        )
     )
     make_devices(guest, devices, Clock("virtual", 4))
     period = guest.run(["cat", "/sys/kernel/config/nullb/plog/completion_nsec"]).stdout

@@ -1,0 +1,181 @@
+"""report.html: one file that needs nothing else, drawn from manifest, latency and summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import polars as pl
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+
+from kit.store import ConfigError  # type: ignore[attr-defined]
+from reports import figures, references
+from reports.summary import SERVER
+
+Json = dict[str, Any]
+_HERE = Path(__file__).parent
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
+    """The whole report as HTML."""
+    collected = _Figures()
+    reference = _reference(manifest)
+    phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
+    server = [r for r in summary["rows"] if r["layer"] == SERVER]
+    overview = collected.add(
+        figures.ranges(server, reference),
+        "95 % of the I/O at the NFS server lie within the bar; the published ranges below it.",
+    )
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.ChainableUndefined,
+    )
+    environment.filters.update(us=_us, size=_size, text=_text, pairs=_pairs, ns=_ns, number=_number)
+    return environment.get_template("page.html.j2").render(
+        manifest=manifest,
+        summary=summary,
+        reference=reference,
+        overview=overview,
+        phases=phases,
+        sentence=_clock(manifest),
+        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
+        # to_json has written every <, > and / of the strings as \\u00..: nothing can end the script.
+        figures=[(f["id"], Markup(f["json"])) for f in collected.all],
+    )
+
+
+class _Figures:
+    """The figures of a page, numbered."""
+
+    def __init__(self) -> None:
+        self.all: list[Json] = []
+
+    def add(self, figure: Any, caption: str, kind: str = "") -> Json:
+        entry = {
+            "id": f"figure-{len(self.all) + 1}",
+            "caption": caption,
+            "kind": kind,
+            "height": figure.layout.height,
+            "json": figure.to_json(),
+        }
+        self.all.append(entry)
+        return entry
+
+
+def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, collected: _Figures) -> Json:
+    unknown = summary["verdict"] == "unknown"
+    name = phase.get("title") or phase["name"]
+    server = figures.phase_frame(latency, phase, SERVER)
+    load = _load(phase, manifest)
+    drawn = [
+        collected.add(
+            figures.log_map(server, phase, f"{name}: NFS server", unknown),
+            f"{load}. Latency at the NFS server, logarithmic. The bars at the left are the average rate "
+            "per row of the heat map. The tier is what the kernel did for the request.",
+            "map",
+        )
+    ]
+    expected = [str(t) for t in phase.get("expected_tiers") or []]
+    rows = {r["tier"]: r for r in figures.server_rows(summary, phase)}
+    for tier in dict.fromkeys(expected):
+        if tier in rows:
+            title = f"{name}: {tier}, linear"
+            figure, hidden = figures.zoom_map(server, phase, rows[tier], title, unknown)
+            out = f" {hidden} of {rows[tier]['count']} I/Os are outside this view." if hidden else ""
+            caption = f"{load}. Only I/Os from {tier}, around the range that holds 95 % of them.{out}"
+            drawn.append(collected.add(figure, caption, "zoom"))
+    client = figures.phase_frame(latency, phase, "client")
+    if client.height:
+        figure = figures.log_map(client, phase, f"{name}: clients", unknown, height=360)
+        drawn.append(collected.add(figure, f"{load}. The same I/Os as the clients saw them.", "client"))
+    return {**phase, "title": name, "figures": drawn, "load": load, "missing": set(expected) - set(rows)}
+
+
+def _load(phase: Json, manifest: Json) -> str:
+    outstanding = phase.get("outstanding")
+    if isinstance(outstanding, int):
+        return f"Closed loop, {outstanding} outstanding"
+    return str(manifest.get("load") or "Load not recorded").capitalize()
+
+
+def _reference(manifest: Json) -> references.Reference | None:
+    try:
+        return references.load(str(manifest["reference"])) if manifest.get("reference") else None
+    except ConfigError:
+        return None
+
+
+def _clock(manifest: Json) -> str:
+    """One honest sentence about what the numbers stand for."""
+    clock = manifest.get("clock") or {}
+    testbed = manifest.get("testbed") or {}
+    dilation = clock.get("dilation", 1)
+    parts = []
+    if testbed.get("emulated"):
+        parts.append(
+            "These numbers come from the lab: they show how the software path behaves with devices that are "
+            "modelled with the latencies listed below, not what your hardware does"
+        )
+    else:
+        parts.append("These numbers come from the hardware of the testbed below and hold for it alone")
+    if clock.get("kind") == "virtual":
+        parts.append("times are those of a virtual clock")
+    if dilation not in (1, None):
+        parts.append(
+            f"the experiment ran {dilation} times slower than shown, and all times are divided by it"
+        )
+    return "; ".join(parts) + "."
+
+
+def _us(value: Any) -> str:
+    """Microseconds for people; a withheld value says so."""
+    if value is None:
+        return "n too small"
+    return figures.human_us(float(value)) if isinstance(value, (int, float)) else "?"
+
+
+def _ns(value: Any) -> str:
+    return figures.human_us(value / 1e3) if isinstance(value, (int, float)) else "-"
+
+
+def _size(value: Any) -> str:
+    """Bytes with a binary unit."""
+    if not isinstance(value, (int, float)):
+        return "-"
+    for factor, unit in _SIZES:
+        if value >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value} B"
+
+
+def _number(value: Any) -> str:
+    return f"{value:,}".replace(",", "\u202f") if isinstance(value, (int, float)) else _text(value)
+
+
+def _text(value: Any) -> str:
+    """A value of the manifest in one line."""
+    if value is None or isinstance(value, jinja2.Undefined):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(v) for v in value) or "-"
+    return str(value)
+
+
+def _pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:
+    """A nested table of the manifest as (dotted name, value)."""
+    if not isinstance(value, dict):
+        return [(prefix or "value", _text(value))] if value else []
+    listed: list[tuple[str, str]] = []
+    for key, inner in value.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        listed += _pairs(inner, name) if isinstance(inner, dict) else [(name, _text(inner))]
+    return listed

@@ -1,0 +1,123 @@
+"""The report in a real browser: it draws everything, asks for nothing and runs no foreign text."""
+
+import shutil
+
+import pytest
+
+import reports
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync"]  # fmt: skip
+ATTACK = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'><a href='javascript:hit=1'>"
+READY = "window.drawn === document.querySelectorAll('script[type=\"application/json\"]').length"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = shutil.which("chromium")
+    if not found:
+        pytest.fail("no chromium: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser, synthetic, tmp_path):
+    """Opens the report of a manifest; at the end of the test nothing may have gone wrong in it."""
+    contexts, wrong = [], []
+
+    def show(manifest, frame=None, width=1280):
+        run = synthetic.write(tmp_path / "run", manifest, synthetic.latency() if frame is None else frame)
+        reports.analyse(run)
+        address = reports.draw(run).as_uri()
+        context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: wrong.append(f"console: {m.type}: {m.text}"))
+        page.on("pageerror", lambda e: wrong.append(f"error: {e}"))
+        page.on("request", lambda r: wrong.append(f"request: {r.url}") if r.url != address else None)
+        page.goto(address)
+        page.wait_for_function(READY, timeout=90_000)
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    # The browser paints heat maps as images that are part of the page.
+    assert [w for w in wrong if not w.startswith(("request: data:", "request: blob:"))] == []
+
+
+def shown(page, figure):
+    """The names of the traces of a figure that are visible."""
+    script = "id => document.getElementById(id).data.filter(t => t.visible !== false).map(t => t.name)"
+    return page.evaluate(script, figure)
+
+
+def test_every_figure_is_drawn(opened, synthetic):
+    page = opened(synthetic.manifest())
+    assert page.evaluate("window.drawn") == 12
+    assert page.locator(".plot .main-svg").count() >= 12
+    images = page.locator(".plot .hm image")
+    assert images.count() == 11
+    for image in images.all():
+        box = image.bounding_box()
+        assert box and box["width"] > 100 and box["height"] > 3
+        assert image.evaluate("i => i.href.baseVal").startswith("data:image/png")
+    assert page.locator("#verdict").inner_text().startswith("Verdict: valid")
+
+
+def test_tier_switch(opened, synthetic):
+    page = opened(synthetic.manifest())
+    assert shown(page, "figure-1") == ["all tiers", "all tiers"]
+    before = page.locator("#figure-1 .hm image").evaluate("i => i.href.baseVal")
+    page.locator("#figure-1 .updatemenu-button", has_text="disk").click()
+    page.wait_for_function("document.getElementById('figure-1').data[0].visible === false")
+    assert shown(page, "figure-1") == ["disk", "disk"]
+    assert page.locator("#figure-1 .hm image").evaluate("i => i.href.baseVal") != before
+    page.locator("#figure-1 .updatemenu-button", has_text="all tiers").click()
+    page.wait_for_function("document.getElementById('figure-1').data[0].visible === true")
+    assert shown(page, "figure-1") == ["all tiers", "all tiers"]
+
+
+def test_hostile_strings_are_inert(opened, synthetic):
+    manifest = synthetic.manifest()
+    manifest["title"] = manifest["load"] = manifest["workload"] = manifest["run"] = ATTACK
+    manifest["problems"] = [ATTACK]
+    manifest["command"] = [ATTACK]
+    manifest["versions"] = {ATTACK: ATTACK}
+    manifest["mount"] = {"options": ATTACK}
+    manifest["tunables"] = [{"name": ATTACK, "before": ATTACK, "set": ATTACK}]
+    manifest["testbed"]["devices"][0] |= {"name": ATTACK, "model": ATTACK, "path": ATTACK}
+    for phase in manifest["phases"]:
+        phase["title"] = phase["job"] = phase["outstanding"] = ATTACK
+        phase["checks"][0] |= {"name": ATTACK, "source": ATTACK, "found": ATTACK}
+        phase["expected_tiers"] = [*phase["expected_tiers"], ATTACK]
+    page = opened(manifest)
+    page.locator("#figure-1").hover()
+    assert page.evaluate("window.hit") is None
+    assert page.locator("img").count() == 0
+    assert page.locator("a[href^=javascript]").count() == 0
+    assert page.locator("body").inner_text().count("onerror") > 5
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_no_horizontal_overflow(opened, synthetic, width):
+    manifest = synthetic.manifest()
+    manifest["mount"]["options"] = "rw," + "x" * 400
+    manifest["problems"] = ["y" * 300]
+    page = opened(manifest, width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.body.scrollWidth") <= width
+
+
+def test_unknown_is_written_on_the_maps(opened, synthetic):
+    manifest = synthetic.manifest()
+    manifest["problems"] = ["the server rebooted"]
+    page = opened(manifest)
+    titles = page.locator(".plot .gtitle").all_text_contents()
+    assert len(titles) == 11 and all("verdict unknown" in t for t in titles)

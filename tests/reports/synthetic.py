@@ -1,0 +1,81 @@
+"""A run as the kit would have written it, without running anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from kit.store import LATENCY_SCHEMA, RunDir, write_json, write_latency
+
+SECOND = 1_000_000_000
+Row = tuple[int, str, str, str, str, str, int, int, int]
+
+# phase, op, tier, [(lo_ns, hi_ns, count per interval)]
+LOAD: Sequence[tuple[str, str, str, Sequence[tuple[int, int, int]]]] = (
+    ("read", "read", "dram", ((4096, 4224, 40), (6144, 6272, 60), (8192, 8448, 5))),
+    ("read", "read", "l2arc", ((139264, 143360, 50), (143360, 147456, 5))),
+    ("read", "read", "disk", ((4980736, 5111808, 30), (5111808, 5242880, 3))),
+    ("write-slog", "write", "slog", ((139264, 143360, 80), (143360, 147456, 20))),
+    ("write-pool", "write", "pool", ((4980736, 5111808, 60), (5111808, 5242880, 4))),
+)
+PHASES = (("read", "read"), ("write-slog", "write"), ("write-pool", "write"))
+
+
+def latency(intervals: int = 12) -> pl.DataFrame:
+    """Every phase takes `intervals` seconds; a phase begins each 100 s."""
+    rows: list[Row] = []
+    starts = {name: index * 100 * SECOND for index, (name, _) in enumerate(PHASES)}
+    for phase, op, tier, bins in LOAD:
+        for second in range(intervals):
+            time = starts[phase] + second * SECOND
+            for lo, hi, count in bins:
+                rows.append((time, phase, "nfs-server", "lab", op, tier, lo, hi, count))
+                rows.append((time, phase, "client", "lab/client0", op, "all", lo + 20480, hi + 20480, count))
+    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")  # type: ignore[arg-type]
+
+
+def manifest(frame: pl.DataFrame | None = None, intervals: int = 12) -> dict[str, Any]:
+    """The manifest that goes with `frame` (latency() if there is none)."""
+    frame = latency(intervals) if frame is None else frame
+    phases = []
+    for index, (name, op) in enumerate(PHASES):
+        mine = frame.filter((pl.col("phase") == name) & (pl.col("layer") == "nfs-server"))
+        total = int(mine["count"].sum())
+        tiers = [t for p, _, t, _ in LOAD if p == name]
+        check = {"name": f"I/Os of {name}", "source": "arcstats", "expected": total, "found": total + 1}
+        phases.append(
+            {
+                "name": name, "title": f"512 B {name}", "op": op, "tiers": tiers, "expected_tiers": tiers,
+                "job": f"{name}.fio", "block_bytes": 512, "outstanding": 1,
+                "start_ns": index * 100 * SECOND, "end_ns": (index * 100 + intervals) * SECOND,
+                "interval_ns": SECOND, "client_ios": total, "server_ios": total, "lost_events": 0,
+                "checks": [{**check, "tolerance": 3, "ok": True}], "problems": [],
+            }
+        )  # fmt: skip
+    device = {"name": "data0", "role": "data", "model": "null_blk", "path": "/dev/data0"}
+    return {
+        "format": 1, "run": "20261121T053000Z-ab12cd", "workload": "top-speeds", "title": "Synthetic run",
+        "started_utc": "2026-11-21T05:30:00Z", "wall_s": 170.2, "command": ["hsp", "demo"],
+        "clock": {"kind": "virtual", "dilation": 4}, "reference": "sun-7410-2009",
+        "testbed": {"name": "lab", "file": "lab.toml", "server": "lab", "clients": ["lab/client0"],
+                    "emulated": True, "devices": [{**device, "size_bytes": 1 << 29, "latency_ns": 5000000}]},
+        "versions": {"hsp": "0.1.0", "zfs": "2.3.9"},
+        "tunables": [{"name": "zfs_arc_max", "before": "0", "set": "67108864"}],
+        "pool": {"name": "tank", "properties": {"ashift": "9"}},
+        "dataset": {"name": "tank/bench", "properties": {"recordsize": "512"}},
+        "mount": {"options": "rw,vers=3"}, "working_set": {"bytes": 100663296},
+        "load": "closed loop, 1 outstanding", "phases": phases, "problems": [],
+        "expect": [{"phase": p, "op": o, "tier": t, "min_count": 100, "inside": True} for p, o, t, _ in LOAD],
+    }  # fmt: skip
+
+
+def write(path: Path, manifest_: dict[str, Any], frame: pl.DataFrame) -> RunDir:
+    """Put the files of a run into `path`."""
+    path.mkdir(parents=True, exist_ok=True)
+    run = RunDir(path)
+    write_json(path / "manifest.json", manifest_)
+    write_latency(run, frame)
+    return run

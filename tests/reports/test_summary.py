@@ -1,0 +1,193 @@
+import json
+import math
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports import summary
+
+
+@st.composite
+def bins(draw):
+    """Ascending bins, some empty, with gaps; at least one I/O."""
+    edge, made = draw(st.integers(0, 1000)), []
+    for gap, width, count in draw(
+        st.lists(
+            st.tuples(st.integers(0, 500), st.integers(1, 500), st.integers(0, 300)), min_size=1, max_size=30
+        )
+    ):
+        made.append((edge + gap, edge + gap + width, count))
+        edge += gap + width
+    if not any(b[2] for b in made):
+        made[-1] = (*made[-1][:2], 1)
+    return made
+
+
+def edges(made):
+    used = [b for b in made if b[2]]
+    return used[0][0], used[-1][1]
+
+
+@given(bins(), st.sampled_from([0.5, 0.95, 0.99]))
+def test_percentile_has_the_right_share_below(made, q):
+    n = sum(b[2] for b in made)
+    value = summary.percentile_ns(made, q, edges(made))
+    if n < math.log(0.025) / math.log(q):
+        assert value is None
+        return
+    below = sum(c for _, hi, c in made if hi < value)
+    up_to = sum(c for lo, _, c in made if lo <= value)
+    assert below <= q * n * (1 + 1e-9) and up_to >= q * n * (1 - 1e-9)
+
+
+@given(bins())
+def test_percentiles_ascend_within_the_limits(made):
+    used = [b for b in made if b[2]]
+    limits = (used[0][1] - 1, max(used[-1][0], used[0][1] - 1))
+    values = [summary.percentile_ns(made, q, limits) for q in (0.5, 0.95, 0.99)]
+    values = [v for v in values if v is not None]
+    assert values == sorted(values)
+    assert all(limits[0] <= v <= limits[1] for v in values)
+
+
+@given(bins(), st.sampled_from([0.5, 0.95, 1.0]))
+def test_range_is_the_shortest_that_holds_enough(made, coverage):
+    low, high = summary.shortest_range_ns(made, edges(made), coverage)
+    used = [b for b in made if b[2]]
+    wanted = coverage * sum(b[2] for b in used)
+    assert sum(c for lo, hi, c in used if lo >= low and hi <= high) >= wanted
+    for i, first in enumerate(used):
+        for j in range(i, len(used)):
+            if sum(b[2] for b in used[i : j + 1]) >= wanted:
+                assert used[j][1] - first[0] >= high - low
+
+
+@pytest.mark.parametrize(("q", "n"), [(0.5, 6), (0.95, 72), (0.99, 368)])
+def test_smallest_sample(q, n):
+    assert summary.sample_needed(q) == n
+    assert summary.percentile_ns([(0, 10, n - 1)], q, (0, 10)) is None
+    assert summary.percentile_ns([(0, 10, n)], q, (0, 10)) == pytest.approx(10 * q)
+
+
+def test_no_io_has_no_range():
+    with pytest.raises(ValueError):
+        summary.shortest_range_ns([(0, 1, 0)], (0, 1))
+
+
+def test_valid_run(synthetic):
+    frame = synthetic.latency()
+    result = summary.summarise(frame, synthetic.manifest(frame))
+    assert result["verdict"] == "valid", result["reasons"]
+    assert len(result["reasons"]) == 1
+    json.dumps(result, allow_nan=False)
+    for layer in ("nfs-server", "client"):
+        stored = frame.filter(pl.col("layer") == layer)["count"].sum()
+        assert sum(r["count"] for r in result["rows"] if r["layer"] == layer) == stored
+    shares = [r["share"] for r in result["rows"] if r["layer"] == "nfs-server" and r["phase"] == "read"]
+    assert sum(shares) == pytest.approx(1)
+    assert all(r["published"] is None for r in result["rows"] if r["layer"] != "nfs-server")
+    disk = next(r for r in result["rows"] if r["tier"] == "disk")
+    assert disk["published"] == {
+        "reference": "sun-7410-2009",
+        "range_us": [1900, 9700],
+        "inside": True,
+    }
+    assert disk["p99_us"] is not None
+    assert result["accounting"]["client_ios"] == result["accounting"]["server_ios"] > 0
+
+
+def test_exact_extremes(synthetic):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    key = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "l2arc"}
+    manifest["phases"][0]["extremes"] = [
+        {**key, "min_ns": 141930, "max_ns": 147000},
+        {**key, "host": "other", "min_ns": 142000, "max_ns": 147100},
+    ]
+    row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
+    assert (row["min_us"], row["max_us"]) == (141.93, 147.1)
+    assert row["range_us"] == [141.93, 147.1]
+    assert row["min_us"] <= row["p50_us"] <= row["p95_us"] <= row["p99_us"] <= row["max_us"]
+
+
+def _set(*path_and_value):
+    *path, last, value = path_and_value
+
+    def change(manifest):
+        for key in path:
+            manifest = manifest[key]
+        manifest[last] = value
+
+    return change
+
+
+EXTREME = {"layer": "nfs-server", "op": "read", "tier": "dram", "min_ns": 1, "max_ns": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_set("problems", ["the server rebooted", "twice"]), "the server rebooted"),
+        (_set("phases", 0, "problems", ["fio was killed"]), "fio was killed"),
+        (_set("phases", 1, "checks", 0, "ok", False), "tolerance 3"),
+        (_set("phases", 1, "checks", 0, "ok", "yes"), "tolerance 3"),
+        (_set("phases", 0, "client_ios", 7), "issued 7"),
+        (_set("phases", 0, "lost_events", 3), "3 trace events"),
+        (_set("phases", 0, "server_ios", 0), "no I/O"),
+        (_set("phases", 0, "name", "other"), "no I/O"),
+        (_set("phases", 2, "checks", 0, {}), "phase write-pool"),
+        (_set("phases", 2, "server_ios", None), "phase write-pool"),
+        (_set("phases", 0, "extremes", [EXTREME]), "extremes of read"),
+        (_set("phases", 0, "extremes", [{}]), "extremes"),
+        (_set("phases", []), "no phases"),
+        (_set("phases", [3]), "phase 0"),
+        (_set("expect", [{}]), "expectations"),
+        (_set("problems", 3), "problems of the run"),
+        (_set("reference", "nobody"), "reference"),
+    ],
+)
+def test_unknown(synthetic, change, words):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    change(manifest)
+    result = summary.summarise(frame, manifest)
+    assert result["verdict"] == "unknown"
+    assert words in " ".join(result["reasons"])
+
+
+def test_all_problems_are_kept(synthetic):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    manifest["problems"] = [f"problem {n}" for n in range(500)]
+    assert set(manifest["problems"]) <= set(summary.summarise(frame, manifest)["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"tier": "dram", "min_count": 10**6, "inside": True}, "at least 1000000"),
+        ({"tier": "pool", "min_count": 1, "inside": False}, "0 I/Os"),
+    ],
+)
+def test_invalid(synthetic, wish, words):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    manifest["expect"].append({"phase": "read", "op": "read", **wish})
+    result = summary.summarise(frame, manifest)
+    assert result["verdict"] == "invalid"
+    assert words in " ".join(result["reasons"])
+    assert result["expect"][-1]["ok"] is False
+
+
+def test_outside_the_published_range(synthetic):
+    frame = synthetic.latency().with_columns(
+        [
+            pl.when(pl.col("tier") == "slog").then(pl.col(c) * 2).otherwise(pl.col(c))
+            for c in ("lo_ns", "hi_ns")
+        ]
+    )
+    result = summary.summarise(frame, synthetic.manifest(frame))
+    assert result["verdict"] == "invalid"
+    assert "137-181" in result["reasons"][0]
