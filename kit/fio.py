@@ -92,6 +92,11 @@ def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -
     ]  # fmt: skip
 
 
+def read_through_command(path: str, size_bytes: int) -> list[str]:
+    """Read the first bytes of a file once, in order, on the server."""
+    return ["dd", f"if={path}", "of=/dev/null", "bs=128k", "iflag=count_bytes", f"count={size_bytes}"]
+
+
 def parse_output(text: str) -> dict[str, Any]:
     """fio's JSON. Raises MeasurementUnknown if there is other text or an error in it."""
     try:

@@ -106,7 +106,8 @@ def _run_steps(
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
-            gate = warm_up(bench, workload.warmup, plan.jobs[workload.warmup.job])
+            file = f"{path}/{workload.working_set.file}"
+            gate = warm_up(bench, workload.warmup, plan.jobs[workload.warmup.job], file)
             manifest["warmup"] = gate.as_json()
             manifest["problems"] += gate.problems
     _run_phases(plan, bench, progress, journal, outcome)

@@ -34,8 +34,14 @@ class Gate:
         return asdict(self)
 
 
-def warm_up(bench: Bench, warmup: Warmup, job: FioJob) -> Gate:
-    """Drive the load untraced, then watch windows until the gate opens or its deadline is over."""
+def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate:
+    """Read the begin of `file` on the server, drive the load untraced, then watch windows.
+
+    Returns when the gate opens or its deadline is over.
+    """
+    if warmup.read_first:
+        read = fio.read_through_command(file, warmup.read_first)
+        bench.site.server.run(read, deadline_s=_LOAD_DEADLINE_S)
     _drive(bench, warmup, job)
     clock, server = bench.site.clock, bench.site.server
     window_s = clock.to_host_ns(warmup.window) / 1e9

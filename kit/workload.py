@@ -77,7 +77,9 @@ class WorkingSet(_Table):
 class Warmup(_Table):
     """The load before the measurement, and the gate that says the L2ARC is warm.
 
-    The job runs for `duration` (not traced). Then, over `windows` windows of `window`, all
+    The first `read_first` bytes of the working set are read in order on the server: they push
+    what the fill left in the ARC out of it, so that ARC and L2ARC hold different parts. Then the
+    job runs for `duration` (not traced). Then, over `windows` windows of `window`, all
     must hold: at least `l2arc_min` is in the L2ARC, no more than `feed_max` was written to
     it a window, and none of its error and low-memory counters moved. It is tried until
     `deadline`; not attained makes the verdict unknown.
@@ -85,6 +87,7 @@ class Warmup(_Table):
 
     job: str
     duration: DurationNs
+    read_first: SizeBytes = 0
     l2arc_min: SizeBytes
     feed_max: SizeBytes
     windows: Annotated[int, Field(ge=1, le=20)] = 3

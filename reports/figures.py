@@ -16,6 +16,7 @@ from reports.summary import SERVER
 
 Json = dict[str, Any]
 _INK, _GRID, _RULE = "#22262b", "#e3e6ea", "#5b6470"
+_MOST_PX = 1300
 _OURS, _PUBLISHED = "#1d5fa8", "#d98a1f"
 # False colours: few I/Os are cold, many are hot.
 _PALETTE = ["#1b1f8a", "#1f6fe0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#d8201f"]
@@ -52,18 +53,26 @@ def phase_frame(latency: pl.DataFrame, phase: Json, layer: str) -> pl.DataFrame:
     return latency.filter((pl.col("phase") == str(phase["name"])) & (pl.col("layer") == layer))
 
 
-def log_map(frame: pl.DataFrame, phase: Json, title: str, unknown: bool, height: int = 640) -> go.Figure:
-    """Logarithmic heat map over all tiers, with a button per tier. `height` in pixels."""
+def log_map(
+    frame: pl.DataFrame, phase: Json, title: str, unknown: bool, row_px: float = 1.6, least_px: int = 480
+) -> go.Figure:
+    """Logarithmic heat map over all tiers, with a button per tier.
+
+    As high as it takes to give the narrowest bin `row_px` pixels: below 1 a row could vanish.
+    """
     axis = heatmap.columns(phase, frame)
     names = tiers_of(frame)
     choices = [("all tiers", frame)]
     if len(names) > 1:
         choices += [(name, frame.filter(pl.col("tier") == name)) for name in names]
     grids = [(name, g) for name, rows in choices if (g := heatmap.grid(rows, axis))]
-    figure = _map(grids, title, unknown, height)
+    figure = _map(grids, title, unknown, least_px)
     if grids:
         edges = grids[0][1].edges_us
         low, high = np.log10(edges[0] / 1.25), np.log10(edges[-1] * 1.25)
+        margin = figure.layout.margin.t + figure.layout.margin.b
+        narrowest = float(np.diff(np.log10(edges)).min())
+        figure.layout.height = int(np.clip((high - low) / narrowest * row_px + margin, least_px, _MOST_PX))
         shown = [t for t in _TICKS if low <= np.log10(t[0]) <= high]
         figure.update_yaxes(
             type="log", range=[low, high], tickmode="array", minor={"ticks": "outside", "dtick": "D1"},
@@ -123,7 +132,7 @@ def _map(grids: Sequence[tuple[str, heatmap.Grid]], title: str, unknown: bool, h
         paper_bgcolor="#ffffff", plot_bgcolor="#ffffff", barmode="overlay",
         xaxis={**axes, "domain": [0, 0.13], "autorange": "reversed", "rangemode": "tozero", "nticks": 3,
                "title": {"text": "I/O/s"}, "tickangle": 0},
-        xaxis2={**axes, "domain": [0.145, 1], "anchor": "y", "range": [0, end],
+        xaxis2={**axes, "domain": [0.16, 1], "anchor": "y", "range": [0, end],
                 "title": {"text": "time since the phase began (s)"}},
         yaxis={**axes, "title": {"text": "latency", "standoff": 6}},
     )  # fmt: skip

@@ -93,7 +93,7 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
             drawn.append(collected.add(figure, caption, "zoom"))
     client = figures.phase_frame(latency, phase, "client")
     if client.height:
-        figure = figures.log_map(client, phase, f"{name}: clients", unknown, height=360)
+        figure = figures.log_map(client, phase, f"{name}: clients", unknown, row_px=1.05, least_px=340)
         drawn.append(collected.add(figure, f"{load}. The same I/Os as the clients saw them.", "client"))
     return {**phase, "title": name, "figures": drawn, "load": load, "missing": set(expected) - set(rows)}
 

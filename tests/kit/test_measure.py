@@ -114,9 +114,13 @@ def test_a_recorded_log_is_counted_whole() -> None:
 
 # --- Server ---
 
-classes = st.sampled_from([("read", 0, 0), ("read", 1, 0), ("read", 2, 0), ("write", 192, 3), ("write", 192, 0)])
+classes = st.sampled_from(
+    [("read", 0, 0), ("read", 1, 0), ("read", 2, 0), ("write", 192, 3), ("write", 192, 0)]
+)
 steps = st.lists(
-    st.dictionaries(classes, st.dictionaries(st.integers(0, 900), st.integers(1, 50), max_size=4), max_size=4),
+    st.dictionaries(
+        classes, st.dictionaries(st.integers(0, 900), st.integers(1, 50), max_size=4), max_size=4
+    ),
     max_size=6,
 )
 TIERS = {
@@ -173,7 +177,9 @@ def test_server_extremes_join_the_classes_of_a_tier() -> None:
     found = {row["tier"]: row for row in measure.server_extremes(trace, frozenset(), "lab")}
     assert (found["indirect"]["min_ns"], found["indirect"]["max_ns"]) == (217630, 10096480)
     assert (found["l2arc"]["min_ns"], found["l2arc"]["max_ns"]) == (141930, 584681)
-    assert {(row["layer"], row["host"], row["op"]) for row in found.values()} == {("nfs-server", "lab", "read")}
+    assert {(row["layer"], row["host"], row["op"]) for row in found.values()} == {
+        ("nfs-server", "lab", "read")
+    }
 
 
 def test_log_vdevs_decide_between_slog_and_pool() -> None:

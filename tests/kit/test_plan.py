@@ -243,7 +243,8 @@ def test_a_tunable_without_its_unit_is_refused(files: Files) -> None:
 
 
 @pytest.mark.xfail(
-    strict=True, reason="recordsize is read only when the dataset is made: ValueError in mid-run, no plan refusal"
+    strict=True,
+    reason="recordsize is read only when the dataset is made: ValueError in mid-run, no plan refusal",
 )
 @pytest.mark.parametrize("value", ["128K", "512", "big"])
 def test_a_recordsize_that_cannot_be_read_is_refused(files: Files, value: str) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kit.errors import ConfigError
-from kit.workload import WORKLOADS, Dataset, Nfs, Pool, Workload, WorkingSet, find_workload, read_workload
+from kit.workload import WORKLOADS, Dataset, Nfs, Pool, WorkingSet, Workload, find_workload, read_workload
 
 TOP_SPEEDS = WORKLOADS / "top-speeds.toml"
 GOOD = TOP_SPEEDS.read_text()
@@ -108,14 +108,30 @@ def test_an_expectation_of_no_phase_is_refused(tmp_path: Path) -> None:
         ('size = "72MiB" ', 'fill_block = "0B"\nsize = "72MiB" '),
     ],
 )
-@pytest.mark.xfail(strict=True, reason="zero is accepted: warm_up() never reaches its deadline, fio gets bs=0")
+@pytest.mark.xfail(
+    strict=True, reason="zero is accepted: warm_up() never reaches its deadline, fio gets bs=0"
+)
 def test_zero_is_no_window_and_no_size(tmp_path: Path, old: str, new: str) -> None:
     assert old in GOOD
     refused(tmp_path, GOOD.replace(old, new, 1))
 
 
 @pytest.mark.parametrize(
-    "option", ["soft", "softerr", "bg", "vers=4", "nfsvers=3", "soft=1", "v4", "", "rsize=", "a b", "hard,soft", "proto=tcp,vers=4"]
+    "option",
+    [
+        "soft",
+        "softerr",
+        "bg",
+        "vers=4",
+        "nfsvers=3",
+        "soft=1",
+        "v4",
+        "",
+        "rsize=",
+        "a b",
+        "hard,soft",
+        "proto=tcp,vers=4",
+    ],
 )
 def test_mount_options_that_falsify_are_refused(tmp_path: Path, option: str) -> None:
     text = GOOD.replace('"hard", ', f'"hard", "{option}", ')
@@ -133,7 +149,23 @@ def test_no_option_hides_behind_another_ones_comma(option: str) -> None:
 
 ordinary_names = re.compile(r"[a-z][a-z0-9_@:.-]*\Z")
 ordinary_values = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*\Z")
-SHELL = ["$(id)", "`id`", "a;id", "a|id", "a&id", "a b", "a=b", "-f", "--x", "", " ", "a\0b", "ä", 'a"b', "a'b"]
+SHELL = [
+    "$(id)",
+    "`id`",
+    "a;id",
+    "a|id",
+    "a&id",
+    "a b",
+    "a=b",
+    "-f",
+    "--x",
+    "",
+    " ",
+    "a\0b",
+    "ä",
+    'a"b',
+    "a'b",
+]
 hostile = st.sampled_from(SHELL) | st.text(max_size=20)
 
 

@@ -86,6 +86,9 @@ def test_log_map_has_two_traces_per_choice(synthetic):
     heat = figure.data[1]
     assert len(heat.y) == heat.z.shape[0] + 1 and len(heat.x) == heat.z.shape[1] + 1
     assert sum(t.customdata.sum() for t in figure.data[3::2]) == heat.customdata.sum()
+    low, high = figure.layout.yaxis.range
+    pixels = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
+    assert np.diff(np.log10(heat.y)).min() / (high - low) * pixels > 1
     assert set(figure.layout.yaxis.ticktext) == {"10 µs", "100 µs", "1 ms"}
 
 

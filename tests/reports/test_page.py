@@ -16,7 +16,8 @@ def drawn(synthetic, tmp_path, manifest, frame):
 
 def test_analyse_writes_what_it_returns(synthetic, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
-    assert read_summary(run) == reports.analyse(run)
+    returned = reports.analyse(run)
+    assert read_summary(run) == returned
     assert reports.draw(run) == run.report
 
 

@@ -76,7 +76,9 @@ class Server:
 
 
 def test_the_probes_are_those_of_the_program() -> None:
-    heads = re.findall(r"^((?:kprobe|kretprobe|tracepoint|fentry|kfunc|BEGIN|END|interval|profile)\S*)", CODE, re.M)
+    heads = re.findall(
+        r"^((?:kprobe|kretprobe|tracepoint|fentry|kfunc|BEGIN|END|interval|profile)\S*)", CODE, re.M
+    )
     functions = {head.split(":")[1] for head in heads if head.startswith("k")}
     tracepoints = {"/".join(head.split(":")[1:]) for head in heads if head.startswith("tracepoint")}
     found = nfsd.probes()
@@ -103,7 +105,8 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
         "hsp-trace end %llu",
     }
     trace = parse_trace(
-        '{"type": "printf", "data": "hsp-trace begins\\n"}\n{"type": "printf", "data": "hsp-trace end 7\\n"}\n'
+        '{"type": "printf", "data": "hsp-trace begins\\n"}\n'
+        '{"type": "printf", "data": "hsp-trace end 7\\n"}\n'
     )
     assert trace.began and trace.ended
 
@@ -177,7 +180,7 @@ def test_a_bad_end_is_a_problem(process: Running, problem: str) -> None:
 def test_a_tracer_that_ends_before_it_is_ready() -> None:
     server, running = tracer(Running(alive=False, returncode=1, stderr="ERROR: no kprobe"))
     server.ready = False
-    with pytest.raises(HostError, match="did not start: .*no kprobe"):
+    with pytest.raises(HostError, match=r"did not start: .*no kprobe"):
         running.wait_ready()
 
 

@@ -1,0 +1,303 @@
+"""kit.hosts.local: one argument stays one argument, and what was started is ended as a whole."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kit.errors import HostError
+from kit.hosts import local
+from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.hosts.local import LocalHost
+
+PRINTF = "/usr/bin/printf"
+
+
+@pytest.fixture
+def host() -> Iterator[LocalHost]:
+    with LocalHost() as opened:
+        yield opened
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that has ended but was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+# --- Results ---
+
+
+def test_output_and_status(host: LocalHost) -> None:
+    result = host.run(["sh", "-c", "printf out; printf err >&2; exit 3"], check=False)
+    assert (result.host, result.returncode, result.stdout, result.stderr) == ("local", 3, "out", "err")
+
+
+def test_a_failed_command_says_what_and_why(host: LocalHost) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        host.run(["sh", "-c", "echo 'no space' >&2; exit 3"])
+    assert caught.value.exit_code == 5
+    assert caught.value.result.returncode == 3
+    told = caught.value.message
+    assert "on local:" in told and "ended with 3: no space" in told
+    assert shlex.join(["sh", "-c", "echo 'no space' >&2; exit 3"]) in told
+
+
+def test_a_command_killed_by_a_signal_failed(host: LocalHost) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        host.run(["sh", "-c", "kill -9 $$"])
+    assert caught.value.result.returncode == -9
+
+
+@pytest.mark.parametrize("command", ["hsp-there-is-no-such-command", "/nowhere/x", "/etc/passwd", "/"])
+def test_a_command_that_is_not_there(host: LocalHost, command: str) -> None:
+    with pytest.raises(CommandFailed) as caught:
+        host.run([command, "x"])
+    assert caught.value.result.returncode == 127
+    assert caught.value.result.argv == (command, "x")
+    assert command in caught.value.hint
+    assert host.run([command], check=False).returncode == 127
+
+
+@pytest.mark.xfail(
+    strict=True, raises=OSError, reason="start() lets FileNotFoundError through, run() does not"
+)
+def test_starting_a_command_that_is_not_there(host: LocalHost) -> None:
+    with pytest.raises(HostError):
+        host.start(["hsp-there-is-no-such-command"])
+
+
+def test_bytes_that_are_no_text_are_replaced(host: LocalHost) -> None:
+    assert host.run(["printf", r"a\377b"]).stdout == "a\ufffdb"
+
+
+def test_input_of_any_size_and_none(host: LocalHost) -> None:
+    content = bytes(range(256)) * 4096
+    assert host.run(["sha256sum"], stdin=content).stdout != host.run(["sha256sum"]).stdout
+    assert host.run(["wc", "-c"], stdin=content).stdout.strip() == str(len(content))
+    assert host.run(["true"], stdin=content).returncode == 0  # nobody reads it
+    assert host.run(["cat"]).stdout == ""  # does not wait for a terminal
+
+
+def test_the_locale_is_fixed_and_the_environment_added_to(
+    host: LocalHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    monkeypatch.setenv("HSP_OUTER", "1")
+    out = host.run(["env"], env={"HSP_INNER": "2"}).stdout.splitlines()
+    assert {"LC_ALL=C.UTF-8", "HSP_OUTER=1", "HSP_INNER=2"} <= set(out)
+
+
+def test_output_into_a_file_and_another_directory(host: LocalHost, tmp_path: Path) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        result = host.run(["sh", "-c", "pwd; echo err >&2"], output=log, cwd=tmp_path)
+    assert result.stdout == result.stderr == ""
+    assert (tmp_path / "log").read_text() == f"{tmp_path}\nerr\n"
+
+
+# --- Arguments ---
+
+arguments = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4)
+
+
+@given(arguments)
+@example(
+    ["$(touch /tmp/hsp-owned)", "`id`", "; id", "a\nb", "'", '"', "\\", "*", "~", "", " ", "-n", "$HOME", "|"]
+)
+def test_every_argument_arrives_as_it_is(given_arguments: list[str]) -> None:
+    out = LocalHost().run([PRINTF, "%s\\001", *given_arguments, "end"]).stdout
+    assert out == "".join(f"{argument}\x01" for argument in [*given_arguments, "end"])
+
+
+def test_nothing_is_substituted(host: LocalHost, tmp_path: Path) -> None:
+    witness = tmp_path / "owned"
+    text = f"$(touch {witness}); `touch {witness}`; touch {witness}\n'\"$HOME"
+    assert host.run([PRINTF, "%s", text]).stdout == text
+    assert not witness.exists()
+
+
+@pytest.mark.parametrize("argv", ["ls -l", "", [], ["a\0b"], ["ls", 5], ["ls", None], [b"ls"]])
+def test_what_is_no_list_of_arguments_is_refused(host: LocalHost, argv: Any) -> None:
+    with pytest.raises(ValueError, match="argument"):
+        host.run(argv)
+    with pytest.raises(ValueError, match="argument"):
+        host.start(argv)
+
+
+# --- Deadlines ---
+
+
+def deadline(host: LocalHost, argv: list[str], seconds: float = 0.5) -> float:
+    began = time.monotonic()
+    with pytest.raises(DeadlineExceeded, match=f"did not end within {seconds:g} s") as caught:
+        host.run(argv, deadline_s=seconds)
+    assert caught.value.exit_code == 5
+    return time.monotonic() - began
+
+
+def test_a_command_is_stopped_at_its_deadline(host: LocalHost) -> None:
+    assert deadline(host, ["sleep", "60"], 0.2) < 4
+
+
+def test_a_child_that_ignores_term_is_killed(
+    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
+    pid_file = tmp_path / "pid"
+    script = (
+        f"trap 'echo asked >> {tmp_path}/asked' TERM INT; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+    )
+    assert deadline(host, ["sh", "-c", script]) < 5
+    assert not alive(int(pid_file.read_text()))
+    assert (tmp_path / "asked").exists()  # it was asked before
+
+
+def test_a_grandchild_is_killed_too(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
+    pid_file = tmp_path / "pid"
+    inner = f"trap '' TERM INT HUP; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+    assert deadline(host, ["sh", "-c", f"sh -c {shlex.quote(inner)} & wait"]) < 5
+    pid = int(pid_file.read_text())
+    assert eventually(lambda: not alive(pid))
+
+
+def test_a_grandchild_that_outlives_its_parent_is_killed_too(
+    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The parent ends when it is asked to; the grandchild holds no pipe that anybody waits for."""
+    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
+    pid_file = tmp_path / "pid"
+    inner = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+    outer = f"sh -c {shlex.quote(inner)} >/dev/null 2>&1 </dev/null & trap 'exit 0' TERM; wait; wait"
+    deadline(host, ["sh", "-c", outer])
+    pid = int(pid_file.read_text())
+    assert eventually(lambda: not alive(pid))
+
+
+def test_the_kits_own_group_is_not_touched(host: LocalHost) -> None:
+    asked: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    try:
+        deadline(host, ["sleep", "60"], 0.1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert asked == []
+
+
+def test_interrupted_waiting_ends_the_command(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = host.start(["sleep", "60"])
+    original = process._child.communicate
+
+    def interrupted(*_: Any, **__: Any) -> Any:
+        monkeypatch.setattr(process._child, "communicate", original)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process._child, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        process.wait(5)
+    assert not process.running()
+
+
+# --- Started commands ---
+
+
+@pytest.mark.parametrize(("name", "status"), [("INT", -2), ("TERM", -15), ("KILL", -9)])
+def test_a_started_command_goes_on_until_it_is_stopped(host: LocalHost, name: str, status: int) -> None:
+    process = host.start(
+        [sys.executable, "-Sc", "import signal,time; signal.signal(2, signal.SIG_DFL); time.sleep(60)"]
+        if name == "INT"
+        else ["sleep", "60"]
+    )
+    time.sleep(0.3)
+    assert process.running()
+    assert process.stop(5, name).returncode == status
+    assert not process.running()
+
+
+def test_the_output_of_a_started_command_is_kept(host: LocalHost) -> None:
+    process = host.start(["sh", "-c", "echo out; echo err >&2; exit 4"])
+    result = process.wait(5)
+    assert (result.returncode, result.stdout, result.stderr) == (4, "out\n", "err\n")
+    assert not process.running()
+
+
+def test_stopping_what_ended_gives_its_result(host: LocalHost) -> None:
+    process = host.start(["sh", "-c", "exit 4"])
+    assert eventually(lambda: not process.running())
+    assert process.stop(5).returncode == 4
+
+
+def test_one_that_does_not_stop_is_killed(
+    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.2)
+    ready = tmp_path / "ready"
+    process = host.start(["sh", "-c", f"trap '' INT TERM; touch {ready}; while :; do sleep 0.05; done"])
+    assert eventually(ready.exists)
+    with pytest.raises(DeadlineExceeded):
+        process.stop(0.2)
+    assert not process.running()
+
+
+# --- Files ---
+
+
+@given(st.binary(max_size=2000))
+def test_files_go_there_and_back(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = str(tmp_path_factory.getbasetemp() / "a file; $(x)\n")
+    LocalHost().put(content, path)
+    assert LocalHost().get(path) == content
+
+
+def test_a_file_is_for_its_owner_only(host: LocalHost, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        host.put(b"x", str(tmp_path / "f"))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.xfail(strict=True, reason="touch(mode=) does nothing to a file that is there")
+def test_a_file_that_was_there_becomes_private(host: LocalHost, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"older and longer")
+    (tmp_path / "f").chmod(0o644)
+    host.put(b"x", str(tmp_path / "f"))
+    assert (tmp_path / "f").read_bytes() == b"x"
+    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.xfail(
+    strict=True, raises=OSError, reason="put and get let OSErrors through: no exit code, no hint"
+)
+def test_a_file_that_is_not_there_is_an_error_of_the_host(host: LocalHost, tmp_path: Path) -> None:
+    with pytest.raises(HostError):
+        host.get(str(tmp_path / "none"))
+
+
+def test_closing_twice_is_safe() -> None:
+    host = LocalHost("here")
+    host.close()
+    host.close()
+    assert host.name == "here"

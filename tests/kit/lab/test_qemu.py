@@ -1,0 +1,139 @@
+"""kit.lab.qemu: the command line of the guest, for both clocks and for paths with any character."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.clock import Clock
+from kit.lab.qemu import SSH_PORTS, Machine, clock_arguments, command_line, quote_value
+
+VIRTUAL = Clock("virtual", 4)
+MACHINE = Machine(Path("/images/x"), Path("/state/y"), 4096, VIRTUAL)
+
+
+def values(argv: list[str], option: str) -> list[str]:
+    return [argv[at + 1] for at, word in enumerate(argv) if word == option]
+
+
+def value(argv: list[str], option: str) -> str:
+    [found] = values(argv, option)
+    return found
+
+
+def split_list(text: str) -> dict[str, str]:
+    """An option list as QEMU reads it: two commas are one of the value, one ends it."""
+    parts = [part.replace("\0", ",") for part in text.replace(",,", "\0").split(",")]
+    return dict(part.split("=", 1) for part in parts if "=" in part)
+
+
+# --- Clocks ---
+
+
+@pytest.mark.parametrize("dilation", [1, 4, 64])
+def test_the_virtual_clock_counts_instructions_on_one_cpu(dilation: int) -> None:
+    argv = clock_arguments(Clock("virtual", dilation))
+    assert value(argv, "-icount") == "shift=0,sleep=off"
+    assert value(argv, "-smp") == "1"
+    assert value(argv, "-accel") == "tcg,thread=single"
+    assert "clock=vm" in value(argv, "-rtc").split(",")
+    assert "kvm" not in " ".join(argv) and "host" not in value(argv, "-cpu")
+    assert "-cx16" in value(argv, "-cpu").split(",")
+
+
+def test_the_virtual_clock_starts_at_the_same_moment_every_time() -> None:
+    assert value(command_line(MACHINE), "-rtc").startswith("base=2026-01-01T00:00:00,")
+    assert command_line(MACHINE) == command_line(MACHINE)
+
+
+def test_the_real_clock_has_kvm_and_no_icount() -> None:
+    argv = command_line(dataclasses.replace(MACHINE, clock=Clock()))
+    assert value(argv, "-accel") == "kvm"
+    assert value(argv, "-cpu") == "host"
+    assert "-icount" not in argv
+    assert int(value(argv, "-smp")) > 1
+    assert "clock=vm" not in value(argv, "-rtc")
+
+
+def test_the_clocks_arguments_are_in_the_command_line() -> None:
+    argv = command_line(MACHINE)
+    text, part = "\0".join(argv), "\0".join(clock_arguments(VIRTUAL))
+    assert part in text
+
+
+# --- Paths ---
+
+
+@pytest.mark.parametrize(
+    ("path", "quoted"),
+    [("/a/b", "/a/b"), ("/a,b", "/a,,b"), (",,", ",,,,"), (Path("/x,readonly=off"), "/x,,readonly=off")],
+)
+def test_commas_are_doubled(path: str | Path, quoted: str) -> None:
+    assert quote_value(path) == quoted
+
+
+names = st.text(
+    st.characters(exclude_characters="\0/", exclude_categories=["Cs"]), min_size=1, max_size=20
+).filter(lambda name: name not in (".", ".."))
+
+
+@given(names, names)
+def test_a_path_with_any_character_is_one_value(image: str, state: str) -> None:
+    machine = dataclasses.replace(MACHINE, image_dir=Path("/i") / image, state_dir=Path("/s") / state)
+    argv = command_line(machine)
+    root, keys = (split_list(drive) for drive in values(argv, "-drive"))
+    assert root["file"] == f"/i/{image}/root.img"
+    assert {name: root[name] for name in ("if", "id", "format", "snapshot")} == {
+        "if": "none", "id": "root", "format": "raw", "snapshot": "on",
+    }  # fmt: skip
+    assert keys["file"] == f"/s/{state}/keys.tar" and keys["readonly"] == "on"
+    console, *sockets = (split_list(chardev) for chardev in values(argv, "-chardev"))
+    assert console["path"] == f"/s/{state}/console.log"
+    assert [socket["path"] for socket in sockets] == [f"/s/{state}/ssh{n}.sock" for n in range(SSH_PORTS)]
+    # These two are no lists: QEMU takes them as they are.
+    assert value(argv, "-kernel") == f"/i/{image}/vmlinuz"
+    assert value(argv, "-initrd") == f"/i/{image}/initrd.img"
+
+
+# --- The machine ---
+
+
+def test_the_root_disk_stays_as_it_was() -> None:
+    for drive in values(command_line(MACHINE), "-drive"):
+        options = split_list(drive)
+        assert options.get("snapshot") == "on" or options.get("readonly") == "on"
+        assert options["format"] == "raw"
+
+
+def test_there_is_no_network_and_nothing_by_default() -> None:
+    argv = command_line(MACHINE)
+    assert {"-nodefaults", "-no-user-config", "-nographic", "-no-reboot"} <= set(argv)
+    assert not {"-netdev", "-nic", "-net"} & set(argv)
+    assert not any("net" in device for device in values(argv, "-device"))
+
+
+def test_every_serial_line_has_its_device_and_room_on_the_bus() -> None:
+    argv = command_line(MACHINE)
+    ports = [split_list(device) for device in values(argv, "-device") if device.startswith("virtserialport")]
+    assert [(port["chardev"], port["name"]) for port in ports] == [
+        (f"ssh{number}", f"hsp.ssh.{number}") for number in range(SSH_PORTS)
+    ]
+    [bus] = [device for device in values(argv, "-device") if device.startswith("virtio-serial")]
+    assert int(split_list(bus)["max_ports"]) > SSH_PORTS
+
+
+def test_memory_program_and_kernel_arguments() -> None:
+    argv = command_line(
+        dataclasses.replace(MACHINE, memory_mib=777, extra_kernel_args=("hsp.x=1", "y")), "/q/qemu"
+    )
+    assert argv[0] == "/q/qemu"
+    assert value(argv, "-m") == "777"
+    kernel = value(argv, "-append").split(" ")
+    assert kernel[-2:] == ["hsp.x=1", "y"]
+    assert {"root=/dev/vda", "init=/usr/local/sbin/hsp-init", "console=ttyS0"} <= set(kernel)
+    assert re.fullmatch(r"[ -~]+", value(argv, "-append"))

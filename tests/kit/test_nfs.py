@@ -1,0 +1,116 @@
+"""kit.nfs: an export is synchronous and for one client; a mount is what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kit import nfs
+from kit.errors import HostError
+from kit.hosts.base import Result
+
+OPTIONS = "sync,wdelay,hide,no_subtree_check,fsid=20090608,sec=sys,rw,secure,root_squash,no_all_squash"
+LONG = "/run/hsp/20261121T061754Z-ba55f9/data"
+MOUNTS = """\
+proc /proc proc rw,nosuid 0 0
+10.0.0.1:/other /mnt/other nfs rw,vers=3,soft 0 0
+10.0.0.1:/x /mnt/x nfs rw,relatime,vers=3,rsize=131072,hard,proto=tcp,local_lock=all,addr=10.0.0.1 0 0
+/dev/vda /mnt/disk ext4 rw 0 0
+10.0.0.1:/y /mnt/y nfs4 rw,vers=4.2 0 0
+"""
+
+
+class Host:
+    name = "host"
+
+    def __init__(self, **answers: str) -> None:
+        self.answers = answers
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], **_: Any) -> Result:
+        self.calls.append(tuple(argv))
+        return Result(self.name, tuple(argv), 0, self.answers.get(argv[0], ""), "")
+
+
+def test_an_export_is_for_one_client_synchronous_and_squashed() -> None:
+    host = Host()
+    nfs.export(host, "/x", "10.0.0.2")
+    [argv] = host.calls
+    assert argv[:2] == ("exportfs", "-o") and argv[3] == "10.0.0.2:/x"
+    options = argv[2].split(",")
+    assert {"sync", "root_squash"} <= set(options)
+    assert not {"async", "no_root_squash", "insecure"} & set(options)
+
+
+def test_an_export_is_taken_back() -> None:
+    host = Host()
+    nfs.unexport(host, "/x", "10.0.0.2")
+    assert host.calls == [("exportfs", "-u", "10.0.0.2:/x"), ("exportfs", "-f")]
+
+
+def test_short_and_long_lines_of_exportfs() -> None:
+    text = f"/x            \t10.0.0.2({OPTIONS})\n{LONG}\n\t\t10.0.0.3({OPTIONS})\n"
+    assert nfs.effective_export(Host(exportfs=text), "/x") == [f"/x 10.0.0.2({OPTIONS})"]
+    assert nfs.effective_export(Host(exportfs=text), LONG) == [f"{LONG} 10.0.0.3({OPTIONS})"]
+
+
+def test_every_client_of_a_path_is_found_and_no_other_path() -> None:
+    text = f"/x\n\t\t10.0.0.2({OPTIONS})\n/x\n\t\t10.0.0.3({OPTIONS})\n/x/y\n\t\t<world>({OPTIONS})\n"
+    assert len(nfs.effective_export(Host(exportfs=text), "/x")) == 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"/x \t<world>({OPTIONS})",
+        f"/x \t*({OPTIONS})",
+        f"/x\n\t\t<world>({OPTIONS})",
+        "/x \t10.0.0.2(async,wdelay,rw)",
+        "/x \t10.0.0.2(rw,async)",
+        f"/x \t10.0.0.2({OPTIONS})\n/x \t10.0.0.3(rw,async)",
+    ],
+)
+def test_open_and_asynchronous_exports_are_errors(line: str) -> None:
+    with pytest.raises(HostError, match="exports /x as") as caught:
+        nfs.effective_export(Host(exportfs=line + "\n"), "/x")
+    assert "asynchronous" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["", "/xy 10.0.0.2(rw)\n", "/x/y 10.0.0.2(rw)\n"])
+def test_what_is_not_exported_is_an_error(text: str) -> None:
+    with pytest.raises(HostError, match="/x is not exported by host"):
+        nfs.effective_export(Host(exportfs=text), "/x")
+
+
+def test_a_mount_is_what_was_asked_for() -> None:
+    host = Host(cat=MOUNTS)
+    found = nfs.mount(host, "10.0.0.1:/x", "/mnt/x", 3, ("hard", "proto=tcp", "nolock", "rsize=131072"))
+    assert found.source == "10.0.0.1:/x" and "hard" in found.options.split(",")
+    assert host.calls[1] == (
+        "mount", "-t", "nfs", "-o", "vers=3,hard,proto=tcp,nolock,rsize=131072", "10.0.0.1:/x", "/mnt/x",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("option", ["rsize=1048576", "proto=tcp6", "soft", "rsize=13107"])
+def test_an_option_that_is_not_in_effect_is_an_error(option: str) -> None:
+    with pytest.raises(HostError, match=f"with {option}, in effect is rw,relatime"):
+        nfs.mount(Host(cat=MOUNTS), "10.0.0.1:/x", "/mnt/x", 3, ("hard", option))
+
+
+def test_another_version_in_effect_is_an_error() -> None:
+    with pytest.raises(HostError, match=r"with vers=3, in effect is rw,vers=4\.2"):
+        nfs.mount(Host(cat=MOUNTS), "10.0.0.1:/y", "/mnt/y", 3, ())
+
+
+@pytest.mark.parametrize("target", ["/mnt/none", "/mnt/disk", "/mnt"])
+def test_what_is_not_an_nfs_mount_is_an_error(target: str) -> None:
+    with pytest.raises(HostError, match=f"{target} is not an NFS mount on host"):
+        nfs.effective_mount(Host(cat=MOUNTS), target)
+
+
+def test_unmounting_is_never_forced_or_lazy() -> None:
+    host = Host()
+    nfs.unmount(host, "/mnt/x")
+    assert host.calls == [("umount", "/mnt/x"), ("rmdir", "/mnt/x")]
