@@ -13,18 +13,17 @@ from kit.plan import Plan, make_plan
 from kit.testbed import LAB_TESTBED, read_testbed
 from kit.workload import WORKLOADS, read_workload
 
+DATA = Path(__file__).parent / "data" / "plan"
 SLOG_PHASE = 'tiers = ["slog"]'
 
 
 class Files:
-    """A copy of the shipped files that can be changed."""
+    """A copy of a workload, its jobs and a testbed that can be changed."""
 
     def __init__(self, folder: Path) -> None:
-        for file in WORKLOADS.iterdir():
-            if file.suffix in (".toml", ".fio"):
-                shutil.copy(file, folder)
-        shutil.copy(LAB_TESTBED, folder)
-        self.workload, self.testbed = folder / "top-speeds.toml", folder / LAB_TESTBED.name
+        for file in DATA.iterdir():
+            shutil.copy(file, folder)
+        self.workload, self.testbed = folder / "top-speeds.toml", folder / "testbed.toml"
         self.read_job, self.write_job = folder / "top-speeds-read.fio", folder / "top-speeds-write.fio"
 
     def change(self, file: Path, old: str, new: str) -> None:

@@ -27,6 +27,7 @@ GATE = Warmup.model_validate(
         "deadline": "5s",
     }
 )
+FILE = "/pool/data/working-set"
 JOB = read_job(WORKLOADS / "top-speeds-read.fio")
 
 
@@ -117,7 +118,7 @@ def bench(machine: Machine, clock: Clock) -> Any:
 
 def test_it_waits_for_all_windows_even_if_the_first_is_good() -> None:
     machine = Machine([arc()])
-    gate = warmup.warm_up(bench(machine, Clock("virtual", 4)), GATE, JOB)
+    gate = warmup.warm_up(bench(machine, Clock("virtual", 4)), GATE, JOB, FILE)
     assert gate.problems == [] and len(gate.fed_bytes) == 2
     assert machine.slept == ["4.000", "4.000"]  # of the host's time
     assert any("HSP_RUNTIME=4000000us" in command for command in machine.commands)
@@ -125,18 +126,36 @@ def test_it_waits_for_all_windows_even_if_the_first_is_good() -> None:
 
 def test_it_goes_on_until_the_last_windows_are_quiet() -> None:
     machine = Machine([arc(written=written * MIB) for written in (0, 9, 10, 11, 12)])
-    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB)
+    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
     assert gate.problems == [] and gate.fed_bytes == [MIB, MIB]
     assert len(machine.slept) == 3
 
 
 def test_it_gives_up_at_its_deadline_and_says_what_is_short() -> None:
     machine = Machine([arc(size=0)])
-    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB)
+    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
     assert len(machine.slept) == 5
     assert gate.problems and "not warm" in gate.problems[0]
 
 
 def test_a_load_that_fails_makes_it_unknown() -> None:
     with pytest.raises(MeasurementUnknown, match="the warm-up load failed"):
-        warmup.warm_up(bench(Machine([arc()], fio=1), Clock()), GATE, JOB)
+        warmup.warm_up(bench(Machine([arc()], fio=1), Clock()), GATE, JOB, FILE)
+
+
+def test_the_begin_of_the_file_is_read_before_the_load() -> None:
+    machine = Machine([arc()])
+    gate = GATE.model_copy(update={"read_first": 24 * MIB})
+    warmup.warm_up(bench(machine, Clock()), gate, JOB, FILE)
+    reads = [at for at, command in enumerate(machine.commands) if command[0] == "dd"]
+    load = next(at for at, command in enumerate(machine.commands) if "fio" in command)
+    assert len(reads) == 1 and reads[0] < load
+    assert {f"if={FILE}", "of=/dev/null", "iflag=count_bytes", f"count={24 * MIB}"} <= set(
+        machine.commands[reads[0]]
+    )
+
+
+def test_without_read_first_nothing_is_read_before_the_load() -> None:
+    machine = Machine([arc()])
+    warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
+    assert not [command for command in machine.commands if command[0] == "dd"]

@@ -38,7 +38,7 @@ chroot "$root" modinfo -k "$kernel" -F version zfs >"$root/hsp-out/zfs"
 # Keys that every image would share; each boot brings its own.
 rm -f "$root"/etc/ssh/ssh_host_*
 rm -rf "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale \
-    "$root"/var/cache/apt "$root"/var/lib/apt/lists "$root"/boot/*
+    "$root"/var/cache/apt "$root"/var/lib/apt/lists "${root:?}"/boot/*
 mkdir -p "$root/var/lib/apt/lists" "$root/var/cache/apt"
 
 out=$(mktemp -d)
