@@ -14,6 +14,7 @@ from kit.errors import MeasurementUnknown
 from kit.fiojob import FioJob
 
 IntArray = npt.NDArray[np.int64]
+_MAX_NS = 2**63 - 1
 _DIRECTIONS = ("read", "write")
 
 # What the kit adds to every job: a log of each I/O with its latency in ns, stamped with the
@@ -101,12 +102,12 @@ def parse_output(text: str) -> dict[str, Any]:
     """fio's JSON. Raises MeasurementUnknown if there is other text or an error in it."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise MeasurementUnknown(
             f"fio's output is not JSON; it begins with: {text.strip()[:200]!r}"
         ) from None
     jobs = value.get("jobs") if isinstance(value, dict) else None
-    if not isinstance(jobs, list) or not jobs:
+    if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
         raise MeasurementUnknown("fio's JSON has no jobs")
     failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
     if failed:
@@ -134,7 +135,7 @@ def parse_latency_log(text: str) -> ClientLatencies:
             stamp, latency, direction = (int(field) for field in fields[:3])
         except ValueError:
             raise MeasurementUnknown(f"fio's latency log, line {number}: {line[:80]!r}") from None
-        if latency < 0 or stamp < 0 or direction not in (0, 1):
+        if not (0 <= latency <= _MAX_NS and 0 <= stamp <= _MAX_NS // 1_000_000) or direction not in (0, 1):
             raise MeasurementUnknown(f"fio's latency log, line {number} is impossible: {line[:80]!r}")
         rows.append((stamp, latency, direction))
     table = np.array(rows, dtype=np.int64).reshape(-1, 3)

@@ -50,8 +50,9 @@ class Journal:
             try:
                 with self.step(f"undo: {name}"):
                     undo()
-            except KitError as error:
-                failures.append(f"{name}: {error.message}")
+            except Exception as error:  # whatever one undo does, the others still run
+                said = error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"
+                failures.append(f"{name}: {said}")
         return failures
 
     def _write(self, entry: dict[str, Any]) -> None:

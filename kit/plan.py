@@ -13,6 +13,7 @@ from typing import Any
 
 from kit.errors import ConfigError
 from kit.fiojob import FioJob, read_job
+from kit.pool import record_bytes
 from kit.testbed import Testbed
 from kit.tunables import SIZE_TUNABLES, Tunable, tunable
 from kit.units import format_size_bytes, parse_size_bytes
@@ -48,6 +49,12 @@ def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed
     """Read the jobs and check that everything can happen. Raises ConfigError."""
     jobs = _read_jobs(workload, workload_path)
     clock = testbed.clock
+    try:
+        record_bytes(workload.dataset.properties)
+    except ValueError as error:
+        raise ConfigError(
+            f"{workload_path}: dataset.properties.recordsize: {error}", 'for example 512 or "128KiB"'
+        ) from None
     tunables = tuple(tunable(name, value, clock) for name, value in workload.tunables.items())
     _check_layout(workload, testbed, workload_path)
     _check_phases(workload, testbed, jobs, workload_path)

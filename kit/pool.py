@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,18 @@ def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
     """Take log or cache devices out, and wait until they are."""
     server.run(["zpool", "remove", "-w", pool.name, *devices])
     status = pool_status(server, pool)
-    left = [path for path in devices if path in json.dumps(status)]
+    left = sorted(set(devices) & set(_paths(status)))
     if left:
         raise HostError(f"{', '.join(left)} is still part of the pool {pool.name} after its removal")
+
+
+def _paths(status: Any) -> Iterator[str]:
+    """Every "path" in a pool's status, however deep."""
+    if isinstance(status, dict):
+        if isinstance(status.get("path"), str):
+            yield status["path"]
+        for value in status.values():
+            yield from _paths(value)
 
 
 def pool_status(server: Host, pool: Pool) -> dict[str, Any]:
@@ -165,9 +175,12 @@ def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str,
 
 
 def record_bytes(properties: dict[str, Setting]) -> int:
-    """recordsize in bytes: a number, or a size with its unit."""
+    """recordsize in bytes: a number, or a size with its unit. Raises ValueError for anything else."""
     value = properties.get("recordsize", 131072)
-    return parse_size_bytes(value) if isinstance(value, str) else int(value)
+    size = parse_size_bytes(value) if isinstance(value, str) else int(value)
+    if size < 512 or size > 16 << 20 or size & (size - 1):
+        raise ValueError(f"recordsize must be a power of two from 512 to 16MiB, found {value!r}")
+    return size
 
 
 def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str, str]:

@@ -124,17 +124,24 @@ def read_json(path: Path) -> Any:
         if path.stat().st_size > _MAX_JSON_BYTES:
             raise ConfigError(f"{path}: larger than {_MAX_JSON_BYTES >> 20} MiB")
         text = path.read_text("utf-8")
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file", "is this a run directory? give results/<workload>/<run>"
         ) from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
 
 
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large a number")
+    return value
 
 
 def read_summary(run: RunDir) -> dict[str, Any]:
@@ -199,10 +206,3 @@ def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
     if bad.height:
         raise ConfigError(f"{path}: {bad.height} rows are impossible, the first is {bad.row(0)}")
     return frame
-
-
-def finite(value: float) -> float:
-    """Refuse to store what is not a number."""
-    if not math.isfinite(value):
-        raise ValueError(f"{value} cannot be stored")
-    return value

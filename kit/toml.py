@@ -160,8 +160,12 @@ def _model_problems(
     expected: dict[KeyPath, list[str]] = {}  # the members of a union each expect something else at one place
     found: dict[KeyPath, Any] = {}
     problems: list[Problem] = []
+    places = [_locate(detail, document)[0] for detail in details]
     for detail in details:
         path, value = _locate(detail, document)
+        # pydantic counts an array whose elements are wrong as empty, and says so too.
+        if detail["type"] == "too_short" and any(place[:-1] == path and place for place in places):
+            continue
         if want := _EXPECTED.get(detail["type"]) or _after("expected ", detail["msg"]):
             expected.setdefault(path, []).append(want)
             found[path] = value

@@ -19,10 +19,10 @@ Op = Literal["read", "write", "commit"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 Setting = str | int | bool
 
-_PROPERTY = re.compile(r"^[a-z][a-z0-9_@:.-]*$")
-_VALUE = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.,:/+-]*$")
-_TUNABLE = re.compile(r"^(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+$")
-_MOUNT_OPTION = re.compile(r"^[a-z_]+(=[A-Za-z0-9.,-]+)?$")
+_PROPERTY = re.compile(r"[a-z][a-z0-9_@:.-]*")
+_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
+_TUNABLE = re.compile(r"(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+")
+_MOUNT_OPTION = re.compile(r"[a-z_]+(=[A-Za-z0-9.-]+)?")
 
 
 class _Table(BaseModel):
@@ -56,7 +56,7 @@ class Nfs(_Table):
     @classmethod
     def _are_known(cls, options: tuple[str, ...]) -> tuple[str, ...]:
         for option in options:
-            if not _MOUNT_OPTION.match(option):
+            if not _MOUNT_OPTION.fullmatch(option):
                 raise ValueError(f"'{option}' is not a mount option")
             if option.split("=")[0] in ("soft", "softerr", "bg", "vers", "nfsvers"):
                 raise ValueError(
@@ -70,8 +70,8 @@ class WorkingSet(_Table):
     """The file that is read and written; filled once, on the server, with random data."""
 
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
-    size: SizeBytes
-    fill_block: SizeBytes = 128 << 10
+    size: Annotated[SizeBytes, Field(gt=0)]
+    fill_block: Annotated[SizeBytes, Field(gt=0)] = 128 << 10
 
 
 class Warmup(_Table):
@@ -91,7 +91,7 @@ class Warmup(_Table):
     l2arc_min: SizeBytes
     feed_max: SizeBytes
     windows: Annotated[int, Field(ge=1, le=20)] = 3
-    window: DurationNs = 1_000_000_000
+    window: Annotated[DurationNs, Field(gt=0)] = 1_000_000_000
     deadline: DurationNs = 60_000_000_000
 
 
@@ -176,8 +176,8 @@ def read_workload(path: Path) -> Workload:
 def _checked_settings(found: dict[str, Setting], names: re.Pattern[str]) -> dict[str, Setting]:
     """Names and values that can only ever be one argument of a command."""
     for name, value in found.items():
-        if not names.match(name):
+        if not names.fullmatch(name):
             raise ValueError(f"'{name}' is not a name that can be set here")
-        if not isinstance(value, bool) and not _VALUE.match(str(value)):
+        if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
             raise ValueError(f"{name}: {value!r} is not a value that can be set")
     return found

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
+from kit.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     CommandFailed,
@@ -100,27 +101,43 @@ class LocalHost:
         """As Host.run; `env` adds to the environment, `output` takes stdout and stderr as a file."""
         command = checked_argv(argv)
         try:
-            process = LocalProcess(self.name, command, env, output, cwd)
-        except OSError as error:
-            missing = Result(self.name, command, 127, "", f"{command[0]}: {error.strerror}")
+            process = self._open(command, env, output, cwd)
+        except CommandFailed as error:
             if check:
-                raise CommandFailed(missing, f"is {command[0]} installed?") from error
-            return missing
+                raise
+            return error.result
         result = process.wait(deadline_s, stdin)
         if check and result.returncode != 0:
             raise CommandFailed(result)
         return result
 
     def start(self, argv: Sequence[str]) -> LocalProcess:
-        return LocalProcess(self.name, checked_argv(argv), None)
+        return self._open(checked_argv(argv))
+
+    def _open(
+        self,
+        command: tuple[str, ...],
+        env: Mapping[str, str] | None = None,
+        output: IO[bytes] | None = None,
+        cwd: Path | None = None,
+    ) -> LocalProcess:
+        try:
+            return LocalProcess(self.name, command, env, output, cwd)
+        except OSError as error:
+            missing = Result(self.name, command, 127, "", f"{command[0]}: {error.strerror}")
+            raise CommandFailed(missing, f"is {command[0]} installed?") from error
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         target = Path(path)
         target.touch(mode=0o600)
+        target.chmod(0o600)
         target.write_bytes(content)
 
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
-        return Path(path).read_bytes()
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            raise HostError(f"on {self.name}: cannot read {path}: {error.strerror}") from error
 
     def close(self) -> None:
         pass

@@ -36,6 +36,7 @@ class Trace:
 
     began: bool = False
     ended: bool = False
+    totalled: bool = False
     lost_events: int = 0
     snapshots: list[Snapshot] = field(default_factory=list)
     lowest: dict[Class, int] = field(default_factory=dict)
@@ -56,11 +57,11 @@ def parse_trace(text: str) -> Trace:
             message = json.loads(line)
             kind, data = message["type"], message.get("data")
             at_ns = _take(trace, kind, data, at_ns)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
             trace.problems.append(f"the tracer's output, line {number}, is damaged: {line[:80]!r}")
     if not trace.began:
         trace.problems.append("the tracer never began")
-    elif not trace.ended:
+    elif not (trace.ended and trace.totalled):
         trace.problems.append("the tracer died before its end: its last counts are missing")
     trace.problems.extend(_inconsistencies(trace))
     return trace
@@ -98,6 +99,7 @@ def _take_map(trace: Trace, data: dict[str, Any]) -> None:
         elif name in ("@started", "@done"):
             values_by_op = {str(key): int(value) for key, value in content.items()}
             (trace.started if name == "@started" else trace.done).update(values_by_op)
+            trace.totalled = trace.totalled or name == "@done"
 
 
 def _class(key: str) -> Class:
@@ -121,7 +123,9 @@ def _buckets(rows: list[dict[str, int]]) -> Counts:
 
 
 def _inconsistencies(trace: Trace) -> Iterator[str]:
-    """Every request that was started is done, and every one that is done was counted."""
+    """Every request that was started is done, every one that is done was counted, none was lost."""
+    if trace.lost_events:
+        yield f"the tracer lost {trace.lost_events} events"
     for op, count in trace.started.items():
         done = trace.done.get(op, 0)
         if done != count:
@@ -137,6 +141,10 @@ def differences(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
     """Counts of each interval from cumulative ones. Raises ValueError if a count went back."""
     before: dict[Class, Counts] = {}
     for snapshot in snapshots:
+        if snapshot.counts and set(before) - set(snapshot.counts):
+            raise ValueError(
+                f"the cumulative histogram of {set(before) - set(snapshot.counts)} went back: it is missing"
+            )
         new: dict[Class, Counts] = {}
         for key, counts in snapshot.counts.items():
             old = before.get(key, {})

@@ -123,9 +123,6 @@ def test_teardown_goes_on_after_a_failure_and_reports_it(path: Path) -> None:
     assert {"step": "undo: dataset", "state": "failed", "error": "busy"} in lines(path)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="only KitErrors are survived; a JSONDecodeError or OSError ends the teardown"
-)
 @pytest.mark.parametrize(
     "error", [json.JSONDecodeError("x", "", 0), OSError("pipe"), KeyError("pools")], ids=repr
 )

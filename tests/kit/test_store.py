@@ -144,13 +144,11 @@ def test_json_round_trip(tmp_path_factory: pytest.TempPathFactory, value: Any) -
         pytest.param(
             b'{"format": 1, "x": 1e999}',
             "",
-            marks=pytest.mark.xfail(strict=True, reason="1e999 is read as infinity"),
-        ),
+            ),
         pytest.param(
             b"[" * 200_000,
             "",
-            marks=pytest.mark.xfail(strict=True, raises=RecursionError, reason="not caught"),
-        ),
+            ),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["summary", "manifest"])
@@ -282,10 +280,3 @@ def test_text_is_not_parquet(run: RunDir) -> None:
 def test_a_missing_parquet_says_so(run: RunDir) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         store.read_latency(run)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_not_finite_is_not_stored(value: float) -> None:
-    with pytest.raises(ValueError, match="cannot be stored"):
-        store.finite(value)
-    assert store.finite(1.5) == 1.5

@@ -338,8 +338,6 @@ tomlish = st.lists(
             "a",
             "server",
             "device",
-        ]
-        + [
             "host",
             "= 1\n",
             "latency",

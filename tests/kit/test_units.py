@@ -19,8 +19,18 @@ from kit.units import (
 
 @pytest.mark.parametrize(
     ("text", "duration_ns"),
-    [("130us", 130_000), ("130µs", 130_000), ("130μs", 130_000), ("1.5ms", 1_500_000), ("0s", 0)]
-    + [("7ns", 7), ("1.0ns", 1), ("30s", 30 * 10**9), ("2min", 120 * 10**9), ("0.5h", 1800 * 10**9)],
+    [
+        ("130us", 130000),
+        ("130µs", 130000),
+        ("130μs", 130000),
+        ("1.5ms", 1500000),
+        ("0s", 0),
+        ("7ns", 7),
+        ("1.0ns", 1),
+        ("30s", 30 * 10**9),
+        ("2min", 120 * 10**9),
+        ("0.5h", 1800 * 10**9),
+    ],
 )
 def test_durations(text: str, duration_ns: int) -> None:
     assert parse_duration_ns(text) == duration_ns

@@ -80,9 +80,6 @@ def test_a_command_that_is_not_there(host: LocalHost, command: str) -> None:
     assert host.run([command], check=False).returncode == 127
 
 
-@pytest.mark.xfail(
-    strict=True, raises=OSError, reason="start() lets FileNotFoundError through, run() does not"
-)
 def test_starting_a_command_that_is_not_there(host: LocalHost) -> None:
     with pytest.raises(HostError):
         host.start(["hsp-there-is-no-such-command"])
@@ -279,7 +276,6 @@ def test_a_file_is_for_its_owner_only(host: LocalHost, tmp_path: Path) -> None:
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.xfail(strict=True, reason="touch(mode=) does nothing to a file that is there")
 def test_a_file_that_was_there_becomes_private(host: LocalHost, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"older and longer")
     (tmp_path / "f").chmod(0o644)
@@ -288,9 +284,6 @@ def test_a_file_that_was_there_becomes_private(host: LocalHost, tmp_path: Path) 
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.xfail(
-    strict=True, raises=OSError, reason="put and get let OSErrors through: no exit code, no hint"
-)
 def test_a_file_that_is_not_there_is_an_error_of_the_host(host: LocalHost, tmp_path: Path) -> None:
     with pytest.raises(HostError):
         host.get(str(tmp_path / "none"))
