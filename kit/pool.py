@@ -18,6 +18,7 @@ from kit.hosts.base import Host
 from kit.units import parse_size_bytes
 from kit.workload import Setting
 
+_DESTROY_ATTEMPTS = 15
 RUN_PROPERTY = "hsp:run"
 _HELPER = Path(__file__).with_name("dataset_helper.py")
 _LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
@@ -102,6 +103,11 @@ def destroy_pool(server: Host, pool: Pool) -> None:
             f"the pool {pool.name} on {server.name} has GUID {found.guid}, not {pool.guid}",
             "it is not this run's pool; it was left alone",
         )
+    # nfsd lets go of an export's files some time after `exportfs -f` has returned.
+    for _ in range(_DESTROY_ATTEMPTS - 1):
+        if server.run(["zpool", "destroy", pool.name], check=False).returncode == 0:
+            return
+        server.run(["sleep", "1"])
     server.run(["zpool", "destroy", pool.name])
 
 

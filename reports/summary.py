@@ -86,6 +86,7 @@ def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
     reasons: list[str] = []
     reference = _guarded("reference", reasons, partial(_reference, manifest), None)
     rows = _rows(latency, manifest, reference, reasons)
+    reasons += _guarded("phases of latency.parquet", reasons, partial(_strays, manifest, rows), [])
     reasons += _guarded("problems of the run", reasons, partial(_run_problems, manifest), [])
     phases = _list(manifest.get("phases"))
     for index, phase in enumerate(phases):
@@ -137,26 +138,30 @@ def _reference(manifest: Json) -> references.Reference | None:
 def _rows(
     latency: pl.DataFrame, manifest: Json, reference: references.Reference | None, reasons: list[str]
 ) -> list[Json]:
-    phases = {_get(p, "name", ""): p for p in _list(manifest.get("phases"))}
+    phases = {str(_get(p, "name", "")): p for p in _list(manifest.get("phases"))}
     binned = (
         latency.filter(pl.col("count") > 0)
         .group_by(*_KEY, "lo_ns", "hi_ns")
-        .agg(pl.col("count").sum())
+        .agg(pl.col("count").sum(), pl.col("host").unique())
         .sort(*_KEY, "lo_ns", "hi_ns")
     )
     totals: dict[tuple[str, str], int] = {}
-    groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]]]] = []
-    for key, records in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
+    groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]], set[str]]] = []
+    for key, grouped in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
+        records = list(grouped)
         bins = [(r["lo_ns"], r["hi_ns"], r["count"]) for r in records]
-        groups.append((key, bins))
+        groups.append((key, bins, {host for r in records for host in r["host"]}))
         totals[key[0], key[1]] = totals.get((key[0], key[1]), 0) + sum(b[2] for b in bins)
     order = {name: index for index, name in enumerate(phases)}
     groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
     rows = []
-    for key, bins in groups:
+    for key, bins, hosts in groups:
         row = dict(zip(_KEY, key, strict=True))
         phase = phases.get(row["phase"])
-        extremes = _guarded("extremes", reasons, partial(_extremes, phase, row), [])
+        if any(b[0] < a[1] for a, b in itertools.pairwise(bins)):
+            # Interpolation and the shortest range both take each I/O to be in one bin.
+            reasons.append(f"{' '.join(key)}: the bins overlap.")
+        extremes = _guarded("extremes", reasons, partial(_extremes, phase, row, hosts), [])
         outer = (bins[0][0], bins[-1][1])
         name = f"extremes of {' '.join(key)}"
         limits = _guarded(name, reasons, partial(limits_ns, bins, extremes), outer)
@@ -164,9 +169,11 @@ def _rows(
     return rows
 
 
-def _extremes(phase: Json | None, row: Json) -> list[Json]:
+def _extremes(phase: Json | None, row: Json, hosts: set[str]) -> list[Json]:
+    """The exact extremes of `row`; none unless each of its hosts has some."""
     stored = _list(_get(phase, "extremes", []))
-    return [e for e in stored if all(e[k] == row[k] for k in ("layer", "op", "tier"))]
+    mine = [e for e in stored if all(e[k] == row[k] for k in ("layer", "op", "tier"))]
+    return mine if hosts <= {e["host"] for e in mine} else []
 
 
 def _row(
@@ -192,6 +199,16 @@ def _run_problems(manifest: Json) -> list[str]:
     return [str(p) for p in manifest.get("problems") or []]
 
 
+def _strays(manifest: Json, rows: Sequence[Json]) -> list[str]:
+    """I/Os of phases that the manifest does not have: nobody accounts for them."""
+    names = {_get(p, "name", None) for p in _list(manifest.get("phases"))}
+    strays: dict[str, int] = {}
+    for row in rows:
+        if row["phase"] not in names:
+            strays[row["phase"]] = strays.get(row["phase"], 0) + row["count"]
+    return [f"{n} I/Os are of phase {name}, which the manifest lacks." for name, n in strays.items()]
+
+
 def _phase_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
     """Why this phase cannot be judged, as sentences."""
     return list(_phase_trouble(phase, rows))
@@ -205,11 +222,17 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
         yield f"{name}: the clients issued {client} I/Os, the server saw {server}."
     if lost:
         yield f"{name}: {lost} trace events were lost."
-    binned = sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == SERVER)
+    binned, at_clients = (
+        sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
+        for layer in (SERVER, "client")
+    )
     if not (client and server and binned):
         yield f"{name}: the phase has no I/O."
     elif binned != server:
         yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+    # A run need not store what its clients saw, but must not store a part of it.
+    if at_clients not in (0, client):
+        yield f"{name}: latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
     for check in phase.get("checks") or []:
         if check["ok"] is not True:
             yield (
@@ -228,6 +251,9 @@ def _expectations(manifest: Json, rows: Sequence[Json]) -> tuple[list[Json], lis
         enough, fits = count >= needed, True
         if not enough:
             unmet.append(f"{label}: {count} I/Os, at least {needed} were expected.")
+        elif inside and not row:
+            fits = False
+            unmet.append(f"{label}: no I/O that could be inside the published range.")
         if inside and row:
             published = row["published"]
             fits = bool(published and published["inside"])

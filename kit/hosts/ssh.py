@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 
 import asyncssh
 
+from kit.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     CommandFailed,
@@ -180,7 +181,7 @@ class SshHost:
         async def read() -> bytes:
             done = await self._connection.run(shlex.join(("cat", "--", path)), encoding=None)
             if done.returncode != 0:
-                raise HostLost(f"on {self.name}: cannot read {path}: {decode(_raw(done.stderr))}")
+                raise HostError(f"on {self.name}: cannot read {path}: {decode(_raw(done.stderr)).strip()}")
             return _raw(done.stdout)
 
         try:

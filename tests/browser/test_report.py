@@ -121,3 +121,16 @@ def test_unknown_is_written_on_the_maps(opened, synthetic):
     page = opened(manifest)
     titles = page.locator(".plot .gtitle").all_text_contents()
     assert len(titles) == 11 and all("verdict unknown" in t for t in titles)
+
+
+def test_no_button_sends_anything_away(opened, synthetic):
+    page = opened(synthetic.manifest())
+    titles = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)")
+    allowed = {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes"}
+    assert titles and set(titles) <= allowed
+    contexts = page.evaluate("[...document.querySelectorAll('.plot')].map(p => p._context.plotlyServerURL)")
+    assert set(contexts) == {""}
+    # Nor does a link lead out of the page.
+    assert all(
+        h.startswith("#") for h in page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
+    )
