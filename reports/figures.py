@@ -146,7 +146,6 @@ def _map(grids: Sequence[tuple[str, heatmap.Grid]], title: str, unknown: bool, h
         hue = _HUES.get(name, _OTHER_HUE) if index else None
         figure.add_trace(_bars(name, grid, hue))
         figure.add_trace(_heat(name, grid, hue, max(top, 0.31)))
-    figure.update_traces(visible=False, selector=lambda trace: trace.name != safe(grids[0][0]))
     mark = " - verdict unknown" if unknown else ""
     axes: Json = {"gridcolor": GRID, "linecolor": RULE, "zeroline": False, "ticks": "outside",
                   "tickcolor": RULE, "showline": True}  # fmt: skip
@@ -173,7 +172,7 @@ def _bars(name: str, grid: heatmap.Grid, hue: tuple[str, str] | None) -> go.Bar:
     return go.Bar(
         orientation="h", x=grid.rates, y=low, base=0, offset=0, width=high - low, xaxis="x", yaxis="y",
         marker={"color": hue[1] if hue else OURS, "line": {"width": 0}}, name=safe(name), showlegend=False,
-        customdata=high,
+        visible=hue is None, customdata=high,
         hovertemplate="%{y:.4g} to %{customdata:.4g} µs: %{x:.3g} I/O/s<extra></extra>",
     )  # fmt: skip
 
@@ -182,7 +181,7 @@ def _heat(name: str, grid: heatmap.Grid, hue: tuple[str, str] | None, top: float
     powers = [v for v in (1, 3, 10, 30, 100, 300, 1000, 10**4, 10**5, 10**6) if np.log10(v) <= top + 1e-9]
     return go.Heatmap(
         x=grid.columns.edges_s, y=grid.edges_us, z=heatmap.smallest(grid.counts), xaxis="x2", yaxis="y",
-        zmin=0, zmax=top, name=safe(name), showlegend=hue is not None,
+        zmin=0, zmax=top, name=safe(name), visible=hue is None, showlegend=hue is not None,
         colorscale=list(hue) if hue else _PALETTE, hoverongaps=False, zsmooth=False, hoverinfo="none",
         colorbar={"title": {"text": "I/O per cell", "side": "right"}, "thickness": 12, "outlinewidth": 0,
                   "tickvals": np.log10(powers), "ticktext": [f"{v:g}" for v in powers]},

@@ -61,7 +61,9 @@ def too_small(rows: Sequence[Json]) -> list[str]:
     bounds = [v for r in rows for v in (r["range_us"][1], *((r.get("published") or {}).get("range_us", ())))]
     pixel = round_up(max(bounds, default=1.0)) / _PANEL_PX
     labels = _labels(rows)
-    return [label for label, r in zip(labels, rows, strict=True) if r["range_us"][1] - r["range_us"][0] < pixel]
+    return [
+        label for label, r in zip(labels, rows, strict=True) if r["range_us"][1] - r["range_us"][0] < pixel
+    ]
 
 
 def _labels(rows: Sequence[Json]) -> list[str]:

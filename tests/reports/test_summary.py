@@ -123,7 +123,7 @@ def _set(*path_and_value):
     return change
 
 
-EXTREME = {"layer": "nfs-server", "op": "read", "tier": "dram", "min_ns": 1, "max_ns": 2}
+EXTREME = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "dram", "min_ns": 1, "max_ns": 2}
 
 
 @pytest.mark.parametrize(
