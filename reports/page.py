@@ -12,7 +12,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
-from reports import figures, heatmap, overview, references
+from reports import figures, references
 from reports.summary import SERVER
 
 Json = dict[str, Any]
@@ -21,29 +21,15 @@ _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 
 def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
-    """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""
-    try:
-        return _render(latency, manifest, summary)
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-        jinja2.TemplateError,
-    ) as error:
-        raise ConfigError(
-            f"manifest, latency or summary of the run is damaged ({type(error).__name__}: {error})",
-            "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
-        ) from error
-
-
-def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
+    """The whole report as HTML."""
     collected = _Figures()
     reference = _reference(manifest)
     phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
-    drawn = collected.add(overview.ranges(server, reference), _overview_caption(server), "overview")
+    overview = collected.add(
+        figures.ranges(server, reference),
+        "95 % of the I/O at the NFS server lie within the bar; the published ranges below it.",
+    )
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -56,7 +42,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
         manifest=manifest,
         summary=summary,
         reference=reference,
-        overview=drawn,
+        overview=overview,
         phases=phases,
         sentence=_clock(manifest),
         plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
@@ -88,50 +74,28 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
     name = phase.get("title") or phase["name"]
     server = figures.phase_frame(latency, phase, SERVER)
     load = _load(phase, manifest)
-    columns = _columns(heatmap.columns(phase, server))
     drawn = [
         collected.add(
             figures.log_map(server, phase, f"{name}: NFS server", unknown),
-            f"{load}. Latency at the NFS server, logarithmic. {columns} The bars at the left are the average "
-            "rate per row. The tier is what the kernel did for the request.",
+            f"{load}. Latency at the NFS server, logarithmic. The bars at the left are the average rate "
+            "per row of the heat map. The tier is what the kernel did for the request.",
             "map",
         )
     ]
-    expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
+    expected = [str(t) for t in phase.get("expected_tiers") or []]
     rows = {r["tier"]: r for r in figures.server_rows(summary, phase)}
-    # The expected ones first; what else answered is shown as well.
-    for tier in dict.fromkeys([*expected, *rows]):
+    for tier in dict.fromkeys(expected):
         if tier in rows:
             title = f"{name}: {tier}, linear"
             figure, hidden = figures.zoom_map(server, phase, rows[tier], title, unknown)
-            out = f" {hidden} of {rows[tier]['count']} I/Os are above what is shown." if hidden else ""
-            caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {columns}{out}"
+            out = f" {hidden} of {rows[tier]['count']} I/Os are outside this view." if hidden else ""
+            caption = f"{load}. Only I/Os from {tier}, around the range that holds 95 % of them.{out}"
             drawn.append(collected.add(figure, caption, "zoom"))
     client = figures.phase_frame(latency, phase, "client")
     if client.height:
         figure = figures.log_map(client, phase, f"{name}: clients", unknown, row_px=1.05, least_px=340)
-        words = _columns(heatmap.columns(phase, client))
-        caption = f"{load}. The same I/Os as the clients saw them, logarithmic. {words}"
-        drawn.append(collected.add(figure, caption, "client"))
+        drawn.append(collected.add(figure, f"{load}. The same I/Os as the clients saw them.", "client"))
     return {**phase, "title": name, "figures": drawn, "load": load, "missing": set(expected) - set(rows)}
-
-
-def _columns(axis: heatmap.Columns) -> str:
-    """What a cell of a heat map is."""
-    width = figures.human_us(axis.width_ns / 1e3)
-    merged = f", the sum of {axis.merged} stored intervals" if axis.merged > 1 else ""
-    return f"A column is {width}{merged}; a row is one stored bin."
-
-
-def _overview_caption(rows: Sequence[Json]) -> str:
-    words = "95 % of the I/O at the NFS server lie within the blue bar; the published range is below it."
-    small = overview.too_small(rows)
-    if small:
-        words += (
-            f" On the linear side {', '.join(small)} would be less than a pixel wide: "
-            "the outline alone is what can be seen."
-        )
-    return words
 
 
 def _load(phase: Json, manifest: Json) -> str:
