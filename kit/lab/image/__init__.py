@@ -14,6 +14,7 @@ import json
 import os
 import shlex
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -184,17 +185,20 @@ def _build_in(work: Path, inputs: ImageInputs, progress: Progress) -> dict[str, 
     (work / "preferences").write_text(inputs.preferences())
     modules = cache_dir() / "modules" / f"{inputs.modules_digest()}.tar"
     if not modules.exists():
-        with progress.step("compiling the OpenZFS modules (about six minutes on two cores)"):
-            _compile_modules(work, inputs, modules, log)
+        with (
+            progress.step("compiling the OpenZFS modules (about six minutes on two cores)"),
+            _hooks() as hooks,
+        ):
+            _compile_modules(work, inputs, modules, log, hooks)
         took["modules"] = round(time.monotonic() - started, 1)
     started = time.monotonic()
-    with progress.step("installing the guest and making its disk"):
+    with progress.step("installing the guest and making its disk"), _hooks() as hooks:
         shutil.copyfile(modules, work / "modules.tar")
         _pack_guest_files(work / "hsp-guest.tar")
         _mmdebstrap(
             work, inputs, GUEST_PACKAGES, log,
             f"copy-in {_quoted(work / 'modules.tar')} {_quoted(work / 'hsp-guest.tar')} /",
-            _hook(work, "make-root.sh"),
+            os.fspath(hooks / "make-root.sh"),
             f"copy-out /hsp-out {_quoted(work)}",
         )  # fmt: skip
         # mmdebstrap's copy-out fills the holes in.
@@ -213,22 +217,29 @@ def _build_in(work: Path, inputs: ImageInputs, progress: Progress) -> dict[str, 
     }
 
 
-def _compile_modules(work: Path, inputs: ImageInputs, modules: Path, log: Path) -> None:
+def _compile_modules(work: Path, inputs: ImageInputs, modules: Path, log: Path, hooks: Path) -> None:
     _mmdebstrap(
         work, inputs, BUILDER_PACKAGES, log,
-        _hook(work, "build-modules.sh"),
+        os.fspath(hooks / "build-modules.sh"),
         f"copy-out /modules.tar {_quoted(work)}",
     )  # fmt: skip
     modules.parent.mkdir(parents=True, exist_ok=True)
     (work / "modules.tar").rename(modules)
 
 
-def _hook(work: Path, name: str) -> str:
-    """A copy that is executable: an installed package's files need not be."""
-    hook = work / name
-    shutil.copyfile(HERE / name, hook)
-    hook.chmod(0o755)
-    return os.fspath(hook)
+@contextmanager
+def _hooks() -> Iterator[Path]:
+    """Copies of the hook scripts that are executable, and readable for mmdebstrap's subordinate user.
+
+    An installed package's files need not be executable, and a home directory need not be open.
+    """
+    with tempfile.TemporaryDirectory(prefix="hsp-hooks-") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        for script in HERE.glob("*.sh"):
+            shutil.copyfile(script, path / script.name)
+            (path / script.name).chmod(0o755)
+        yield path
 
 
 def _quoted(path: Path) -> str:
