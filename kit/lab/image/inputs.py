@@ -36,10 +36,10 @@ class ImageInputs:
     pins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not _SUITE.match(self.suite):
+        if not _SUITE.fullmatch(self.suite):
             raise ConfigError(f"--suite: '{self.suite}' is not the name of a Debian release")
         for pin in self.pins:
-            if not _PIN.match(pin):
+            if not _PIN.fullmatch(pin):
                 raise ConfigError(
                     f"--pin: '{pin}' is neither SOURCE=VERSION nor SOURCE/RELEASE",
                     "for example zfs-linux/trixie-backports or zfs-linux=2.3.2-2",
