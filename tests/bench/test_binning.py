@@ -1,0 +1,52 @@
+"""Binning side by side with what a user would write. Prints ratios, asserts only that results agree."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kit.bins import bin_edges, bin_index
+
+pytestmark = pytest.mark.bench
+
+LATENCIES_NS = np.random.default_rng(1).lognormal(11, 2, 1_000_000).astype(np.int64)
+PAIRS = 5
+
+
+def by_loop(values: np.ndarray) -> list[int]:
+    found = []
+    for value in values.tolist():
+        shift = max(math.frexp(max(value, 1))[1] - 6, 0)
+        found.append((shift << 5) + (value >> shift))
+    return found
+
+
+def by_edges(values: np.ndarray) -> np.ndarray:
+    edges = bin_edges(np.arange(int(bin_index(values.max())) + 1))[0]
+    return np.searchsorted(edges, values, side="right") - 1
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+@pytest.mark.parametrize("peer", [by_loop, by_edges])
+def test_binning_a_million_latencies(peer: Callable[[np.ndarray], object], tmp_path: Path) -> None:
+    assert np.array_equal(np.asarray(peer(LATENCIES_NS)), bin_index(LATENCIES_NS))
+    ratios = []
+    for pair in range(PAIRS):  # ABBA: drift of the machine hits both alike
+        order = [("ours", lambda: bin_index(LATENCIES_NS)), ("peer", lambda: peer(LATENCIES_NS))]
+        took = {name: seconds(work) for name, work in (order if pair % 2 else order[::-1])}
+        ratios.append(took["peer"] / took["ours"])
+    row = {"work": "1 M latencies to bins", "peer": peer.__name__, "ratio": statistics.median(ratios)}
+    print(f"\n{row['work']}: {row['ratio']:.1f} x as fast as {row['peer']} (median of {PAIRS} pairs)")
+    (tmp_path / "bench.json").write_text(json.dumps(row))
