@@ -1,7 +1,8 @@
 """What the program is doing now, told on standard error.
 
-On a terminal a step shows a spinner and the seconds so far, and ends as one line with a
-check mark. Anywhere else (a pipe, a log) a step is exactly one line, written when it ends.
+On a terminal a step shows a spinner and the seconds so far (and a bar, where it is known how
+much is done), and ends as one line with a check mark. Anywhere else (a pipe, a log) a step is
+exactly one line, written when it ends.
 Standard output is never touched: it belongs to results.
 """
 
@@ -16,25 +17,33 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
 _REFRESH_PER_SECOND = 8
+_BAR_WIDTH = 24
 
 
 class _Running:
-    """The innermost open step as rich draws it: a spinner, its text, the seconds so far."""
+    """The innermost open step as rich draws it: a spinner, its text, the seconds so far, a bar."""
 
     def __init__(self, unicode: bool) -> None:
         self._spinner = Spinner("dots" if unicode else "line")
         self.steps: list[tuple[str, float]] = []
+        self.fraction: float | None = None
 
-    def __rich__(self) -> Spinner | Text:
+    def __rich__(self) -> Spinner | Table | Text:
         if not self.steps:
             return Text("")
         text, started = self.steps[-1]
         self._spinner.text = Text(f"{text}  {time.monotonic() - started:.0f} s")
-        return self._spinner
+        if self.fraction is None:
+            return self._spinner
+        row = Table.grid(padding=(0, 1))
+        row.add_row(self._spinner, ProgressBar(1.0, self.fraction, _BAR_WIDTH), f"{self.fraction:.0%}")
+        return row
 
 
 class Progress:
@@ -57,18 +66,42 @@ class Progress:
         self._unicode = self._console.encoding.lower().startswith("utf")
         self._running = _Running(self._unicode)
         self._live: Live | None = None
+        self._number, self._total = 0, 0
+
+    @contextmanager
+    def numbered(self, total: int) -> Iterator[None]:
+        """Steps begun in this block are told as [1/total], [2/total] and so on; steps inside them not."""
+        before = self._number, self._total
+        self._number, self._total = 0, total
+        try:
+            yield
+        finally:
+            self._number, self._total = before
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
         """Tell that `text` is being done for as long as the block runs."""
         started = time.monotonic()
-        self._begin(text, started)
+        if self._total:
+            self._number += 1
+            # A step that is done a second time does not raise the total.
+            number = min(self._number, self._total)
+            text = f"[{number}/{self._total}] {text}"
+            self._begin(text, started)
+            self.update((number - 1) / self._total)
+        else:
+            self._begin(text, started)
         try:
-            yield
+            with self.numbered(0):
+                yield
         except BaseException:
             self._end(text, started, failed=True)
             raise
         self._end(text, started, failed=False)
+
+    def update(self, fraction: float) -> None:
+        """How much of the innermost open step is done, 0 to 1; seen on a terminal only."""
+        self._running.fraction = min(max(fraction, 0.0), 1.0)
 
     def note(self, text: str) -> None:
         """Print one line."""
@@ -77,6 +110,7 @@ class Progress:
 
     def _begin(self, text: str, started: float) -> None:
         self._running.steps.append((text, started))
+        self._running.fraction = None
         if self._terminal and not self._quiet and self._live is None:
             self._live = Live(
                 self._running,
@@ -91,6 +125,7 @@ class Progress:
     def _end(self, text: str, started: float, *, failed: bool) -> None:
         if (text, started) in self._running.steps:
             self._running.steps.remove((text, started))
+            self._running.fraction = None
         if self._live is not None and not self._running.steps:
             self._live.stop()
             self._live = None

@@ -67,19 +67,25 @@ def _run(workload: str, testbed: Path, results: Path, json_output: bool, quiet: 
     run_dir = _create_run(results, plan)
     failure: KitError | None = None
     outcome = None
-    try:
-        with lab_site(plan.testbed, image, progress) as site:
-            command = ["hsp", *sys.argv[1:]]
-            outcome = runner.execute(plan, site, run_dir, progress, command)
-    except KitError as error:
-        failure = error
-        if not (run_dir.path / "manifest.json").exists():
-            raise
-    summary = _present(run_dir, json_output, progress)
+    with progress.numbered(_steps(plan)):
+        try:
+            with lab_site(plan.testbed, image, progress) as site:
+                command = ["hsp", *sys.argv[1:]]
+                outcome = runner.execute(plan, site, run_dir, progress, command)
+        except KitError as error:
+            failure = error
+            if not (run_dir.path / "manifest.json").exists():
+                raise
+        summary = _present(run_dir, json_output, progress)
     if failure:
         raise failure
     assert outcome is not None
     return _exit_code(outcome, summary)
+
+
+def _steps(plan: Plan) -> int:
+    """Boot, check, pool, export, fill, warm up, each phase, clean up, report."""
+    return 7 + bool(plan.workload.warmup) + len(plan.workload.phase)
 
 
 def _create_run(results: Path, plan: Plan) -> store.RunDir:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 
 import pytest
 
@@ -107,3 +108,36 @@ def test_a_dumb_terminal_gets_plain_lines() -> None:
     with progress.step("booting"):
         pass
     assert re.fullmatch(rf"booting: {SECONDS}\n", stream.getvalue())
+
+
+def test_numbered_steps_tell_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    with progress.numbered(2):
+        with progress.step("modules"), progress.step("inner"):
+            pass
+        with progress.step("guest"):
+            pass
+    with progress.step("after"):
+        pass
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["inner", "[1/2] modules", "[2/2] guest", "after"]
+
+
+def test_a_bar_shows_the_fraction_on_a_terminal_and_ends_with_its_step() -> None:
+    progress, stream = on_terminal()
+    with progress.step("filling"):
+        progress.update(0.4)
+        time.sleep(0.4)  # rich draws eight times a second
+    with progress.step("measuring"):
+        time.sleep(0.2)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    before, after = plain.split("✓ filling")
+    assert re.search(r"filling  \d s ━+╸?━* +40%", before)
+    assert "%" not in after
+
+
+def test_a_fraction_off_a_terminal_adds_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    with progress.step("filling"):
+        progress.update(0.4)
+    assert len(capsys.readouterr().err.splitlines()) == 1
