@@ -50,6 +50,8 @@ _VERSIONS = (
 )  # fmt: skip
 # Two trees while they are built, the image twice, and the modules.
 NEEDED_BYTES = 5 << 30
+# What make-root.sh says then.
+_STALE = "modules were built for"
 _BUILD_DEADLINE_S = 3600.0
 _LOCK_DEADLINE_S = 3600.0
 
@@ -192,17 +194,14 @@ def _build_in(work: Path, inputs: ImageInputs, progress: Progress) -> dict[str, 
             _compile_modules(work, inputs, modules, log, hooks)
         took["modules"] = round(time.monotonic() - started, 1)
     started = time.monotonic()
-    with progress.step("installing the guest and making its disk"), _hooks() as hooks:
-        shutil.copyfile(modules, work / "modules.tar")
-        _pack_guest_files(work / "hsp-guest.tar")
-        _mmdebstrap(
-            work, inputs, GUEST_PACKAGES, log,
-            f"copy-in {_quoted(work / 'modules.tar')} {_quoted(work / 'hsp-guest.tar')} /",
-            os.fspath(hooks / "make-root.sh"),
-            f"copy-out /hsp-out {_quoted(work)}",
-        )  # fmt: skip
-        # mmdebstrap's copy-out fills the holes in.
-        LocalHost().run(["fallocate", "--dig-holes", os.fspath(work / "hsp-out" / "root.img")])
+    try:
+        _install_guest(work, inputs, modules, log, progress)
+    except HostError as error:
+        if "modules" in took or _STALE not in error.message:
+            raise
+        progress.note("Debian has another kernel or OpenZFS than when the modules were compiled")
+        modules.unlink()
+        return _build_in(work, inputs, progress)
     took["guest"] = round(time.monotonic() - started, 1)
     out = work / "hsp-out"
     packages = dict(line.split("\t") for line in (out / "packages.tsv").read_text().splitlines())
@@ -215,6 +214,21 @@ def _build_in(work: Path, inputs: ImageInputs, progress: Progress) -> dict[str, 
         "versions": {name: packages[name] for name in _VERSIONS},
         "seconds": took,
     }
+
+
+def _install_guest(work: Path, inputs: ImageInputs, modules: Path, log: Path, progress: Progress) -> None:
+    """Leave hsp-out/ in `work`. Raises HostError, with _STALE in it if the modules do not fit."""
+    with progress.step("installing the guest and making its disk"), _hooks() as hooks:
+        shutil.copyfile(modules, work / "modules.tar")
+        _pack_guest_files(work / "hsp-guest.tar")
+        _mmdebstrap(
+            work, inputs, GUEST_PACKAGES, log,
+            f"copy-in {_quoted(work / 'modules.tar')} {_quoted(work / 'hsp-guest.tar')} /",
+            os.fspath(hooks / "make-root.sh"),
+            f"copy-out /hsp-out {_quoted(work)}",
+        )  # fmt: skip
+        # mmdebstrap's copy-out fills the holes in.
+        LocalHost().run(["fallocate", "--dig-holes", os.fspath(work / "hsp-out" / "root.img")])
 
 
 def _compile_modules(work: Path, inputs: ImageInputs, modules: Path, log: Path, hooks: Path) -> None:

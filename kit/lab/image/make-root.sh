@@ -34,6 +34,12 @@ cp "$root/boot/initrd.img-$kernel" "$root/hsp-out/initrd.img"
 chroot "$root" dpkg-query --show --showformat '${Package}\t${Version}\n' >"$root/hsp-out/packages.tsv"
 printf '%s\n' "$kernel" >"$root/hsp-out/kernel"
 chroot "$root" modinfo -k "$kernel" -F version zfs >"$root/hsp-out/zfs"
+# shellcheck disable=SC2016
+tools=$(chroot "$root" dpkg-query --show --showformat '${Version}' zfsutils-linux)
+if [ "$(cat "$root/hsp-out/zfs")" != "$tools" ]; then
+    echo "modules were built for OpenZFS $(cat "$root/hsp-out/zfs") but the guest's tools are $tools" >&2
+    exit 1
+fi
 
 # Keys that every image would share; each boot brings its own.
 rm -f "$root"/etc/ssh/ssh_host_*
@@ -41,14 +47,17 @@ rm -rf "$root"/usr/share/doc "$root"/usr/share/man "$root"/usr/share/locale \
     "$root"/var/cache/apt "$root"/var/lib/apt/lists "${root:?}"/boot/*
 mkdir -p "$root/var/lib/apt/lists" "$root/var/cache/apt"
 
-out=$(mktemp -d)
-trap 'umount "$out/tree" 2>/dev/null || true; rm -rf --one-file-system "$out"' EXIT
+# Inside the tree, so that whoever removes the tree removes this too.
+out=$root/tmp/hsp-out
+mkdir -p "$out/tree"
+trap 'umount "$out/tree/tmp" "$out/tree" 2>/dev/null || true' EXIT
 mv "$root/hsp-out" "$out/parts"
 # A bind mount that is not recursive: mmdebstrap has /proc, /sys and /dev mounted in the tree.
-mkdir "$out/tree"
+# Over its /tmp comes an empty one: the image does not contain itself.
 mount --bind "$root" "$out/tree"
+mount -t tmpfs -o mode=1777 tmpfs "$out/tree/tmp"
 mke2fs -q -t ext4 -O ^has_journal -d "$out/tree" -L hsp-root "$out/root.img" 1300M
-umount "$out/tree"
+umount "$out/tree/tmp" "$out/tree"
 # The image leaves the tree through mmdebstrap's own copy-out, which also works
 # where the tree belongs to subordinate user ids.
 mkdir "$root/hsp-out"
