@@ -1,4 +1,9 @@
-"""The figures of a report. Latencies in microseconds, times in seconds since the phase began."""
+"""Heat maps. Latencies in microseconds, times in seconds since the phase began.
+
+The cells of a heat map hold counts, in the smallest type that does. The script of the page
+takes their logarithm, leaves those without I/O undrawn, and labels what is pointed at: colours
+and a label per cell would be several times as large as the counts.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +16,23 @@ import plotly.graph_objects as go  # type: ignore[import-untyped]
 import polars as pl
 
 from reports import heatmap
-from reports.references import Reference
 from reports.summary import SERVER
 
 Json = dict[str, Any]
-_INK, _GRID, _RULE = "#22262b", "#e3e6ea", "#5b6470"
+INK, GRID, RULE = "#22262b", "#e3e6ea", "#5b6470"
 _MOST_PX = 1300
-_OURS, _PUBLISHED = "#1d5fa8", "#d98a1f"
+OURS, PUBLISHED = "#1d5fa8", "#d98a1f"
 # False colours: few I/Os are cold, many are hot.
-_PALETTE = ["#1b1f8a", "#1f6fe0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#d8201f"]
-_TICKS = [(10.0**e, label) for e, label in zip(
+_PALETTE = ["#0d1033", "#1b2a9c", "#1f6fe0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#d8201f"]
+# One hue per tier: what a few I/Os look like, and what many do.
+_HUES = {
+    "dram": ("#9ad3ac", "#0b5a28"), "l2arc": ("#9cc4ee", "#0d3f7d"), "disk": ("#f2aaa2", "#8f1a13"),
+    "slog": ("#cdb2ec", "#532388"), "pool": ("#f4be8f", "#8a3a02"), "shared": ("#c3c8ce", "#3a424b"),
+    "indirect": ("#8fd6dc", "#07555f"), "direct": ("#ddd08a", "#5d4b00"),
+}  # fmt: skip
+_OTHER_HUE = ("#c3c8ce", "#22262b")
+ALL, COLOURED = "all tiers", "tiers by colour"
+TICKS = [(10.0**e, label) for e, label in zip(
     range(-2, 8),
     ("10 ns", "100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s"),
     strict=True,
@@ -42,6 +54,24 @@ def human_us(value: float) -> str:
     return f"{value:.3g} µs"
 
 
+def ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Ticks of a logarithmic axis from `low` to `high` microseconds: at least three, few where it is long.
+
+    The powers of ten alone, unless the axis is so narrow that they would not tell where it is.
+    """
+    powers = [t for t in TICKS if low <= t[0] <= high]
+    if len(powers) >= 3:
+        return powers
+    for digits in ((1, 3), (1, 2, 5)):
+        values = [power * digit for power, _ in TICKS for digit in digits]
+        shown = [(v, human_us(v)) for v in values if low <= v <= high]
+        if len(shown) >= 3:
+            return shown
+    step = round_up((high - low) / 6)
+    values = [step * n for n in range(int(np.ceil(low / step)), int(high / step) + 1)]
+    return [(v, human_us(v)) for v in values if low <= v <= high]
+
+
 def tiers_of(frame: pl.DataFrame) -> list[str]:
     """The tiers with I/Os, the fastest first."""
     used = frame.filter(pl.col("count") > 0)
@@ -56,13 +86,13 @@ def phase_frame(latency: pl.DataFrame, phase: Json, layer: str) -> pl.DataFrame:
 def log_map(
     frame: pl.DataFrame, phase: Json, title: str, unknown: bool, row_px: float = 1.6, least_px: int = 480
 ) -> go.Figure:
-    """Logarithmic heat map over all tiers, with a button per tier.
+    """Logarithmic heat map over all tiers; a button per tier, and one that gives each its colour.
 
     As high as it takes to give the narrowest bin `row_px` pixels: below 1 a row could vanish.
     """
     axis = heatmap.columns(phase, frame)
     names = tiers_of(frame)
-    choices = [("all tiers", frame)]
+    choices = [(ALL, frame)]
     if len(names) > 1:
         choices += [(name, frame.filter(pl.col("tier") == name)) for name in names]
     grids = [(name, g) for name, rows in choices if (g := heatmap.grid(rows, axis))]
@@ -70,13 +100,10 @@ def log_map(
     if grids:
         edges = grids[0][1].edges_us
         low, high = np.log10(edges[0] / 1.25), np.log10(edges[-1] * 1.25)
-        if np.floor(high) - np.ceil(low) < 1:
-            # Without two labelled powers of ten in sight the axis could not be read.
-            low, high = np.floor(low), np.ceil(high)
         margin = figure.layout.margin.t + figure.layout.margin.b
         narrowest = float(np.diff(np.log10(edges)).min())
         figure.layout.height = int(np.clip((high - low) / narrowest * row_px + margin, least_px, _MOST_PX))
-        shown = [t for t in _TICKS if low <= np.log10(t[0]) <= high]
+        shown = ticks(10**low, 10**high)
         figure.update_yaxes(
             type="log", range=[low, high], tickmode="array", minor={"ticks": "outside", "dtick": "D1"},
             tickvals=[t[0] for t in shown], ticktext=[t[1] for t in shown],
@@ -87,9 +114,9 @@ def log_map(
 
 
 def zoom_map(
-    frame: pl.DataFrame, phase: Json, row: Json, title: str, unknown: bool, height: int = 420
+    frame: pl.DataFrame, phase: Json, row: Json, title: str, unknown: bool, height: int = 460
 ) -> tuple[go.Figure, int]:
-    """Linear heat map around the range of one tier, and how many of its I/Os are not in sight.
+    """Linear heat map of one tier from 0 on, and how many of its I/Os are above what it shows.
 
     `row` is the tier's row of the summary.
     """
@@ -97,22 +124,37 @@ def zoom_map(
     full = heatmap.grid(rows, heatmap.columns(phase, frame))
     if full is None:
         return _map([], title, unknown, height), 0
-    low, high = (float(v) for v in row["range_us"])
-    pad = max((high - low) * 0.6, high * 0.02, 0.2)
-    view = max(low - pad, 0.0), high + pad
-    seen = (full.hi_us > view[0]) & (full.lo_us < view[1])
-    first, last = int(np.argmax(seen)), len(seen) - int(np.argmax(seen[::-1]))
-    cut = heatmap.Grid(full.columns, full.lo_us[first:last], full.hi_us[first:last], full.counts[first:last])
-    figure = _map([(str(row["tier"]), cut)], title, unknown, height)
-    figure.update_yaxes(range=view, ticksuffix=" µs", nticks=8, exponentformat="none")
-    published = row.get("published")
-    for edge in published["range_us"] if published else ():
-        if view[0] < edge < view[1]:
-            figure.add_hline(
-                y=edge, line={"color": _PUBLISHED, "dash": "dash", "width": 1.5},
-                annotation={"text": f"published {edge:g} µs", "font": {"color": "#8a5200"}}, col=2,
-            )  # fmt: skip
-    return figure, full.total - cut.total
+    published = [float(edge) for edge in (row.get("published") or {}).get("range_us", ())]
+    # A little more than the range, so that its upper end is not the frame of the figure.
+    top = round_up(max([float(row["range_us"][1]), *published]) * 1.03)
+    shown = heatmap.cut(full, top)
+    figure = _map([(str(row["tier"]), shown)], title, unknown, height)
+    steps = [top * n / 5 for n in range(6)]
+    figure.update_yaxes(range=[0, top], tickvals=steps, ticktext=["0", *[human_us(v) for v in steps[1:]]])
+    for edge in published:
+        if edge > 0:
+            _mark(figure, edge)
+    # Room for what the lines are labelled with.
+    figure.update_traces(colorbar_x=1.075, selector={"type": "heatmap"})
+    return figure, full.total - shown.total
+
+
+def round_up(value: float) -> float:
+    """The next number of one digit, of 1 2 3 4 5 6 8 10 and their powers of ten."""
+    power = 10.0 ** np.floor(np.log10(max(value, 1e-9)))
+    return float(next(step * power for step in (1, 2, 3, 4, 5, 6, 8, 10, 20) if step * power >= value))
+
+
+def _mark(figure: go.Figure, edge_us: float) -> None:
+    """A line across the heat map at an end of the published range, labelled at its right."""
+    figure.add_shape(
+        type="line", xref="x2 domain", yref="y", x0=0, x1=1, y0=edge_us, y1=edge_us,
+        line={"color": PUBLISHED, "dash": "dash", "width": 1.5},
+    )  # fmt: skip
+    figure.add_annotation(
+        xref="x2 domain", yref="y", x=1, y=edge_us, xanchor="left", yanchor="middle", showarrow=False,
+        text=human_us(edge_us), font={"color": "#7a4800", "size": 11}, xshift=2,
+    )  # fmt: skip
 
 
 def _map(grids: Sequence[tuple[str, heatmap.Grid]], title: str, unknown: bool, height: int) -> go.Figure:
@@ -120,19 +162,21 @@ def _map(grids: Sequence[tuple[str, heatmap.Grid]], title: str, unknown: bool, h
     figure = go.Figure()
     top = max([float(np.log10(max(int(g.counts.max(initial=0)), 1))) for _, g in grids] or [0.0])
     for index, (name, grid) in enumerate(grids):
-        figure.add_trace(_bars(name, grid, index == 0))
-        figure.add_trace(_heat(name, grid, index == 0, max(top, 0.31)))
+        hue = _HUES.get(name, _OTHER_HUE) if index else None
+        figure.add_trace(_bars(name, grid, hue))
+        figure.add_trace(_heat(name, grid, hue, max(top, 0.31)))
     mark = " - verdict unknown" if unknown else ""
-    axes: Json = {"gridcolor": _GRID, "linecolor": _RULE, "zeroline": False, "ticks": "outside",
-                  "tickcolor": _RULE, "showline": True}  # fmt: skip
+    axes: Json = {"gridcolor": GRID, "linecolor": RULE, "zeroline": False, "ticks": "outside",
+                  "tickcolor": RULE, "showline": True}  # fmt: skip
     end = grids[0][1].columns.edges_s[-1] if grids else 1.0
     figure.update_layout(
         template="none", height=height, autosize=True, showlegend=False, bargap=0, hovermode="closest",
         title={"text": f"{safe(title)}{mark}", "x": 0, "xref": "paper", "y": 1, "yref": "container",
                "yanchor": "top", "pad": {"t": 12}, "font": {"size": 16}},
         margin={"l": 74, "r": 10, "t": 96 if len(grids) > 1 else 52, "b": 54},
-        font={"family": "system-ui, sans-serif", "size": 12, "color": _INK},
+        font={"family": "system-ui, sans-serif", "size": 12, "color": INK},
         paper_bgcolor="#ffffff", plot_bgcolor="#ffffff", barmode="overlay",
+        legend={"x": 1.01, "y": 1, "itemclick": False, "itemdoubleclick": False},
         xaxis={**axes, "domain": [0, 0.13], "autorange": "reversed", "rangemode": "tozero", "nticks": 3,
                "title": {"text": "I/O/s"}, "tickangle": 0},
         xaxis2={**axes, "domain": [0.16, 1], "anchor": "y", "range": [0, end],
@@ -142,94 +186,42 @@ def _map(grids: Sequence[tuple[str, heatmap.Grid]], title: str, unknown: bool, h
     return figure
 
 
-def _bars(name: str, grid: heatmap.Grid, visible: bool) -> go.Bar:
+def _bars(name: str, grid: heatmap.Grid, hue: tuple[str, str] | None) -> go.Bar:
     low, high = grid.edges_us[:-1], grid.edges_us[1:]
     return go.Bar(
         orientation="h", x=grid.rates, y=low, base=0, offset=0, width=high - low, xaxis="x", yaxis="y",
-        marker={"color": _OURS, "line": {"width": 0}}, visible=visible, name=safe(name),
-        hovertemplate="from %{y:.4g} µs on: %{x:.3g} I/O/s<extra></extra>",
+        marker={"color": hue[1] if hue else OURS, "line": {"width": 0}}, name=safe(name), showlegend=False,
+        visible=hue is None, customdata=high,
+        hovertemplate="%{y:.4g} to %{customdata:.4g} µs: %{x:.3g} I/O/s<extra></extra>",
     )  # fmt: skip
 
 
-def _heat(name: str, grid: heatmap.Grid, visible: bool, top: float) -> go.Heatmap:
+def _heat(name: str, grid: heatmap.Grid, hue: tuple[str, str] | None, top: float) -> go.Heatmap:
     powers = [v for v in (1, 3, 10, 30, 100, 300, 1000, 10**4, 10**5, 10**6) if np.log10(v) <= top + 1e-9]
     return go.Heatmap(
-        x=grid.columns.edges_s, y=grid.edges_us, z=heatmap.colours(grid.counts), xaxis="x2", yaxis="y",
-        customdata=heatmap.smallest(grid.counts), zmin=0, zmax=top, visible=visible, name=safe(name),
-        colorscale=_PALETTE, hoverongaps=False, zsmooth=False,
-        hovertemplate="%{x:.3g} s, %{y:.4g} µs: %{customdata} I/O<extra></extra>",
+        x=grid.columns.edges_s, y=grid.edges_us, z=heatmap.smallest(grid.counts), xaxis="x2", yaxis="y",
+        zmin=0, zmax=top, name=safe(name), visible=hue is None, showlegend=hue is not None,
+        colorscale=list(hue) if hue else _PALETTE, hoverongaps=False, zsmooth=False, hoverinfo="none",
         colorbar={"title": {"text": "I/O per cell", "side": "right"}, "thickness": 12, "outlinewidth": 0,
                   "tickvals": np.log10(powers), "ticktext": [f"{v:g}" for v in powers]},
     )  # fmt: skip
 
 
 def _buttons(figure: go.Figure, names: Sequence[str]) -> None:
-    buttons = [
-        {
-            "label": safe(name, 24),
-            "method": "restyle",
-            "args": [{"visible": [shown == index for shown in range(len(names)) for _ in range(2)]}],
-        }
-        for index, name in enumerate(names)
-    ]
+    """A button per name (the first is all tiers), and one for all but the first together."""
+    alone = [(name, [name]) for name in names]
+    choices = [alone[0], (COLOURED, list(names[1:])), *alone[1:]]
+    buttons = []
+    for label, seen in choices:
+        visible = [name in seen for name in names for _ in range(2)]
+        scales = [len(seen) == 1] * len(visible)
+        legend = {"showlegend": len(seen) > 1}
+        args = [{"visible": visible, "showscale": scales}, legend]
+        buttons.append({"label": safe(label, 24), "method": "update", "args": args})
     menu = {"type": "buttons", "direction": "right", "buttons": buttons, "active": 0, "showactive": True,
             "x": 0, "xanchor": "left", "y": 1.0, "yanchor": "bottom", "pad": {"b": 10, "t": 0},
             "bgcolor": "#f4f6f8", "bordercolor": "#b8c0c9", "font": {"size": 12}}  # fmt: skip
     figure.update_layout(updatemenus=[menu])
-
-
-def ranges(rows: Sequence[Json], reference: Reference | None) -> go.Figure:
-    """Ranges (microseconds) per op and tier beside the published ones; linear and logarithmic."""
-    figure = go.Figure()
-    labels = [safe(f"{r['op']} / {r['tier']} ({r['phase']})") for r in rows]
-    ours = [(float(r["range_us"][0]), float(r["range_us"][1])) for r in rows]
-    theirs = [tuple(r["published"]["range_us"]) if r.get("published") else None for r in rows]
-    place = np.arange(len(rows), dtype=np.float64)
-    _spans(figure, place - 0.17, ours, labels, "this run: 95 % of the I/O", _OURS)
-    published = [(float(p), t) for p, t in zip(place, theirs, strict=True) if t]
-    if published:
-        name = f"published: {safe(reference.title)}" if reference else "published"
-        spots = np.array([p for p, _ in published]) + 0.17
-        named = [labels[int(p)] for p, _ in published]
-        _spans(figure, spots, [t for _, t in published], named, name, _PUBLISHED)
-    bounds = [v for span in [*ours, *[t for t in theirs if t]] for v in span]
-    low = 10 ** np.floor(np.log10(min([b for b in bounds if b > 0] or [1.0])))
-    high = max(bounds or [10.0])
-    ticks = [t for t in _TICKS if low <= t[0] <= high * 2]
-    axes: Json = {"gridcolor": _GRID, "zeroline": False, "linecolor": _RULE, "showline": True}
-    y: Json = {**axes, "tickvals": place, "ticktext": labels, "range": [len(rows) - 0.5, -0.5]}
-    figure.update_layout(
-        template="none", height=150 + 62 * max(len(rows), 1), autosize=True, barmode="overlay",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": _INK}, hovermode="closest",
-        margin={"l": 170, "r": 16, "t": 46, "b": 54}, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff",
-        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
-        xaxis={**axes, "domain": [0, 0.48], "range": [0, high * 1.05], "nticks": 5, "ticksuffix": " µs",
-               "exponentformat": "none",
-               "title": {"text": "latency, linear"}, "separatethousands": True},
-        xaxis2={**axes, "domain": [0.52, 1], "type": "log", "range": [np.log10(low), np.log10(high * 2)],
-                "tickvals": [t[0] for t in ticks], "ticktext": [t[1] for t in ticks],
-                "title": {"text": "latency, logarithmic"}},
-        yaxis={**y, "anchor": "x"}, yaxis2={**y, "anchor": "x2", "showticklabels": False},
-    )  # fmt: skip
-    return figure
-
-
-def _spans(
-    figure: go.Figure, place: Any, spans: Sequence[Any], labels: Sequence[str], name: str, colour: str
-) -> None:
-    """A bar per span in both panels. On the logarithmic one a span from 0 starts at the axis' floor."""
-    for number, floor in (("", 0.0), ("2", _TICKS[0][0])):
-        low = np.array([max(s[0], floor) for s in spans])
-        high = np.array([s[1] for s in spans])
-        figure.add_trace(
-            go.Bar(
-                orientation="h", y=place, x=high - low, base=low, width=0.3, name=name, legendgroup=name,
-                marker={"color": colour, "line": {"color": colour, "width": 2}},
-                xaxis=f"x{number}", yaxis=f"y{number}", showlegend=number == "",
-                customdata=np.array([[s[0], s[1]] for s in spans]), meta=list(labels),
-                hovertemplate="%{customdata[0]:.4g} to %{customdata[1]:.4g} µs<extra>" + name + "</extra>",
-            )
-        )  # fmt: skip
 
 
 def server_rows(summary: Json, phase: Json) -> list[Json]:

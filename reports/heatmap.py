@@ -13,6 +13,8 @@ import numpy.typing as npt
 import polars as pl
 
 MAX_COLUMNS = 2000
+# 60 octaves of 32 bins; what has more was not written by the kit.
+_MAX_ROWS = 1920
 # An axis of logarithms has no zero: the bin that starts there is drawn from here on.
 _FLOOR_US = 0.01
 
@@ -21,12 +23,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Columns:
-    """The time axis of a phase: `count` intervals of `width_ns` from `start_ns` on."""
+    """The time axis of a phase: `count` columns of `width_ns` from `start_ns` on.
+
+    Each column is the sum of `merged` stored intervals.
+    """
 
     start_ns: int
     width_ns: int
     count: int
     end_ns: int
+    merged: int = 1
 
     @property
     def edges_s(self) -> Floats:
@@ -78,13 +84,14 @@ def columns(phase: dict[str, Any], frame: pl.DataFrame, most: int = MAX_COLUMNS)
         start = min(start, int(frame["time_ns"].min()))  # type: ignore[arg-type]
     intervals = max(-(-(last - start) // interval), 1)
     merged = -(-intervals // most)
-    return Columns(start, interval * merged, -(-intervals // merged), max(end, start + 1))
+    return Columns(start, interval * merged, -(-intervals // merged), max(end, start + 1), merged)
 
 
 def grid(frame: pl.DataFrame, axis: Columns) -> Grid | None:
     """The I/Os of `frame` (any hosts and tiers) on the time axis `axis`. None if there are none.
 
     Rows are the stored bins; where none is stored between two bins, one empty row fills the gap.
+    Raises ValueError if the bins overlap.
     """
     frame = frame.filter(pl.col("count") > 0)
     if not frame.height:
@@ -93,16 +100,11 @@ def grid(frame: pl.DataFrame, axis: Columns) -> Grid | None:
     lo, hi = frame["lo_ns"].to_numpy(), frame["hi_ns"].to_numpy()
     edges = np.unique(np.concatenate([lo, hi]))
     row = np.searchsorted(edges, lo)
+    if len(edges) - 1 > _MAX_ROWS or (np.searchsorted(edges, hi) != row + 1).any():
+        raise ValueError("the bins of latency.parquet overlap, or are too many")
     counts = np.zeros((len(edges) - 1, axis.count), dtype=np.int64)
     np.add.at(counts, (row, time), frame["count"].to_numpy())
     return Grid(axis, edges[:-1] / 1e3, edges[1:] / 1e3, counts)
-
-
-def colours(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-    """log10 of the counts; cells without I/O are not a number, so that nothing is drawn there."""
-    shown = np.full(counts.shape, np.nan, dtype=np.float32)
-    np.log10(counts, out=shown, where=counts > 0, casting="unsafe")
-    return shown
 
 
 def smallest(counts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -112,3 +114,9 @@ def smallest(counts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         if top <= np.iinfo(kind).max:
             return counts.astype(kind)
     return counts.astype(np.float64)
+
+
+def cut(whole: Grid, top_us: float) -> Grid:
+    """The rows of `whole` that begin below `top_us` (microseconds)."""
+    last = int(np.searchsorted(whole.lo_us, top_us))
+    return Grid(whole.columns, whole.lo_us[:last], whole.hi_us[:last], whole.counts[:last])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import polars as pl
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
-from reports import figures, references
+from reports import figures, heatmap, overview, references
 from reports.summary import SERVER
 
 Json = dict[str, Any]
@@ -21,15 +25,29 @@ _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")
 
 
 def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
-    """The whole report as HTML."""
+    """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""
+    try:
+        return _render(latency, manifest, summary)
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        jinja2.TemplateError,
+    ) as error:
+        raise ConfigError(
+            f"manifest, latency or summary of the run is damaged ({type(error).__name__}: {error})",
+            "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
+        ) from error
+
+
+def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
     collected = _Figures()
     reference = _reference(manifest)
     phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
-    overview = collected.add(
-        figures.ranges(server, reference),
-        "95 % of the I/O at the NFS server lie within the bar; the published ranges below it.",
-    )
+    drawn = collected.add(overview.ranges(server, reference), _overview_caption(server), "overview")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -42,12 +60,13 @@ def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
         manifest=manifest,
         summary=summary,
         reference=reference,
-        overview=overview,
+        overview=drawn,
         phases=phases,
+        traced=bool(server),
         sentence=_clock(manifest),
         plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
-        # to_json has written every <, > and / of the strings as \\u00..: nothing can end the script.
-        figures=[(f["id"], Markup(f["json"])) for f in collected.all],
+        # htmlsafe_json_dumps has written every <, > and & as \\u00..: nothing can end the script.
+        figures=[(f["id"], f["json"]) for f in collected.all],
     )
 
 
@@ -63,10 +82,23 @@ class _Figures:
             "caption": caption,
             "kind": kind,
             "height": figure.layout.height,
-            "json": figure.to_json(),
+            "json": _packed(figure),
         }
         self.all.append(entry)
         return entry
+
+
+def _packed(figure: Any) -> Markup:
+    """The figure as JSON for the page's script, the cells of its heat maps deflated.
+
+    Most cells are empty: that makes them several times smaller.
+    """
+    plain = json.loads(figure.to_json())
+    for trace in plain["data"]:
+        if trace["type"] == "heatmap":
+            cells = base64.b64decode(trace["z"].pop("bdata"))
+            trace["z"]["deflated"] = base64.b64encode(zlib.compress(cells, 9)).decode()
+    return htmlsafe_json_dumps(plain)
 
 
 def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, collected: _Figures) -> Json:
@@ -74,28 +106,52 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
     name = phase.get("title") or phase["name"]
     server = figures.phase_frame(latency, phase, SERVER)
     load = _load(phase, manifest)
+    columns = _columns(heatmap.columns(phase, server))
     drawn = [
         collected.add(
             figures.log_map(server, phase, f"{name}: NFS server", unknown),
-            f"{load}. Latency at the NFS server, logarithmic. The bars at the left are the average rate "
-            "per row of the heat map. The tier is what the kernel did for the request.",
+            f"{load}. Latency at the NFS server, logarithmic. {columns} The bars at the left are the average "
+            "rate per row. The tier is what the kernel did for the request; where tiers with a colour each "
+            "share a cell, the last of the list is seen.",
             "map",
         )
     ]
-    expected = [str(t) for t in phase.get("expected_tiers") or []]
+    expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
     rows = {r["tier"]: r for r in figures.server_rows(summary, phase)}
-    for tier in dict.fromkeys(expected):
+    # The expected ones first; what else answered is shown as well.
+    for tier in dict.fromkeys([*expected, *rows]):
         if tier in rows:
             title = f"{name}: {tier}, linear"
             figure, hidden = figures.zoom_map(server, phase, rows[tier], title, unknown)
-            out = f" {hidden} of {rows[tier]['count']} I/Os are outside this view." if hidden else ""
-            caption = f"{load}. Only I/Os from {tier}, around the range that holds 95 % of them.{out}"
+            out = f" {hidden} of {rows[tier]['count']} I/Os are above what is shown." if hidden else ""
+            lines = " The dashed lines are the published range." if rows[tier].get("published") else ""
+            caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {columns}{lines}{out}"
             drawn.append(collected.add(figure, caption, "zoom"))
     client = figures.phase_frame(latency, phase, "client")
     if client.height:
         figure = figures.log_map(client, phase, f"{name}: clients", unknown, row_px=1.05, least_px=340)
-        drawn.append(collected.add(figure, f"{load}. The same I/Os as the clients saw them.", "client"))
+        words = _columns(heatmap.columns(phase, client))
+        caption = f"{load}. The same I/Os as the clients saw them, logarithmic. {words}"
+        drawn.append(collected.add(figure, caption, "client"))
     return {**phase, "title": name, "figures": drawn, "load": load, "missing": set(expected) - set(rows)}
+
+
+def _columns(axis: heatmap.Columns) -> str:
+    """What a cell of a heat map is."""
+    width = figures.human_us(axis.width_ns / 1e3)
+    merged = f", the sum of {axis.merged} stored intervals" if axis.merged > 1 else ""
+    return f"A column is {width}{merged}; a row is one stored bin."
+
+
+def _overview_caption(rows: Sequence[Json]) -> str:
+    words = "95 % of the I/O at the NFS server lie within the blue bar; the published range is below it."
+    small = overview.too_small(rows)
+    if small:
+        words += (
+            f" On the linear side {', '.join(small)} would be less than a pixel wide: "
+            "the outline alone is what can be seen."
+        )
+    return words
 
 
 def _load(phase: Json, manifest: Json) -> str:

@@ -2,6 +2,7 @@
 
 import shutil
 
+import polars as pl
 import pytest
 
 import reports
@@ -9,7 +10,10 @@ import reports
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync"]  # fmt: skip
-ATTACK = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'><a href='javascript:hit=1'>"
+ATTACK = (
+    "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>"
+    "<a href='javascript:hit=1'>{{7*7}}"
+)
 READY = "window.drawn === document.querySelectorAll('script[type=\"application/json\"]').length"
 
 
@@ -24,6 +28,15 @@ def browser():
         running = playwright.chromium.launch(executable_path=found, args=FLAGS)
         yield running
         running.close()
+
+
+def until(page, script):
+    """Wait for `script` to be true. Playwright's own way to wait needs eval, which the page refuses."""
+    for _ in range(900):
+        if page.evaluate(script):
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"never true: {script}")
 
 
 @pytest.fixture
@@ -42,7 +55,7 @@ def opened(browser, synthetic, tmp_path):
         page.on("pageerror", lambda e: wrong.append(f"error: {e}"))
         page.on("request", lambda r: wrong.append(f"request: {r.url}") if r.url != address else None)
         page.goto(address)
-        page.wait_for_function(READY, timeout=90_000)
+        until(page, READY)
         return page
 
     yield show
@@ -76,12 +89,82 @@ def test_tier_switch(opened, synthetic):
     assert shown(page, "figure-1") == ["all tiers", "all tiers"]
     before = page.locator("#figure-1 .hm image").evaluate("i => i.href.baseVal")
     page.locator("#figure-1 .updatemenu-button", has_text="disk").click()
-    page.wait_for_function("document.getElementById('figure-1').data[0].visible === false")
+    until(page, "document.getElementById('figure-1').data[0].visible === false")
     assert shown(page, "figure-1") == ["disk", "disk"]
     assert page.locator("#figure-1 .hm image").evaluate("i => i.href.baseVal") != before
     page.locator("#figure-1 .updatemenu-button", has_text="all tiers").click()
-    page.wait_for_function("document.getElementById('figure-1').data[0].visible === true")
+    until(page, "document.getElementById('figure-1').data[0].visible === true")
     assert shown(page, "figure-1") == ["all tiers", "all tiers"]
+
+
+def test_tiers_by_colour(opened, synthetic):
+    frame = synthetic.realistic()
+    page = opened(synthetic.manifest(frame, 60), frame)
+    figure = page.locator("#figure-1")
+    assert figure.locator(".legend").count() == 0
+    figure.locator(".updatemenu-button", has_text="tiers by colour").click()
+    until(page, "document.querySelectorAll('#figure-1 .hm image').length === 3")
+    assert shown(page, "figure-1") == ["dram", "dram", "l2arc", "l2arc", "disk", "disk"]
+    assert figure.locator(".legendtext").all_text_contents() == ["dram", "l2arc", "disk"]
+    assert figure.locator(".colorbar").count() == 0
+    pictures = {i.evaluate("i => i.href.baseVal") for i in figure.locator(".hm image").all()}
+    assert len(pictures) == 3
+    figure.locator(".updatemenu-button", has_text="all tiers").click()
+    until(page, "document.querySelectorAll('#figure-1 .hm image').length === 1")
+    assert figure.locator(".legend").count() == 0 and figure.locator(".colorbar").count() == 1
+
+
+def test_cells_are_the_stored_counts(opened, synthetic):
+    frame = synthetic.latency()
+    page = opened(synthetic.manifest(frame), frame)
+    stored = frame.filter((pl.col("phase") == "read") & (pl.col("layer") == "nfs-server"))
+    script = """() => {
+        const heat = document.getElementById("figure-1").data[1];
+        const cells = heat.customdata.flatMap(r => [...r]), colours = heat.z.flatMap(r => [...r]);
+        return {sum: cells.reduce((a, b) => a + b),
+                coloured: colours.filter(c => !Number.isNaN(c)).length,
+                empty: cells.every((n, i) => (n === 0) === Number.isNaN(colours[i])),
+                logarithmic: cells.every((n, i) => !n || Math.abs(10 ** colours[i] - n) < 1e-3)};
+    }"""
+    assert page.evaluate(script) == {
+        "sum": stored["count"].sum(), "coloured": stored.height, "empty": True, "logarithmic": True
+    }  # fmt: skip
+
+
+def test_pointing_at_a_cell_tells_time_range_and_count(opened, synthetic):
+    frame = synthetic.latency()
+    page = opened(synthetic.manifest(frame), frame)
+    page.locator("#figure-3").scroll_into_view_if_needed()
+    script = """() => {
+        const plot = document.getElementById("figure-3"), box = plot.getBoundingClientRect();
+        const {xaxis2: x, yaxis: y} = plot._fullLayout;
+        return [box.x + x._offset + x.l2p(3.5), box.y + y._offset + y.l2p(141)];
+    }"""
+    page.mouse.move(*page.evaluate(script))
+    page.wait_for_selector("#tip:not([hidden])")
+    assert page.locator("#tip").inner_text() == "3 to 4 s, 139.3 µs to 143.4 µs: 50 I/O, l2arc"
+    page.mouse.move(2, 2)
+    page.wait_for_selector("#tip", state="hidden")
+
+
+def test_rate_bars_are_level_with_their_rows(opened, synthetic):
+    page = opened(synthetic.manifest())
+    script = """() => {
+        const plot = document.getElementById("figure-3"), axis = plot._fullLayout.yaxis;
+        const heat = plot.data[1], top = plot.getBoundingClientRect().y + axis._offset;
+        const wanted = [...heat.y].slice(1).map(v => top + axis.d2p(v));
+        const bars = [...plot.querySelectorAll(".barlayer .point path")].map(b => b.getBoundingClientRect());
+        return bars.map((b, i) => [b.width, Math.abs(b.y - wanted[i])]);
+    }"""
+    bars = page.evaluate(script)
+    assert len(bars) == 2
+    assert all(width > 1 and off < 1.5 for width, off in bars)
+
+
+def test_a_figure_can_be_saved_under_the_policy(opened, synthetic):
+    page = opened(synthetic.manifest())
+    script = "Plotly.toImage(document.getElementById('figure-1'), {format: 'png'})"
+    assert page.evaluate(script).startswith("data:image/png;base64,")
 
 
 def test_hostile_strings_are_inert(opened, synthetic):
@@ -100,6 +183,7 @@ def test_hostile_strings_are_inert(opened, synthetic):
     page = opened(manifest)
     page.locator("#figure-1").hover()
     assert page.evaluate("window.hit") is None
+    assert "{{7*7}}" in page.locator("h1").inner_text()
     assert page.locator("img").count() == 0
     assert page.locator("a[href^=javascript]").count() == 0
     assert page.locator("body").inner_text().count("onerror") > 5

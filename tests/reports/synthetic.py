@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from kit.bins import IntArray, bin_edges, bin_index
 from kit.store import LATENCY_SCHEMA, RunDir, write_json, write_latency
 
 SECOND = 1_000_000_000
@@ -79,3 +81,54 @@ def write(path: Path, manifest_: dict[str, Any], frame: pl.DataFrame) -> RunDir:
     write_json(path / "manifest.json", manifest_)
     write_latency(run, frame)
     return run
+
+
+# Median in ns and sigma of the logarithm: inside the published ranges, and as wide as devices are.
+SHAPE = {
+    "dram": (6_800, 0.12),
+    "l2arc": (155_000, 0.07),
+    "disk": (5_000_000, 0.30),
+    "slog": (152_000, 0.04),
+    "pool": (4_800_000, 0.28),
+}
+NETWORK_NS = 22_000
+
+
+def samples(tier: str, number: int, generator: np.random.Generator) -> IntArray:
+    """Latencies in ns as `tier` could have them."""
+    median, sigma = SHAPE[tier]
+    return (median * np.exp(sigma * generator.standard_normal(number))).astype(np.int64)
+
+
+def binned(time_ns: IntArray, latency_ns: IntArray, **constant: str) -> pl.DataFrame:
+    """Samples as rows of latency.parquet; `constant` has phase, layer, host, op and tier."""
+    lo, hi = bin_edges(bin_index(latency_ns))
+    raw = pl.DataFrame({"time_ns": time_ns, "lo_ns": lo, "hi_ns": hi})
+    counted = raw.group_by("time_ns", "lo_ns", "hi_ns").agg(pl.len().alias("count").cast(pl.Int64))
+    named = counted.with_columns(pl.lit(value).alias(name) for name, value in constant.items())
+    return named.select(list(LATENCY_SCHEMA))
+
+
+def realistic(intervals: int = 60, per_interval: int = 120, seed: int = 7) -> pl.DataFrame:
+    """As latency(), but each tier is as wide as devices are, and a disk stalls once.
+
+    In the 40th second the disks and the pool answer only a few I/Os, slowly.
+    """
+    generator = np.random.default_rng(seed)
+    frames = []
+    for index, (phase, op) in enumerate(PHASES):
+        tiers = [t for p, _, t, _ in LOAD if p == phase]
+        for tier in tiers:
+            second = np.repeat(np.arange(intervals), per_interval // len(tiers))
+            times = (index * 100 + second) * SECOND
+            latencies = samples(tier, times.size, generator)
+            if tier in ("disk", "pool"):
+                stall = second == 40
+                keep = ~stall | (generator.random(times.size) < 0.05)
+                latencies = np.where(stall, latencies * 6, latencies)[keep]
+                times = times[keep]
+            key = {"phase": phase, "op": op}
+            frames.append(binned(times, latencies, layer="nfs-server", host="lab", tier=tier, **key))
+            seen = latencies + NETWORK_NS
+            frames.append(binned(times, seen, layer="client", host="lab/client0", tier="all", **key))
+    return pl.concat(frames)

@@ -1,6 +1,7 @@
 import json
 import re
 
+import polars as pl
 import pytest
 
 import reports
@@ -38,7 +39,12 @@ def test_page_stands_alone(synthetic, tmp_path):
     for name, text in blocks:
         json.loads(text)
         assert f'id="{name}"' in html
-    assert html.index("Verdict: valid") < html.index("How to read this")
+    order = ["Verdict: valid", "What you are looking at", 'id="ranges"', 'class="plot"', 'id="phases"',
+             'id="accounting"', 'id="testbed"', 'id="settings"']  # fmt: skip
+    places = [html.index(word) for word in order]
+    assert places == sorted(places)
+    assert html.count("plotly.js v") == 1
+    assert "less than a pixel" in html
     assert "Closed loop, 1 outstanding" in html
     assert "not what your hardware does" in html
     for word in ("arcstats", "zfs_arc_max", "recordsize", "vers=3", "null_blk", "2.3.9", "Brendan Gregg"):
@@ -65,6 +71,53 @@ def test_a_manifest_that_lacks_something_is_drawn(synthetic, missing):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     del manifest[missing]
     assert "Verdict: valid" in page.render(frame, manifest, summary.summarise(frame, manifest))
+
+
+@pytest.mark.parametrize("phases", [[3], [{}], [{"name": "read"}], {"name": "read"}, 7])
+def test_a_damaged_manifest_is_not_a_traceback(synthetic, phases):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    manifest["phases"] = phases
+    result = summary.summarise(frame, manifest)
+    assert result["verdict"] == "unknown"
+    with pytest.raises(ConfigError, match="damaged"):
+        page.render(frame, manifest, result)
+
+
+def test_merged_columns_are_told(synthetic):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    html = page.render(frame, manifest, summary.summarise(frame, manifest))
+    assert "stored intervals" not in html
+    manifest["phases"][0]["interval_ns"] = 1_000_000
+    html = page.render(frame, manifest, summary.summarise(frame, manifest))
+    assert "A column is 6 ms, the sum of 6 stored intervals" in html
+
+
+def test_an_unexpected_tier_has_its_map(synthetic):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    manifest["phases"][0]["expected_tiers"] = ["dram", "slog"]
+    html = page.render(frame, manifest, summary.summarise(frame, manifest))
+    for tier in ("dram", "l2arc", "disk"):
+        assert f"Only I/Os from {tier}" in html
+    assert "No I/O from: slog" in html
+
+
+def test_a_server_that_was_not_traced(synthetic):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    frame = frame.filter(pl.col("layer") == "client")
+    html = page.render(frame, manifest, summary.summarise(frame, manifest))
+    assert "the server was not traced" in html and "as the kernel told" not in html
+
+
+def test_a_long_run_stays_small(synthetic):
+    # 2000 columns in each phase: as many as a heat map has.
+    frame = synthetic.realistic(2000, 60).with_columns(pl.col("time_ns") // 20)
+    frame = frame.with_columns(pl.col("time_ns") + (pl.col("phase") != "read") * 95 * synthetic.SECOND)
+    manifest = synthetic.manifest(frame, 100)
+    for phase in manifest["phases"]:
+        phase["interval_ns"] = synthetic.SECOND // 20
+    html = page.render(frame, manifest, summary.summarise(frame, manifest))
+    assert "A column is 50 ms; a row" in html
+    assert len(html.encode()) < 6_000_000
 
 
 def test_foreign_text_is_escaped(synthetic):

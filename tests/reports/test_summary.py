@@ -1,11 +1,14 @@
 import json
 import math
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.bins import bin_edges, bin_index
+from kit.store import LATENCY_SCHEMA
 from reports import summary
 
 
@@ -64,6 +67,59 @@ def test_range_is_the_shortest_that_holds_enough(made, coverage):
                 assert used[j][1] - first[0] >= high - low
 
 
+def _binned(latencies):
+    index, counts = np.unique(bin_index(np.array(latencies)), return_counts=True)
+    return [tuple(map(int, b)) for b in zip(*bin_edges(index), counts, strict=True)]
+
+
+@given(st.lists(st.integers(0, 10**10), min_size=400, max_size=600), st.sampled_from([0.5, 0.95, 0.99]))
+def test_percentile_is_a_bin_width_from_the_exact_one(latencies, q):
+    # numpy's "inverted_cdf" is the definition that does not interpolate between two samples.
+    exact = np.quantile(np.array(latencies), q, method="inverted_cdf")
+    found = summary.percentile_ns(_binned(latencies), q, (min(latencies), max(latencies)))
+    assert abs(found - exact) <= max(1, exact / 32)
+
+
+@pytest.mark.parametrize("tier", ["dram", "l2arc", "disk", "slog", "pool"])
+def test_percentiles_and_range_of_smooth_samples(synthetic, tier):
+    latencies = synthetic.samples(tier, 20_000, np.random.default_rng(3))
+    bins, limits = _binned(latencies), (int(latencies.min()), int(latencies.max()))
+    for q in (0.5, 0.95, 0.99):
+        assert summary.percentile_ns(bins, q, limits) == pytest.approx(np.quantile(latencies, q), rel=1 / 32)
+    low, high = summary.shortest_range_ns(bins, limits)
+    assert np.mean((latencies >= low) & (latencies <= high)) >= 0.95
+    ordered, held = np.sort(latencies), math.ceil(0.95 * latencies.size)
+    exact = (ordered[held - 1 :] - ordered[: ordered.size - held + 1]).min()
+    # Whole bins: up to one too many at each end.
+    assert exact <= high - low + 1 <= exact + 2 * high / 32
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["read", "write-slog"]),
+            st.sampled_from(["nfs-server", "client"]),
+            st.sampled_from(["dram", "disk", "all"]),
+            st.integers(0, 10**9),
+            st.integers(1, 50),
+        ),
+        max_size=40,
+    )
+)
+def test_counts_and_shares_sum(listed):
+    edges_of = {lat: tuple(int(e) for e in bin_edges(bin_index(lat))) for *_, lat, _ in listed}
+    rows = [(0, p, la, "h", "read", t, *edges_of[lat], n) for p, la, t, lat, n in listed]
+    frame = pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+    result = summary.summarise(frame, {"phases": []})
+    assert sum(r["count"] for r in result["rows"]) == sum(n for *_, n in listed)
+    for phase, layer in {(p, la) for p, la, *_ in listed}:
+        shares = [r["share"] for r in result["rows"] if (r["phase"], r["layer"]) == (phase, layer)]
+        assert sum(shares) == pytest.approx(1)
+    for row in result["rows"]:
+        assert row["min_us"] <= row["range_us"][0] < row["range_us"][1] <= row["max_us"]
+    assert result["verdict"] == "unknown"
+
+
 @pytest.mark.parametrize(("q", "n"), [(0.5, 6), (0.95, 72), (0.99, 368)])
 def test_smallest_sample(q, n):
     assert summary.sample_needed(q) == n
@@ -112,6 +168,38 @@ def test_exact_extremes(synthetic):
     assert row["min_us"] <= row["p50_us"] <= row["p95_us"] <= row["p99_us"] <= row["max_us"]
 
 
+def test_extremes_of_some_hosts_alone_are_not_those_of_the_row(synthetic):
+    frame = synthetic.latency()
+    frame = pl.concat([frame, frame.with_columns(pl.lit("other").alias("host"))])
+    manifest = synthetic.manifest(frame)
+    key = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "l2arc"}
+    manifest["phases"][0]["extremes"] = [{**key, "min_ns": 141930, "max_ns": 147000}]
+    row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
+    assert (row["min_us"], row["max_us"]) == (139.264, 147.456)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([(0, "ghost", "nfs-server", "lab", "read", "dram", 64, 66, 9)], "9 I/Os are of phase ghost"),
+        ([(0, "read", "client", "lab/client0", "read", "all", 64, 66, 1)], "I/Os of the clients"),
+        ([(0, "read", "nfs-server", "lab", "read", "dram", 64, 66, 1)], "I/Os of the server"),
+        ([(0, "read", "nfs-server", "lab", "read", "dram", 4100, 4200, 1)], "the bins overlap"),
+    ],
+)
+def test_more_io_than_the_manifest_has(synthetic, rows, words):
+    frame = synthetic.latency()
+    extra = pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+    result = summary.summarise(pl.concat([frame, extra]), synthetic.manifest(frame))
+    assert result["verdict"] == "unknown"
+    assert words in " ".join(result["reasons"])
+
+
+def test_a_run_without_client_rows_is_complete(synthetic):
+    frame = synthetic.latency().filter(pl.col("layer") != "client")
+    assert summary.summarise(frame, synthetic.manifest(frame))["verdict"] == "valid"
+
+
 def _set(*path_and_value):
     *path, last, value = path_and_value
 
@@ -141,6 +229,7 @@ EXTREME = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "dram", "
         (_set("phases", 2, "server_ios", None), "phase write-pool"),
         (_set("phases", 0, "extremes", [EXTREME]), "extremes of read"),
         (_set("phases", 0, "extremes", [{}]), "extremes"),
+        (_set("phases", 0, "name", ["read"]), "phases of latency.parquet"),
         (_set("phases", []), "no phases"),
         (_set("phases", [3]), "phase 0"),
         (_set("expect", [{}]), "expectations"),
@@ -169,6 +258,7 @@ def test_all_problems_are_kept(synthetic):
     [
         ({"tier": "dram", "min_count": 10**6, "inside": True}, "at least 1000000"),
         ({"tier": "pool", "min_count": 1, "inside": False}, "0 I/Os"),
+        ({"tier": "pool", "min_count": 0, "inside": True}, "no I/O that could be inside"),
     ],
 )
 def test_invalid(synthetic, wish, words):
