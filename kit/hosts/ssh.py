@@ -37,6 +37,8 @@ Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 _KILL_GRACE_S = 15.0
 _CLOSE_GRACE_S = 5.0
+# An emulated guest that attaches probes on a starved host has been seen to need more than two minutes.
+_CHANNEL_DEADLINE_S = 300.0
 
 
 @functools.cache
@@ -169,7 +171,7 @@ class SshHost:
             return process
 
         try:
-            process = call(_within(open_channel(), DEFAULT_DEADLINE_S))
+            process = call(_within(open_channel(), _CHANNEL_DEADLINE_S))
         except (asyncssh.Error, OSError, TimeoutError) as error:
             raise self._lost(argv, error) from error
         return SshProcess(self.name, argv, process, self._lost)
