@@ -53,6 +53,8 @@ class Sandbox:
         self.tool("python3", FAKE_PYTHON)
 
     def tool(self, name: str, text: str = "#!/bin/sh\n") -> None:
+        # A link to the machine's own tool may be there: writing through it would overwrite that tool.
+        (self.bin / name).unlink(missing_ok=True)
         (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)
 
