@@ -37,7 +37,7 @@ Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 _KILL_GRACE_S = 15.0
 _CLOSE_GRACE_S = 5.0
-# An emulated guest that attaches probes on a starved host has been seen to need more than two minutes.
+# Generous: on a starved host a guest once gave no answer in two minutes (why is not known).
 _CHANNEL_DEADLINE_S = 300.0
 
 
