@@ -10,6 +10,9 @@ from kit.hosts.base import Host
 # In the tests and the lab one server exports one path at a time; any stable number will do.
 _FSID = 20090608
 
+_CACHES = ("/proc/net/rpc/nfsd.export/content", "/proc/net/rpc/nfsd.fh/content")
+_FLUSH_ATTEMPTS = 15
+
 
 @dataclass(frozen=True)
 class Mount:
@@ -27,8 +30,34 @@ def export(server: Host, path: str, client_address: str) -> None:
 
 
 def unexport(server: Host, path: str, client_address: str) -> None:
+    """Take the export back, until nfsd holds nothing under the path. Raises HostError.
+
+    The kernel flushes its export caches by a time stamp of whole seconds that only goes
+    forward: a flush within the second of another one sets it into the future, and expired
+    entries, each with a reference to the filesystem, stay until that future has come
+    (net/sunrpc/cache.c, cache_purge and cache_clean). So: look, wait, and flush again.
+    """
     server.run(["exportfs", "-u", f"{client_address}:{path}"])
-    server.run(["exportfs", "-f"])
+    for _ in range(_FLUSH_ATTEMPTS):
+        if not _held_by_nfsd(server, path):
+            return
+        # Longer than the second by which each flush moves the time stamp.
+        server.run(["sleep", "2"])
+        server.run(["exportfs", "-f"])
+    raise HostError(
+        f"nfsd on {server.name} still holds {path} after {_FLUSH_ATTEMPTS} flushes of its export caches",
+        "is it exported once more by somebody else?",
+    )
+
+
+def _held_by_nfsd(server: Host, path: str) -> bool:
+    """Whether the path is in one of nfsd's caches, valid or not. (\\040 is a blank, as in fstab.)"""
+    written = path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
+    return any(
+        written in line.split()
+        for cache in _CACHES
+        for line in server.run(["cat", cache]).stdout.splitlines()
+    )
 
 
 def effective_export(server: Host, path: str) -> list[str]:

@@ -103,7 +103,7 @@ def destroy_pool(server: Host, pool: Pool) -> None:
             f"the pool {pool.name} on {server.name} has GUID {found.guid}, not {pool.guid}",
             "it is not this run's pool; it was left alone",
         )
-    # nfsd lets go of an export's files some time after `exportfs -f` has returned.
+    # udev and nfsd may hold a file or device a moment longer.
     for _ in range(_DESTROY_ATTEMPTS - 1):
         if server.run(["zpool", "destroy", pool.name], check=False).returncode == 0:
             return

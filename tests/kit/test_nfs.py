@@ -44,10 +44,47 @@ def test_an_export_is_for_one_client_synchronous_and_squashed() -> None:
     assert not {"async", "no_root_squash", "insecure"} & set(options)
 
 
-def test_an_export_is_taken_back() -> None:
-    host = Host()
+class Flushes(Host):
+    """nfsd's caches let go of the path at the n-th look."""
+
+    def __init__(self, path: str, looks: int) -> None:
+        super().__init__()
+        self.path, self.looks = path, looks
+
+    def run(self, argv: Sequence[str], **_: Any) -> Result:
+        self.calls.append(tuple(argv))
+        said = "#path domain(flags)\n"
+        if argv == ["cat", "/proc/net/rpc/nfsd.fh/content"] and self.looks > 0:
+            self.looks -= 1
+            said += f"# 10.0.0.2 1 0x01328ef0 {self.path}\n"
+        return Result(self.name, tuple(argv), 0, said if argv[0] == "cat" else "", "")
+
+    @property
+    def changes(self) -> list[tuple[str, ...]]:
+        return [call for call in self.calls if call[0] != "cat"]
+
+
+TAKEN_BACK = ("exportfs", "-u", "10.0.0.2:/x y")
+AGAIN = [("sleep", "2"), ("exportfs", "-f")]
+
+
+@pytest.mark.parametrize("looks", [0, 1, 3])
+def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
+    host = Flushes(r"/x\040y", looks)
+    nfs.unexport(host, "/x y", "10.0.0.2")
+    assert host.changes == [TAKEN_BACK, *AGAIN * looks]
+
+
+def test_another_path_in_the_caches_is_not_waited_for() -> None:
+    host = Flushes("/x/y", 99)
     nfs.unexport(host, "/x", "10.0.0.2")
-    assert host.calls == [("exportfs", "-u", "10.0.0.2:/x"), ("exportfs", "-f")]
+    assert len(host.changes) == 1
+
+
+def test_an_export_that_stays_is_an_error() -> None:
+    host = Flushes("/x", 99)
+    with pytest.raises(HostError, match="still holds /x after 15 flushes"):
+        nfs.unexport(host, "/x", "10.0.0.2")
 
 
 def test_short_and_long_lines_of_exportfs() -> None:

@@ -132,6 +132,14 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
     assert client.host.run(["ls", "-d", "/mnt/parts"]).stdout == "/mnt/parts\n"
     nfs.unmount(client.host, "/mnt/parts")
     nfs.unexport(guest, path, client.address)
+    # Again within the same second: nfsd's caches must be found empty all the same.
+    for _ in range(2):
+        nfs.export(guest, path, client.address)
+        mounted = nfs.mount(
+            client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock")
+        )
+        nfs.unmount(client.host, mounted.target)
+        nfs.unexport(guest, path, client.address)
 
     pool.remove_devices(guest, built, ("/dev/plog",))
     assert "plog" not in json.dumps(pool.pool_status(guest, built))
