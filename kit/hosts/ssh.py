@@ -15,6 +15,7 @@ import contextlib
 import functools
 import shlex
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -37,8 +38,8 @@ Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
 _KILL_GRACE_S = 15.0
 _CLOSE_GRACE_S = 5.0
-# Generous: on a starved host a guest once gave no answer in two minutes (why is not known).
 _CHANNEL_DEADLINE_S = 300.0
+_NUDGE = "still there?"
 
 
 @functools.cache
@@ -85,8 +86,20 @@ class SshProcess:
         return not self._finished.done()
 
     def wait(self, deadline_s: float) -> Result:
+        return self.wait_nudging(deadline_s, None)
+
+    def wait_nudging(
+        self, deadline_s: float, nudge: Callable[[], None] | None, every_s: float = 1.0
+    ) -> Result:
+        """As Process.wait; calls `nudge` every so many seconds."""
+        end = time.monotonic() + deadline_s
         try:
-            out, err = self._finished.result(deadline_s)
+            while nudge is not None and time.monotonic() + every_s < end:
+                with contextlib.suppress(TimeoutError):
+                    self._finished.result(every_s)
+                    break
+                nudge()
+            out, err = self._finished.result(max(0.0, end - time.monotonic()))
         except TimeoutError:
             self._signal("KILL")
             with contextlib.suppress(TimeoutError, asyncssh.Error, OSError):
@@ -122,9 +135,16 @@ class SshHost:
         connector: Connector,
         deadline_s: float,
         diagnose: Callable[[], str] | None = None,
+        nudge_s: float | None = None,
     ) -> None:
-        """`diagnose` says why the host is gone, where somebody knows (the lab does)."""
+        """`diagnose` says why the host is gone, where somebody knows (the lab does).
+
+        With `nudge_s`, while an answer is waited for, a message without meaning is sent every
+        so many seconds: a far end that slept through a wake-up looks again. Never during a
+        command that goes on (`start`), which may be a measurement.
+        """
         self.name = name
+        self._nudge_s = nudge_s
         self._diagnose = diagnose or (lambda: "")
         try:
             self._connection = call(_within(connector(), deadline_s))
@@ -154,7 +174,9 @@ class SshHost:
         stdin: bytes = b"",
         check: bool = True,
     ) -> Result:
-        result = self._open(checked_argv(argv), stdin).wait(deadline_s)
+        process = self._open(checked_argv(argv), stdin)
+        nudge = self._nudge if self._nudge_s else None
+        result = process.wait_nudging(deadline_s, nudge, self._nudge_s or deadline_s)
         if check and result.returncode != 0:
             raise CommandFailed(result)
         return result
@@ -171,7 +193,7 @@ class SshHost:
             return process
 
         try:
-            process = call(_within(open_channel(), _CHANNEL_DEADLINE_S))
+            process = call(_within(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (asyncssh.Error, OSError, TimeoutError) as error:
             raise self._lost(argv, error) from error
         return SshProcess(self.name, argv, process, self._lost)
@@ -187,11 +209,24 @@ class SshHost:
             return _raw(done.stdout)
 
         try:
-            return call(_within(read(), deadline_s))
+            return call(_within(self._nudging(read()), deadline_s))
         except TimeoutError:
             raise DeadlineExceeded(self.name, ("cat", "--", path), deadline_s) from None
         except (asyncssh.Error, OSError) as error:
             raise self._lost(("cat", "--", path), error) from error
+
+    async def _nudging(self, awaitable: Awaitable[T]) -> T:
+        """The awaitable's result, with a nudge now and then while it is not there."""
+        waiting = asyncio.ensure_future(awaitable)
+        try:
+            while not (await asyncio.wait((waiting,), timeout=self._nudge_s))[0]:
+                self._connection.send_debug(_NUDGE)
+            return await waiting
+        finally:
+            waiting.cancel()
+
+    def _nudge(self) -> None:
+        _loop().call_soon_threadsafe(self._connection.send_debug, _NUDGE)
 
     def _lost(self, argv: Sequence[str], error: BaseException | None) -> HostLost:
         """The connection broke, or never came to be."""

@@ -37,6 +37,9 @@ SSH_DEADLINE_S = 120.0
 # The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
 _SSH_ATTEMPT_S = 40.0
 _HANG_UP_S = 0.5
+# One in some seventy starts of the tracer (which patches the running kernel) has left sshd
+# asleep in poll with data waiting on its virtio-serial port; the next message wakes it.
+_NUDGE_S = 5.0
 _PREFIX = "lab-"
 _POLL_S = 0.1
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
@@ -283,7 +286,7 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
             compression_algs=None,
         )
 
-    return SshHost("lab", connect, SSH_DEADLINE_S, diagnose)
+    return SshHost("lab", connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
 
 
 def free_port() -> int:

@@ -17,6 +17,7 @@ _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+)$", re.MULTILINE)
 # bpftrace runs its BEGIN block before it attaches the other probes; the command of -c runs
 # after the last one is attached, and bpftrace ends with it.
 _HOLD = b'#!/bin/sh\ntouch "$1" && exec sleep infinity\n'
+_WAIT = 'until test -e "$1"; do sleep 0.1; done'
 _READY_DEADLINE_S = 180.0
 _STOP_DEADLINE_S = 120.0
 _POLL_S = 0.2
@@ -92,16 +93,23 @@ class Tracer:
         )  # fmt: skip
 
     def wait_ready(self) -> None:
-        """Until every probe is attached. Raises HostError if it does not come to that."""
+        """Until every probe is attached. Raises HostError if it does not come to that.
+
+        One command waits on the server. A guest that is patching its own kernel is better
+        left alone: asked again and again, one in some seventy lost the wake-up of its sshd.
+        """
+        waiting = self._server.start(["sh", "-c", _WAIT, "sh", self._ready])
         end = time.monotonic() + _READY_DEADLINE_S
-        while self._server.run(["test", "-e", self._ready], check=False).returncode:
+        while waiting.running():
             if not self._process.running():
-                result = self._process.wait(1.0)
-                raise HostError(f"the tracer did not start: {result.describe()}")
+                waiting.stop(_STOP_DEADLINE_S, "KILL")
+                raise HostError(f"the tracer did not start: {self._process.wait(1.0).describe()}")
             if time.monotonic() > end:
+                waiting.stop(_STOP_DEADLINE_S, "KILL")
                 self.stop()
                 raise HostError(f"the tracer was not ready within {_READY_DEADLINE_S:g} s")
             time.sleep(_POLL_S)
+        waiting.wait(_STOP_DEADLINE_S)
 
     def running(self) -> bool:
         return self._process.running()
