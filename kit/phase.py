@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from kit import counters, fio, measure, pool
+from kit import conditions, counters, fio, measure, pool
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
 from kit.hosts.base import Host, HostLost, Process
@@ -62,6 +62,7 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     result = PhaseResult(entry=_entry(phase, job))
     server = bench.site.server
     log_vdevs = pool.log_vdev_ids(server, bench.log_devices)
+    was = conditions.read(server, bench.pool.name)
     before = counters.read(server, bench.pool.name, bench.objset)
     tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval)
     tracer.wait_ready()
@@ -70,9 +71,11 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     text, problems = tracer.stop()
     result.entry["problems"] += problems
     after = counters.read(server, bench.pool.name, bench.objset)
+    now = conditions.read(server, bench.pool.name)
     bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
     trace = parse_trace(text)
     _analyse(bench, phase, result, trace, loads, log_vdevs, after.since(before))
+    _judge_surroundings(bench, result.entry, was, now, trace)
     return result
 
 
@@ -90,6 +93,7 @@ def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
         "server_ios": 0,
         "lost_events": 0,
         "checks": [],
+        "events": [],
         "extremes": [],
         "problems": [],
     }
@@ -204,6 +208,23 @@ def _analyse(
     entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
     if frames:
         result.latency = pl.concat(frames)
+
+
+def _judge_surroundings(
+    bench: Bench, entry: dict[str, Any], was: conditions.Conditions, now: conditions.Conditions, trace: Trace
+) -> None:
+    """What nfsd itself counted, and what else went on."""
+    pool_name, op = bench.pool.name, entry["op"]
+    found = conditions.checks(was, now, pool_name, op, entry["client_ios"], entry["block_bytes"])
+    entry["checks"] += [check.as_json() for check in found]
+    entry["problems"] += conditions.problems(was, now)
+    clock = bench.site.clock
+    # Only those of the load: the tracer's start and end belong to no measurement.
+    entry["events"] = [
+        event
+        for event in conditions.events(was, now, trace.feeds_ns, bench.run_origin_ns, clock)
+        if event["time_ns"] <= entry["end_ns"] and (event["end_ns"] or event["time_ns"]) >= entry["start_ns"]
+    ]
 
 
 def _grid(bench: Bench, phase: Phase, trace: Trace, latencies: list[fio.ClientLatencies]) -> measure.Grid:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from kit import __version__, fio, nfs, pool, store
+from kit import __version__, conditions, fio, nfs, pool, store
 from kit.errors import HostError, KitError
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal
@@ -111,6 +111,27 @@ def _run_steps(
             manifest["warmup"] = gate.as_json()
             manifest["problems"] += gate.problems
     _run_phases(plan, bench, progress, journal, outcome)
+    with progress.step("checking that nothing was changed meanwhile"), journal.step("check settings"):
+        manifest["problems"] += _changed_settings(site, built, path, manifest)
+
+
+def _changed_settings(site: Site, built: pool.Pool, path: str, manifest: dict[str, Any]) -> list[str]:
+    """Settings that somebody else changed during the run, in words."""
+    was_pool, was_dataset = manifest["pool"]["properties"], manifest["dataset"]["properties"]
+    name = manifest["dataset"]["name"]
+    found = conditions.changed(was_pool, pool.pool_properties(site.server, built, list(was_pool)), built.name)
+    now = pool.dataset_properties(site.server, name, list(was_dataset))
+    found += conditions.changed(was_dataset, now, name)
+    names = [tunable["name"] for tunable in manifest["tunables"]]
+    values = {tunable["name"]: tunable["set"] for tunable in manifest["tunables"]}
+    found += conditions.changed(values, read_tunables(site.server, names), "module parameters")
+    try:
+        lines = nfs.effective_export(site.server, path)
+    except HostError as error:
+        return [*found, error.message]
+    if lines != manifest["export"]["lines"]:
+        found.append(f"the export of {path} is no longer the one the run made: {'; '.join(lines)}")
+    return found
 
 
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
@@ -242,6 +263,7 @@ def _build_pool(
     dataset = f"{spec.name}/bench"
     with journal.step("create dataset", dataset=dataset, guid=built.guid):
         pool.create_dataset(site.server, built, dataset, workload.dataset.properties)
+    named = dict.fromkeys((*workload.dataset.properties, *conditions.DECISIVE_PROPERTIES))
     manifest["pool"] = {
         "name": built.name,
         "guid": str(built.guid),
@@ -249,8 +271,10 @@ def _build_pool(
     }
     manifest["dataset"] = {
         "name": dataset,
-        "properties": pool.dataset_properties(site.server, dataset, list(workload.dataset.properties)),
+        "properties": pool.dataset_properties(site.server, dataset, list(named)),
     }
+    tiers = {str(tier) for phase in workload.phase for tier in phase.tiers}
+    manifest["problems"] += conditions.property_problems(manifest["dataset"]["properties"], tiers)
     return built, dataset
 
 

@@ -32,7 +32,10 @@ class Snapshot:
 
 @dataclass
 class Trace:
-    """One tracer's life. `lowest`/`highest`: ns per class; `started`/`done`: requests per op."""
+    """One tracer's life. `lowest`/`highest`: ns per class; `started`/`done`: requests per op.
+
+    `feeds_ns`: when the L2ARC's feeds ended, on the server's monotonic clock.
+    """
 
     began: bool = False
     ended: bool = False
@@ -43,6 +46,7 @@ class Trace:
     highest: dict[Class, int] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
+    feeds_ns: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
 
 
@@ -96,6 +100,8 @@ def _take_map(trace: Trace, data: dict[str, Any]) -> None:
         if name in ("@lowest", "@highest"):
             values = {_class(key): int(value) for key, value in content.items()}
             (trace.lowest if name == "@lowest" else trace.highest).update(values)
+        elif name == "@fed":
+            trace.feeds_ns = tuple(sorted(int(key) for key in content))
         elif name in ("@started", "@done"):
             values_by_op = {str(key): int(value) for key, value in content.items()}
             (trace.started if name == "@started" else trace.done).update(values_by_op)
