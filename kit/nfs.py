@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kit.errors import HostError
-from kit.hosts.base import Host
+from kit.hosts.base import CommandFailed, Host
 
 # In the tests and the lab one server exports one path at a time; any stable number will do.
 _FSID = 20090608
@@ -37,7 +37,10 @@ def unexport(server: Host, path: str, client_address: str) -> None:
     entries, each with a reference to the filesystem, stay until that future has come
     (net/sunrpc/cache.c, cache_purge and cache_clean). So: look, wait, and flush again.
     """
-    server.run(["exportfs", "-u", f"{client_address}:{path}"])
+    result = server.run(["exportfs", "-u", f"{client_address}:{path}"], check=False)
+    # Any `zfs mount` or `zfs share` re-reads /etc/exports, and drops exports made by hand.
+    if result.returncode and "Could not find" not in result.stderr:
+        raise CommandFailed(result)
     for _ in range(_FLUSH_ATTEMPTS):
         if not _held_by_nfsd(server, path):
             return

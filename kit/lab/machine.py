@@ -37,8 +37,8 @@ SSH_DEADLINE_S = 120.0
 # The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
 _SSH_ATTEMPT_S = 40.0
 _HANG_UP_S = 0.5
-# One in some seventy starts of the tracer (which patches the running kernel) has left sshd
-# asleep in poll with data waiting on its virtio-serial port; the next message wakes it.
+# About once in ninety starts of the tracer, with many commands during it, sshd was left asleep
+# in poll with data waiting on its virtio-serial port (docs/decisions/0006); any message wakes it.
 _NUDGE_S = 5.0
 _PREFIX = "lab-"
 _POLL_S = 0.1

@@ -95,8 +95,8 @@ class Tracer:
     def wait_ready(self) -> None:
         """Until every probe is attached. Raises HostError if it does not come to that.
 
-        One command waits on the server. A guest that is patching its own kernel is better
-        left alone: asked again and again, one in some seventy lost the wake-up of its sshd.
+        One command waits on the server. Asked again and again while it attached probes, a
+        guest's sshd has now and then slept through a wake-up (see kit.hosts.ssh, nudge_s).
         """
         waiting = self._server.start(["sh", "-c", _WAIT, "sh", self._ready])
         end = time.monotonic() + _READY_DEADLINE_S
@@ -109,7 +109,9 @@ class Tracer:
                 self.stop()
                 raise HostError(f"the tracer was not ready within {_READY_DEADLINE_S:g} s")
             time.sleep(_POLL_S)
-        waiting.wait(_STOP_DEADLINE_S)
+        ended = waiting.wait(_STOP_DEADLINE_S)
+        if ended.returncode:
+            raise HostError(f"the tracer cannot be waited for: {ended.describe()}")
 
     def running(self) -> bool:
         return self._process.running()

@@ -9,7 +9,7 @@ import pytest
 
 from kit import nfs
 from kit.errors import HostError
-from kit.hosts.base import Result
+from kit.hosts.base import CommandFailed, Result
 
 OPTIONS = "sync,wdelay,hide,no_subtree_check,fsid=20090608,sec=sys,rw,secure,root_squash,no_all_squash"
 LONG = "/run/hsp/20261121T061754Z-ba55f9/data"
@@ -73,6 +73,24 @@ def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
     host = Flushes(r"/x\040y", looks)
     nfs.unexport(host, "/x y", "10.0.0.2")
     assert host.changes == [TAKEN_BACK, *AGAIN * looks]
+
+
+@pytest.mark.parametrize(
+    ("said", "passes"),
+    [("exportfs: Could not find '10.0.0.2:/x' to unexport.\n", True), ("exportfs: no permission\n", False)],
+)
+def test_an_export_that_somebody_else_took_back(said: str, passes: bool) -> None:
+    class Gone(Flushes):
+        def run(self, argv: Sequence[str], **options: Any) -> Result:
+            result = super().run(argv, **options)
+            return Result(self.name, tuple(argv), 1, "", said) if argv[:2] == ["exportfs", "-u"] else result
+
+    host = Gone("/x", 0)
+    if passes:
+        nfs.unexport(host, "/x", "10.0.0.2")
+    else:
+        with pytest.raises(CommandFailed, match="no permission"):
+            nfs.unexport(host, "/x", "10.0.0.2")
 
 
 def test_another_path_in_the_caches_is_not_waited_for() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
 import pytest
 
-from kit import nfs, pool
+from kit import conditions, nfs, pool
 from kit.clock import Clock
 from kit.errors import SafetyRefusal
 from kit.hosts.base import CommandFailed, DeadlineExceeded
@@ -149,3 +150,61 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
         pool.destroy_pool(guest, pool.Pool("hsp-parts", built.guid + 1, "run-1"))
     pool.destroy_pool(guest, built)
     assert "hsp-parts" not in guest.run(["zpool", "list", "-H", "-o", "name"]).stdout
+
+
+def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> None:
+    """The counters behind the gates move as the gates expect, each for its own cause."""
+    guest = running_lab.guest
+    devices = tuple(
+        Device(name=name, role="data", model="null_blk", size="128MiB", latency="1us")  # type: ignore[arg-type]
+        for name in ("odata", "oother")
+    )
+    make_devices(guest, devices, Clock("virtual", 4))
+    ours, other = (
+        pool.create_pool(
+            guest, pool.PoolSpec(f"hsp-{name}", "run-1", "stripe", (f"/dev/o{name}",), (), (), {}, root)
+        )
+        for name, root in (("data", "/run/ours"), ("other", "/run/other"))
+    )
+    pool.create_dataset(guest, ours, "hsp-data/bench", {"recordsize": 4096, "atime": "off"})
+    path = pool.mountpoint(guest, "hsp-data/bench")
+    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=4k", "count=200"])
+    guest.run(["chmod", "0666", f"{path}/file"])
+    client = make_client(guest, 9)
+    nfs.export(guest, path, client.address)
+    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/other", 3, ("hard", "nolock"))
+
+    def broken(act: Callable[[], object], ios: int = 0, block_bytes: int = 512) -> set[str]:
+        before = conditions.read(guest, ours.name)
+        act()
+        after = conditions.read(guest, ours.name)
+        checks = conditions.checks(before, after, ours.name, "read", ios, block_bytes)
+        names = {check.name for check in checks if not check.ok}
+        return names | {problem.split(" of ")[0] for problem in conditions.problems(before, after)}
+
+    def read(*options: str) -> None:
+        client.host.run(["dd", "if=/mnt/other/file", "of=/dev/null", "bs=512", "count=100", *options])
+
+    # What is still to be written of the new pools is no activity of anybody's.
+    guest.run(["zpool", "sync"])
+    calls, moved = "NFS READ calls", "bytes of NFS READ calls"
+    assert broken(lambda: read("iflag=direct"), ios=100) == set()
+    assert broken(lambda: read("iflag=direct"), ios=100, block_bytes=4096) == {moved}
+    # Through the client's page cache: fewer calls, of whole pages, and at last none at all.
+    assert broken(read, ios=100) == {calls, moved}
+    assert broken(read, ios=100) == {calls, moved}
+    write_tunable(guest, "zfs_dio_enabled", "1")  # off in OpenZFS 2.3 (zfs(4))
+    local = ["dd", "if=/dev/zero", f"of={path}/file", "bs=4k", "oflag=direct", "conv=notrunc", "count=10"]
+    assert broken(lambda: guest.run(local)) == {"direct I/O, past the ARC"}
+    write_tunable(guest, "zfs_dio_enabled", "0")
+    assert broken(lambda: guest.run(["zpool", "scrub", "-w", ours.name])) == {"a scrub"}
+    guest.run(["zfs", "set", "canmount=on", other.name])
+    guest.run(["zfs", "mount", other.name])
+    elsewhere = ["dd", "if=/dev/zero", "of=/run/other/x", "bs=4k", "count=99", "conv=fsync"]
+    assert broken(lambda: guest.run(elsewhere)) == {"I/Os of another pool, hsp-other"}
+
+    # zfs re-exported everything of /etc/exports when it mounted the other pool: ours is gone already.
+    nfs.unmount(client.host, "/mnt/other")
+    nfs.unexport(guest, path, client.address)
+    pool.destroy_pool(guest, ours)
+    pool.destroy_pool(guest, other)

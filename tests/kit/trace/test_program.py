@@ -47,7 +47,7 @@ class Server:
         self.files: dict[str, bytes] = {}
         self.started: list[tuple[str, ...]] = []
         self.process = process or Running()
-        self.ready = True
+        self.ready, self.waiting_code = True, 0
 
     def run(self, argv: Sequence[str], *, check: bool = True, **_: Any) -> Result:
         code, out = 0, ""
@@ -55,8 +55,6 @@ class Server:
             out = f"{self.version}\n"
         elif argv[:2] == ["test", "-d"]:
             code = int(bool(self.no_tracepoint) and argv[2].endswith(self.no_tracepoint))
-        elif argv[:2] == ["test", "-e"]:
-            code = int(not self.ready)
         elif argv[0] == "grep":
             pattern = re.compile(argv[2])
             functions = [*nfsd.probes().functions, "zil_commit_impl", "my_zio_read"]
@@ -66,6 +64,8 @@ class Server:
 
     def start(self, argv: Sequence[str]) -> Running:
         self.started.append(tuple(argv))
+        if argv[0] == "sh":
+            return Running(alive=not self.ready, returncode=self.waiting_code)
         return self.process
 
     def put(self, content: bytes, path: str, **_: Any) -> None:
@@ -181,6 +181,13 @@ def test_a_tracer_that_ends_before_it_is_ready() -> None:
     server, running = tracer(Running(alive=False, returncode=1, stderr="ERROR: no kprobe"))
     server.ready = False
     with pytest.raises(HostError, match=r"did not start: .*no kprobe"):
+        running.wait_ready()
+
+
+def test_a_server_that_cannot_wait_for_the_tracer() -> None:
+    server, running = tracer(Running())
+    server.waiting_code = 127
+    with pytest.raises(HostError, match="ended with 127"):
         running.wait_ready()
 
 
