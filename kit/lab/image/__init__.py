@@ -19,16 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import filelock
-import platformdirs
-
 from kit.errors import HostError
 from kit.hosts.local import LocalHost
-from kit.lab.image.inputs import BUILDER_PACKAGES, GUEST_PACKAGES, HERE, ImageInputs
+from kit.lab.image.cache import cache_dir, locked
+from kit.lab.image.inputs import BUILDER_PACKAGES, DEFAULT_SUITE, GUEST_PACKAGES, HERE, ImageInputs
 from kit.lab.image.tree import Scratch, StaleModules, check_tools, hook, make_tree, quoted, scratch
 from kit.progress import Progress
 
-__all__ = ["Image", "ImageInputs", "build", "cache_dir", "find"]
+__all__ = ["DEFAULT_SUITE", "Image", "ImageInputs", "build", "find"]
 
 FORMAT = 1
 _FILES = ("vmlinuz", "initrd.img", "root.img")
@@ -40,7 +38,6 @@ _VERSIONS = (
 NEEDED_BYTES = 5 << 30
 _COMPILING = "compiling the OpenZFS modules (about six minutes on two cores)"
 _INSTALLING = "installing the guest and making its disk"
-_LOCK_DEADLINE_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,6 @@ class Image:
                 )
 
 
-def cache_dir() -> Path:
-    return Path(platformdirs.user_cache_dir("hsp"))
-
-
 def find(inputs: ImageInputs) -> Image | None:
     """The finished image for these inputs, if there is one. Raises HostError if it is damaged."""
     path = cache_dir() / "images" / inputs.digest()
@@ -96,7 +89,7 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
 
     A second build of the same image waits for the first and uses its result. Raises HostError.
     """
-    with _lock(inputs, progress):
+    with locked(cache_dir() / "images", inputs.digest(), "another build of the same image", progress):
         place = cache_dir() / "images" / inputs.digest()
         if rebuild:
             shutil.rmtree(place, ignore_errors=True)
@@ -122,32 +115,6 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
         return image
 
 
-@contextmanager
-def _lock(inputs: ImageInputs, progress: Progress) -> Iterator[None]:
-    path = cache_dir() / "images" / f".{inputs.digest()}.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(path)
-        try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
-            with progress.step("waiting for another build of the same image"):
-                lock.acquire(timeout=_LOCK_DEADLINE_S)
-    except filelock.Timeout:  # an OSError too, so it comes first
-        raise HostError(
-            f"another build of the same image has held {path} for more than {_LOCK_DEADLINE_S:g} s",
-            "is it still running?",
-        ) from None
-    except OSError as error:
-        raise _cannot_use(path.parent, error) from error
-    try:
-        yield
-    except OSError as error:
-        raise _cannot_use(path.parent, error) from error
-    finally:
-        lock.release()
-
-
 def _check_space(path: Path) -> None:
     free = shutil.disk_usage(path).free
     if free < NEEDED_BYTES:
@@ -164,26 +131,11 @@ def _build_in(work: Path, inputs: ImageInputs, progress: Progress, rebuild: bool
     log.unlink(missing_ok=True)
     (work / "preferences").write_text(inputs.preferences())
     modules = cache_dir() / "modules" / f"{inputs.modules_digest()}.tar"
-    if rebuild:
-        modules.unlink(missing_ok=True)
-    cached = modules.exists()
-    with scratch(work, inputs.digest()) as place, progress.numbered(1 if cached else 2):
-        if not cached:
-            with _timed("modules", _COMPILING, took, progress):
-                _compile_modules(work, place, inputs, modules, log)
-        try:
-            with _timed("guest", _INSTALLING, took, progress):
-                _install_guest(work, place, inputs, modules, log)
-        except StaleModules:
-            if not cached:
-                raise
-            # Debian has a newer kernel or OpenZFS than when they were compiled.
-            progress.note("the modules compiled earlier are for other versions than Debian has now")
-            modules.unlink()
-            with _timed("modules", _COMPILING, took, progress):
-                _compile_modules(work, place, inputs, modules, log)
-            with _timed("guest", _INSTALLING, took, progress):
-                _install_guest(work, place, inputs, modules, log)
+    # Builds of different images may share the modules; the second need not compile them again.
+    with locked(modules.parent, modules.stem, "another build with the same modules", progress):
+        if rebuild:
+            modules.unlink(missing_ok=True)
+        _make_parts(work, inputs, modules, log, took, progress)
     out = work / "hsp-out"
     return {
         "format": FORMAT,
@@ -194,6 +146,36 @@ def _build_in(work: Path, inputs: ImageInputs, progress: Progress, rebuild: bool
         "versions": {name: _packages(out)[name] for name in _VERSIONS},
         "seconds": took,
     }
+
+
+def _make_parts(
+    work: Path, inputs: ImageInputs, modules: Path, log: Path, took: dict[str, float], progress: Progress
+) -> None:
+    """The modules, compiled unless they are in the cache and fit, and the guest with them."""
+
+    def compile_modules() -> None:
+        with _timed("modules", _COMPILING, took, progress):
+            _compile_modules(work, place, inputs, modules, log)
+
+    def install_guest() -> None:
+        with _timed("guest", _INSTALLING, took, progress):
+            _install_guest(work, place, inputs, modules, log)
+
+    cached = modules.exists()
+    with scratch(work, inputs.digest()) as place, progress.numbered(1 if cached else 2):
+        if not cached:
+            compile_modules()
+        try:
+            install_guest()
+        except StaleModules:
+            if not cached:
+                raise
+            # Debian has a newer kernel or OpenZFS than when they were compiled.
+            progress.note("the modules compiled earlier are for other versions than Debian has now")
+            modules.unlink()
+            with progress.numbered(2):
+                compile_modules()
+                install_guest()
 
 
 @contextmanager
@@ -210,7 +192,6 @@ def _compile_modules(work: Path, place: Scratch, inputs: ImageInputs, modules: P
         setup=[f"copy-in {quoted(work / 'preferences')} /etc/apt"],
         customize=[hook(place, "build-modules.sh"), f"copy-out /modules.tar {quoted(work)}"],
     )  # fmt: skip
-    modules.parent.mkdir(parents=True, exist_ok=True)
     (work / "modules.tar").rename(modules)
 
 
@@ -273,10 +254,3 @@ def _finish(work: Path, manifest: dict[str, Any]) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _cannot_use(path: Path, error: OSError) -> HostError:
-    return HostError(
-        f"{error.filename or path}: {error.strerror or error}",
-        "the cache directory must be writable and have space; XDG_CACHE_HOME chooses another",
-    )

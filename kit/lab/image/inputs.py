@@ -21,6 +21,7 @@ GUEST_PACKAGES = (
     "util-linux", "zfsutils-linux",
 )  # fmt: skip
 BUILDER_PACKAGES = ("dkms", "linux-headers-cloud-amd64")
+DEFAULT_SUITE = "trixie"
 COMPONENTS = "main,contrib"  # OpenZFS is in contrib
 
 _SUITE = re.compile(r"^[a-z][a-z0-9-]{1,40}$")
@@ -33,7 +34,7 @@ _PIN_PARTS = re.compile(r"([=/])")
 class ImageInputs:
     """`pins` choose the version of everything built from a source package."""
 
-    suite: str = "trixie"
+    suite: str = DEFAULT_SUITE
     pins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

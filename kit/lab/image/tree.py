@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -63,24 +64,53 @@ def scratch(work: Path, name: str) -> Iterator[Scratch]:
     if os.geteuid() == 0:
         yield Scratch(work, work)
         return
-    bases = (Path(tempfile.gettempdir()), Path("/var/tmp"))
+    bases = _scratch_bases()
     for base in bases:
         if base.is_dir() and shutil.disk_usage(base).free >= NEEDED_TREE_BYTES:
             break
     else:
         raise HostError(
-            f"neither {bases[0]} nor {bases[1]} has {NEEDED_TREE_BYTES >> 30} GiB free; "
+            f"neither {bases[0]} nor {bases[-1]} has {NEEDED_TREE_BYTES >> 30} GiB free; "
             "the guest is installed there",
             "free some space, or set TMPDIR to a place that has it and that everybody may enter",
         )
+    for stale in dead_scratch():
+        shutil.rmtree(stale, ignore_errors=True)
     prefix = f"hsp-{os.geteuid()}-{name}-"
-    # The caller holds the lock of this name: these are of builds that were killed.
-    for stale in base.glob(f"{prefix}*"):
-        if stale.lstat().st_uid == os.geteuid():
-            shutil.rmtree(stale, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=base, ignore_cleanup_errors=True) as hooks:
-        Path(hooks).chmod(0o711)
-        yield Scratch(base, Path(hooks))
+        # Held while this process lives; builds with another cache share no lock with this one.
+        held = os.open(hooks, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            Path(hooks).chmod(0o711)
+            yield Scratch(base, Path(hooks))
+        finally:
+            os.close(held)
+
+
+def dead_scratch() -> list[Path]:
+    """An ordinary user's directories of hooks whose build was killed."""
+    name = f"hsp-{os.geteuid()}-{'[0-9a-f]' * 16}-????????"
+    return [path for base in _scratch_bases() for path in base.glob(name) if _is_abandoned(path)]
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether it is a directory of this user that no build holds; names in /tmp prove nothing."""
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(directory).st_uid == os.geteuid()
+    except OSError:  # held
+        return False
+    finally:
+        os.close(directory)
+
+
+def _scratch_bases() -> list[Path]:
+    return list(dict.fromkeys((Path(tempfile.gettempdir()), Path("/var/tmp"))))
 
 
 def hook(place: Scratch, name: str) -> str:
