@@ -22,7 +22,7 @@ from kit.errors import (
     HostError,
     KitError,
 )
-from kit.lab.image import ImageInputs, build
+from kit.lab.image import DEFAULT_SUITE, ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan import Plan, make_plan
 from kit.progress import Progress
@@ -37,33 +37,48 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")
 ]
 ResultsOption = Annotated[Path, typer.Option("--results", help="Where run directories go.")]
+SuiteOption = Annotated[str, typer.Option("--suite", help="The Debian release of the guest.")]
+PinOption = Annotated[
+    list[str] | None,
+    typer.Option("--pin", help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports."),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
 
 def demo(
-    json_output: JsonOption = False, results: ResultsOption = Path("results"), quiet: QuietOption = False
+    suite: SuiteOption = DEFAULT_SUITE,
+    pin: PinOption = None,
+    json_output: JsonOption = False,
+    results: ResultsOption = Path("results"),
+    quiet: QuietOption = False,
 ) -> None:
     """The main job on the built-in lab: every tier's latency, beside the published ranges."""
-    raise typer.Exit(_run("top-speeds", LAB_TESTBED, results, json_output, quiet))
+    inputs = ImageInputs(suite, tuple(pin or ()))
+    raise typer.Exit(_run("top-speeds", LAB_TESTBED, inputs, results, json_output, quiet))
 
 
 def run(
     workload: Annotated[str, typer.Argument(help="A workload of the kit, or a .toml file.")],
     testbed: Annotated[Path, typer.Option("--testbed", help="Servers, clients and devices.")] = LAB_TESTBED,
+    suite: SuiteOption = DEFAULT_SUITE,
+    pin: PinOption = None,
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
     quiet: QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
-    raise typer.Exit(_run(workload, testbed, results, json_output, quiet))
+    inputs = ImageInputs(suite, tuple(pin or ()))
+    raise typer.Exit(_run(workload, testbed, inputs, results, json_output, quiet))
 
 
-def _run(workload: str, testbed: Path, results: Path, json_output: bool, quiet: bool) -> int:
+def _run(
+    workload: str, testbed: Path, inputs: ImageInputs, results: Path, json_output: bool, quiet: bool
+) -> int:
     """Plan, build the lab if need be, run, analyse, draw."""
     workload_path = find_workload(workload)
     plan = make_plan(read_workload(workload_path), read_testbed(testbed), workload_path, testbed)
     progress = Progress(quiet=quiet)
-    image = build(ImageInputs(), progress)
+    image = build(inputs, progress)
     run_dir = _create_run(results, plan)
     failure: KitError | None = None
     outcome = None

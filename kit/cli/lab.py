@@ -15,11 +15,12 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.demo import JsonOption, QuietOption
+from kit.cli.demo import JsonOption, PinOption, QuietOption, SuiteOption
 from kit.cli.output import emit_json, say
 from kit.errors import ConfigError, HostError
 from kit.hosts.ssh import call
-from kit.lab.image import Image, ImageInputs, build, find
+from kit.lab.image import DEFAULT_SUITE, Image, ImageInputs, build, find
+from kit.lab.image.prune import prune
 from kit.lab.machine import Lab, LabSpec, free_port, open_host, running_labs
 from kit.lab.site import check_clock, make_client, make_devices
 from kit.progress import Progress
@@ -27,17 +28,12 @@ from kit.testbed import LAB_TESTBED, read_testbed
 
 lab_app = typer.Typer(help="The built-in lab: image and virtual machine.", no_args_is_help=True)
 
-SuiteOption = Annotated[str, typer.Option("--suite", help="The Debian release of the guest.")]
-PinOption = Annotated[
-    list[str] | None,
-    typer.Option("--pin", help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports."),
-]
 _DOWN_DEADLINE_S = 15.0
 
 
 @lab_app.command("build")
 def build_image(
-    suite: SuiteOption = "trixie",
+    suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Also if it is there already.")] = False,
     json_output: JsonOption = False,
@@ -51,10 +47,40 @@ def build_image(
         say(f"image: {image.path} (kernel {image.manifest['kernel']}, OpenZFS {image.manifest['zfs']})")
 
 
+@lab_app.command("prune")
+def prune_cache(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, remove nothing.")] = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Remove images, modules and leftovers that this version does not use."""
+    pruned = prune(lambda: {Path(lab["image"]) for lab in running_labs() if "image" in lab}, dry_run)
+    if json_output:
+        emit_json(
+            {
+                "dry_run": dry_run,
+                "bytes": pruned.used_bytes,
+                "removed": [
+                    {"path": os.fspath(item.path), "what": item.what, "bytes": item.used_bytes}
+                    for item in pruned.removed
+                ],
+                "kept": {os.fspath(path): reason for path, reason in pruned.kept.items()},
+            }
+        )
+    else:
+        for item in pruned.removed:
+            say(f"{'would go' if dry_run else 'removed'}: {item.path} ({item.what}, {item.used_bytes} bytes)")
+        for path, reason in pruned.kept.items():
+            say(f"kept: {path} ({reason})")
+        say(f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}")
+    if pruned.failed:
+        told = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
+        raise HostError(f"could not be removed:\n{told}", "remove it by hand, or unmount what is in it")
+
+
 @lab_app.command("up")
 def up(
     testbed: Annotated[Path, typer.Option("--testbed", help="Devices, clients and clock.")] = LAB_TESTBED,
-    suite: SuiteOption = "trixie",
+    suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,

@@ -8,13 +8,10 @@ A directory is there whole or not at all: it is built beside its place and renam
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import shlex
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,25 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import filelock
-import platformdirs
-
 from kit.errors import HostError
-from kit.hosts.base import CommandFailed, DeadlineExceeded
 from kit.hosts.local import LocalHost
-from kit.lab.image.inputs import (
-    BUILDER_PACKAGES,
-    COMPONENTS,
-    GUEST_PACKAGES,
-    HERE,
-    KEYRING,
-    ImageInputs,
-    apt_sources,
-    debian_mirror,
-)
+from kit.lab.image.cache import cache_dir, locked
+from kit.lab.image.inputs import BUILDER_PACKAGES, DEFAULT_SUITE, GUEST_PACKAGES, HERE, ImageInputs
+from kit.lab.image.tree import Scratch, StaleModules, check_tools, hook, make_tree, quoted, scratch
 from kit.progress import Progress
 
-__all__ = ["Image", "ImageInputs", "build", "cache_dir", "find"]
+__all__ = ["DEFAULT_SUITE", "Image", "ImageInputs", "build", "find"]
 
 FORMAT = 1
 _FILES = ("vmlinuz", "initrd.img", "root.img")
@@ -48,12 +34,10 @@ _VERSIONS = (
     "bpftrace", "fio", "linux-image-cloud-amd64", "nfs-common", "nfs-kernel-server",
     "openssh-server", "python3-pyzfs", "zfsutils-linux",
 )  # fmt: skip
-# Two trees while they are built, the image twice, and the modules.
+# The tree of the guest with its disk in it, the image once more, and the modules.
 NEEDED_BYTES = 5 << 30
-# What make-root.sh says then.
-_STALE = "modules were built for"
-_BUILD_DEADLINE_S = 3600.0
-_LOCK_DEADLINE_S = 3600.0
+_COMPILING = "compiling the OpenZFS modules (about six minutes on two cores)"
+_INSTALLING = "installing the guest and making its disk"
 
 
 @dataclass(frozen=True)
@@ -86,10 +70,6 @@ class Image:
                 )
 
 
-def cache_dir() -> Path:
-    return Path(platformdirs.user_cache_dir("hsp"))
-
-
 def find(inputs: ImageInputs) -> Image | None:
     """The finished image for these inputs, if there is one. Raises HostError if it is damaged."""
     path = cache_dir() / "images" / inputs.digest()
@@ -109,7 +89,7 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
 
     A second build of the same image waits for the first and uses its result. Raises HostError.
     """
-    with _lock(inputs, progress):
+    with locked(cache_dir() / "images", inputs.digest(), "another build of the same image", progress):
         place = cache_dir() / "images" / inputs.digest()
         if rebuild:
             shutil.rmtree(place, ignore_errors=True)
@@ -118,12 +98,12 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
         # Whoever else built here is dead: the lock is ours.
         for stale in place.parent.glob(f".build-{place.name}-*"):
             shutil.rmtree(stale, ignore_errors=True)
-        _check_tools()
+        check_tools()
         _check_space(cache_dir())
         work = place.parent / f".build-{place.name}-{os.getpid()}"
         work.mkdir(mode=0o755)
         try:
-            manifest = _build_in(work, inputs, progress)
+            manifest = _build_in(work, inputs, progress, rebuild)
             with progress.step("recording what was built"):
                 _finish(work, manifest)
             shutil.rmtree(place, ignore_errors=True)
@@ -135,41 +115,6 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
         return image
 
 
-@contextmanager
-def _lock(inputs: ImageInputs, progress: Progress) -> Iterator[None]:
-    path = cache_dir() / "images" / f".{inputs.digest()}.lock"
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = filelock.FileLock(path)
-        with contextlib.suppress(filelock.Timeout):
-            with lock.acquire(timeout=0):
-                yield
-            return
-        with progress.step("waiting for another build of the same image"), lock.acquire(_LOCK_DEADLINE_S):
-            pass
-        with lock.acquire(timeout=_LOCK_DEADLINE_S):
-            yield
-    except OSError as error:
-        raise _no_space_or(error, path.parent) from error
-    except filelock.Timeout:
-        raise HostError(
-            f"another build of the same image has held {path} for more than {_LOCK_DEADLINE_S:g} s",
-            "is it still running?",
-        ) from None
-
-
-def _check_tools() -> None:
-    needed = {
-        "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "setpriv": "util-linux", "xz": "xz-utils",
-    }  # fmt: skip
-    missing = {tool: package for tool, package in needed.items() if shutil.which(tool) is None}
-    if missing:
-        raise HostError(
-            f"{', '.join(missing)} is not installed; the lab image is built with it",
-            f"install it: apt-get install {' '.join(sorted(set(missing.values())))}",
-        )
-
-
 def _check_space(path: Path) -> None:
     free = shutil.disk_usage(path).free
     if free < NEEDED_BYTES:
@@ -179,116 +124,102 @@ def _check_space(path: Path) -> None:
         )
 
 
-def _build_in(work: Path, inputs: ImageInputs, progress: Progress) -> dict[str, Any]:
+def _build_in(work: Path, inputs: ImageInputs, progress: Progress, rebuild: bool) -> dict[str, Any]:
     """Leave the three files and the tools' words in `work`; returns the manifest without files."""
     took: dict[str, float] = {}
-    started = time.monotonic()
     log = cache_dir() / "images" / f"{inputs.digest()}.log"
+    log.unlink(missing_ok=True)
     (work / "preferences").write_text(inputs.preferences())
     modules = cache_dir() / "modules" / f"{inputs.modules_digest()}.tar"
-    if not modules.exists():
-        with (
-            progress.step("compiling the OpenZFS modules (about six minutes on two cores)"),
-            _hooks() as hooks,
-        ):
-            _compile_modules(work, inputs, modules, log, hooks)
-        took["modules"] = round(time.monotonic() - started, 1)
-    started = time.monotonic()
-    try:
-        _install_guest(work, inputs, modules, log, progress)
-    except HostError as error:
-        if "modules" in took or _STALE not in error.message:
-            raise
-        progress.note("Debian has another kernel or OpenZFS than when the modules were compiled")
-        modules.unlink()
-        return _build_in(work, inputs, progress)
-    took["guest"] = round(time.monotonic() - started, 1)
+    # Builds of different images may share the modules; the second need not compile them again.
+    with locked(modules.parent, modules.stem, "another build with the same modules", progress):
+        if rebuild:
+            modules.unlink(missing_ok=True)
+        _make_parts(work, inputs, modules, log, took, progress)
     out = work / "hsp-out"
-    packages = dict(line.split("\t") for line in (out / "packages.tsv").read_text().splitlines())
     return {
         "format": FORMAT,
         "digest": inputs.digest(),
         "inputs": asdict(inputs),
         "kernel": (out / "kernel").read_text().strip(),
         "zfs": (out / "zfs").read_text().strip(),
-        "versions": {name: packages[name] for name in _VERSIONS},
+        "versions": {name: _packages(out)[name] for name in _VERSIONS},
         "seconds": took,
     }
 
 
-def _install_guest(work: Path, inputs: ImageInputs, modules: Path, log: Path, progress: Progress) -> None:
-    """Leave hsp-out/ in `work`. Raises HostError, with _STALE in it if the modules do not fit."""
-    with progress.step("installing the guest and making its disk"), _hooks() as hooks:
-        shutil.copyfile(modules, work / "modules.tar")
-        _pack_guest_files(work / "hsp-guest.tar")
-        _mmdebstrap(
-            work, inputs, GUEST_PACKAGES, log,
-            f"copy-in {_quoted(work / 'modules.tar')} {_quoted(work / 'hsp-guest.tar')} /",
-            os.fspath(hooks / "make-root.sh"),
-            f"copy-out /hsp-out {_quoted(work)}",
-        )  # fmt: skip
-        # mmdebstrap's copy-out fills the holes in.
-        LocalHost().run(["fallocate", "--dig-holes", os.fspath(work / "hsp-out" / "root.img")])
+def _make_parts(
+    work: Path, inputs: ImageInputs, modules: Path, log: Path, took: dict[str, float], progress: Progress
+) -> None:
+    """The modules, compiled unless they are in the cache and fit, and the guest with them."""
 
+    def compile_modules() -> None:
+        with _timed("modules", _COMPILING, took, progress):
+            _compile_modules(work, place, inputs, modules, log)
 
-def _compile_modules(work: Path, inputs: ImageInputs, modules: Path, log: Path, hooks: Path) -> None:
-    _mmdebstrap(
-        work, inputs, BUILDER_PACKAGES, log,
-        os.fspath(hooks / "build-modules.sh"),
-        f"copy-out /modules.tar {_quoted(work)}",
-    )  # fmt: skip
-    modules.parent.mkdir(parents=True, exist_ok=True)
-    (work / "modules.tar").rename(modules)
+    def install_guest() -> None:
+        with _timed("guest", _INSTALLING, took, progress):
+            _install_guest(work, place, inputs, modules, log)
+
+    cached = modules.exists()
+    with scratch(work, inputs.digest()) as place, progress.numbered(1 if cached else 2):
+        if not cached:
+            compile_modules()
+        try:
+            install_guest()
+        except StaleModules:
+            if not cached:
+                raise
+            # Debian has a newer kernel or OpenZFS than when they were compiled.
+            progress.note("the modules compiled earlier are for other versions than Debian has now")
+            modules.unlink()
+            with progress.numbered(2):
+                compile_modules()
+                install_guest()
 
 
 @contextmanager
-def _hooks() -> Iterator[Path]:
-    """Copies of the hook scripts that are executable, and readable for mmdebstrap's subordinate user.
-
-    An installed package's files need not be executable, and a home directory need not be open.
-    """
-    with tempfile.TemporaryDirectory(prefix="hsp-hooks-") as name:
-        path = Path(name)
-        path.chmod(0o755)
-        for script in HERE.glob("*.sh"):
-            shutil.copyfile(script, path / script.name)
-            (path / script.name).chmod(0o755)
-        yield path
+def _timed(name: str, text: str, took: dict[str, float], progress: Progress) -> Iterator[None]:
+    started = time.monotonic()
+    with progress.step(text):
+        yield
+    took[name] = round(time.monotonic() - started, 1)
 
 
-def _quoted(path: Path) -> str:
-    """For mmdebstrap's own copy-in and copy-out hooks, which are split like a shell's words."""
-    return shlex.quote(os.fspath(path))
+def _compile_modules(work: Path, place: Scratch, inputs: ImageInputs, modules: Path, log: Path) -> None:
+    make_tree(
+        place, inputs, BUILDER_PACKAGES, log,
+        setup=[f"copy-in {quoted(work / 'preferences')} /etc/apt"],
+        customize=[hook(place, "build-modules.sh"), f"copy-out /modules.tar {quoted(work)}"],
+    )  # fmt: skip
+    (work / "modules.tar").rename(modules)
 
 
-def _mmdebstrap(work: Path, inputs: ImageInputs, packages: tuple[str, ...], log: Path, *hooks: str) -> None:
-    """One tree, made and thrown away; what shall stay leaves it by a copy-out hook. Raises HostError."""
-    mirror = debian_mirror()
-    argv = [
-        # If this process is killed, the build ends too.
-        "setpriv", "--pdeathsig", "TERM", "--",
-        "mmdebstrap", "--variant=minbase", "--format=null", "--architectures=amd64",
-        f"--components={COMPONENTS}", f"--include={','.join(packages)}",
-        f"--setup-hook=copy-in {_quoted(work / 'preferences')} /etc/apt",
-        *(f"--customize-hook={hook}" for hook in hooks),
-    ]  # fmt: skip
-    if not mirror and KEYRING.exists():
-        argv.append(f"--keyring={KEYRING}")
-    argv += [inputs.suite, "-", *(apt_sources(inputs, mirror))]
-    with log.open("ab") as output:
-        try:
-            LocalHost().run(argv, deadline_s=_BUILD_DEADLINE_S, output=output)
-        except (CommandFailed, DeadlineExceeded) as error:
-            tail = "\n".join(f"  {line}" for line in _last_lines(log))
-            raise HostError(
-                f"building the lab image failed; the last lines of {log}:\n{tail}",
-                "is Debian's mirror reachable, and is the release's name right?",
-            ) from error
+def _install_guest(work: Path, place: Scratch, inputs: ImageInputs, modules: Path, log: Path) -> None:
+    """Leave hsp-out/ in `work`. Raises HostError; StaleModules if `modules` does not fit."""
+    shutil.copyfile(modules, work / "modules.tar")
+    _pack_guest_files(work / "hsp-guest.tar")
+    make_tree(
+        place, inputs, GUEST_PACKAGES, log,
+        setup=[f"copy-in {quoted(work / 'preferences')} /etc/apt"],
+        customize=[
+            f"copy-in {quoted(work / 'modules.tar')} {quoted(work / 'hsp-guest.tar')} /",
+            hook(place, "make-root.sh"),
+            f"copy-out /hsp-out {quoted(work)}",
+        ],
+    )  # fmt: skip
+    out = work / "hsp-out"
+    compiled, userland = (out / "zfs").read_text().strip(), _packages(out)["zfsutils-linux"]
+    if compiled != userland:
+        shutil.rmtree(out)
+        raise StaleModules(f"the modules are OpenZFS {compiled}, the guest's tools are {userland}; see {log}")
+    # mmdebstrap's copy-out fills the holes in.
+    LocalHost().run(["fallocate", "--dig-holes", os.fspath(out / "root.img")])
 
 
-def _last_lines(log: Path, count: int = 12) -> list[str]:
-    text = log.read_bytes()[-20_000:].decode(errors="replace")
-    return [line for line in text.splitlines() if line.strip()][-count:]
+def _packages(out: Path) -> dict[str, str]:
+    """What is installed in the guest: version of each package."""
+    return dict(line.split("\t") for line in (out / "packages.tsv").read_text().splitlines())
 
 
 def _pack_guest_files(tar: Path) -> None:
@@ -323,9 +254,3 @@ def _finish(work: Path, manifest: dict[str, Any]) -> None:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _no_space_or(error: OSError, path: Path) -> HostError:
-    return HostError(
-        f"{path}: {error.strerror}", "the cache directory must be writable; XDG_CACHE_HOME chooses another"
-    )

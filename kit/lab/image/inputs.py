@@ -21,18 +21,20 @@ GUEST_PACKAGES = (
     "util-linux", "zfsutils-linux",
 )  # fmt: skip
 BUILDER_PACKAGES = ("dkms", "linux-headers-cloud-amd64")
+DEFAULT_SUITE = "trixie"
 COMPONENTS = "main,contrib"  # OpenZFS is in contrib
 
 _SUITE = re.compile(r"^[a-z][a-z0-9-]{1,40}$")
 # SOURCE=VERSION or SOURCE/RELEASE, as apt writes package=version and package/release.
 _PIN = re.compile(r"^([a-z0-9][a-z0-9+.-]+)(=[A-Za-z0-9.+~:*-]+|/[a-z][a-z0-9-]+)$")
+_PIN_PARTS = re.compile(r"([=/])")
 
 
 @dataclass(frozen=True)
 class ImageInputs:
     """`pins` choose the version of everything built from a source package."""
 
-    suite: str = "trixie"
+    suite: str = DEFAULT_SUITE
     pins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -48,15 +50,15 @@ class ImageInputs:
     @property
     def releases(self) -> tuple[str, ...]:
         """Releases beside the suite that pins take packages from."""
-        named = {pin.split("/")[1] for pin in self.pins if "/" in pin}
+        named = {pin.partition("/")[2] for pin in self.pins} - {""}
         return tuple(sorted(named - {self.suite}))
 
     def preferences(self) -> str:
         """apt_preferences(5): pinned sources win whatever else is newer."""
         text = ""
         for pin in self.pins:
-            source, version, release = re.split(r"([=/].*)", pin)[0], pin.partition("="), pin.partition("/")
-            wanted = f"version {version[2]}" if version[1] else f"release n={release[2]}"
+            source, kind, value = _PIN_PARTS.split(pin, maxsplit=1)
+            wanted = f"version {value}" if kind == "=" else f"release n={value}"
             text += f"Package: src:{source}\nPin: {wanted}\nPin-Priority: 1001\n\n"
         return text
 
@@ -94,10 +96,3 @@ def pick_mirror(index_targets: str) -> str:
         if (origin, label, component) == ("Debian", "Debian", "main") and "-" not in codename:
             return uri.rstrip("/")
     return ""
-
-
-def apt_sources(inputs: ImageInputs, mirror: str) -> list[str]:
-    """mmdebstrap's SUITE, TARGET and MIRROR arguments follow from these lines; none without a mirror."""
-    suites = (inputs.suite, *inputs.releases)
-    components = COMPONENTS.replace(",", " ")
-    return [f"deb {mirror} {suite} {components}" for suite in suites] if mirror else []

@@ -1,0 +1,202 @@
+"""Removing from the cache what no build and no run of this version will use again.
+
+Kept are: the image and the modules that this version makes by default, images of other suites and
+pins that this version would still make the same, whatever a running guest has open, and
+whatever belongs to a build that is going on. Only names that builds give are looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import filelock
+
+from kit.errors import ConfigError
+from kit.lab.image.cache import cache_dir, cannot_use, lock_of
+from kit.lab.image.inputs import ImageInputs
+from kit.lab.image.tree import dead_scratch
+
+_IMAGE = re.compile(r"^([0-9a-f]{16})(\.log)?$")
+_WORK = re.compile(r"^\.build-([0-9a-f]{16})-[0-9]+$")
+_MODULES = re.compile(r"^([0-9a-f]{16})\.tar$")
+_DEAD = "left by a build that was killed"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """Something to remove: `used_bytes` are blocks on disk, fewer than its size where it has holes."""
+
+    path: Path
+    what: str
+    used_bytes: int
+
+
+@dataclass
+class Pruned:
+    """What was removed (or would be), and what could have been but for a reason."""
+
+    removed: list[Leftover] = field(default_factory=list)
+    kept: dict[Path, str] = field(default_factory=dict)
+    failed: dict[Path, str] = field(default_factory=dict)
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(leftover.used_bytes for leftover in self.removed)
+
+
+def prune(images_in_use: Callable[[], set[Path]], dry_run: bool = False) -> Pruned:
+    """Remove leftovers, each under the lock that a build of it would hold.
+
+    `images_in_use` is asked again before each removal. Raises HostError if the cache cannot be read.
+    """
+    result = Pruned()
+    images, modules = cache_dir() / "images", cache_dir() / "modules"
+    try:
+        for digest, paths in _by_digest([*_named(images, _IMAGE), *_named(images, _WORK)]).items():
+            with _free(images, digest, paths, result) as free:
+                for path in paths if free else []:
+                    _prune_image(path, digest, images_in_use, dry_run, result)
+        wanted = {inputs.modules_digest() for inputs in [ImageInputs(), *_still_made(images)]}
+        for digest, paths in _by_digest(_named(modules, _MODULES)).items():
+            if digest not in wanted:
+                with _free(modules, digest, paths, result) as free:
+                    for path in paths if free else []:
+                        _remove(path, "modules of another version", dry_run, result)
+        for path in dead_scratch():
+            _remove(path, _DEAD, dry_run, result)
+    except OSError as error:
+        raise cannot_use(cache_dir(), error) from error
+    return result
+
+
+def _prune_image(
+    path: Path, digest: str, images_in_use: Callable[[], set[Path]], dry_run: bool, result: Pruned
+) -> None:
+    """The caller holds the digest's lock, so whoever was building it is dead."""
+    image = cache_dir() / "images" / digest
+    if path.name not in (digest, f"{digest}.log"):
+        _remove(path, _DEAD, dry_run, result)
+    elif digest == ImageInputs().digest() or _inputs(image) is not None:
+        return
+    elif image.resolve() in {used.resolve() for used in images_in_use()} | _open_directories():
+        if path == image:
+            result.kept[path] = "a running lab uses it"
+    else:
+        what = "image of another version" if path == image else "log of a build that no image is from"
+        _remove(path, what, dry_run, result)
+
+
+def _named(directory: Path, pattern: re.Pattern[str]) -> list[tuple[str, Path]]:
+    """Digest and path of what in `directory` has such a name; nothing if there is no such directory."""
+    try:
+        names = sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []
+    return [(found[1], directory / name) for name in names if (found := pattern.match(name))]
+
+
+def _by_digest(candidates: list[tuple[str, Path]]) -> dict[str, list[Path]]:
+    grouped: dict[str, list[Path]] = {}
+    for digest, path in candidates:
+        grouped.setdefault(digest, []).append(path)
+    return grouped
+
+
+@contextmanager
+def _free(directory: Path, digest: str, paths: list[Path], result: Pruned) -> Iterator[bool]:
+    """Whether nobody builds this now; held for the block if so. Lock files stay: removing one
+    while another process waits for it would give both the lock."""
+    if not directory.is_dir():
+        yield True
+        return
+    lock = lock_of(directory, digest)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        result.kept.update(dict.fromkeys(paths, "a build is going on"))
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _inputs(image: Path) -> ImageInputs | None:
+    """What an image was made from, if this version would make the same one from it."""
+    try:
+        made_from = json.loads((image / "manifest.json").read_text())["inputs"]
+        inputs = ImageInputs(str(made_from["suite"]), tuple(str(pin) for pin in made_from["pins"]))
+    except (OSError, ValueError, KeyError, TypeError, ConfigError):
+        return None
+    return inputs if inputs.digest() == image.name else None
+
+
+def _still_made(images: Path) -> list[ImageInputs]:
+    found = (_inputs(path) for _, path in _named(images, _IMAGE))
+    return [inputs for inputs in found if inputs is not None]
+
+
+def _open_directories() -> set[Path]:
+    """Of the files that processes have open. A guest has its root disk open while it runs, also one
+    that was started with another XDG_RUNTIME_DIR, which running_labs() cannot see."""
+    found = set()
+    for process in Path("/proc").iterdir():
+        # It may have ended or be another user's, and a file may just be closed.
+        with contextlib.suppress(OSError):
+            for link in list((process / "fd").iterdir()) if process.name.isdigit() else []:
+                with contextlib.suppress(OSError):
+                    found.add(Path(os.readlink(link)).parent)
+    return found
+
+
+def _remove(path: Path, what: str, dry_run: bool, result: Pruned) -> None:
+    try:
+        leftover = Leftover(path, what, _used_bytes(path))
+        mounts = _mounts_below(path)
+        if mounts:
+            result.failed[path] = f"{mounts[0]} is mounted in it"
+            return
+        if not dry_run:
+            _remove_whole(path)
+    except OSError as error:
+        result.failed[path] = f"{error.filename or path}: {error.strerror or error}"
+        return
+    result.removed.append(leftover)
+
+
+def _remove_whole(path: Path) -> None:
+    """If this is cut off, what is left has the name of a dead build, not that of an image."""
+    if path.is_symlink() or not path.is_dir():
+        path.unlink()
+        return
+    if _IMAGE.match(path.name):
+        aside = path.with_name(f".build-{path.name}-{os.getpid()}")
+        path = path.rename(aside)
+    shutil.rmtree(path)
+
+
+def _mounts_below(path: Path) -> list[str]:
+    """Removing must not follow a mount out of the tree, say into the real /dev."""
+    place = os.fspath(path.resolve()) + "/"
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_bytes().splitlines()]
+    # proc(5): a blank is \040 there.
+    plain = [re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), mount) for mount in mounts]
+    return [os.fsdecode(mount) for mount in plain if f"{os.fsdecode(mount)}/".startswith(place)]
+
+
+def _used_bytes(path: Path) -> int:
+    total = path.lstat().st_blocks * 512
+    if path.is_dir() and not path.is_symlink():
+        for folder, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                total += (Path(folder) / name).lstat().st_blocks * 512
+    return total

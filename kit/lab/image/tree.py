@@ -1,0 +1,205 @@
+"""One Debian tree made by mmdebstrap and thrown away; what shall stay leaves it by a copy-out hook."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.errors import HostError
+from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.hosts.local import LocalHost
+from kit.lab.image.inputs import COMPONENTS, HERE, KEYRING, ImageInputs, debian_mirror
+
+# The guest's tree and its disk image, both there at once.
+NEEDED_TREE_BYTES = 3 << 30
+# What make-root.sh says when the cached modules are for another kernel than Debian's newest.
+STALE_MODULES = "modules were built for"
+_BUILD_DEADLINE_S = 3600.0
+_TOOLS = {
+    "fallocate": "util-linux",
+    "mke2fs": "e2fsprogs",
+    "mmdebstrap": "mmdebstrap",
+    "setpriv": "util-linux",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+
+
+class StaleModules(HostError):
+    """The cached modules do not fit the guest that was just installed."""
+
+
+def check_tools() -> None:
+    """Raises HostError if a program that builds images is not installed."""
+    missing = {tool: package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
+    if missing:
+        raise HostError(
+            f"{', '.join(missing)} is not installed; the lab image is built with it",
+            f"install it: apt-get install {' '.join(sorted(set(missing.values())))}",
+        )
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Where trees are made (`trees`), and where hooks lie that the tree's root can reach (`hooks`)."""
+
+    trees: Path
+    hooks: Path
+
+
+@contextmanager
+def scratch(work: Path, name: str) -> Iterator[Scratch]:
+    """Places for trees and hooks, gone at the end. Raises HostError if none has the space.
+
+    Root's trees lie in the build's own directory, so whoever removes that removes them too.
+    An ordinary user's belong to subordinate user ids, which cannot enter a private home.
+    """
+    if os.geteuid() == 0:
+        yield Scratch(work, work)
+        return
+    bases = _scratch_bases()
+    for base in bases:
+        if base.is_dir() and shutil.disk_usage(base).free >= NEEDED_TREE_BYTES:
+            break
+    else:
+        raise HostError(
+            f"neither {bases[0]} nor {bases[-1]} has {NEEDED_TREE_BYTES >> 30} GiB free; "
+            "the guest is installed there",
+            "free some space, or set TMPDIR to a place that has it and that everybody may enter",
+        )
+    for stale in dead_scratch():
+        shutil.rmtree(stale, ignore_errors=True)
+    prefix = f"hsp-{os.geteuid()}-{name}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=base, ignore_cleanup_errors=True) as hooks:
+        # Held while this process lives; builds with another cache share no lock with this one.
+        held = os.open(hooks, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            Path(hooks).chmod(0o711)
+            yield Scratch(base, Path(hooks))
+        finally:
+            os.close(held)
+
+
+def dead_scratch() -> list[Path]:
+    """An ordinary user's directories of hooks whose build was killed."""
+    name = f"hsp-{os.geteuid()}-{'[0-9a-f]' * 16}-????????"
+    return [path for base in _scratch_bases() for path in base.glob(name) if _is_abandoned(path)]
+
+
+def _is_abandoned(path: Path) -> bool:
+    """Whether it is a directory of this user that no build holds; names in /tmp prove nothing."""
+    try:
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(directory).st_uid == os.geteuid()
+    except OSError:  # held
+        return False
+    finally:
+        os.close(directory)
+
+
+def _scratch_bases() -> list[Path]:
+    return list(dict.fromkeys((Path(tempfile.gettempdir()), Path("/var/tmp"))))
+
+
+def hook(place: Scratch, name: str) -> str:
+    """A copy that is executable: an installed package's files need not be."""
+    copy = place.hooks / name
+    shutil.copyfile(HERE / name, copy)
+    copy.chmod(0o755)
+    return os.fspath(copy)
+
+
+def quoted(path: Path) -> str:
+    """For mmdebstrap's own copy-in and copy-out hooks, which are split like a shell's words."""
+    return shlex.quote(os.fspath(path))
+
+
+def make_tree(
+    place: Scratch,
+    inputs: ImageInputs,
+    packages: Sequence[str],
+    log: Path,
+    *,
+    setup: Sequence[str] = (),
+    customize: Sequence[str],
+) -> None:
+    """Install `packages` and run the hooks. Raises HostError with the end of the log, StaleModules."""
+    mirror = debian_mirror()
+    argv = [
+        *_contained(),
+        "--variant=minbase", "--format=null", "--architectures=amd64",
+        f"--components={COMPONENTS}", f"--include={','.join(packages)}",
+        *(f"--setup-hook={text}" for text in (*setup, hook(place, "add-releases.sh"))),
+        f"--essential-hook={hook(place, 'check-pins.sh')}",
+        *(f"--customize-hook={text}" for text in customize),
+    ]  # fmt: skip
+    if not mirror and KEYRING.exists():
+        argv.append(f"--keyring={KEYRING}")
+    # Without a mirror of this machine's own, mmdebstrap knows Debian's.
+    argv += [inputs.suite, "-", *([mirror] if mirror else [])]
+    env = {
+        "TMPDIR": os.fspath(place.trees),
+        "HSP_SUITE": inputs.suite,
+        "HSP_RELEASES": " ".join(inputs.releases),
+        "HSP_PINS": " ".join(inputs.pins),
+    }
+    begin = log.stat().st_size if log.exists() else 0
+    with log.open("ab") as output:
+        try:
+            # mmdebstrap needs a directory that the tree's root may enter as well.
+            LocalHost().run(argv, deadline_s=_BUILD_DEADLINE_S, output=output, env=env, cwd=Path("/"))
+        except (CommandFailed, DeadlineExceeded) as error:
+            raise _failure(log, begin, error) from error
+
+
+def _contained() -> list[str]:
+    """mmdebstrap so that it ends when this process is killed.
+
+    mmdebstrap does not heed a signal of its own while a child of it works. As root it would also
+    mount /proc and /sys where everybody sees them, and leave them there; namespaces take both away.
+    For an ordinary user it makes such namespaces itself.
+    """
+    root = os.geteuid() == 0
+    namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL", "--"]
+    return [
+        "setpriv", "--pdeathsig", "KILL" if root else "TERM", "--",
+        # No signal comes from a parent that was dead before it was asked for.
+        "sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid()),
+        *(namespaces if root else []),
+        "mmdebstrap", f"--mode={'root' if root else 'unshare'}",
+    ]  # fmt: skip
+
+
+def _failure(log: Path, begin: int, error: HostError) -> HostError:
+    said = log.read_bytes()[begin:].decode(errors="replace")
+    if STALE_MODULES in said:
+        return StaleModules(f"the compiled modules are for another kernel than the guest's; see {log}")
+    tail = "\n".join(f"  {line}" for line in [line for line in said.splitlines() if line.strip()][-12:])
+    if isinstance(error, DeadlineExceeded):
+        tail += f"\n  stopped: not ready after {_BUILD_DEADLINE_S:g} s"
+    return HostError(f"building the lab image failed; the last lines of {log}:\n{tail}", _remedy(said))
+
+
+def _remedy(said: str) -> str:
+    if "No space left on device" in said:
+        return "free some space, or set XDG_CACHE_HOME and TMPDIR to places that have it"
+    if "hsp: pin " in said:
+        return "does the release have that source package in that version?"
+    if os.geteuid() != 0 and "unshare" in said:
+        return (
+            "is uidmap installed, has your user lines in /etc/subuid and /etc/subgid, and are "
+            "unprivileged user namespaces allowed? Root needs none of that"
+        )
+    return "is Debian's mirror reachable, and is the release's name right?"

@@ -1,0 +1,209 @@
+"""Image builds that are interrupted, disturbed, or meet what another left behind. mmdebstrap is real."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import filelock
+import pytest
+
+from kit.errors import HostError
+from kit.lab.image import ImageInputs, build, find
+from kit.progress import Progress
+
+ROOT = Path(__file__).parents[2]
+FILES = ("vmlinuz", "initrd.img", "root.img")
+NO_SUCH = ImageInputs(suite="no-such-release")
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The image cache of this test. Trees go below tmp_path as well, so that leftovers show."""
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path))
+    monkeypatch.setenv("TMPDIR", os.fspath(tmp_path))
+    return tmp_path / "hsp" / "images"
+
+
+class Build:
+    """`hsp lab build` as a process that can be signalled."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "kit.cli", "lab", "build", *options],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A test runner in the background passes on that it ignores Ctrl-C.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+    def end(self, deadline_s: float = 60) -> tuple[int, str, str]:
+        out, err = self.process.communicate(timeout=deadline_s)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Build]]:
+    started: list[Build] = []
+
+    def begin(*options: str) -> Build:
+        started.append(Build(*options))
+        return started[-1]
+
+    yield begin
+    for run in started:
+        if run.process.poll() is None:
+            run.process.kill()
+            run.process.communicate()
+
+
+def until(what: Callable[[], object], deadline_s: float = 60) -> None:
+    end = time.monotonic() + deadline_s
+    while not what():
+        assert time.monotonic() < end, "it did not come to that in time"
+        time.sleep(0.1)
+
+
+def command_lines(text: Path) -> list[str]:
+    """Of the processes that work on anything below `text`."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if entry.name.isdigit() and entry.name != str(os.getpid()) and os.fspath(text) in line:
+            found.append(line)
+    return found
+
+
+def unpacking(images: Path) -> bool:
+    """Whether mmdebstrap has a tree half made: packages are being installed in it."""
+    logs = list(images.glob("*.log"))
+    return bool(logs) and "installing" in logs[0].read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_build_ends_with_130_and_leaves_nothing(
+    images: Path, tmp_path: Path, start: Callable[..., Build], number: signal.Signals
+) -> None:
+    run = start()
+    until(lambda: unpacking(images))
+    run.process.send_signal(number)
+    code, out, err = run.end()
+    assert (code, out) == (130, ""), err
+    assert find(ImageInputs()) is None
+    assert command_lines(tmp_path) == []
+    assert leftovers(tmp_path) == []
+
+
+def test_a_killed_build_ends_mmdebstrap_and_the_next_removes_what_is_left(
+    images: Path, tmp_path: Path, start: Callable[..., Build]
+) -> None:
+    run = start()
+    until(lambda: unpacking(images))
+    run.process.kill()
+    run.process.communicate()
+    assert find(ImageInputs()) is None
+    until(lambda: not command_lines(tmp_path), 10)
+    # Nothing of the tree is mounted where a cleaning hand would follow it into the real /sys.
+    assert os.fspath(tmp_path) not in Path("/proc/self/mounts").read_text()
+    for log in images.glob("*.log"):
+        log.unlink()
+    again = start()
+    until(lambda: unpacking(images) and len(list(images.glob(".build-*"))) == 1)
+    again.process.send_signal(signal.SIGINT)
+    assert again.end()[0] == 130
+    assert leftovers(tmp_path) == []
+
+
+def leftovers(path: Path) -> list[str]:
+    """All that is there but locks and logs, which stay on purpose."""
+    return [
+        os.fspath(file)
+        for file in path.rglob("*")
+        if file.is_file() and not re.fullmatch(r"\..*\.lock|.*\.log", file.name)
+    ] + [os.fspath(place) for place in path.rglob("*mmdebstrap*")]
+
+
+def test_a_dead_builds_directory_is_not_taken_for_an_image_and_goes(images: Path) -> None:
+    stale = images / f".build-{NO_SUCH.digest()}-1"
+    stale.mkdir(parents=True)
+    for name in FILES:
+        (stale / name).write_bytes(b"x")
+    assert find(NO_SUCH) is None
+    with pytest.raises(HostError):
+        build(NO_SUCH, Progress(quiet=True))
+    assert not stale.exists()
+
+
+def test_a_failing_build_keeps_its_log_in_the_place_it_names(images: Path) -> None:
+    with pytest.raises(HostError, match="building the lab image failed") as caught:
+        build(NO_SUCH, Progress(quiet=True))
+    log = images / f"{NO_SUCH.digest()}.log"
+    assert os.fspath(log) in caught.value.message
+    assert "no-such-release" in log.read_text()
+    assert "release's name" in caught.value.hint
+
+
+def test_a_release_that_the_mirror_does_not_have_ends_the_build(images: Path) -> None:
+    """apt itself would pass over a pin that nothing matches."""
+    inputs = ImageInputs(pins=("zfs-linux/no-such-release",))
+    with pytest.raises(HostError, match="no-such-release"):
+        build(inputs, Progress(quiet=True))
+    assert find(inputs) is None
+
+
+def test_a_version_that_does_not_exist_ends_the_build(images: Path) -> None:
+    inputs = ImageInputs(pins=("dkms=0.0-nonesuch",))
+    with pytest.raises(HostError, match=r"pin dkms=0\.0-nonesuch matches no package; .* 3\.") as caught:
+        build(inputs, Progress(quiet=True))
+    assert "in that version" in caught.value.hint
+    assert find(inputs) is None
+
+
+def test_the_second_of_two_builds_waits_and_takes_the_firsts_result(
+    images: Path, start: Callable[..., Build]
+) -> None:
+    digest = ImageInputs().digest()
+    images.mkdir(parents=True)
+    with filelock.FileLock(images / f".{digest}.lock"):
+        second = start("--json")
+        with pytest.raises(subprocess.TimeoutExpired):
+            second.process.wait(8)  # it starts up and finds the lock taken
+        (images / digest).mkdir()
+        for name in FILES:
+            (images / digest / name).write_bytes(b"x")
+        manifest = {"format": 1, "files": {name: {"bytes": 1, "sha256": ""} for name in FILES}}
+        (images / digest / "manifest.json").write_text(json.dumps(manifest))
+    code, out, err = second.end()
+    assert code == 0, err
+    assert "waiting for another build of the same image" in err
+    assert json.loads(out)["path"] == os.fspath(images / digest)
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "file"))
+    with pytest.raises(HostError, match="file/hsp") as caught:
+        build(ImageInputs(), Progress(quiet=True))
+    assert "XDG_CACHE_HOME" in caught.value.hint
+
+
+def test_a_manifest_that_is_cut_off_is_no_image(images: Path) -> None:
+    place = images / ImageInputs().digest()
+    place.mkdir(parents=True)
+    (place / "manifest.json").write_text('{"format": 1, "fil')
+    assert find(ImageInputs()) is None
