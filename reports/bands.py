@@ -27,6 +27,9 @@ LEAST_SHARE = 0.005  # of the I/Os: what holds less is the tail of its neighbour
 LEAST_IOS = 30
 # A valley that is hardly one (its floor above this part of the lower peak) is the roughness of one mode.
 _RIPPLE = 0.85
+# Below this depth of the valley its own formula does; above it two bands are fitted.
+_CLEAR = 0.05
+_ROUNDS = 40
 _NORMAL = NormalDist()
 _Z95 = _NORMAL.inv_cdf(0.975)
 # The density of a normal distribution at its peak over the mean density of its shortest half.
@@ -154,11 +157,37 @@ def _overlap(counts: Floats, left: _Part, right: _Part, border: float) -> tuple[
     width = max(1, round(min(halves) / 2))
     first = min(max(round(border - width / 2), 0), len(counts) - width)
     floor = float(counts[first : first + width].sum()) / width
-    peak = min(peaks)
-    if floor <= 0:
-        return 0.0, 0.0
-    z = math.sqrt(max(2 * math.log(2 * peak / floor), 0.0)) if 2 * peak > floor else 0.0
-    return 1 - _NORMAL.cdf(z), floor / peak if peak else 1.0
+    depth = floor / min(peaks)
+    if depth < _CLEAR:
+        return 0.0 if floor <= 0 else 1 - _NORMAL.cdf(math.sqrt(2 * math.log(2 / depth))), depth
+    return _fitted(counts, (left, right), halves, border), depth
+
+
+def _fitted(counts: Floats, parts: tuple[_Part, _Part], halves: Sequence[int], border: float) -> float:
+    """The larger share of a band on the wrong side of `border`, by a mixture of two lognormal bands.
+
+    Expectation maximisation on the steps around the two (Dempster, Laird and Rubin, 1977), from their own
+    middles and widths; further out is tail, which would only widen them.
+    """
+    centre = np.array([_top(counts, p.first, p.last) for p in parts])
+    # Half of a normal distribution lies within 0.674 standard deviations.
+    sigma = np.maximum(np.array(halves) / 1.349, 0.5)
+    first = max(parts[0].first, math.floor(centre[0] - 4 * sigma[0]))
+    last = min(parts[1].last, math.ceil(centre[1] + 4 * sigma[1]))
+    held, x = counts[first:last], np.arange(first, last) + 0.5
+    cut = int(np.clip(round(border) - first, 1, len(held) - 1))
+    weight = np.maximum(np.array([held[:cut].sum(), held[cut:].sum()]), 1e-9)
+    for _ in range(_ROUNDS):
+        z = (x[None, :] - centre[:, None]) / sigma[:, None]
+        each = weight[:, None] / sigma[:, None] * np.exp(-0.5 * z**2) + 1e-300
+        mine = each / each.sum(axis=0) * held
+        weight = np.maximum(mine.sum(axis=1), 1e-9)
+        centre = (mine * x).sum(axis=1) / weight
+        spread = (mine * (x[None, :] - centre[:, None]) ** 2).sum(axis=1) / weight
+        sigma = np.sqrt(np.maximum(spread, 0.25))
+    left = 1 - _NORMAL.cdf(float((border - centre[0]) / sigma[0]))
+    right = _NORMAL.cdf(float((border - centre[1]) / sigma[1]))
+    return max(left, right)
 
 
 def _snapped(border_ns: float, used: Bins) -> int:
