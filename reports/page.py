@@ -44,7 +44,7 @@ def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
 
 def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
     collected = _Figures()
-    reference = _reference(manifest)
+    reference = references.of_summary(summary)
     phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     drawn = collected.add(overview.ranges(server, reference), _overview_caption(server), "overview")
@@ -159,13 +159,6 @@ def _load(phase: Json, manifest: Json) -> str:
     if isinstance(outstanding, int):
         return f"Closed loop, {outstanding} outstanding"
     return str(manifest.get("load") or "Load not recorded").capitalize()
-
-
-def _reference(manifest: Json) -> references.Reference | None:
-    try:
-        return references.load(str(manifest["reference"])) if manifest.get("reference") else None
-    except ConfigError:
-        return None
 
 
 def _clock(manifest: Json) -> str:

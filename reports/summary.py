@@ -13,18 +13,33 @@ from typing import Any
 import polars as pl
 
 from kit.store import FORMAT
-from reports import references
-from reports.quantiles import Bins, limits_ns, percentile_ns, sample_needed, shortest_range_ns
+from reports import expectations, references, separation
+from reports.quantiles import (
+    COVERAGE,
+    Bins,
+    limits_ns,
+    percentile_ns,
+    sample_needed,
+    shortest_range_ns,
+)
+
+__all__ = ["COVERAGE", "SERVER", "percentile_ns", "sample_needed", "shortest_range_ns", "summarise"]
 
 SERVER = "nfs-server"
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
 
-def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
-    """The summary of a run, as it is stored in summary.json; latencies in microseconds."""
+def summarise(
+    latency: pl.DataFrame, manifest: Json, reference: references.Reference | None = None
+) -> Json:
+    """The summary of a run, as it is stored in summary.json; latencies in microseconds.
+
+    `reference` takes the place of the one that the manifest names.
+    """
     reasons: list[str] = []
-    reference = _guarded("reference", reasons, partial(_reference, manifest), None)
+    if reference is None:
+        reference = _guarded("reference", reasons, partial(_reference, manifest), None)
     rows = _rows(latency, manifest, reference, reasons)
     reasons += _guarded("phases of latency.parquet", reasons, partial(_strays, manifest, rows), [])
     reasons += _guarded("problems of the run", reasons, partial(_run_problems, manifest), [])
@@ -34,7 +49,10 @@ def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
         reasons += _guarded(label, reasons, partial(_phase_problems, phase, rows), [])
     if not phases:
         reasons.append("The run has no phases.")
-    expect, unmet = _guarded("expectations", reasons, partial(_expectations, manifest, rows), ([], []))
+    judge = partial(expectations.judge, manifest, rows, SERVER)
+    expect, unmet = _guarded("expectations", reasons, judge, ([], []))
+    names = [str(_get(p, "name", "")) for p in phases]
+    bands = _guarded("bands", reasons, partial(separation.describe, latency, names, reference), [])
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [_all_well(phases, expect)]
@@ -48,7 +66,9 @@ def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
         "clock": manifest.get("clock"),
         "accounting": _accounting(phases),
         "versions": manifest.get("versions"),
+        "reference": references.told(reference),
         "rows": rows,
+        "bands": bands,
         "expect": expect,
     }
 
@@ -122,7 +142,7 @@ def _row(
     count = sum(b[2] for b in bins)
     low, high = (v / 1e3 for v in shortest_range_ns(bins, limits))
     result: Json = {**row, "count": count, "share": count / total, "min_us": limits[0] / 1e3}
-    for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us")):
+    for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us"), (0.999, "p999_us")):
         value = percentile_ns(bins, q, limits)
         result[field] = None if value is None else value / 1e3
     result["max_us"] = limits[1] / 1e3
@@ -179,32 +199,6 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
                 f"{name}: {check['name']} ({check['source']}): expected {check['expected']}, "
                 f"found {check['found']}, tolerance {check['tolerance']}."
             )
-
-
-def _expectations(manifest: Json, rows: Sequence[Json]) -> tuple[list[Json], list[str]]:
-    results, unmet = [], []
-    for wish in manifest.get("expect") or []:
-        key = {k: wish[k] for k in ("phase", "op", "tier")}
-        label = f"{key['phase']}: {key['op']}/{key['tier']}"
-        row = next((r for r in rows if r["layer"] == SERVER and all(r[k] == key[k] for k in key)), None)
-        count, needed, inside = (row["count"] if row else 0), int(wish["min_count"]), bool(wish.get("inside"))
-        enough, fits = count >= needed, True
-        if not enough:
-            unmet.append(f"{label}: {count} I/Os, at least {needed} were expected.")
-        elif inside and not row:
-            fits = False
-            unmet.append(f"{label}: no I/O that could be inside the published range.")
-        if inside and row:
-            published = row["published"]
-            fits = bool(published and published["inside"])
-            if not published:
-                unmet.append(f"{label}: there is no published range to be inside of.")
-            elif not fits:
-                (a, b), (c, d) = row["range_us"], published["range_us"]
-                unmet.append(f"{label}: 95 % within {a:.4g}-{b:.4g} us, published are {c:g}-{d:g} us.")
-        ok = enough and fits
-        results.append({**key, "min_count": needed, "count": count, "inside": inside, "ok": ok})
-    return results, unmet
 
 
 def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
