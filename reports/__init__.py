@@ -10,7 +10,12 @@ from reports.page import render
 from reports.references import Reference
 from reports.summary import summarise
 
-__all__ = ["analyse", "draw"]
+__all__ = ["analyse", "draw", "summary_of"]
+
+
+def summary_of(run: store.RunDir, reference: Reference | None = None) -> dict[str, Any]:
+    """What analyse() would write. Raises ConfigError."""
+    return summarise(store.read_latency(run), store.read_manifest(run), reference)
 
 
 def analyse(run: store.RunDir, reference: Reference | None = None) -> dict[str, Any]:
@@ -18,7 +23,7 @@ def analyse(run: store.RunDir, reference: Reference | None = None) -> dict[str, 
 
     `reference` takes the place of the published ranges that the run's workload names.
     """
-    summary = summarise(store.read_latency(run), store.read_manifest(run), reference)
+    summary = summary_of(run, reference)
     store.write_json(run.path / "summary.json", summary)
     return summary
 

@@ -107,9 +107,7 @@ def _parts(counts: Floats, found: Sequence[modes.Valley]) -> tuple[list[_Part], 
         for v, left, right in zip(found, tops[:-1], tops[1:], strict=True)
     ]
     cuts = [0, *[round(b) for b in borders], len(counts)]
-    return [
-        _Part(a, b, [_top(counts, a, b)]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)
-    ], borders
+    return [_Part(a, b, [_top(counts, a, b)]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)], borders
 
 
 def _half(counts: Floats) -> tuple[int, int]:
@@ -213,7 +211,9 @@ def _bands(
     sizes = [sum(b[2] for b in mine) for mine in held]
     for n, (part, mine) in enumerate(zip(parts, held, strict=True)):
         foreign = sum(
-            around[n + side] * sizes[n + step] for side, step in ((0, -1), (1, 1)) if 0 <= n + step < len(sizes)
+            around[n + side] * sizes[n + step]
+            for side, step in ((0, -1), (1, 1))
+            if 0 <= n + step < len(sizes)
         )
         lost = (around[n] + around[n + 1]) * sizes[n]
         made.append(

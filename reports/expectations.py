@@ -76,7 +76,9 @@ def _limit(name: str, limit: float, row: Json | None) -> Json:
                 f"it is at most {limit:g} us."
             )
         else:
-            reason = "" if found <= limit else f"{words} is {found:.5g} us, at most {limit:g} us were expected."
+            reason = (
+                "" if found <= limit else f"{words} is {found:.5g} us, at most {limit:g} us were expected."
+            )
         return {"name": name, "limit": limit, "found": found, "ok": not reason, "reason": reason}
     found = row["share"] if row else 0.0
     if name == "share_min":

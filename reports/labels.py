@@ -63,9 +63,7 @@ def owners_of(table: Mapping[str, Sequence[int]]) -> list[str | None]:
     return [names[b] if counts[b, n] else None for n, b in enumerate(best)]
 
 
-def _tails(
-    tier: str, row: Sequence[int], owners: Sequence[str | None], bands: Sequence[Band]
-) -> list[str]:
+def _tails(tier: str, row: Sequence[int], owners: Sequence[str | None], bands: Sequence[Band]) -> list[str]:
     """What of `tier` lies inside bands of others."""
     total, told = sum(row), []
     for count, owner, band in zip(row, owners, bands, strict=True):

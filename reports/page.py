@@ -82,13 +82,13 @@ class _Figures:
             "caption": caption,
             "kind": kind,
             "height": figure.layout.height,
-            "json": _packed(figure),
+            "json": packed(figure),
         }
         self.all.append(entry)
         return entry
 
 
-def _packed(figure: Any) -> Markup:
+def packed(figure: Any) -> Markup:
     """The figure as JSON for the page's script, the cells of its heat maps deflated.
 
     Most cells are empty: that makes them several times smaller.

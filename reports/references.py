@@ -63,9 +63,7 @@ class Document(_Table):
 
     def reference(self, name: str) -> Reference:
         """The same as a Reference called `name`."""
-        return Reference(
-            name, self.title, self.source, {(s.op, s.tier): s.range_us for s in self.ranges}
-        )
+        return Reference(name, self.title, self.source, {(s.op, s.tier): s.range_us for s in self.ranges})
 
 
 def told(reference: Reference | None) -> dict[str, Any] | None:

@@ -42,7 +42,9 @@ def describe(latency: pl.DataFrame, phases: Sequence[str], reference: Reference 
 
 
 def _described(key: Json, by_tier: Mapping[str, Bins], reference: Reference | None) -> Json:
-    ranges = {t: span for (op, t), span in reference.ranges_us.items() if op == key["op"]} if reference else {}
+    ranges = (
+        {t: span for (op, t), span in reference.ranges_us.items() if op == key["op"]} if reference else {}
+    )
     entry: Json = {
         **key,
         "count": sum(b[2] for bins in by_tier.values() for b in bins),

@@ -30,9 +30,7 @@ _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
 
-def summarise(
-    latency: pl.DataFrame, manifest: Json, reference: references.Reference | None = None
-) -> Json:
+def summarise(latency: pl.DataFrame, manifest: Json, reference: references.Reference | None = None) -> Json:
     """The summary of a run, as it is stored in summary.json; latencies in microseconds.
 
     `reference` takes the place of the one that the manifest names.

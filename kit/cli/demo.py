@@ -12,7 +12,7 @@ import typer
 import reports
 from kit import run as runner
 from kit import store
-from kit.cli.output import emit_json, say
+from kit.cli.output import check_target, emit_json, say, write_junit
 from kit.errors import (
     EXIT_EXPECTATION,
     EXIT_HOST,
@@ -37,14 +37,20 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")
 ]
 ResultsOption = Annotated[Path, typer.Option("--results", help="Where run directories go.")]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", help="Also write a JUnit XML file, for a CI server.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
 
 def demo(
-    json_output: JsonOption = False, results: ResultsOption = Path("results"), quiet: QuietOption = False
+    json_output: JsonOption = False,
+    results: ResultsOption = Path("results"),
+    junit: JunitOption = None,
+    quiet: QuietOption = False,
 ) -> None:
     """The main job on the built-in lab: every tier's latency, beside the published ranges."""
-    raise typer.Exit(_run("top-speeds", LAB_TESTBED, results, json_output, quiet))
+    raise typer.Exit(_run("top-speeds", LAB_TESTBED, results, json_output, quiet, junit))
 
 
 def run(
@@ -52,14 +58,18 @@ def run(
     testbed: Annotated[Path, typer.Option("--testbed", help="Servers, clients and devices.")] = LAB_TESTBED,
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
+    junit: JunitOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
-    raise typer.Exit(_run(workload, testbed, results, json_output, quiet))
+    raise typer.Exit(_run(workload, testbed, results, json_output, quiet, junit))
 
 
-def _run(workload: str, testbed: Path, results: Path, json_output: bool, quiet: bool) -> int:
+def _run(
+    workload: str, testbed: Path, results: Path, json_output: bool, quiet: bool, junit: Path | None
+) -> int:
     """Plan, build the lab if need be, run, analyse, draw."""
+    check_target(junit)
     workload_path = find_workload(workload)
     plan = make_plan(read_workload(workload_path), read_testbed(testbed), workload_path, testbed)
     progress = Progress(quiet=quiet)
@@ -77,6 +87,7 @@ def _run(workload: str, testbed: Path, results: Path, json_output: bool, quiet: 
             if not (run_dir.path / "manifest.json").exists():
                 raise
         summary = _present(run_dir, json_output, progress)
+    write_junit(junit, summary)
     if failure:
         raise failure
     assert outcome is not None
