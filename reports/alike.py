@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.errors import ConfigError
@@ -20,8 +20,8 @@ _SHOWN = 160
 def settings(manifest: Json, plan: Json) -> dict[str, Any]:
     """The settings of a run that decide whether another run is like it.
 
-    `plan` is the content of plan.json, {} where a run has none. Names of pools, paths of files, addresses and times
-    are not in it: they differ from run to run.
+    `plan` is the content of plan.json, {} where a run has none. Names of pools, paths of files, addresses
+    and times are not in it: they differ from run to run.
     """
     workload = _table(plan.get("workload"))
     testbed = _table(manifest.get("testbed"))
@@ -94,14 +94,14 @@ def check(
     return differing
 
 
-def _mixed(side: str, runs: Sequence[tuple[str, Mapping[str, Any]]], keys: Sequence[str]) -> list[str]:
+def _mixed(side: str, runs: Sequence[tuple[str, Mapping[str, Any]]], keys: Sequence[str]) -> Iterator[str]:
+    """A line for each setting that a run of one side has otherwise than the first of that side."""
     first_name, first = runs[0]
-    return [
-        f"  {key}: of side {side}, {first_name} has {_shown(first.get(key), found.get(key))}, {name} has {_shown(found.get(key), first.get(key))}"
-        for key in keys
-        for name, found in runs[1:]
-        if found.get(key) != first.get(key)
-    ]
+    for key in keys:
+        for name, found in runs[1:]:
+            x, y = first.get(key), found.get(key)
+            if x != y:
+                yield f"  {key}: of {side}, {first_name} has {_shown(x, y)}, {name} has {_shown(y, x)}"
 
 
 def _shown(value: Any, other: Any) -> str:

@@ -9,6 +9,7 @@ the upper tail of the normal distribution beyond z is the share of that band's I
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,13 +102,13 @@ def find(bins: Bins) -> Bands:
 def _parts(counts: Floats, found: Sequence[modes.Valley]) -> tuple[list[_Part], list[float]]:
     """The steps between the valleys, and a border in each valley."""
     ends = [0, *[int(v.middle) for v in found], len(counts)]
-    tops = [_top(counts, a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    tops = [_top(counts, a, b) for a, b in itertools.pairwise(ends)]
     borders = [
         modes.emptiest(counts, math.floor(left), math.ceil(right), v.width)
         for v, left, right in zip(found, tops[:-1], tops[1:], strict=True)
     ]
     cuts = [0, *[round(b) for b in borders], len(counts)]
-    return [_Part(a, b, [_top(counts, a, b)]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)], borders
+    return [_Part(a, b, [_top(counts, a, b)]) for a, b in itertools.pairwise(cuts)], borders
 
 
 def _half(counts: Floats) -> tuple[int, int]:
@@ -207,7 +208,7 @@ def _bands(
     bounds = [used[0][0], *edges, used[-1][1]]
     made = []
     around = [0.0, *overlaps, 0.0]
-    held = [[b for b in used if a <= b[0] < c] for a, c in zip(bounds[:-1], bounds[1:], strict=True)]
+    held = [[b for b in used if a <= b[0] < c] for a, c in itertools.pairwise(bounds)]
     sizes = [sum(b[2] for b in mine) for mine in held]
     for n, (part, mine) in enumerate(zip(parts, held, strict=True)):
         foreign = sum(

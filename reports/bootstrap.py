@@ -8,8 +8,8 @@ error of the ideal bootstrap, with endless redraws, is known without redrawing: 
 (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, section 6.2). That is too small by
 sqrt((n - 1)/n), which matters with five runs, and the percentiles of so few redraws are too near; so the
 error is widened by that factor and the interval is error times a critical value instead of percentiles
-(Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, section 5). The critical value is that of all
-figures together, so that with A and B alike any of them leaves its interval in 5 % of comparisons at most:
+(Hesterberg, "What Teachers Should Know About the Bootstrap", 2015, section 5). The critical value is that
+of all figures together, so that with A and B alike one comparison in twenty, at most, shows any difference:
 
 - where runs can be relabelled in enough ways, the 95 % point of the largest |t| of all figures under
   relabelling (Westfall and Young, "Resampling-Based Multiple Testing", 1993), which is exact if runs of
@@ -78,8 +78,9 @@ def t_critical(alpha: float, freedom: float) -> float:
 def intervals(a: Floats, b: Floats, a_floor: Floats, b_floor: Floats) -> list[Interval] | None:
     """Simultaneous intervals of exp(mean b - mean a) for each column; None with one run on a side.
 
-    `a` and `b` are logarithms of figures, runs x figures. The floors, of the same shape, are the variance that a
-    figure has by its own coarseness (bins, whole I/Os): runs that agree by chance do not make it certain.
+    `a` and `b` are logarithms of figures, runs x figures. The floors, of the same shape, are the variance
+    that a figure has by its own coarseness (bins, whole I/Os): runs that agree by chance do not make it
+    certain.
     Raises ValueError if something is not finite or shapes do not fit.
     """
     runs_a, runs_b = len(a), len(b)

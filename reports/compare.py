@@ -1,4 +1,4 @@
-"""A against B, over runs: ratios of percentiles and shares with their intervals; latencies in microseconds."""
+"""A against B, over runs: ratios of percentiles and shares with their intervals; latencies in us."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class _Figure:
 
 
 def compare(a: Sequence[Json], b: Sequence[Json]) -> Json:
-    """Summaries of runs of A and of B, at least one each, as one object (docs/formats.md, "hsp compare --json").
+    """Summaries of runs of A and of B, at least one each, as one object (docs/formats.md, "Comparison").
 
-    `rows` has one object per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`, with the
-    reason; a difference of less than a bin's width is none.
+    `rows` has one object per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
+    with the reason; a difference of less than a bin's width is none.
     """
     tables = [[_by_key(s) for s in side] for side in (a, b)]
     keys = list(dict.fromkeys(key for side in tables for table in side for key in table))
@@ -135,8 +135,8 @@ def _percentile(
     coarse = max(_BIN, *(_LEAST_BIN_US / v for side in sides for v in side))
     # What an even spread within a bin leaves open.
     floor = math.log1p(coarse) ** 2 / 12
-    logs = [[math.log(v) for v in side] for side in sides]
-    return _Figure(key, name, *logs, *([floor] * len(side) for side in sides), coarse)
+    logs_a, logs_b = ([math.log(v) for v in side] for side in sides)
+    return _Figure(key, name, logs_a, logs_b, [floor] * len(logs_a), [floor] * len(logs_b), coarse)
 
 
 def _absent(found: Sequence[Json | None]) -> str:
@@ -166,7 +166,7 @@ def _share(
         logs.append([math.log(p) for p in share])
         # Binomial, and one I/O more or less.
         floors.append([(1 - p) / (w * p) + 1 / (w * p) ** 2 for p, w in zip(share, whole, strict=True)])
-    return _Figure(key, "share", *logs, *floors, 0.0)
+    return _Figure(key, "share", logs[0], logs[1], floors[0], floors[1], 0.0)
 
 
 def _intervals(figures: Sequence[_Figure]) -> list[bootstrap.Interval] | None:

@@ -156,7 +156,8 @@ def _lay_out(figure: go.Figure, grid: heatmap.Grid, title: str) -> None:
     shown = figures.ticks(low, high)
     figure.update_layout(
         template="none", height=1150, autosize=True, showlegend=False, hovermode="closest",
-        title={"text": figures.safe(title), "x": 0, "xref": "paper"}, margin={"l": 74, "r": 10, "t": 80, "b": 54},
+        title={"text": figures.safe(title), "x": 0, "xref": "paper"},
+        margin={"l": 74, "r": 10, "t": 80, "b": 54},
         font={"family": "system-ui, sans-serif", "size": 12, "color": figures.INK},
         paper_bgcolor="#ffffff", plot_bgcolor="#ffffff",
     )  # fmt: skip
