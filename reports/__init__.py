@@ -10,12 +10,12 @@ from reports.page import render
 from reports.references import Reference
 from reports.summary import summarise
 
-__all__ = ["analyse", "draw", "summary_of"]
+__all__ = ["analyse", "draw", "judged"]
 
 
-def summary_of(run: store.RunDir, reference: Reference | None = None) -> dict[str, Any]:
-    """What analyse() would write. Raises ConfigError."""
-    return summarise(store.read_latency(run), store.read_manifest(run), reference)
+def judged(run: store.RunDir) -> dict[str, Any]:
+    """The summary of `run` as it would be now, without bands; nothing is written. Raises ConfigError."""
+    return summarise(store.read_latency(run), store.read_manifest(run), with_bands=False)
 
 
 def analyse(run: store.RunDir, reference: Reference | None = None) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def analyse(run: store.RunDir, reference: Reference | None = None) -> dict[str, 
 
     `reference` takes the place of the published ranges that the run's workload names.
     """
-    summary = summary_of(run, reference)
+    summary = summarise(store.read_latency(run), store.read_manifest(run), reference)
     store.write_json(run.path / "summary.json", summary)
     return summary
 

@@ -98,7 +98,7 @@ def _maps(frames: Sequence[pl.DataFrame], runs: Sequence[int], phase: Json, titl
     cells = [_cells(frame, axis, whole) / n for frame, n in zip(frames, runs, strict=True)]
     figure = make_subplots(
         rows=3, cols=1, shared_xaxes=True, vertical_spacing=0.06,
-        subplot_titles=[f"A: I/O per cell and run, {runs[0]} runs", f"B, {runs[1]} runs", "B less A"],
+        subplot_titles=["A: I/O per cell and run", "B: I/O per cell and run", "B less A"],
     )  # fmt: skip
     top = float(np.log10(max(c.max() for c in cells)))
     low = min(float(np.log10(c[c > 0].min())) for c in cells if c.any())

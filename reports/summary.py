@@ -30,10 +30,16 @@ _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
 
-def summarise(latency: pl.DataFrame, manifest: Json, reference: references.Reference | None = None) -> Json:
+def summarise(
+    latency: pl.DataFrame,
+    manifest: Json,
+    reference: references.Reference | None = None,
+    with_bands: bool = True,
+) -> Json:
     """The summary of a run, as it is stored in summary.json; latencies in microseconds.
 
-    `reference` takes the place of the one that the manifest names.
+    `reference` takes the place of the one that the manifest names. Bands take most of the time; who needs
+    none leaves them out, and finds an empty list.
     """
     reasons: list[str] = []
     if reference is None:
@@ -50,7 +56,8 @@ def summarise(latency: pl.DataFrame, manifest: Json, reference: references.Refer
     judge = partial(expectations.judge, manifest, rows, SERVER)
     expect, unmet = _guarded("expectations", reasons, judge, ([], []))
     names = [str(_get(p, "name", "")) for p in phases]
-    bands = _guarded("bands", reasons, partial(separation.describe, latency, names, reference), [])
+    separate = partial(separation.describe, latency, names, reference)
+    bands = _guarded("bands", reasons, separate, []) if with_bands else []
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [_all_well(phases, expect)]

@@ -94,7 +94,7 @@ class _Run:
         plan = self.directory.path / "plan.json"
         stored = store.read_json(plan) if plan.exists() else {}
         self.settings = alike.settings(self.manifest, stored if isinstance(stored, dict) else {})
-        self.summary = reports.summary_of(self.directory)
+        self.summary = reports.judged(self.directory)
 
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:
