@@ -96,6 +96,7 @@ def find(bins: Bins) -> Bands:
     parts, borders = _parts(shape.counts, found)
     overlaps = _merge(shape.counts, parts, borders)
     edges = [_snapped(shape.at(b), used) for b in borders]
+    _drop_empty(used, parts, edges, overlaps)
     return _bands(shape, used, parts, edges, overlaps, total)
 
 
@@ -197,6 +198,23 @@ def _snapped(border_ns: float, used: Bins) -> int:
     return round(border_ns)
 
 
+def _drop_empty(used: Bins, parts: list[_Part], edges: list[int], overlaps: list[float]) -> None:
+    """Take out borders that, moved to whole bins, have nothing on a side; changes all three lists."""
+    at = 0
+    while at < len(edges):
+        below = edges[at - 1] if at else -1
+        if any(below <= lo < edges[at] for lo, _, _ in used):
+            at += 1
+            continue
+        edges.pop(at)
+        overlaps.pop(at)
+        parts[at : at + 2] = [_Part(parts[at].first, parts[at + 1].last, parts[at + 1].modes)]
+    if edges and not any(lo >= edges[-1] for lo, _, _ in used):
+        edges.pop()
+        overlaps.pop()
+        parts[-2:] = [_Part(parts[-2].first, parts[-1].last, parts[-2].modes)]
+
+
 def _bands(
     shape: modes.Density,
     used: Bins,
@@ -223,7 +241,11 @@ def _bands(
                 to_ns=bounds[n + 1],
                 count=sizes[n],
                 share=sizes[n] / total,
-                share_interval=(_wilson(sizes[n] - foreign, total, -1), _wilson(sizes[n] + lost, total, 1)),
+                # Rounding alone could leave the share itself outside.
+                share_interval=(
+                    min(_wilson(sizes[n] - foreign, total, -1), sizes[n] / total),
+                    max(_wilson(sizes[n] + lost, total, 1), sizes[n] / total),
+                ),
                 range_ns=shortest_range_ns(mine, (mine[0][0], mine[-1][1])),
                 modes_ns=tuple(sorted(round(shape.at(m)) for m in part.modes)),
                 overlap=max(around[n], around[n + 1], part.worst),
