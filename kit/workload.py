@@ -115,14 +115,33 @@ class Phase(_Table):
         return self
 
 
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
 class Expectation(_Table):
-    """What the run must show: that many I/Os, and their range inside the published one."""
+    """What the run must show: that many I/Os, their range inside the published one, and limits.
+
+    Percentiles are those at the NFS server, in microseconds; a share is of the phase's I/Os there, 0 to 1.
+    """
 
     phase: Name
     op: Op
     tier: Tier
     min_count: Annotated[int, Field(ge=1)] = 1
     inside: bool = True
+    p50_us_max: Limit | None = None
+    p95_us_max: Limit | None = None
+    p99_us_max: Limit | None = None
+    p999_us_max: Limit | None = None
+    share_min: Share | None = None
+    share_max: Share | None = None
+
+    @model_validator(mode="after")
+    def _can_be_met(self) -> Self:
+        if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
+            raise ValueError(f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}")
+        return self
 
 
 class Workload(_Table):

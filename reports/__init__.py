@@ -7,14 +7,23 @@ from typing import Any
 
 from kit import store
 from reports.page import render
+from reports.references import Reference
 from reports.summary import summarise
 
-__all__ = ["analyse", "draw"]
+__all__ = ["analyse", "draw", "judged"]
 
 
-def analyse(run: store.RunDir) -> dict[str, Any]:
-    """Write summary.json of `run` and return it; latencies in microseconds. Raises ConfigError."""
-    summary = summarise(store.read_latency(run), store.read_manifest(run))
+def judged(run: store.RunDir) -> dict[str, Any]:
+    """The summary of `run` as it would be now, without bands; nothing is written. Raises ConfigError."""
+    return summarise(store.read_latency(run), store.read_manifest(run), with_bands=False)
+
+
+def analyse(run: store.RunDir, reference: Reference | None = None) -> dict[str, Any]:
+    """Write summary.json of `run` and return it; latencies in microseconds. Raises ConfigError.
+
+    `reference` takes the place of the published ranges that the run's workload names.
+    """
+    summary = summarise(store.read_latency(run), store.read_manifest(run), reference)
     store.write_json(run.path / "summary.json", summary)
     return summary
 

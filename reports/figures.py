@@ -23,7 +23,7 @@ INK, GRID, RULE = "#22262b", "#e3e6ea", "#5b6470"
 _MOST_PX = 1300
 OURS, PUBLISHED = "#1d5fa8", "#d98a1f"
 # False colours: few I/Os are cold, many are hot.
-_PALETTE = ["#0d1033", "#1b2a9c", "#1f6fe0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#d8201f"]
+PALETTE = ["#0d1033", "#1b2a9c", "#1f6fe0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#d8201f"]
 # One hue per tier: what a few I/Os look like, and what many do.
 _HUES = {
     "dram": ("#9ad3ac", "#0b5a28"), "l2arc": ("#9cc4ee", "#0d3f7d"), "disk": ("#f2aaa2", "#8f1a13"),
@@ -201,7 +201,7 @@ def _heat(name: str, grid: heatmap.Grid, hue: tuple[str, str] | None, top: float
     return go.Heatmap(
         x=grid.columns.edges_s, y=grid.edges_us, z=heatmap.smallest(grid.counts), xaxis="x2", yaxis="y",
         zmin=0, zmax=top, name=safe(name), visible=hue is None, showlegend=hue is not None,
-        colorscale=list(hue) if hue else _PALETTE, hoverongaps=False, zsmooth=False, hoverinfo="none",
+        colorscale=list(hue) if hue else PALETTE, hoverongaps=False, zsmooth=False, hoverinfo="none",
         colorbar={"title": {"text": "I/O per cell", "side": "right"}, "thickness": 12, "outlinewidth": 0,
                   "tickvals": np.log10(powers), "ticktext": [f"{v:g}" for v in powers]},
     )  # fmt: skip

@@ -44,7 +44,7 @@ def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
 
 def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
     collected = _Figures()
-    reference = _reference(manifest)
+    reference = references.of_summary(summary)
     phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     drawn = collected.add(overview.ranges(server, reference), _overview_caption(server), "overview")
@@ -82,13 +82,13 @@ class _Figures:
             "caption": caption,
             "kind": kind,
             "height": figure.layout.height,
-            "json": _packed(figure),
+            "json": packed(figure),
         }
         self.all.append(entry)
         return entry
 
 
-def _packed(figure: Any) -> Markup:
+def packed(figure: Any) -> Markup:
     """The figure as JSON for the page's script, the cells of its heat maps deflated.
 
     Most cells are empty: that makes them several times smaller.
@@ -159,13 +159,6 @@ def _load(phase: Json, manifest: Json) -> str:
     if isinstance(outstanding, int):
         return f"Closed loop, {outstanding} outstanding"
     return str(manifest.get("load") or "Load not recorded").capitalize()
-
-
-def _reference(manifest: Json) -> references.Reference | None:
-    try:
-        return references.load(str(manifest["reference"])) if manifest.get("reference") else None
-    except ConfigError:
-        return None
 
 
 def _clock(manifest: Json) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
 
@@ -20,6 +24,63 @@ class Reference:
     title: str
     source: str
     ranges_us: Mapping[tuple[str, str], tuple[float, float]]
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Span(_Table):
+    """What `op` takes when `tier` answers it: low and high, in microseconds."""
+
+    op: Literal["read", "write", "commit"]
+    tier: Literal["dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct"]
+    range_us: tuple[float, float]
+
+    @model_validator(mode="after")
+    def _is_a_range(self) -> Self:
+        low, high = self.range_us
+        if not 0 <= low < high < math.inf:
+            raise ValueError(f"range_us = [{low:g}, {high:g}] must be two numbers, 0 <= low < high")
+        return self
+
+
+class Document(_Table):
+    """A file of ranges, as those in references/ are; for kit.toml.load."""
+
+    title: Annotated[str, Field(min_length=1, max_length=200)]
+    source: Annotated[str, Field(max_length=500)]
+    ranges: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100)]
+
+    @model_validator(mode="after")
+    def _says_each_once(self) -> Self:
+        seen: set[tuple[str, str]] = set()
+        for span in self.ranges:
+            if (span.op, span.tier) in seen:
+                raise ValueError(f"ranges: two for op '{span.op}' and tier '{span.tier}'")
+            seen.add((span.op, span.tier))
+        return self
+
+    def reference(self, name: str) -> Reference:
+        """The same as a Reference called `name`."""
+        return Reference(name, self.title, self.source, {(s.op, s.tier): s.range_us for s in self.ranges})
+
+
+def told(reference: Reference | None) -> dict[str, Any] | None:
+    """What summary.json says of the reference that was used: name, title, source and ranges."""
+    if reference is None:
+        return None
+    ranges = [{"op": op, "tier": t, "range_us": list(r)} for (op, t), r in reference.ranges_us.items()]
+    return {"name": reference.name, "title": reference.title, "source": reference.source, "ranges": ranges}
+
+
+def of_summary(summary: Mapping[str, Any]) -> Reference | None:
+    """The reference that `summary` was made with. Raises LookupError or TypeError if that is damaged."""
+    found = summary.get("reference")
+    if not found:
+        return None
+    ranges = {(str(r["op"]), str(r["tier"])): _range(r["range_us"]) for r in found["ranges"]}
+    return Reference(str(found["name"]), str(found["title"]), str(found["source"]), ranges)
 
 
 def known(directory: Path = _DIRECTORY) -> list[str]:

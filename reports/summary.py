@@ -6,7 +6,6 @@ Stored latencies are in nanoseconds, those of the summary in microseconds.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -14,77 +13,37 @@ from typing import Any
 import polars as pl
 
 from kit.store import FORMAT
-from reports import references
+from reports import expectations, references, separation
+from reports.quantiles import (
+    COVERAGE,
+    Bins,
+    limits_ns,
+    percentile_ns,
+    sample_needed,
+    shortest_range_ns,
+)
+
+__all__ = ["COVERAGE", "SERVER", "percentile_ns", "sample_needed", "shortest_range_ns", "summarise"]
 
 SERVER = "nfs-server"
-COVERAGE = 0.95
-_ALPHA = 0.025
 _KEY = ("phase", "layer", "op", "tier")
-Bins = Sequence[tuple[int, int, int]]  # lo_ns, hi_ns, count; ascending
 Json = dict[str, Any]
 
 
-def sample_needed(q: float) -> int:
-    """The fewest I/Os (a count) that bound the q-quantile from above with 97.5 % confidence."""
-    return math.ceil(math.log(_ALPHA) / math.log(q))
+def summarise(
+    latency: pl.DataFrame,
+    manifest: Json,
+    reference: references.Reference | None = None,
+    with_bands: bool = True,
+) -> Json:
+    """The summary of a run, as it is stored in summary.json; latencies in microseconds.
 
-
-def percentile_ns(bins: Bins, q: float, limits: tuple[int, int]) -> float | None:
-    """The q-quantile in ns, interpolated in its bin and kept inside `limits` (min, max in ns).
-
-    None where the sample is too small to tell.
+    `reference` takes the place of the one that the manifest names. Bands take most of the time; who needs
+    none leaves them out, and finds an empty list.
     """
-    n = sum(count for _, _, count in bins)
-    if n < sample_needed(q):
-        return None
-    wanted = q * n
-    seen = 0
-    value = float(limits[1])
-    for lo, hi, count in bins:
-        if count and seen + count >= wanted:
-            low, high = max(lo, limits[0]), min(hi, limits[1])
-            value = low + (high - low) * (wanted - seen) / count
-            break
-        seen += count
-    return min(max(value, float(limits[0])), float(limits[1]))
-
-
-def shortest_range_ns(bins: Bins, limits: tuple[int, int], coverage: float = COVERAGE) -> tuple[int, int]:
-    """The shortest stretch of whole bins, in ns, that holds `coverage` of the I/Os; inside `limits`."""
-    used = [b for b in bins if b[2]]
-    if not used:
-        raise ValueError("no I/O, no range")
-    wanted = coverage * sum(b[2] for b in used)
-    best = (used[0][0], used[-1][1])
-    first, held = 0, 0
-    for _, hi, count in used:
-        held += count
-        while held - used[first][2] >= wanted:
-            held -= used[first][2]
-            first += 1
-        if held >= wanted and hi - used[first][0] < best[1] - best[0]:
-            best = (used[first][0], hi)
-    return max(best[0], limits[0]), min(best[1], limits[1])
-
-
-def limits_ns(bins: Bins, extremes: Sequence[Json]) -> tuple[int, int]:
-    """(min, max) in ns: the exact ones if the run kept them, else the outer bin edges.
-
-    Raises ValueError if the exact ones are not in the outermost bins.
-    """
-    used = [b for b in bins if b[2]]
-    if not extremes:
-        return used[0][0], used[-1][1]
-    low, high = min(int(e["min_ns"]) for e in extremes), max(int(e["max_ns"]) for e in extremes)
-    if not (used[0][0] <= low <= used[0][1] and used[-1][0] <= high <= used[-1][1]):
-        raise ValueError(f"extremes {low} and {high} ns are not in the outermost bins")
-    return low, high
-
-
-def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
-    """The summary of a run, as it is stored in summary.json; latencies in microseconds."""
     reasons: list[str] = []
-    reference = _guarded("reference", reasons, partial(_reference, manifest), None)
+    if reference is None:
+        reference = _guarded("reference", reasons, partial(_reference, manifest), None)
     rows = _rows(latency, manifest, reference, reasons)
     reasons += _guarded("phases of latency.parquet", reasons, partial(_strays, manifest, rows), [])
     reasons += _guarded("problems of the run", reasons, partial(_run_problems, manifest), [])
@@ -94,7 +53,11 @@ def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
         reasons += _guarded(label, reasons, partial(_phase_problems, phase, rows), [])
     if not phases:
         reasons.append("The run has no phases.")
-    expect, unmet = _guarded("expectations", reasons, partial(_expectations, manifest, rows), ([], []))
+    judge = partial(expectations.judge, manifest, rows, SERVER)
+    expect, unmet = _guarded("expectations", reasons, judge, ([], []))
+    names = [str(_get(p, "name", "")) for p in phases]
+    separate = partial(separation.describe, latency, names, reference)
+    bands = _guarded("bands", reasons, separate, []) if with_bands else []
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [_all_well(phases, expect)]
@@ -108,7 +71,9 @@ def summarise(latency: pl.DataFrame, manifest: Json) -> Json:
         "clock": manifest.get("clock"),
         "accounting": _accounting(phases),
         "versions": manifest.get("versions"),
+        "reference": references.told(reference),
         "rows": rows,
+        "bands": bands,
         "expect": expect,
     }
 
@@ -182,7 +147,7 @@ def _row(
     count = sum(b[2] for b in bins)
     low, high = (v / 1e3 for v in shortest_range_ns(bins, limits))
     result: Json = {**row, "count": count, "share": count / total, "min_us": limits[0] / 1e3}
-    for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us")):
+    for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us"), (0.999, "p999_us")):
         value = percentile_ns(bins, q, limits)
         result[field] = None if value is None else value / 1e3
     result["max_us"] = limits[1] / 1e3
@@ -239,32 +204,6 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
                 f"{name}: {check['name']} ({check['source']}): expected {check['expected']}, "
                 f"found {check['found']}, tolerance {check['tolerance']}."
             )
-
-
-def _expectations(manifest: Json, rows: Sequence[Json]) -> tuple[list[Json], list[str]]:
-    results, unmet = [], []
-    for wish in manifest.get("expect") or []:
-        key = {k: wish[k] for k in ("phase", "op", "tier")}
-        label = f"{key['phase']}: {key['op']}/{key['tier']}"
-        row = next((r for r in rows if r["layer"] == SERVER and all(r[k] == key[k] for k in key)), None)
-        count, needed, inside = (row["count"] if row else 0), int(wish["min_count"]), bool(wish.get("inside"))
-        enough, fits = count >= needed, True
-        if not enough:
-            unmet.append(f"{label}: {count} I/Os, at least {needed} were expected.")
-        elif inside and not row:
-            fits = False
-            unmet.append(f"{label}: no I/O that could be inside the published range.")
-        if inside and row:
-            published = row["published"]
-            fits = bool(published and published["inside"])
-            if not published:
-                unmet.append(f"{label}: there is no published range to be inside of.")
-            elif not fits:
-                (a, b), (c, d) = row["range_us"], published["range_us"]
-                unmet.append(f"{label}: 95 % within {a:.4g}-{b:.4g} us, published are {c:g}-{d:g} us.")
-        ok = enough and fits
-        results.append({**key, "min_count": needed, "count": count, "inside": inside, "ok": ok})
-    return results, unmet
 
 
 def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:

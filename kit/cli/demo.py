@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 import reports
 from kit import run as runner
 from kit import store
-from kit.cli.output import emit_json, say
+from kit.cli.output import check_target, emit_json, say, write_junit
 from kit.errors import (
     EXIT_EXPECTATION,
     EXIT_HOST,
@@ -22,7 +23,7 @@ from kit.errors import (
     HostError,
     KitError,
 )
-from kit.lab.image import DEFAULT_SUITE, ImageInputs, build
+from kit.lab.image import DEFAULT_SUITE, Image, ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan import Plan, make_plan
 from kit.progress import Progress
@@ -42,6 +43,9 @@ PinOption = Annotated[
     list[str] | None,
     typer.Option("--pin", help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports."),
 ]
+JunitOption = Annotated[
+    Path | None, typer.Option("--junit", help="Also write a JUnit XML file, for a CI server.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
 
@@ -50,11 +54,12 @@ def demo(
     pin: PinOption = None,
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
+    junit: JunitOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """The main job on the built-in lab: every tier's latency, beside the published ranges."""
     inputs = ImageInputs(suite, tuple(pin or ()))
-    raise typer.Exit(_run("top-speeds", LAB_TESTBED, inputs, results, json_output, quiet))
+    raise typer.Exit(_once(Side("top-speeds", LAB_TESTBED), inputs, results, json_output, quiet, junit))
 
 
 def run(
@@ -64,43 +69,75 @@ def run(
     pin: PinOption = None,
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
+    junit: JunitOption = None,
     quiet: QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
     inputs = ImageInputs(suite, tuple(pin or ()))
-    raise typer.Exit(_run(workload, testbed, inputs, results, json_output, quiet))
+    raise typer.Exit(_once(Side(workload, testbed), inputs, results, json_output, quiet, junit))
 
 
-def _run(
-    workload: str, testbed: Path, inputs: ImageInputs, results: Path, json_output: bool, quiet: bool
+@dataclass(frozen=True)
+class Side:
+    """What is measured, and on what, as named on the command line."""
+
+    workload: str
+    testbed: Path
+
+    def plan(self) -> Plan:
+        """Raises ConfigError."""
+        path = find_workload(self.workload)
+        return make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run that has ended: `code` as its process would exit, `failure` if a host or tool broke."""
+
+    run_dir: store.RunDir
+    summary: dict[str, Any]
+    code: int
+    failure: KitError | None
+
+
+def _once(
+    side: Side, inputs: ImageInputs, results: Path, json_output: bool, quiet: bool, junit: Path | None
 ) -> int:
-    """Plan, build the lab if need be, run, analyse, draw."""
-    workload_path = find_workload(workload)
-    plan = make_plan(read_workload(workload_path), read_testbed(testbed), workload_path, testbed)
+    check_target(junit)
+    plan = side.plan()
     progress = Progress(quiet=quiet)
     image = build(inputs, progress)
+    measured = measure(plan, image, results, progress)
+    _present(measured, json_output)
+    write_junit(junit, measured.summary)
+    if measured.failure:
+        raise measured.failure
+    return measured.code
+
+
+def measure(plan: Plan, image: Image, results: Path, progress: Progress) -> Measured:
+    """Run the plan in a lab of its own, analyse, draw. Raises KitError if there is nothing to keep."""
     run_dir = _create_run(results, plan)
     failure: KitError | None = None
     outcome = None
     with progress.numbered(_steps(plan)):
         try:
             with lab_site(plan.testbed, image, progress) as site:
-                command = ["hsp", *sys.argv[1:]]
-                outcome = runner.execute(plan, site, run_dir, progress, command)
+                outcome = runner.execute(plan, site, run_dir, progress, ["hsp", *sys.argv[1:]])
         except KitError as error:
             failure = error
             if not (run_dir.path / "manifest.json").exists():
                 raise
-        summary = _present(run_dir, json_output, progress)
-    if failure:
-        raise failure
-    assert outcome is not None
-    return _exit_code(outcome, summary)
+        with progress.step("drawing the report"):
+            summary = reports.analyse(run_dir)
+            reports.draw(run_dir)
+    code = failure.exit_code if failure else _exit_code(outcome, summary)
+    return Measured(run_dir, summary, code, failure)
 
 
 def _steps(plan: Plan) -> int:
-    """Boot, check, pool, export, fill, warm up, each phase, clean up, report."""
-    return 7 + bool(plan.workload.warmup) + len(plan.workload.phase)
+    """Boot, check, pool, export, fill, warm up, each phase, settings, clean up, report."""
+    return 8 + bool(plan.workload.warmup) + len(plan.workload.phase)
 
 
 def _create_run(results: Path, plan: Plan) -> store.RunDir:
@@ -116,17 +153,13 @@ def _create_run(results: Path, plan: Plan) -> store.RunDir:
     return run_dir
 
 
-def _present(run_dir: store.RunDir, json_output: bool, progress: Progress) -> dict[str, Any]:
-    with progress.step("drawing the report"):
-        summary = reports.analyse(run_dir)
-        reports.draw(run_dir)
+def _present(measured: Measured, json_output: bool) -> None:
     if json_output:
-        emit_json(summary)
+        emit_json(measured.summary)
     else:
-        say_summary(summary)
-    say(f"report: {run_dir.report}")
+        say_summary(measured.summary)
+    say(f"report: {measured.run_dir.report}")
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
-    return summary
 
 
 def say_summary(summary: dict[str, Any]) -> None:
@@ -150,7 +183,8 @@ def say_summary(summary: dict[str, Any]) -> None:
     say("")
 
 
-def _exit_code(outcome: runner.Outcome, summary: dict[str, Any]) -> int:
+def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:
+    assert outcome is not None, "it ended without an error"
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.teardown_failures:

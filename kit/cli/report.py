@@ -9,21 +9,31 @@ import typer
 
 import reports
 from kit import store
-from kit.cli.demo import JsonOption, say_summary
-from kit.cli.output import emit_json, say
+from kit.cli.demo import JsonOption, JunitOption, say_summary
+from kit.cli.output import check_target, emit_json, say, write_junit
 from kit.errors import ConfigError
+from kit.toml import load
+from reports.references import Document
 
 
 def report(
     run: Annotated[Path, typer.Argument(help="A run directory, such as results/top-speeds/latest.")],
     json_output: JsonOption = False,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", help="A TOML file of latency ranges, instead of the workload's."),
+    ] = None,
+    junit: JunitOption = None,
 ) -> None:
     """Analyse and draw a stored run again. Needs no host, no root and no network."""
+    check_target(junit)
+    ranges = load(reference, Document).reference(reference.stem) if reference else None
     if not run.is_dir():
         raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
     run_dir = store.RunDir(run.resolve())
-    summary = reports.analyse(run_dir)
+    summary = reports.analyse(run_dir, ranges)
     page = reports.draw(run_dir)
+    write_junit(junit, summary)
     if json_output:
         emit_json(summary)
     else:

@@ -1,0 +1,136 @@
+"""`hsp compare A... -- B...`: is B unlike A, by stored runs alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+import reports
+from kit import store
+from kit.cli.demo import JsonOption
+from kit.cli.output import check_target, emit_json, say, write_target
+from kit.errors import ConfigError, MeasurementUnknown
+from reports import alike, comparepage, comparetable
+from reports.compare import compare as compared
+
+# click drops the first `--` of a command line. An argument cannot hold a NUL, so this stands for it alone.
+_SEPARATOR = "\0--"
+_USAGE = "hsp compare A1 A2 ... -- B1 B2 ..."
+
+
+class SplitCommand(TyperCommand):
+    """A command whose first `--` parts two lists; options may stand on both sides of it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            args = [*args[:at], _SEPARATOR, *args[at + 1 :]]
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", "A...", "--", "B..."]
+
+
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(help="Run directories: those of A, then --, then those of B.", metavar="A... -- B..."),
+    ],
+    across: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--across", metavar="KEY", help="A and B may differ in this, e.g. versions.zfs. Repeatable."
+        ),
+    ] = None,
+    json_output: JsonOption = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table on stdout.")] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write heat maps of A, B and their difference."),
+    ] = None,
+) -> None:
+    """Ratios B/A of percentiles and shares, with intervals over runs, or: no difference shown."""
+    if json_output and markdown:
+        raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
+    check_target(html)
+    side_a, side_b = (_read(names) for names in _split(runs))
+    differing = alike.check(
+        [(r.name, r.settings) for r in side_a], [(r.name, r.settings) for r in side_b], across or []
+    )
+    _refuse_unknown([*side_a, *side_b])
+    result = compared([r.summary for r in side_a], [r.summary for r in side_b])
+    result["across"] = {key: list(pair) for key, pair in differing.items()}
+    if json_output:
+        emit_json(result)
+    elif markdown:
+        typer.echo(comparetable.markdown(result), nl=False)
+    else:
+        say(comparetable.plain(result))
+    if html:
+        page = comparepage.render(
+            result,
+            *([(r.manifest, store.read_latency(r.directory)) for r in side] for side in (side_a, side_b)),
+        )
+        write_target(html, page.encode())
+        say(f"page: {html}")
+
+
+class _Run:
+    """A stored run, read and judged again."""
+
+    def __init__(self, name: str) -> None:
+        path = Path(name)
+        if not path.is_dir():
+            raise ConfigError(
+                f"{name}: no such run directory", "give results/<workload>/<run>, or .../latest"
+            )
+        self.name = name
+        self.directory = store.RunDir(path.resolve())
+        self.manifest = store.read_manifest(self.directory)
+        plan = self.directory.path / "plan.json"
+        stored = store.read_json(plan) if plan.exists() else {}
+        self.settings = alike.settings(self.manifest, stored if isinstance(stored, dict) else {})
+        self.summary = reports.judged(self.directory)
+
+
+def _split(runs: list[str]) -> tuple[list[str], list[str]]:
+    if runs.count(_SEPARATOR) != 1:
+        raise ConfigError("A and B are not told apart: there is no --", _USAGE)
+    at = runs.index(_SEPARATOR)
+    left, right = runs[:at], runs[at + 1 :]
+    for letter, names in (("A", left), ("B", right)):
+        if not names:
+            raise ConfigError(f"{letter} has no run", _USAGE)
+    return left, right
+
+
+def _read(names: list[str]) -> list[_Run]:
+    """The runs of one side. Raises ConfigError for one that is given twice: it would count as two."""
+    read = [_Run(name) for name in names]
+    seen: dict[object, str] = {}
+    for run in read:
+        for identity in (run.directory.path, run.manifest.get("run")):
+            if identity is not None and identity in seen and seen[identity] != run.name:
+                raise ConfigError(f"{run.name} and {seen[identity]} are the same run", "give each run once")
+            if identity is not None and identity in seen:
+                raise ConfigError(f"{run.name} is given twice", "give each run once")
+        seen.update(dict.fromkeys([run.directory.path, run.manifest.get("run")], run.name))
+    return read
+
+
+def _refuse_unknown(runs: list[_Run]) -> None:
+    lines = [
+        f"  {run.name}: {reason}"
+        for run in runs
+        if run.summary["verdict"] == "unknown"
+        for reason in run.summary["reasons"]
+    ]
+    if lines:
+        raise MeasurementUnknown(
+            "runs whose verdict is unknown say nothing of A or B:\n" + "\n".join(lines),
+            "leave them out, or measure again",
+        )

@@ -1,0 +1,63 @@
+"""A summary as JUnit XML, as CI servers read it."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+Json = dict[str, Any]
+# What XML 1.0 (section 2.2) does not allow, not even escaped.
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(summary: Json) -> bytes:
+    """One suite: a case for the verdict, one per check and one per expectation of the workload.
+
+    An unknown verdict is an <error>, and what it leaves open is <skipped>; what is not met or not valid is a
+    <failure>. Foreign text has no markup and none of the characters that XML 1.0 forbids.
+    """
+    name = _clean(summary.get("workload") or "hsp")
+    suite = ET.Element("testsuite", name=name)
+    unknown = summary["verdict"] == "unknown"
+    unmet = [e for e in summary.get("expect") or [] if not e["ok"]]
+    verdict = _case(suite, name, "verdict")
+    if unknown:
+        _tell(verdict, "error", "the verdict is unknown", summary["reasons"])
+    elif summary["verdict"] != "valid" and not unmet:
+        _tell(verdict, "failure", f"the verdict is {summary['verdict']}", summary["reasons"])
+    for phase in summary["accounting"]["phases"]:
+        for number, check in enumerate(phase.get("checks") or [], 1):
+            case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {check.get('name')}")
+            if check.get("ok") is not True:
+                words = ", ".join(f"{k} {check.get(k)}" for k in ("source", "expected", "found", "tolerance"))
+                _tell(case, "error", "the check does not hold", [words])
+    for number, wish in enumerate(summary.get("expect") or [], 1):
+        case = _case(suite, f"{name}.{wish['phase']}", f"expect {number}: {wish['op']}/{wish['tier']}")
+        if not wish["ok"]:
+            _tell(case, "failure", "the expectation is not met", wish["reasons"])
+        elif unknown:
+            _tell(case, "skipped", "the verdict is unknown", [])
+    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
+    suite.set("tests", str(len(suite.findall("testcase"))))
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    return text + b"\n"
+
+
+def _case(suite: ET.Element, group: str, name: str) -> ET.Element:
+    return ET.SubElement(suite, "testcase", classname=_clean(group), name=_clean(name))
+
+
+def _tell(case: ET.Element, kind: str, message: str, reasons: list[str]) -> None:
+    part = ET.SubElement(case, kind, message=_clean("; ".join([message, *map(str, reasons)])))
+    if kind != "skipped":
+        part.set("type", message)
+        part.text = _clean("\n".join(map(str, reasons)))
+
+
+def _clean(text: object) -> str:
+    return _FORBIDDEN.sub("", str(text))

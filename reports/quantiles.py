@@ -1,0 +1,69 @@
+"""Quantiles, extremes and ranges of a latency histogram, in nanoseconds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+COVERAGE = 0.95
+_ALPHA = 0.025
+Bins = Sequence[tuple[int, int, int]]  # lo_ns, hi_ns, count; ascending
+Json = dict[str, Any]
+
+
+def sample_needed(q: float) -> int:
+    """The fewest I/Os (a count) that bound the q-quantile from above with 97.5 % confidence."""
+    return math.ceil(math.log(_ALPHA) / math.log(q))
+
+
+def percentile_ns(bins: Bins, q: float, limits: tuple[int, int]) -> float | None:
+    """The q-quantile in ns, interpolated in its bin and kept inside `limits` (min, max in ns).
+
+    None where the sample is too small to tell.
+    """
+    n = sum(count for _, _, count in bins)
+    if n < sample_needed(q):
+        return None
+    wanted = q * n
+    seen = 0
+    value = float(limits[1])
+    for lo, hi, count in bins:
+        if count and seen + count >= wanted:
+            low, high = max(lo, limits[0]), min(hi, limits[1])
+            value = low + (high - low) * (wanted - seen) / count
+            break
+        seen += count
+    return min(max(value, float(limits[0])), float(limits[1]))
+
+
+def shortest_range_ns(bins: Bins, limits: tuple[int, int], coverage: float = COVERAGE) -> tuple[int, int]:
+    """The shortest stretch of whole bins, in ns, that holds `coverage` of the I/Os; inside `limits`."""
+    used = [b for b in bins if b[2]]
+    if not used:
+        raise ValueError("no I/O, no range")
+    wanted = coverage * sum(b[2] for b in used)
+    best = (used[0][0], used[-1][1])
+    first, held = 0, 0
+    for _, hi, count in used:
+        held += count
+        while held - used[first][2] >= wanted:
+            held -= used[first][2]
+            first += 1
+        if held >= wanted and hi - used[first][0] < best[1] - best[0]:
+            best = (used[first][0], hi)
+    return max(best[0], limits[0]), min(best[1], limits[1])
+
+
+def limits_ns(bins: Bins, extremes: Sequence[Json]) -> tuple[int, int]:
+    """(min, max) in ns: the exact ones if the run kept them, else the outer bin edges.
+
+    Raises ValueError if the exact ones are not in the outermost bins.
+    """
+    used = [b for b in bins if b[2]]
+    if not extremes:
+        return used[0][0], used[-1][1]
+    low, high = min(int(e["min_ns"]) for e in extremes), max(int(e["max_ns"]) for e in extremes)
+    if not (used[0][0] <= low <= used[0][1] and used[-1][0] <= high <= used[-1][1]):
+        raise ValueError(f"extremes {low} and {high} ns are not in the outermost bins")
+    return low, high
