@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 import reports
 from kit import store
-from kit.cli.demo import JsonOption
+from kit.cli.options import JsonOption
 from kit.cli.output import check_target, emit_json, say, write_target
 from kit.errors import ConfigError, MeasurementUnknown
 from reports import alike, comparepage, comparetable
@@ -58,12 +58,7 @@ def compare(
         raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
     check_target(html)
     side_a, side_b = (_read(names) for names in _split(runs))
-    differing = alike.check(
-        [(r.name, r.settings) for r in side_a], [(r.name, r.settings) for r in side_b], across or []
-    )
-    _refuse_unknown([*side_a, *side_b])
-    result = compared([r.summary for r in side_a], [r.summary for r in side_b])
-    result["across"] = {key: list(pair) for key, pair in differing.items()}
+    result = comparison(side_a, side_b, across or [])
     if json_output:
         emit_json(result)
     elif markdown:
@@ -79,7 +74,16 @@ def compare(
         say(f"page: {html}")
 
 
-class _Run:
+def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:
+    """docs/formats.md, "Comparison". Raises ConfigError (unlike runs), MeasurementUnknown."""
+    differing = alike.check([(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across)
+    _refuse_unknown([*a, *b])
+    result = compared([r.summary for r in a], [r.summary for r in b])
+    result["across"] = {key: list(pair) for key, pair in differing.items()}
+    return result
+
+
+class StoredRun:
     """A stored run, read and judged again."""
 
     def __init__(self, name: str) -> None:
@@ -108,9 +112,9 @@ def _split(runs: list[str]) -> tuple[list[str], list[str]]:
     return left, right
 
 
-def _read(names: list[str]) -> list[_Run]:
+def _read(names: list[str]) -> list[StoredRun]:
     """The runs of one side. Raises ConfigError for one that is given twice: it would count as two."""
-    read = [_Run(name) for name in names]
+    read = [StoredRun(name) for name in names]
     seen: dict[object, str] = {}
     for run in read:
         for identity in (run.directory.path, run.manifest.get("run")):
@@ -122,7 +126,7 @@ def _read(names: list[str]) -> list[_Run]:
     return read
 
 
-def _refuse_unknown(runs: list[_Run]) -> None:
+def _refuse_unknown(runs: list[StoredRun]) -> None:
     lines = [
         f"  {run.name}: {reason}"
         for run in runs

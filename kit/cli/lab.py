@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.demo import JsonOption, PinOption, QuietOption, SuiteOption
+from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
 from kit.cli.output import emit_json, say
 from kit.errors import ConfigError, HostError
 from kit.hosts.ssh import call

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kit import __version__
-from kit.cli import compare, demo, lab, report
+from kit.cli import compare, demo, lab, report, run
 from kit.cli.output import say_error
 from kit.errors import KitError
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
-app.command("run")(demo.run)
+app.command("run")(run.run)
 app.command("report")(report.report)
 app.command("compare", cls=compare.SplitCommand)(compare.compare)
 app.add_typer(lab.lab_app, name="lab")

@@ -9,7 +9,8 @@ import typer
 
 import reports
 from kit import store
-from kit.cli.demo import JsonOption, JunitOption, say_summary
+from kit.cli.measuring import say_summary
+from kit.cli.options import JsonOption, JunitOption
 from kit.cli.output import check_target, emit_json, say, write_junit
 from kit.errors import ConfigError
 from kit.toml import load

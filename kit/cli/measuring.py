@@ -1,0 +1,149 @@
+"""One measurement, from a plan to a run with its report; what `hsp demo` and `hsp run` share."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import reports
+from kit import run as runner
+from kit import store
+from kit.cli.output import check_target, emit_json, say, write_junit
+from kit.errors import (
+    EXIT_EXPECTATION,
+    EXIT_HOST,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_UNKNOWN,
+    HostError,
+    KitError,
+)
+from kit.lab.image import Image, ImageInputs, build
+from kit.lab.site import lab_site
+from kit.plan import Plan, make_plan
+from kit.progress import Progress
+from kit.testbed import read_testbed
+from kit.workload import find_workload, read_workload
+
+_VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
+# Trace, logs and report of a short run are far below this.
+_NEEDED_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is measured, and on what, as named on the command line."""
+
+    workload: str
+    testbed: Path
+
+    def plan(self) -> Plan:
+        """Raises ConfigError."""
+        path = find_workload(self.workload)
+        return make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run that has ended: `code` as its process would exit, `failure` if a host or tool broke."""
+
+    run_dir: store.RunDir
+    summary: dict[str, Any]
+    code: int
+    failure: KitError | None
+
+
+def once(
+    side: Side, inputs: ImageInputs, results: Path, json_output: bool, quiet: bool, junit: Path | None
+) -> int:
+    """Measure once and say what came of it; returns the exit code. Raises KitError."""
+    check_target(junit)
+    plan = side.plan()
+    progress = Progress(quiet=quiet)
+    image = build(inputs, progress)
+    measured = measure(plan, image, results, progress)
+    _present(measured, json_output)
+    write_junit(junit, measured.summary)
+    if measured.failure:
+        raise measured.failure
+    return measured.code
+
+
+def measure(plan: Plan, image: Image, results: Path, progress: Progress) -> Measured:
+    """Run the plan in a lab of its own, analyse, draw. Raises KitError if there is nothing to keep."""
+    run_dir = _create_run(results, plan)
+    failure: KitError | None = None
+    outcome = None
+    with progress.numbered(_steps(plan)):
+        try:
+            with lab_site(plan.testbed, image, progress) as site:
+                outcome = runner.execute(plan, site, run_dir, progress, ["hsp", *sys.argv[1:]])
+        except KitError as error:
+            failure = error
+            if not (run_dir.path / "manifest.json").exists():
+                raise
+        with progress.step("drawing the report"):
+            summary = reports.analyse(run_dir)
+            reports.draw(run_dir)
+    code = failure.exit_code if failure else _exit_code(outcome, summary)
+    return Measured(run_dir, summary, code, failure)
+
+
+def _steps(plan: Plan) -> int:
+    """Boot, check, pool, export, fill, warm up, each phase, settings, clean up, report."""
+    return 8 + bool(plan.workload.warmup) + len(plan.workload.phase)
+
+
+def _create_run(results: Path, plan: Plan) -> store.RunDir:
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        store.check_space(results, _NEEDED_BYTES)
+        run_dir = store.create_run(results, plan.workload.name)
+        store.write_json(run_dir.path / "plan.json", plan.as_json())
+    except OSError as error:
+        raise HostError(
+            f"{error.filename or results}: {error.strerror}", "choose another place with --results"
+        ) from error
+    return run_dir
+
+
+def _present(measured: Measured, json_output: bool) -> None:
+    if json_output:
+        emit_json(measured.summary)
+    else:
+        say_summary(measured.summary)
+    say(f"report: {measured.run_dir.report}")
+    say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
+
+
+def say_summary(summary: dict[str, Any]) -> None:
+    """The table of the server's rows, for people who read no JSON."""
+    say(f"\nverdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        say(f"  - {reason}")
+    say(f"\n{'phase':12} {'op':6} {'tier':9} {'I/Os':>7} {'p50 us':>10} {'range us':>21} {'published':>13}")
+    for row in summary["rows"]:
+        if row["layer"] != "nfs-server":
+            continue
+        published = row["published"] or {}
+        low, high = row["range_us"]
+        p50 = f"{row['p50_us']:.1f}" if row["p50_us"] is not None else "n too small"
+        shown = "{:g}-{:g}".format(*published["range_us"]) if published else ""
+        inside = "" if not published else " inside" if published["inside"] else " OUTSIDE"
+        say(
+            f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['count']:7} {p50:>10} "
+            f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
+        )
+    say("")
+
+
+def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:
+    assert outcome is not None, "it ended without an error"
+    if outcome.interrupted:
+        return EXIT_INTERRUPTED
+    if outcome.teardown_failures:
+        return EXIT_HOST
+    return _VERDICT_CODES[summary["verdict"]]

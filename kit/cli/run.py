@@ -1,0 +1,67 @@
+"""`hsp run`: a workload on a testbed, once, again and again, or in turn with another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kit.cli.measuring import Side, once
+from kit.cli.options import JsonOption, JunitOption, PinOption, QuietOption, ResultsOption, SuiteOption
+from kit.cli.repeat import parse_width, repeat
+from kit.errors import ConfigError
+from kit.lab.image import DEFAULT_SUITE, ImageInputs
+from kit.progress import Progress
+from kit.testbed import LAB_TESTBED
+
+MAX_RUNS = 100
+
+
+def run(
+    workload: Annotated[str, typer.Argument(help="A workload of the kit, or a .toml file.")],
+    testbed: Annotated[Path, typer.Option("--testbed", help="Servers, clients and devices.")] = LAB_TESTBED,
+    count: Annotated[
+        int, typer.Option("--repeat", min=1, max=MAX_RUNS, help="Runs of each side, interleaved ABBA.")
+    ] = 1,
+    versus: Annotated[
+        Path | None, typer.Option("--versus", metavar="TESTBED", help="B: the same workload on this testbed.")
+    ] = None,
+    versus_workload: Annotated[
+        str | None, typer.Option("--versus-workload", metavar="WORKLOAD", help="B: this workload instead.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="WIDTH", help="Stop when each p50 ratio is known to this, e.g. 5%."),
+    ] = None,
+    across: Annotated[
+        list[str] | None,
+        typer.Option("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
+    ] = None,
+    suite: SuiteOption = DEFAULT_SUITE,
+    pin: PinOption = None,
+    json_output: JsonOption = False,
+    results: ResultsOption = Path("results"),
+    junit: JunitOption = None,
+    quiet: QuietOption = False,
+) -> None:
+    """Run a workload on a testbed."""
+    inputs = ImageInputs(suite, tuple(pin or ()))
+    one = Side(workload, testbed)
+    other = Side(versus_workload or workload, versus or testbed)
+    two = versus is not None or versus_workload is not None
+    if not two and (until or across):
+        raise ConfigError(
+            "--until and --across are about A and B, and there is no B",
+            "name it with --versus TESTBED or --versus-workload WORKLOAD",
+        )
+    if not two and count == 1:
+        raise typer.Exit(once(one, inputs, results, json_output, quiet, junit))
+    if junit:
+        raise ConfigError(
+            "--junit is for a single run", "`hsp report RUN --junit FILE` makes it of a stored one"
+        )
+    width = parse_width(until) if until else None
+    sides = [one, other] if two else [one]
+    progress = Progress(quiet=quiet)
+    raise typer.Exit(repeat(sides, count, width, across or [], inputs, results, json_output, progress))
