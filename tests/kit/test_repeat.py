@@ -90,8 +90,8 @@ def test_the_spread_over_runs() -> None:
         (["--versus-workload", "top-speeds", "--until", "5"], "not a width"),
         (["--versus", "/nonexistent.toml", "--repeat", "2"], "/nonexistent.toml"),
         (["--versus-workload", "nonesuch", "--repeat", "2"], "nonesuch"),
-        (["--repeat", "0"], "100"),
-        (["--repeat", "101"], "100"),
+        (["--repeat", "0"], "Error"),
+        (["--repeat", "101"], "Error"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_built(
