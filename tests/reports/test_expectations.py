@@ -14,7 +14,8 @@ from reports.junit import junit
 
 ROW = {
     "phase": "read", "layer": "nfs-server", "op": "read", "tier": "l2arc", "count": 500, "share": 0.25,
-    "p50_us": 150.0, "p95_us": 170.0, "p99_us": 190.0, "p999_us": None, "range_us": [130, 180], "published": None,
+    "p50_us": 150.0, "p95_us": 170.0, "p99_us": 190.0, "p999_us": None,
+    "range_us": [130, 180], "published": None,
 }  # fmt: skip
 WISH = {"phase": "read", "op": "read", "tier": "l2arc", "min_count": 1, "inside": False}
 
