@@ -32,7 +32,9 @@ LIMIT = 1.10
 # What somebody would write first: a line for each request.
 PRINTING = """\
 tracepoint:nfsd:nfsd_read_start { @begin[tid] = nsecs; }
-tracepoint:nfsd:nfsd_read_done /@begin[tid]/ { printf("%llu %llu\\n", nsecs, nsecs - @begin[tid]); delete(@begin, tid); }
+tracepoint:nfsd:nfsd_read_done
+/@begin[tid]/
+{ printf("%llu %llu\\n", nsecs, nsecs - @begin[tid]); delete(@begin, tid); }
 """
 
 
