@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[2]
 FILES = ("vmlinuz", "initrd.img", "root.img")
 NO_SUCH = ImageInputs(suite="no-such-release")
 
-pytestmark = pytest.mark.faults
+# They need no lab, but mirrors and minutes: once is enough, whatever the version of Python.
+pytestmark = [pytest.mark.faults, pytest.mark.lab, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
