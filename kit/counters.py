@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kit.errors import MeasurementUnknown
 from kit.hosts.base import Host
 
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
@@ -70,8 +71,16 @@ def _minus(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
 
 
 def checks(change: Counters, tiers: dict[tuple[str, str], int]) -> list[Check]:
-    """Hold the tracer's counts, by (op, tier), against the counters' change over the phase."""
-    return [*_read_checks(change.arc, tiers), *_write_checks(change.zil, tiers)]
+    """Hold the tracer's counts, by (op, tier), against the counters' change over the phase.
+
+    Raises MeasurementUnknown if this OpenZFS has no counter of that name.
+    """
+    try:
+        return [*_read_checks(change.arc, tiers), *_write_checks(change.zil, tiers)]
+    except KeyError as error:
+        raise MeasurementUnknown(
+            f"the server's kstats have no {error.args[0]}: the tracer's counts cannot be checked"
+        ) from None
 
 
 def _tolerance(ios: int, share: float = TOLERANCE_SHARE) -> int:

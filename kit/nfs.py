@@ -102,8 +102,8 @@ def mount(client: Host, source: str, target: str, version: int, options: tuple[s
 
 
 def effective_mount(client: Host, target: str) -> Mount:
-    """From the client's /proc/mounts, which does not touch the mount itself."""
-    for line in client.run(["cat", "/proc/mounts"]).stdout.splitlines():
+    """From the client's /proc/mounts, which does not touch the mount itself. Of several, the topmost."""
+    for line in reversed(client.run(["cat", "/proc/mounts"]).stdout.splitlines()):
         source, point, kind, options = line.split()[:4]
         if point == target and kind.startswith("nfs"):
             return Mount(source, target, options)

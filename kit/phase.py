@@ -203,6 +203,8 @@ def _analyse(
         entry["checks"] = [check.as_json() for check in counters.checks(change, tiers)]
     except ValueError as error:
         entry["problems"].append(f"the tracer's counts cannot be used: {error}")
+    except MeasurementUnknown as error:
+        entry["problems"].append(error.message)
     entry["start_ns"] = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in frames if frame.height), default=0)  # type: ignore[arg-type]
     entry["end_ns"] = max(last + phase.interval, entry["start_ns"])

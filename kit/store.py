@@ -154,7 +154,8 @@ def read_manifest(run: RunDir) -> dict[str, Any]:
 
 def _versioned(path: Path) -> dict[str, Any]:
     value = read_json(path)
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
+    # JSON's true is 1 to Python.
+    if not isinstance(value, dict) or value.get("format") is True or value.get("format") != FORMAT:
         found = value.get("format") if isinstance(value, dict) else type(value).__name__
         raise ConfigError(
             f"{path}: format {found!r}, this version reads {FORMAT}",
@@ -169,7 +170,10 @@ def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
     path = run.path / "latency.parquet"
     temporary = path.with_name(".latency.parquet.part")
     try:
-        checked.write_parquet(temporary)
+        with temporary.open("wb") as file:
+            checked.write_parquet(file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

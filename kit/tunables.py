@@ -22,6 +22,10 @@ TIME_TUNABLES_NS = {
     "l2arc_feed_min_ms": 1_000_000,
     "zfs_arc_min_prefetch_ms": 1_000_000,
     "zfs_arc_min_prescient_prefetch_ms": 1_000_000,
+    "zfs_multihost_interval": 1_000_000,
+    "zfs_delay_scale": 1,
+    "zfs_delay_max_ns": 1,
+    "zil_min_commit_timeout": 1,
 }
 
 # Parameters that are bytes (zfs(4)).

@@ -38,7 +38,7 @@ def settings(manifest: Json, plan: Json) -> dict[str, Any]:
             "devices": _by_name(testbed.get("devices")),
             "lab": _table(plan.get("testbed")).get("lab"),
         },
-        "tunables": {t.get("name"): t.get("set") for t in _tables(manifest.get("tunables"))},
+        "tunables": {str(t.get("name")): t.get("set") for t in _tables(manifest.get("tunables"))},
         "pool": {
             "properties": _table(manifest.get("pool")).get("properties"),
             "data": _table(workload.get("pool")).get("data"),

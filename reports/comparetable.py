@@ -33,7 +33,7 @@ def _notes(result: Json) -> list[str]:
     runs = result["runs"]
     notes = [
         f"A: {len(runs['a'])} runs, B: {len(runs['b'])} runs. Intervals are over runs and hold for all rows "
-        f"together with {result['level']:.0%} confidence ({result['method']}). Latencies in us.",
+        f"together with {100 * result['level']:g} % confidence ({result['method']}). Latencies in us.",
     ]
     for key, (x, y) in (result.get("across") or {}).items():
         notes.append(f"Across {key}: A has {x}, B has {y}.")

@@ -27,10 +27,13 @@ def junit(summary: Json) -> bytes:
     elif summary["verdict"] != "valid" and not unmet:
         _tell(verdict, "failure", f"the verdict is {summary['verdict']}", summary["reasons"])
     for phase in summary["accounting"]["phases"]:
-        for number, check in enumerate(phase.get("checks") or [], 1):
-            case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {check.get('name')}")
-            if check.get("ok") is not True:
-                words = ", ".join(f"{k} {check.get(k)}" for k in ("source", "expected", "found", "tolerance"))
+        listed = phase.get("checks")
+        for number, check in enumerate(listed if isinstance(listed, list) else [], 1):
+            # What a damaged manifest has instead of a check does not hold either.
+            known = check if isinstance(check, dict) else {"name": check}
+            case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {known.get('name')}")
+            if known.get("ok") is not True:
+                words = ", ".join(f"{k} {known.get(k)}" for k in ("source", "expected", "found", "tolerance"))
                 _tell(case, "error", "the check does not hold", [words])
     for number, wish in enumerate(summary.get("expect") or [], 1):
         case = _case(suite, f"{name}.{wish['phase']}", f"expect {number}: {wish['op']}/{wish['tier']}")

@@ -6,6 +6,7 @@ Stored latencies are in nanoseconds, those of the summary in microseconds.
 from __future__ import annotations
 
 import itertools
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -41,7 +42,7 @@ def summarise(
     `reference` takes the place of the one that the manifest names. Bands take most of the time; who needs
     none leaves them out, and finds an empty list.
     """
-    reasons: list[str] = []
+    reasons = _Doubts()
     if reference is None:
         reference = _guarded("reference", reasons, partial(_reference, manifest), None)
     rows = _rows(latency, manifest, reference, reasons)
@@ -67,7 +68,8 @@ def summarise(
         "workload": manifest.get("workload"),
         "title": manifest.get("title"),
         "verdict": verdict,
-        "reasons": reasons + unmet,
+        "reasons": [*reasons, *unmet],
+        "tracebacks": reasons.tracebacks,
         "clock": manifest.get("clock"),
         "accounting": _accounting(phases),
         "versions": manifest.get("versions"),
@@ -78,11 +80,20 @@ def summarise(
     }
 
 
-def _guarded(name: str, reasons: list[str], check: Callable[[], Any], default: Any) -> Any:
+class _Doubts(list[str]):
+    """Reasons why nothing can be said; `tracebacks` of the checks that failed themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tracebacks: list[str] = []
+
+
+def _guarded(name: str, reasons: _Doubts, check: Callable[[], Any], default: Any) -> Any:
     """What `check` returns; an exception in it becomes a reason that has its name."""
     try:
         return check()
     except Exception as error:
+        reasons.tracebacks.append(traceback.format_exc())
         reasons.append(f'The check "{name}" failed: {type(error).__name__}: {error}.')
         return default
 
@@ -101,7 +112,7 @@ def _reference(manifest: Json) -> references.Reference | None:
 
 
 def _rows(
-    latency: pl.DataFrame, manifest: Json, reference: references.Reference | None, reasons: list[str]
+    latency: pl.DataFrame, manifest: Json, reference: references.Reference | None, reasons: _Doubts
 ) -> list[Json]:
     phases = {str(_get(p, "name", "")): p for p in _list(manifest.get("phases"))}
     binned = (

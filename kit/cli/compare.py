@@ -16,19 +16,17 @@ from kit.errors import ConfigError, MeasurementUnknown
 from reports import alike, comparepage, comparetable
 from reports.compare import compare as compared
 
-# click drops the first `--` of a command line. An argument cannot hold a NUL, so this stands for it alone.
+# click drops a `--`. An argument cannot hold a NUL, so this stands for it alone.
 _SEPARATOR = "\0--"
 _USAGE = "hsp compare A1 A2 ... -- B1 B2 ..."
 
 
 class SplitCommand(TyperCommand):
-    """A command whose first `--` parts two lists; options may stand on both sides of it."""
+    """A command whose `--` parts two lists; options may stand on both sides of it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            args = [*args[:at], _SEPARATOR, *args[at + 1 :]]
-        parsed: list[str] = super().parse_args(ctx, args)
+        marked = [_SEPARATOR if arg == "--" else arg for arg in args]
+        parsed: list[str] = super().parse_args(ctx, marked)
         return parsed
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -97,13 +95,17 @@ class StoredRun:
         self.manifest = store.read_manifest(self.directory)
         plan = self.directory.path / "plan.json"
         stored = store.read_json(plan) if plan.exists() else {}
-        self.settings = alike.settings(self.manifest, stored if isinstance(stored, dict) else {})
+        try:
+            self.settings = alike.settings(self.manifest, stored if isinstance(stored, dict) else {})
+        except RecursionError:
+            raise ConfigError(f"{name}: manifest.json or plan.json is nested too deep") from None
+        self.identities = {str(self.directory.path), str(self.manifest.get("run") or self.directory.path)}
         self.summary = reports.judged(self.directory)
 
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:
     if runs.count(_SEPARATOR) != 1:
-        raise ConfigError("A and B are not told apart: there is no --", _USAGE)
+        raise ConfigError(f"A and B are told apart by one --, found {runs.count(_SEPARATOR)}", _USAGE)
     at = runs.index(_SEPARATOR)
     left, right = runs[:at], runs[at + 1 :]
     for letter, names in (("A", left), ("B", right)):
@@ -115,14 +117,11 @@ def _split(runs: list[str]) -> tuple[list[str], list[str]]:
 def _read(names: list[str]) -> list[StoredRun]:
     """The runs of one side. Raises ConfigError for one that is given twice: it would count as two."""
     read = [StoredRun(name) for name in names]
-    seen: dict[object, str] = {}
+    seen: dict[str, str] = {}
     for run in read:
-        for identity in (run.directory.path, run.manifest.get("run")):
-            if identity is not None and identity in seen and seen[identity] != run.name:
-                raise ConfigError(f"{run.name} and {seen[identity]} are the same run", "give each run once")
-            if identity is not None and identity in seen:
-                raise ConfigError(f"{run.name} is given twice", "give each run once")
-        seen.update(dict.fromkeys([run.directory.path, run.manifest.get("run")], run.name))
+        for identity in run.identities & seen.keys():
+            raise ConfigError(f"{run.name} and {seen[identity]} are the same run", "give each run once")
+        seen.update(dict.fromkeys(run.identities, run.name))
     return read
 
 

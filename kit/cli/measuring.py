@@ -137,6 +137,9 @@ def say_summary(summary: dict[str, Any]) -> None:
             f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['count']:7} {p50:>10} "
             f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
         )
+    for entry in summary["bands"]:
+        for warning in (entry["kernel"] or {}).get("warnings", []):
+            say(f"{entry['phase']}, {entry['op']}: {warning}")
     say("")
 
 

@@ -110,6 +110,15 @@ def _hold(qemu: subprocess.Popen[bytes]) -> None:
             if _read_line().strip() != "detach":
                 return
             attached = False
+            _let_go_of_outputs()
+
+
+def _let_go_of_outputs() -> None:
+    """Whoever reads what the CLI prints (`hsp lab up | tee log`) shall see its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for output in (1, 2):
+        os.dup2(nowhere, output)
+    os.close(nowhere)
 
 
 def _end(qemu: subprocess.Popen[bytes]) -> None:

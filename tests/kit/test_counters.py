@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.counters import Check, Counters, checks, parse_kstat, read
+from kit.errors import MeasurementUnknown
 from kit.hosts.base import Result
 
 ARCSTATS = """\
@@ -183,3 +184,10 @@ def test_commits_are_synchronous_writes_too_and_writes_to_dram_are_not() -> None
 def test_without_load_there_is_nothing_to_check() -> None:
     assert checks(change(), {}) == []
     assert checks(change(), {("write", "dram"): 5}) == []
+
+
+@pytest.mark.parametrize("name", ["demand_data_misses", "l2_hits", "l2_abort_lowmem"])
+def test_a_counter_that_this_openzfs_does_not_have(name: str) -> None:
+    arc = {key: value for key, value in parse_kstat(ARCSTATS).items() if key != name}
+    with pytest.raises(MeasurementUnknown, match=f"no {name}"):
+        checks(Counters(arc, {}), READS)

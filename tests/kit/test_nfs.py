@@ -169,3 +169,8 @@ def test_unmounting_is_never_forced_or_lazy() -> None:
     host = Host()
     nfs.unmount(host, "/mnt/x")
     assert host.calls == [("umount", "/mnt/x"), ("rmdir", "/mnt/x")]
+
+
+def test_of_mounts_on_top_of_each_other_the_topmost_is_in_effect() -> None:
+    stacked = MOUNTS + "10.0.0.1:/x /mnt/x nfs rw,vers=3,rsize=4096,hard 0 0\n"
+    assert "rsize=4096" in nfs.effective_mount(Host(cat=stacked), "/mnt/x").options

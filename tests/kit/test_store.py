@@ -139,6 +139,7 @@ def test_json_round_trip(tmp_path_factory: pytest.TempPathFactory, value: Any) -
         (b'{"format": 1, "x": "\xff"}', "not a readable JSON file"),
         (b'{"format": 2}', "format 2, this version reads 1"),
         (b'{"format": "1"}', "format '1'"),
+        (b'{"format": true}', "format True"),
         (b"{}", "format None"),
         (b"[1]", "format 'list'"),
         pytest.param(

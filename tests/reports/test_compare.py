@@ -20,8 +20,8 @@ LOAD = (
     ("read", "disk", 5_000_000, 0.30, 1500),
     ("write-slog", "slog", 152_000, 0.04, 3800),
 )
-# How far runs of one kind are apart, as a part of the value: all tiers of a run together (the machine), each tier
-# alone (its device), how wide a tier is (its tail), and how many I/Os it gets.
+# How far runs of one kind are apart, as a part of the value: all tiers of a run together (the machine),
+# each tier alone (its device), how wide a tier is (its tail), and how many I/Os it gets.
 MACHINE, DEVICE, WIDTH, COUNT = 0.02, 0.03, 0.08, 0.04
 
 
@@ -217,7 +217,7 @@ def test_critical_values_that_are_none(alpha, freedom):
 def test_figures_must_be_finite(bad):
     fine = np.zeros((3, 2))
     with pytest.raises(ValueError):
-        bootstrap.intervals(fine + [[bad, 0]], fine, fine, fine)
+        bootstrap.intervals(np.where([[True, False]], bad, fine), fine, fine, fine)
 
 
 def test_many_runs_take_a_sample_of_relabellings():

@@ -1,6 +1,7 @@
 import pytest
 
 from kit.store import ConfigError
+from kit.toml import load
 from reports import references
 
 
@@ -30,3 +31,40 @@ def test_damaged_reference(tmp_path, text):
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(ConfigError):
         references.load("bad", tmp_path)
+
+
+GOOD = 'title = "mine"\nsource = "me"\n[[ranges]]\nop = "read"\ntier = "l2arc"\nrange_us = [50, 90.5]\n'
+
+
+def test_a_file_of_ones_own(tmp_path):
+    (tmp_path / "mine.toml").write_text(GOOD)
+    reference = load(tmp_path / "mine.toml", references.Document).reference("mine")
+    assert reference.ranges_us == {("read", "l2arc"): (50, 90.5)}
+    again = references.of_summary({"reference": references.told(reference)})
+    assert again == reference
+    assert references.of_summary({"reference": None}) is None and references.told(None) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("[50, 90.5]", "[90, 50]", "range_us"),
+        ("[50, 90.5]", "[-1, 50]", "range_us"),
+        ("[50, 90.5]", "[50]", "range_us"),
+        ("[50, 90.5]", "[50, inf]", "range_us"),
+        ("[50, 90.5]", '["50", 90]', "range_us"),
+        ("l2arc", "l2ark", "tier"),
+        ('"l2arc"', '"all"', "tier"),
+        ('"read"', '"trim"', "op"),
+        ('title = "mine"', "title = 3", "title"),
+        ('source = "me"\n', "", "source"),
+        ("[[ranges]]", "[[range]]", "range"),
+        ("range_us", "range_ms", "range_ms"),
+        (GOOD, GOOD + GOOD[GOOD.index("[[") :], "ranges"),
+    ],
+)
+def test_a_bad_file_is_refused_with_file_and_key(tmp_path, old, new, key):
+    (tmp_path / "mine.toml").write_text(GOOD.replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path / "mine.toml", references.Document)
+    assert f"{tmp_path / 'mine.toml'}:" in caught.value.message and key in caught.value.message

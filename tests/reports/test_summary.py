@@ -246,6 +246,15 @@ def test_unknown(synthetic, change, words):
     assert words in " ".join(result["reasons"])
 
 
+def test_a_check_that_fails_itself_leaves_its_traceback(synthetic):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    assert summary.summarise(frame, manifest)["tracebacks"] == []
+    _set("phases", 2, "checks", 0, {})(manifest)
+    [found] = summary.summarise(frame, manifest)["tracebacks"]
+    assert found.startswith("Traceback") and "KeyError" in found and "_phase_trouble" in found
+
+
 def test_all_problems_are_kept(synthetic):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)

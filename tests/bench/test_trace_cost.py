@@ -1,0 +1,129 @@
+"""What watching costs: 512 B NFS reads from DRAM without a tracer, with the kit's, with a printing one.
+
+In the lab's virtual time, so a figure does not depend on the machine; latencies are what fio saw at
+the client, in ns of the experiment.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from kit import nfs, pool
+from kit.clock import Clock
+from kit.hosts.base import Host
+from kit.lab.site import make_client, make_devices
+from kit.testbed import Device
+from kit.trace.nfsd import Tracer
+from kit.trace.output import parse_trace
+from tests.lab.conftest import RunningLab, image, running_lab
+
+__all__ = ["image", "running_lab"]
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
+
+CLOCK = Clock("virtual", 4)
+LIMIT = 1.10
+# What somebody would write first: a line for each request.
+PRINTING = """\
+tracepoint:nfsd:nfsd_read_start { @begin[tid] = nsecs; }
+tracepoint:nfsd:nfsd_read_done
+/@begin[tid]/
+{ printf("%llu %llu\\n", nsecs, nsecs - @begin[tid]); delete(@begin, tid); }
+"""
+
+
+@contextmanager
+def ours(guest: Host) -> Iterator[None]:
+    tracer = Tracer(guest, "/run/cost", CLOCK, 200_000_000)
+    tracer.wait_ready()
+    yield
+    text, problems = tracer.stop()
+    trace = parse_trace(text)
+    assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
+
+
+@contextmanager
+def printing(guest: Host) -> Iterator[None]:
+    guest.put(b"#!/bin/sh\ntouch /run/printing && exec sleep infinity\n", "/run/hold")
+    tracer = guest.start(["bpftrace", "-o", "/run/printed", "-c", "/bin/sh /run/hold", "-e", PRINTING])
+    guest.run(["sh", "-c", "until test -e /run/printing; do sleep 0.1; done"], deadline_s=180)
+    yield
+    tracer.stop(60)
+    guest.run(["rm", "-f", "/run/printing"])
+
+
+@pytest.fixture
+def mounted(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
+    """The guest, and a client that has a 1 MiB file of the guest's pool mounted."""
+    guest = running_lab.guest
+    make_devices(
+        guest,
+        (Device(name="cost", role="data", model="null_blk", size="128MiB", latency="10us"),),  # type: ignore[arg-type]
+        CLOCK,
+    )
+    built = pool.create_pool(
+        guest, pool.PoolSpec("hsp-cost", "run-1", "stripe", ("/dev/cost",), (), (), {}, "/run/cost-pool")
+    )
+    pool.create_dataset(guest, built, "hsp-cost/bench", {"recordsize": 512, "atime": "off"})
+    path = pool.mountpoint(guest, "hsp-cost/bench")
+    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=64k", "count=16"])
+    guest.run(["chmod", "0666", f"{path}/file"])
+    client = make_client(guest, 8)
+    nfs.export(guest, path, client.address)
+    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/cost", 3, ("hard", "nolock"))
+    yield guest, client.host
+    nfs.unmount(client.host, "/mnt/cost")
+    nfs.unexport(guest, path, client.address)
+    pool.destroy_pool(guest, built)
+
+
+def median_ns(client: Host) -> float:
+    """fio's own percentile (bins of 1.6 %) of 2 s of reads at queue depth 1, in ns of the experiment."""
+    said = client.run(
+        [
+            "fio", "--name=cost", "--filename=/mnt/cost/file", "--size=1m", "--rw=randread", "--bs=512",
+            "--direct=1",
+            "--ioengine=psync", "--runtime=2", "--time_based", "--randseed=7", "--output-format=json",
+        ],
+        deadline_s=600,
+    ).stdout  # fmt: skip
+    read = json.loads(said)["jobs"][0]["read"]
+    assert read["total_ios"] > 1000
+    return float(read["clat_ns"]["percentile"]["50.000000"]) / CLOCK.dilation
+
+
+def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tmp_path: Path) -> None:
+    guest, client = mounted
+    ways: dict[str, Callable[[Host], AbstractContextManager[None]]] = {
+        "no tracer": lambda _: nullcontext(),
+        "the kit's": ours,
+        "a line per request": printing,
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for names in (list(ways), list(ways)[::-1]):
+        for name in names:
+            with ways[name](guest):
+                found[name].append(median_ns(client))
+    none, kits, lines = (statistics.median(found[name]) for name in ways)
+    reached = "reached" if kits <= LIMIT * none else "not reached"
+    print(f"\n512 B NFS read from DRAM, p50 at the client: {none / 1e3:.2f} us without a tracer")
+    print(f"  with the kit's:          {kits / 1e3:.2f} us, {kits / none:.3f} x (at most {LIMIT}: {reached})")
+    print(f"  with a line per request: {lines / 1e3:.2f} us, {lines / none:.3f} x")
+    row = {
+        "work": "P5",
+        "none_ns": none,
+        "kit_ns": kits,
+        "printing_ns": lines,
+        "limit": LIMIT,
+        "reached": reached,
+    }
+    (tmp_path / "bench.json").write_text(json.dumps(row))
+    # The same twice: the clock counts instructions.
+    for name, values in found.items():
+        assert max(values) < 1.05 * min(values), name

@@ -1,0 +1,57 @@
+"""The page of a comparison in a real browser."""
+
+import shutil
+
+import pytest
+
+from reports import comparepage
+from reports.compare import compare
+from reports.summary import summarise
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+ATTACK = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>{{7*7}}"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = shutil.which("chromium")
+    if not found:
+        pytest.fail("no chromium: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield running
+        running.close()
+
+
+def test_three_maps_a_phase_and_nothing_foreign(synthetic, browser, tmp_path):
+    sides, summaries = [], []
+    for seeds in ((1, 2), (3, 4)):
+        runs = []
+        for seed in seeds:
+            frame = synthetic.realistic(20, 60, seed)
+            manifest = synthetic.manifest(frame, 20)
+            manifest["run"] = f"{seed}{ATTACK}"
+            runs.append((manifest, frame))
+        sides.append(runs)
+        summaries.append([summarise(frame, manifest, with_bands=False) for manifest, frame in runs])
+    result = compare(*summaries)
+    result["across"] = {ATTACK: [ATTACK, "b"]}
+    path = tmp_path / "page.html"
+    path.write_text(comparepage.render(result, *sides), "utf-8")
+    asked, errors = [], []
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(path.as_uri())
+    for _ in range(200):
+        if page.evaluate("window.drawn") == 6:
+            break
+        page.wait_for_timeout(250)
+    assert page.evaluate("window.drawn") == 6
+    assert page.locator(".plot .hm").count() == 18
+    assert errors == [] and page.evaluate("window.hit") is None
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    assert "no difference shown" in page.inner_text("h1")
+    page.close()

@@ -1,0 +1,258 @@
+"""`hsp compare` and the new options of `hsp report`, through the command line."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from kit.cli import main as cli
+from kit.store import write_json
+
+
+@pytest.fixture(scope="session")
+def synthetic():
+    path = Path(__file__).parents[2] / "reports" / "synthetic.py"
+    spec = importlib.util.spec_from_file_location("reports_synthetic", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def make_run(synthetic, tmp_path):
+    def make(name, seed=1, change=None, plan=None):
+        frame = synthetic.realistic(intervals=20, per_interval=90, seed=seed)
+        manifest = synthetic.manifest(frame, 20)
+        manifest["run"] = name
+        if change:
+            change(manifest)
+        synthetic.write(tmp_path / name, manifest, frame)
+        if plan:
+            write_json(tmp_path / name / "plan.json", plan)
+        return str(tmp_path / name)
+
+    return make
+
+
+@pytest.fixture
+def hsp(monkeypatch, capsys):
+    """Run the command line in this process: (exit code, stdout, stderr)."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["hsp", *arguments])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def version(value):
+    return lambda manifest: manifest["versions"].update(zfs=value)
+
+
+def test_the_real_command(make_run):
+    names = [make_run(f"run{n}", n) for n in range(4)]
+    command = [sys.executable, "-m", "kit.cli", "compare", *names[:2], "--", *names[2:], "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["runs"] == {"a": ["run0", "run1"], "b": ["run2", "run3"]}
+    assert result["conclusion"] == "no difference shown" and result["unit"] == "run"
+
+
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_options_stand_anywhere(hsp, make_run, place):
+    arguments = [make_run("a"), make_run("b", 2), "--", make_run("c", 3), make_run("d", 4)]
+    arguments[place:place] = ["--json"]
+    code, out, _ = hsp("compare", *arguments)
+    assert code == 0 and json.loads(out)["runs"]["b"] == ["c", "d"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["{a}"], ["{a}", "{b}"], ["--", "{b}"], ["{a}", "--"], ["--"], [], ["{a}", "--", "{b}", "--", "{b}"]],
+)
+def test_two_sides_are_needed(hsp, make_run, arguments):
+    a, b = make_run("a"), make_run("b", 2)
+    code, out, err = hsp("compare", *(x.format(a=a, b=b) for x in arguments))
+    assert code == 2 and out == "" and "Traceback" not in err
+
+
+def test_one_run_each_is_no_statement(hsp, make_run):
+    code, out, err = hsp("compare", make_run("a"), "--", make_run("b", 2))
+    assert code == 0 and out == "" and "one run each: no statement" in err
+    assert "difference shown" not in err
+
+
+def test_unlike_versions_are_refused_with_both_values(hsp, make_run):
+    a, b = make_run("a"), make_run("b", 2, version("2.4.0"))
+    code, out, err = hsp("compare", a, "--", b)
+    assert code == 2 and out == ""
+    assert 'versions.zfs: A has "2.3.9", B has "2.4.0"' in err and "--across versions.zfs" in err
+    code, out, _ = hsp("compare", a, "--", b, "--across", "versions.zfs", "--json")
+    assert code == 0 and json.loads(out)["across"] == {"versions.zfs": ["2.3.9", "2.4.0"]}
+
+
+def test_every_key_that_differs_is_listed(hsp, make_run):
+    def change(manifest):
+        manifest["versions"]["zfs"] = "2.4.0"
+        manifest["clock"]["dilation"] = 8
+        manifest["testbed"]["devices"][0]["latency_ns"] = 7
+        manifest["tunables"][0]["set"] = "1"
+        manifest["phases"][0]["job"] = "other.fio"
+        manifest["workload"] = "mine"
+        manifest["dataset"]["properties"]["recordsize"] = "4096"
+
+    a, b = make_run("a"), make_run("b", 2, change)
+    code, _, err = hsp("compare", a, "--", b, "--across", "versions.zfs")
+    assert code == 2 and "versions.zfs: A" not in err
+    for line in (
+        "clock.dilation: A has 4, B has 8",
+        "testbed.devices.data0.latency_ns: A has 5000000, B has 7",
+        'tunables.zfs_arc_max: A has "67108864", B has "1"',
+        'phases.read.job: A has "read.fio", B has "other.fio"',
+        'workload: A has "top-speeds", B has "mine"',
+        'dataset.properties.recordsize: A has "512", B has "4096"',
+    ):
+        assert line in err
+    flags = re.search(r"what you compare: (.*)", err)[1].split()
+    assert hsp("compare", a, "--", b, "--across", "versions.zfs", *flags)[0] == 0
+
+
+def test_across_is_exactly_that_key(hsp, make_run):
+    a, b = make_run("a"), make_run("b", 2, version("2.4.0"))
+    for wrong in ("versions", "versions.zf", "zfs", "versions.hsp"):
+        assert hsp("compare", a, "--", b, "--across", wrong)[0] == 2
+
+
+def test_one_side_must_be_alike_even_across(hsp, make_run):
+    runs = [make_run("a"), make_run("b", 2, version("2.4.0")), make_run("c", 3)]
+    code, _, err = hsp("compare", *runs[:2], "--", runs[2], "--across", "versions.zfs")
+    assert code == 2 and "one side are not alike" in err and '"2.4.0"' in err
+
+
+def test_jobs_of_the_plan_are_compared(hsp, make_run):
+    long = "; a comment\n" * 40
+    a = make_run("a", plan={"format": 1, "jobs": {"read.fio": long + "bs=512"}})
+    b = make_run("b", 2, plan={"format": 1, "jobs": {"read.fio": long + "bs=4k"}})
+    code, _, err = hsp("compare", a, "--", b)
+    assert code == 2 and "jobs.read.fio" in err and "bs=512" in err and "bs=4k" in err
+
+
+def test_an_unknown_verdict_is_refused_with_its_reason(hsp, make_run):
+    a, b = make_run("a"), make_run("b", 2, lambda m: m.update(problems=["the server rebooted"]))
+    code, out, err = hsp("compare", a, "--", b)
+    assert code == 3 and out == "" and "the server rebooted" in err and "/b: " in err
+    assert hsp("compare", a, "--", b, "--across", "verdict")[0] == 2
+
+
+def test_a_run_counts_once(hsp, make_run, tmp_path):
+    a, b = make_run("a"), make_run("b", 2)
+    (tmp_path / "link").symlink_to("a")
+    for twice in (a, str(tmp_path / "link")):
+        code, _, err = hsp("compare", a, twice, "--", b)
+        assert code == 2 and "the same run" in err
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"run": [1]},
+        {"phases": 7},
+        {"phases": [3]},
+        {"testbed": 3},
+        {"tunables": [{"name": [1], "set": {}}]},
+        {"versions": "x"},
+        {"expect": 3},
+        {"phases": [{"name": "read", "checks": [3]}]},
+        {"phases": [{"name": "read", "checks": "x"}]},
+        {"clock": {"a" * 9: [[{}]]}},
+    ],
+)
+def test_a_damaged_manifest_is_no_traceback(hsp, make_run, tmp_path, damage):
+    a, b = make_run("a", 1, lambda m: m.update(damage)), make_run("b", 2)
+    for arguments in (
+        ("compare", a, "--", b, "--html", str(tmp_path / "x.html")),
+        ("compare", b, "--", a),
+        ("report", a, "--junit", str(tmp_path / "x.xml")),
+    ):
+        assert hsp(*arguments)[0] in (0, 2, 3)
+
+
+@pytest.mark.parametrize("bad", ["nothing-here", ""])
+def test_a_run_that_is_none(hsp, make_run, tmp_path, bad):
+    code, _, err = hsp("compare", make_run("a"), "--", str(tmp_path / bad))
+    assert code == 2 and "Traceback" not in err
+
+
+def test_markdown_alone_on_stdout(hsp, make_run):
+    a, b = make_run("a"), make_run("b", 2)
+    code, out, _ = hsp("compare", a, "--", b, "--markdown")
+    assert code == 0 and out.startswith("**") and "| phase |" in out
+    assert hsp("compare", a, "--", b, "--markdown", "--json")[0] == 2
+
+
+def test_html_of_a_comparison(hsp, make_run, tmp_path):
+    attack = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
+
+    def hostile(manifest):
+        manifest["title"] = manifest["phases"][0]["title"] = manifest["testbed"]["name"] = attack
+        manifest["versions"]["zfs"] = attack
+        manifest["run"] += attack
+
+    runs = [make_run(name, seed, hostile) for seed, name in enumerate("abcd")]
+    page = tmp_path / "page.html"
+    assert hsp("compare", *runs[:2], "--", *runs[2:], "--html", str(page))[0] == 0
+    html = page.read_text("utf-8")
+    assert "<img src=x" not in html and "default-src 'none'" in html
+    assert not re.search(r"<(script|img|iframe|link)[^>]+(src|href)=[\"']?https?:", html)
+    blocks = re.findall(r'<script type="application/json" id="figure-\d+-data">(.*?)</script>', html, re.S)
+    assert len(blocks) == 6 and len(html.encode()) < 8_000_000
+    for block in blocks:
+        a, b, difference = json.loads(block)["data"]
+        # One scale for both sides, one around zero for the difference.
+        assert (a["zmin"], a["zmax"]) == (b["zmin"], b["zmax"])
+        assert difference["zmin"] == -difference["zmax"]
+    assert hsp("compare", runs[0], "--", runs[1], "--html", str(tmp_path / "no" / "x.html"))[0] == 2
+
+
+def test_report_with_ones_own_reference_and_junit(hsp, make_run, tmp_path):
+    run, junit = make_run("a"), tmp_path / "junit.xml"
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        'title = "my <SSD>"\nsource = "me"\n[[ranges]]\nop="read"\ntier="l2arc"\nrange_us=[1, 2]\n'
+    )
+    code, out, _ = hsp("report", run, "--json", "--reference", str(mine), "--junit", str(junit))
+    assert code == 0
+    result = json.loads(out)
+    assert result["reference"]["name"] == "mine" and result["verdict"] == "invalid"
+    published = [r["published"] for r in result["rows"] if r["published"]]
+    assert published == [{"reference": "mine", "range_us": [1, 2], "inside": False}]
+    suite = ET.parse(junit).getroot().find("testsuite")
+    assert int(suite.get("failures")) == 5
+    html = (tmp_path / "a" / "report.html").read_text("utf-8")
+    assert "my SSD" in html and "<SSD>" not in html and 'id="bands"' in html
+    # Without the option it is the workload's again.
+    assert json.loads(hsp("report", run, "--json")[1])["reference"]["name"] == "sun-7410-2009"
+
+
+def test_report_refuses_a_bad_reference_and_a_bad_place(hsp, make_run, tmp_path):
+    run = make_run("a")
+    bad = tmp_path / "bad.toml"
+    bad.write_text('title = "x"\nsource = "x"\n[[ranges]]\nop = "read"\ntier = "l2ark"\nrange_us = [1, 2]\n')
+    code, _, err = hsp("report", run, "--reference", str(bad))
+    assert code == 2 and "bad.toml:5" in err and "tier" in err
+    assert hsp("report", run, "--reference", str(tmp_path / "none.toml"))[0] == 2
+    assert hsp("report", run, "--junit", str(tmp_path))[0] == 2
+    assert hsp("report", run, "--junit", str(tmp_path / "no" / "j.xml"))[0] == 2
+    assert not (tmp_path / "a" / "summary.json").exists()
