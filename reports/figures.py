@@ -65,7 +65,7 @@ def log_map(cells: Json, title: str, row_px: float = 1.6, least_px: int = 480) -
     height = int(np.clip(max(steps) * row_px + 120, least_px, 1300))
     top = round_up(axis["high_us"] / 1.25)
     return {"title": safe(title), "scale": "log", "log": axis, "top_us": top, "published": [],
-            "tiers": list(cells["tiers"]), "height": height}  # fmt: skip
+            "tiers": list(cells["tiers"]), "height": height, "lines": False, "events": False}  # fmt: skip
 
 
 def zoom_map(cells: Json, frame: pl.DataFrame, row: Json, title: str, height: int = 460) -> tuple[Json, int]:

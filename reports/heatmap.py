@@ -130,4 +130,3 @@ def smallest(counts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         if top <= np.iinfo(kind).max:
             return counts.astype(kind)
     return counts.astype(np.float64)
-

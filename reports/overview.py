@@ -49,7 +49,7 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
     figure.update_layout(
         template="none", height=140 + 58 * max(len(rows), 1), autosize=True, barmode="overlay",
         font={"family": "system-ui, sans-serif", "size": 12, "color": INK}, hovermode="closest",
-        title={"text": safe(load), "x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 12},
+        title={"text": safe(load), "x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 12, "t": 18},
                "y": 1, "yref": "container", "yanchor": "top", "font": {"size": 12}},
         margin={"l": 128, "r": 16, "t": 62, "b": 54}, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff",
         legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},

@@ -133,13 +133,19 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
     }
     block = cells.block(server, phase)
     at_server = {**common, "layer": SERVER, "cells": collected.cells(block)}
-    spec = {**figures.log_map(block, f"{name}: NFS server"), **at_server, "lines": True}
+    spec = {**figures.log_map(block, f"{name}: NFS server"), **at_server, "events": True}
     caption = (
         f"{load}. Latency at the NFS server. {words} The bars at the left are the average rate per row, of the "
         "range that is selected. The tier is what the kernel did for the request; by colour, where tiers "
         f"share a cell, the last of the list is seen.{_left_out(block)}"
     )
     drawn = [collected.add(spec, spec["height"], caption, "map")]
+    spec = {**spec, "title": safe(f"{name}: percentiles over time"), "lines": True, "height": 380}
+    caption = (
+        f"{load}. Of the tiers that are ticked, together. A line has a gap where the I/Os are too few for a "
+        "bound on the percentile; a longer interval takes more of them together."
+    )
+    drawn.append(collected.add(spec, 380, caption, "lines"))
     expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
     rows = {r["tier"]: r for r in figures.server_rows(summary, phase)}
     # The expected ones first; what else answered is shown as well.
@@ -149,14 +155,12 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
             out = f" {hidden} of {rows[tier]['count']} I/Os are above what is shown." if hidden else ""
             lines = " The dashed lines are the published range." if rows[tier].get("published") else ""
             caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {words}{lines}{out}"
-            drawn.append(
-                collected.add({**zoom, **at_server, "lines": False}, zoom["height"], caption, "zoom")
-            )
+            drawn.append(collected.add({**zoom, **at_server}, zoom["height"], caption, "zoom"))
     client = figures.phase_frame(latency, phase, "client")
     if client.height:
         block = cells.block(client, phase)
         spec = figures.log_map(block, f"{name}: clients", row_px=1.05, least_px=340)
-        spec |= {**common, "layer": "client", "cells": collected.cells(block), "lines": False}
+        spec |= {**common, "layer": "client", "cells": collected.cells(block)}
         words = _columns(heatmap.columns(phase, client))
         caption = f"{load}. The same I/Os as the clients saw them. {words}"
         drawn.append(collected.add(spec, spec["height"], caption, "client"))

@@ -90,47 +90,75 @@ function visibleColumns(state) {
   return [c0 - c0 % merge, c1, merge];
 }
 
-function heats(state, colours) {
-  const {cells} = state, [c0, c1, merge] = visibleColumns(state);
-  const groups = state.byTier ? [...state.tiers].map(t => [t, [t]]) : [[state.shown, [...state.tiers]]];
-  const made = groups.map(([name, tiers]) => [name, tiers, matrix(cells, tiers, state.rows, c0, c1, merge)]);
-  const top = Math.max(0.31, ...made.map(m => m[2].top));
-  const x = Array.from({length: Math.ceil((c1 - c0) / merge) + 1}, (_, n) => Math.min(c0 + n * merge, c1) * cells.width_s);
-  const y = cells.edges_us.slice(state.rows[0], state.rows[1] + 1);
-  const powers = [1, 3, 10, 30, 100, 300, 1000, 1e4, 1e5, 1e6].filter(v => Math.log10(v) <= top + 1e-9);
-  state.columns = {c0, merge};
-  return made.map(([name, tiers, {z}]) => {
-    const scale = state.byTier ? hue(name, colours) : colours[chosen("palette")];
-    return {type: "heatmap", name, x, y, z, xaxis: "x2", yaxis: "y", zmin: 0, zmax: top, zsmooth: false,
-      hoverinfo: "none", hoverongaps: false, showscale: !state.byTier && !state.narrow, showlegend: state.byTier,
-      colorscale: scale.map((c, n) => [n / (scale.length - 1), c]), meta: tiers,
-      colorbar: {title: {text: "I/O per cell", side: "right"}, thickness: 12, outlinewidth: 0, x: 1.02,
-        tickvals: powers.map(Math.log10), ticktext: powers.map(String)}};
-  });
+function coloured(scale) {
+  const canvas = element("canvas", {width: 256, height: 1}), context = canvas.getContext("2d");
+  const gradient = context.createLinearGradient(0, 0, 256, 0);
+  scale.forEach((colour, n) => gradient.addColorStop(n / (scale.length - 1), colour));
+  context.fillStyle = gradient;
+  context.fillRect(0, 0, 256, 1);
+  return new Uint32Array(context.getImageData(0, 0, 256, 1).data.buffer);
 }
 
-// Intervals for which the store has nothing: grey from top to bottom, unlike a count of zero.
-function gaps(state, colours, [low, high]) {
-  const {cells} = state;
-  if (!cells.gaps.length) return [];
-  const x = [], z = [];
+// The cells as one picture that lies in the axes: Plotly's own heat map takes seconds for an hour of them.
+// Intervals for which the store has nothing are grey from top to bottom, unlike a count of zero.
+function paint(state, colours, bounds) {
+  const {cells, spec} = state, [c0, c1, merge] = visibleColumns(state), number = Math.ceil((c1 - c0) / merge);
+  const groups = spec.lines || !state.tiers.size ? []
+    : state.byTier ? [...state.tiers].map(t => [t, [t]]) : [[state.shown, [...state.tiers]]];
+  const made = groups.map(([name, tiers]) => ({name, tiers, ...matrix(cells, tiers, state.rows, c0, c1, merge)}));
+  const top = state.top = Math.max(0.31, ...made.map(m => m.top));
+  const wide = Math.max(1, Math.floor(COLUMNS / number)), width = number * wide, height = spec.height;
+  const axis = state.scale === "log" ? Math.log10 : v => v, [low, high] = state.viewY || bounds.map(axis);
+  const pixel = us => Math.round(Math.max(0, Math.min(1, (high - axis(us)) / (high - low))) * height);
+  const canvas = element("canvas", {width, height}), context = canvas.getContext("2d");
+  const image = context.createImageData(width, height), pixels = new Uint32Array(image.data.buffer);
+  const fill = (column, y0, y1, colour) => {
+    for (let y = y0; y < y1; y++) pixels.fill(colour, y * width + column * wide, y * width + (column + 1) * wide);
+  };
+  const grey = coloured([colours.gap, colours.gap])[0];
   for (const [a, b] of cells.gaps) {
-    if (x.length && x.at(-1) < a * cells.width_s) z.push(NaN);
-    if (!x.length || x.at(-1) < a * cells.width_s) x.push(a * cells.width_s);
-    x.push(b * cells.width_s);
-    z.push(1);
+    const last = Math.min(b === cells.columns ? number : Math.floor((b - c0) / merge), number);
+    for (let c = Math.max(0, Math.ceil((a - c0) / merge)); c < last; c++) fill(c, 0, height, grey);
   }
-  return [{type: "heatmap", name: "nothing recorded", x, y: [low, high], z: [z], xaxis: "x2", yaxis: "y", zmin: 0,
-    zmax: 1, showscale: false, showlegend: true, hoverinfo: "none", hoverongaps: false,
-    colorscale: [[0, colours.gap], [1, colours.gap]]}];
+  for (const {name, z} of made) {
+    const table = coloured(state.byTier ? hue(name, colours) : colours[chosen("palette")]);
+    z.forEach((line, r) => {
+      const lo = cells.edges_us[state.rows[0] + r], hi = cells.edges_us[state.rows[0] + r + 1];
+      const y0 = Math.min(pixel(hi), height - 1), y1 = Math.max(pixel(lo), y0 + 1);
+      // What is not in view would otherwise be a pixel at its edge.
+      if (axis(hi) <= low || axis(lo) >= high) return;
+      for (let c = 0; c < number; c++) {
+        if (line[c] === line[c]) fill(c, y0, y1, table[Math.min(255, Math.round(line[c] / top * 255))]);
+      }
+    });
+  }
+  context.putImageData(image, 0, 0);
+  state.painted = {c0, merge, number, made};
+  return {source: canvas.toDataURL(), xref: "x2", yref: "y", x: c0 * cells.width_s, y: high, layer: "below",
+    sizex: number * merge * cells.width_s, sizey: high - low, sizing: "stretch", xanchor: "left", yanchor: "top"};
+}
+
+// What stands for the picture in the legend and in the colour bar.
+function keys(state, colours) {
+  const key = {type: "scatter", mode: "markers", x: [null], y: [null], xaxis: "x2", yaxis: "y", hoverinfo: "skip"};
+  const square = (name, color) => ({...key, name, marker: {symbol: "square", size: 11, color}, showlegend: true});
+  const made = state.cells.gaps.length ? [square("nothing recorded", colours.gap)] : [];
+  if (state.byTier) return [...made, ...[...state.tiers].map(t => square(t, hue(t, colours)[1]))];
+  if (state.spec.lines || !state.tiers.size) return made;
+  const powers = [1, 3, 10, 30, 100, 300, 1000, 1e4, 1e5, 1e6].filter(v => Math.log10(v) <= state.top + 1e-9);
+  const scale = colours[chosen("palette")];
+  return [...made, {...key, name: "I/O per cell", showlegend: false, marker: {color: [0], cmin: 0, cmax: state.top,
+    showscale: !state.narrow, colorscale: scale.map((c, n) => [n / (scale.length - 1), c]),
+    colorbar: {title: {text: "I/O per cell", side: "right"}, thickness: 12, outlinewidth: 0, x: 1.02,
+      tickvals: powers.map(Math.log10), ticktext: powers.map(String)}}}];
 }
 
 function lines(state, colours) {
   if (!state.lines || !state.tiers.size) return [];
-  const {cells} = state, width = state.window || windowOf(cells, state.tiers);
+  const {cells, spec} = state, width = state.window || windowOf(cells, state.tiers);
   const {times, lines: found} = overTime(cells, state.tiers, width, QUANTILES);
   const under = found.map((y, n) => ({y, showlegend: false, hoverinfo: "skip", legendgroup: NAMES[n],
-    line: {color: colours.paper, width: 5}, marker: {color: colours.paper, size: 7}}));
+    line: {color: colours.paper, width: state.spec.lines ? 0 : 4}, marker: {color: colours.paper, size: 6}}));
   const over = found.map((y, n) => ({y, showlegend: true, legendgroup: NAMES[n],
     line: {color: colours.ink, width: 1.7, dash: DASHES[n]}, marker: {color: colours.ink, size: 4},
     hovertemplate: `${NAMES[n]} at %{x:.4g} s: %{customdata}<extra></extra>`}));
@@ -139,13 +167,16 @@ function lines(state, colours) {
     selected: {marker: {opacity: 1}}, unselected: {marker: {opacity: 1}}, ...line}));
 }
 
-// A line per event; what has a length is a bar along the top too.
-function events(state, [low, high]) {
+// A line per event; what has a length is a frame from its beginning to its end.
+function events(state, [bottom, high]) {
   if (!state.events) return [];
   const kinds = [...new Set(state.cells.events.map(e => e.kind))];
+  const log = state.scale === "log";
   return kinds.map((kind, n) => {
-    const x = [], y = [], text = [];
-    for (const e of state.cells.events.filter(e => e.kind === kind)) {
+    const x = [], y = [], text = [], mine = state.cells.events.filter(e => e.kind === kind);
+    // Many of a kind would be a fence in front of the map: they are short marks at its top.
+    const low = mine.length <= 12 ? bottom : log ? high * (bottom / high) ** 0.05 : high - (high - bottom) * 0.05;
+    for (const e of mine) {
       const until = e.to_s === null ? "" : ` to ${seconds(e.to_s)} s`;
       const words = `${seconds(e.from_s)} s${until}: ${e.text || kind}`;
       const path = e.to_s === null || e.to_s <= e.from_s ? [[e.from_s, low], [e.from_s, high]]
@@ -165,9 +196,9 @@ function layout(state, colours, bounds) {
     tickcolor: colours.rule, showline: true};
   const steps = [0, 1, 2, 3, 4, 5].map(n => spec.top_us * n / 5);
   const y = log
-    ? {type: "log", range: bounds.map(Math.log10), tickvals: spec.log.ticks.map(t => t[0]),
+    ? {type: "log", range: state.viewY || bounds.map(Math.log10), tickvals: spec.log.ticks.map(t => t[0]),
        ticktext: spec.log.ticks.map(t => t[1]), minor: {ticks: "outside", dtick: "D1"}}
-    : {type: "linear", range: bounds, tickvals: steps, ticktext: steps.map(v => v ? latency(v, 3) : "0")};
+    : {type: "linear", range: state.viewY || bounds, tickvals: steps, ticktext: steps.map(v => v ? latency(v, 3) : "0")};
   const legend = state.byTier || cells.gaps.length || state.lines || (state.events && cells.events.length);
   const shapes = spec.published.filter(v => v > 0).map(v => ({type: "line", xref: "x2 domain", yref: "y", x0: 0,
     x1: 1, y0: v, y1: v, line: {color: colours.published, dash: "dash", width: 1.5}}));
@@ -181,7 +212,7 @@ function layout(state, colours, bounds) {
     template: {}, height: spec.height, autosize: true, showlegend: Boolean(legend), bargap: 0, barmode: "overlay",
     hovermode: "closest", dragmode: state.drag, selectdirection: "h", uirevision: "kept",
     title: {text: `${title}<br><span style="font-size:12px">${spec.load}${spec.mark}</span>`, x: 0, xref: "paper",
-      y: 1, yref: "container", yanchor: "top", pad: {t: 10}, font: {size: narrow ? 14 : 16}},
+      y: 1, yref: "container", yanchor: "top", pad: {t: 22}, font: {size: narrow ? 14 : 16}},
     margin: narrow ? {l: 54, r: 8, t: 96, b: 96} : {l: 74, r: 10, t: 82, b: 54},
     font: {family: "system-ui, sans-serif", size: narrow ? 11 : 12, color: colours.ink},
     paper_bgcolor: colours.paper, plot_bgcolor: colours.paper, shapes,
@@ -191,9 +222,9 @@ function layout(state, colours, bounds) {
     annotations: spec.published.filter(v => v > 0 && !narrow).map(v => ({xref: "x2 domain", yref: "y", x: 1,
       y: log ? Math.log10(v) : v, xanchor: "right", yanchor: "bottom", showarrow: false, text: latency(v, 3),
       font: {color: colours.mark, size: 11}})),
-    xaxis: {...axis, domain: [0, 0.13], autorange: "reversed", rangemode: "tozero", nticks: narrow ? 2 : 3,
+    xaxis: {...axis, visible: !spec.lines, domain: [0, 0.13], autorange: "reversed", rangemode: "tozero", nticks: narrow ? 2 : 3,
       title: {text: "I/O/s"}, tickangle: 0, fixedrange: true},
-    xaxis2: {...axis, domain: [narrow ? 0.19 : 0.16, 1], anchor: "y", range: [0, cells.columns * cells.width_s],
+    xaxis2: {...axis, domain: [spec.lines ? 0 : narrow ? 0.19 : 0.16, 1], anchor: "y", range: state.view || [0, cells.columns * cells.width_s],
       title: {text: narrow ? "time (s)" : "time since the phase began (s)"}, nticks: narrow ? 4 : 0},
     yaxis: {...axis, ...y, uirevision: state.scale, title: narrow ? undefined : {text: "latency", standoff: 6}},
   };
@@ -208,10 +239,10 @@ async function draw(state) {
   if (state.scale !== "log") while (state.rows[1] > state.rows[0] && cells.edges_us[state.rows[1] - 1] >= spec.top_us) state.rows[1]--;
   const tiers = state.byTier ? [...state.tiers].map(t => bars(state, [t], t, hue(t, colours)[1]))
     : [bars(state, state.tiers, state.shown, colours.bars)];
-  const filled = state.rows[1] > state.rows[0];
-  const traces = [...(filled ? tiers : []), ...gaps(state, colours, bounds), ...(filled ? heats(state, colours) : []),
-    ...events(state, bounds), ...lines(state, colours)];
+  const filled = !spec.lines && state.rows[1] > state.rows[0];
   const figure = layout(state, colours, bounds);
+  figure.images = [paint(state, colours, bounds)];
+  const traces = [...(filled ? tiers : []), ...keys(state, colours), ...events(state, bounds), ...lines(state, colours)];
   // Nothing chosen, or nothing there: the axes stand all the same.
   traces.push({type: "scatter", x: [], y: [], xaxis: "x2", yaxis: "y", showlegend: false});
   if (printing) Object.assign(figure, {width: 980, autosize: false});
@@ -319,7 +350,7 @@ function controls(state) {
         const wanted = new Set(state.tiers);
         if (on) wanted.add(t); else wanted.delete(t);
         state.tiers = new Set(spec.tiers.filter(name => wanted.has(name)));
-      })), check(state, "by colour", () => false, on => { state.byTier = on; })));
+      })), ...(spec.lines ? [] : [check(state, "by colour", () => false, on => { state.byTier = on; })])));
   }
   const widths = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600].filter(w => w < cells.columns);
   bar.append(element("span", {className: "group"},
@@ -327,7 +358,7 @@ function controls(state) {
     choice(state, "per", [["0", "auto"], ...widths.map(w => [String(w), `${seconds(w * cells.width_s)} s`])], "0",
       v => { state.window = Number(v); }),
     check(state, `events (${cells.events.length})`, () => state.events, on => { state.events = on; }, !cells.events.length),
-    choice(state, "latency", [["log", "logarithmic"], ["linear", "linear"]], state.scale, v => { state.scale = v; })),
+    choice(state, "latency", [["log", "logarithmic"], ["linear", "linear"]], state.scale, v => { state.scale = v; state.viewY = null; })),
     downloads(target, spec.title, () => csvOf(state)));
   return bar;
 }
@@ -346,35 +377,50 @@ function rangePanel(state) {
   ui.panel = element("details", {className: "range"}, ui.summary,
     element("div", {className: "controls"}, element("span", {className: "group"},
       element("label", {}, "From ", ui.from, " s"), element("label", {}, "to ", ui.to, " s"),
-      button("Whole phase", () => choose(state, null)),
+      button("Whole phase", () => { state.view = state.viewY = null; choose(state, null); }),
       button("Zoom to it", () => Plotly.relayout(state.target, {"xaxis2.range": columnsOf(state).map(c => c * cells.width_s)})))),
     element("div", {className: "table"}, element("table", {}, element("thead", {}, element("tr", {},
       ...heads.map((h, n) => element("th", {textContent: h, className: n ? "n" : ""})))), ui.body)));
   return ui.panel;
 }
 
+// Time, latency and count of the cell under the pointer.
+function pointed(state, event) {
+  const {cells, target, painted} = state, {xaxis2: x, yaxis: y} = target._fullLayout;
+  const box = target.getBoundingClientRect();
+  const left = event.clientX - box.x - x._offset, down = event.clientY - box.y - y._offset;
+  if (left < 0 || down < 0 || left >= x._length || down >= y._length) return "";
+  const column = Math.floor((x.p2d(left) / cells.width_s - painted.c0) / painted.merge), us = y.p2d(down);
+  if (column < 0 || column >= painted.number) return "";
+  const first = painted.c0 + column * painted.merge, last = Math.min(first + painted.merge, cells.columns);
+  const time = `${seconds(first * cells.width_s)} to ${seconds(last * cells.width_s)} s`;
+  if (cells.gaps.some(([a, b]) => a <= first && last <= b)) return `${time}: nothing recorded`;
+  const row = cells.edges_us.findIndex((low, n) => low <= us && us < cells.edges_us[n + 1]) - state.rows[0];
+  const found = painted.made.map(m => [m.name, m.z[row] && 10 ** m.z[row][column]]).filter(m => m[1] > 0);
+  if (!found.length) return "";
+  const [lo, hi] = [0, 1].map(n => latency(cells.edges_us[state.rows[0] + row + n]));
+  return `${time}, ${lo} to ${hi}: ${found.map(([name, n]) => `${Math.round(n)} I/O, ${name}`).join("; ")}`;
+}
+
 function point(state, event) {
-  const at = event.points[0], trace = at.data, {cells} = state;
-  if (trace.type !== "heatmap") return;
-  const [row, column] = at.pointIndex;
-  const time = `${seconds(trace.x[column])} to ${seconds(trace.x[column + 1])} s`;
-  tip.textContent = trace.meta ? `${time}, ${latency(trace.y[row])} to ${latency(trace.y[row + 1])}: `
-    + `${Math.round(10 ** trace.z[row][column])} I/O, ${trace.name}` : `${time}: nothing recorded`;
-  tip.hidden = false;
+  const text = event.buttons ? "" : pointed(state, event);
+  tip.hidden = !text;
+  if (!text) return;
+  tip.textContent = text;
   const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
-  tip.style.left = Math.max(4, Math.min(event.event.clientX + 14, room)) + "px";
-  tip.style.top = Math.max(4, event.event.clientY - tip.offsetHeight - 10) + "px";
+  tip.style.left = Math.max(4, Math.min(event.clientX + 14, room)) + "px";
+  tip.style.top = Math.max(4, event.clientY - tip.offsetHeight - 10) + "px";
 }
 
 async function heatMap(target, spec, cells) {
   const state = target.state = {target, spec, cells, tiers: new Set(spec.tiers), byTier: false, lines: spec.lines,
-    events: spec.lines, scale: spec.scale, range: null, window: 0, view: null, drag: "select"};
+    events: spec.events, scale: spec.scale, range: null, window: 0, view: null, viewY: null, drag: "select"};
   target.closest("figure").prepend(controls(state));
   target.after(rangePanel(state));
   tell(state);
   await draw(state);
-  target.on("plotly_hover", event => point(state, event));
-  target.on("plotly_unhover", () => { tip.hidden = true; });
+  target.addEventListener("mousemove", event => point(state, event));
+  target.addEventListener("mouseleave", () => { tip.hidden = true; });
   target.on("plotly_selected", event => {
     const found = event && event.range && (event.range.x2 || event.range.x);
     if (!found) return;
@@ -384,9 +430,10 @@ async function heatMap(target, spec, cells) {
   target.on("plotly_deselect", () => choose(state, null));
   target.on("plotly_relayout", change => {
     if (change.dragmode) state.drag = change.dragmode;
-    if (!Object.keys(change).some(key => key.startsWith("xaxis2"))) return;
-    state.view = [...target.layout.xaxis2.range];
-    if (cells.columns > COLUMNS) draw(state);
+    const moved = name => Object.keys(change).some(key => key.startsWith(name));
+    if (moved("xaxis2")) state.view = [...target.layout.xaxis2.range];
+    if (moved("yaxis")) state.viewY = [...target.layout.yaxis.range];
+    if (moved("yaxis") || (moved("xaxis2") && cells.columns > COLUMNS)) draw(state);
   });
   drawings.push(() => draw(state));
 }
