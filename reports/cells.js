@@ -65,14 +65,18 @@ function percentile(cells, counts, total, q) {
   return last;
 }
 
-// Percentiles per `width` columns: times in seconds, and microseconds or null per quantile.
+// Percentiles per `width` columns: times in seconds, and microseconds or null per quantile. Each has two
+// points, the ends of its columns, so that one between two gaps is seen.
 function overTime(cells, tiers, width, quantiles) {
   const times = [], lines = quantiles.map(() => []);
   for (let c = 0; c < cells.columns; c += width) {
     const last = Math.min(c + width, cells.columns);
     const counts = summed(cells, tiers, c, last), total = totalOf(counts);
-    times.push((c + last) / 2 * cells.width_s);
-    quantiles.forEach((q, n) => lines[n].push(percentile(cells, counts, total, q)));
+    times.push(c * cells.width_s, last * cells.width_s);
+    quantiles.forEach((q, n) => {
+      const value = percentile(cells, counts, total, q);
+      lines[n].push(value, value);
+    });
   }
   return {times, lines};
 }
@@ -80,9 +84,9 @@ function overTime(cells, tiers, width, quantiles) {
 // As many columns together as it takes for a p99 where the load is even, but eight windows at least.
 function windowOf(cells, tiers) {
   const mean = totalOf(summed(cells, tiers, 0, cells.columns)) / cells.columns;
-  const most = Math.max(1, Math.floor(cells.columns / 8));
+  const most = Math.max(1, Math.floor(cells.columns / 8)), least = cells.columns / 1200;
   for (const width of [1, 2, 5, 10, 20, 30, 60, 120, 300, 600]) {
-    if (mean * width >= 1.3 * sampleNeeded(0.99)) return Math.min(width, most);
+    if (width >= least && mean * width >= 1.3 * sampleNeeded(0.99)) return Math.min(width, most);
   }
   return most;
 }

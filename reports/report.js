@@ -157,13 +157,18 @@ function lines(state, colours) {
   if (!state.lines || !state.tiers.size) return [];
   const {cells, spec} = state, width = state.window || windowOf(cells, state.tiers);
   const {times, lines: found} = overTime(cells, state.tiers, width, QUANTILES);
-  const under = found.map((y, n) => ({y, showlegend: false, hoverinfo: "skip", legendgroup: NAMES[n],
-    line: {color: colours.paper, width: state.spec.lines ? 0 : 4}, marker: {color: colours.paper, size: 6}}));
-  const over = found.map((y, n) => ({y, showlegend: true, legendgroup: NAMES[n],
-    line: {color: colours.ink, width: 1.7, dash: DASHES[n]}, marker: {color: colours.ink, size: 4},
+  // A point between two gaps has no line to be seen by; a mark at each would be slow where there are thousands.
+  const alone = y => y.map((v, n) => (v !== null && (y[n - 1] ?? null) === null && (y[n + 1] ?? null) === null ? 5 : 0));
+  const marked = times.length <= 150, mode = y => (marked || alone(y).some(Boolean) ? "lines+markers" : "lines");
+  const size = y => (marked ? 4 : alone(y));
+  const under = spec.lines ? [] : found.map((y, n) => ({y, showlegend: false, hoverinfo: "skip", mode: "lines",
+    legendgroup: NAMES[n], line: {color: colours.paper, width: 4}}));
+  const over = found.map((y, n) => ({y, mode: mode(y), showlegend: true, legendgroup: NAMES[n],
+    line: {color: colours.ink, width: 1.7, dash: DASHES[n]}, marker: {color: colours.ink, size: size(y), line: {width: 0}},
+    customdata: y.map(v => v === null ? "" : latency(v)),
     hovertemplate: `${NAMES[n]} at %{x:.4g} s: %{customdata}<extra></extra>`}));
-  return [...under, ...over].map((line, n) => ({type: "scatter", mode: "lines+markers", name: NAMES[n % 3], x: times,
-    customdata: line.y.map(v => v === null ? "" : latency(v)), connectgaps: false, xaxis: "x2", yaxis: "y",
+  return [...under, ...over].map((line, n) => ({type: "scatter", name: NAMES[n % 3], x: times,
+    connectgaps: false, xaxis: "x2", yaxis: "y",
     selected: {marker: {opacity: 1}}, unselected: {marker: {opacity: 1}}, ...line}));
 }
 
@@ -213,11 +218,11 @@ function layout(state, colours, bounds) {
     hovermode: "closest", dragmode: state.drag, selectdirection: "h", uirevision: "kept",
     title: {text: `${title}<br><span style="font-size:12px">${spec.load}${spec.mark}</span>`, x: 0, xref: "paper",
       y: 1, yref: "container", yanchor: "top", pad: {t: 22}, font: {size: narrow ? 14 : 16}},
-    margin: narrow ? {l: 54, r: 8, t: 96, b: 96} : {l: 74, r: 10, t: 82, b: 54},
+    margin: narrow ? {l: 54, r: 8, t: 96, b: legend ? 104 : 54} : {l: 74, r: 10, t: 82, b: 54},
     font: {family: "system-ui, sans-serif", size: narrow ? 11 : 12, color: colours.ink},
     paper_bgcolor: colours.paper, plot_bgcolor: colours.paper, shapes,
     newselection: {line: {color: colours.bars}},
-    legend: narrow ? {orientation: "h", x: 0, y: -0.16, yanchor: "top", font: {size: 10}}
+    legend: narrow ? {orientation: "h", x: 0, y: 0, yref: "container", yanchor: "bottom", font: {size: 10}}
       : {orientation: "h", x: 1, xanchor: "right", y: 1, yanchor: "bottom"},
     annotations: spec.published.filter(v => v > 0 && !narrow).map(v => ({xref: "x2 domain", yref: "y", x: 1,
       y: log ? Math.log10(v) : v, xanchor: "right", yanchor: "bottom", showarrow: false, text: latency(v, 3),
