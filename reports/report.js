@@ -297,8 +297,22 @@ async function choose(state, range) {
   await draw(state);
 }
 
+function percentilesOf(state) {
+  const {cells, spec} = state, width = state.window || windowOf(cells, state.tiers), tiers = [...state.tiers].join(" + ");
+  const {lines: found} = overTime(cells, state.tiers, width, QUANTILES), [first, last] = columnsOf(state);
+  const rows = [["figure", "phase", "layer", "tiers", "from_s", "to_s", ...NAMES.map(n => `${n}_us`)]];
+  found[0].forEach((_, n) => {
+    const from = n * width, to = Math.min(from + width, cells.columns);
+    // Empty where the sample is too small.
+    if (from < last && to > first) rows.push([spec.title, spec.phase, spec.layer, tiers, seconds(from * cells.width_s),
+      seconds(to * cells.width_s), ...found.map(line => line[n])]);
+  });
+  return rows;
+}
+
 function csvOf(state) {
   const {cells, spec} = state, [first, last] = columnsOf(state);
+  if (spec.lines) return percentilesOf(state);
   const rows = [["figure", "phase", "layer", "tier", "from_s", "to_s", "lo_us", "hi_us", "count"]];
   for (const tier of state.tiers) {
     const {row, count, starts} = cells.tiers.get(tier);
