@@ -40,9 +40,10 @@ def an_hour(path: Path) -> RunDir:
             named = {"phase": "read", "layer": layer, "host": "h", "op": "read", "tier": name}
             frames.append(rows.with_columns(pl.lit(v).alias(k) for k, v in named.items()))
     total = len(TIERS) * 200 * SECONDS
-    phase = {"name": "read", "op": "read", "expected_tiers": list(TIERS), "job": "read.fio", "outstanding": 1,
+    phase = {"name": "read", "op": "read", "expected_tiers": list(TIERS), "job": "a.fio", "outstanding": 1,
              "block_bytes": 512, "start_ns": 0, "end_ns": SECONDS * SECOND, "interval_ns": SECOND,
-             "client_ios": total, "server_ios": total, "lost_events": 0, "checks": [], "problems": []}  # fmt: skip
+             "client_ios": total, "server_ios": total, "lost_events": 0,
+             "checks": [], "problems": []}  # fmt: skip
     run = RunDir(path)
     path.mkdir()
     write_json(path / "manifest.json", {"format": 1, "title": "An hour", "phases": [phase], "problems": []})
@@ -54,7 +55,11 @@ def naive(run: RunDir, target: Path) -> None:
     """The maps of our report as a user would draw them: nested lists, plotly's own file."""
     frame = read_latency(run)
     server = frame.filter(pl.col("layer") == "nfs-server")
-    maps = [server, *(server.filter(pl.col("tier") == t) for t in TIERS), frame.filter(pl.col("layer") == "client")]
+    maps = [
+        server,
+        *(server.filter(pl.col("tier") == t) for t in TIERS),
+        frame.filter(pl.col("layer") == "client"),
+    ]
     parts = []
     for number, rows in enumerate(maps):
         edges = np.unique(np.concatenate([rows["lo_ns"].to_numpy(), rows["hi_ns"].to_numpy()]))
@@ -62,7 +67,9 @@ def naive(run: RunDir, target: Path) -> None:
         at = (np.searchsorted(edges, rows["lo_ns"].to_numpy()), rows["time_ns"].to_numpy() // SECOND)
         np.add.at(counts, at, rows["count"].to_numpy())
         heat = go.Heatmap(
-            x=list(range(SECONDS + 1)), y=(edges / 1e3).tolist(), z=[[n or None for n in r] for r in counts.tolist()]
+            x=list(range(SECONDS + 1)),
+            y=(edges / 1e3).tolist(),
+            z=[[n or None for n in r] for r in counts.tolist()],
         )
         parts.append(target.with_suffix(f".{number}.html"))
         go.Figure(heat, {"yaxis": {"type": "log"}}).write_html(

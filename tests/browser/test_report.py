@@ -172,7 +172,7 @@ def test_a_range_recomputes_table_and_histogram(opened, synthetic):
     assert rate == pytest.approx(mine["count"].sum() / 10)
     panel.get_by_role("button", name="Whole phase").click()
     until(page, f"document.getElementById('{target}').layout.shapes.length === 0")
-    page.locator(f"#{target}").scroll_into_view_if_needed()
+    page.evaluate("id => document.getElementById(id).scrollIntoView()", target)
     script = """id => {
         const plot = document.getElementById(id), box = plot.getBoundingClientRect();
         const {xaxis2: x, yaxis: y} = plot._fullLayout, top = box.y + y._offset;
