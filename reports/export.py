@@ -27,7 +27,10 @@ _CONTROLS, _FORMULA = re.compile(CONTROLS), re.compile(FORMULA)
 
 
 def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) -> pl.DataFrame:
-    """The rows of these phases and layers; all where the list is empty. Raises ConfigError for unknown names."""
+    """The rows of these phases and layers; all where the list is empty.
+
+    Raises ConfigError for unknown names.
+    """
     for column, wanted in (("phase", phases), ("layer", layers)):
         there = sorted(frame[column].unique().to_list())
         unknown = [name for name in wanted if name not in there]

@@ -107,7 +107,8 @@ def _bars(
         figure.add_trace(
             go.Bar(
                 orientation="h", y=np.array(places), x=width, base=low, width=0.3, name=safe(name),
-                legendgroup=safe(name), meta="ours" if colour == OURS else "published", showlegend=number == "", xaxis=f"x{number}", yaxis=f"y{number}",
+                legendgroup=safe(name), meta="ours" if colour == OURS else "published",
+                showlegend=number == "", xaxis=f"x{number}", yaxis=f"y{number}",
                 # The outline keeps a range in sight that is less than a pixel wide.
                 marker={"color": colour, "line": {"color": colour, "width": _LINE_PX}},
                 text=words if number else None, textposition="outside" if number else "none",

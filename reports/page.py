@@ -135,8 +135,8 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
     at_server = {**common, "layer": SERVER, "cells": collected.cells(block)}
     spec = {**figures.log_map(block, f"{name}: NFS server"), **at_server, "events": True}
     caption = (
-        f"{load}. Latency at the NFS server. {words} The bars at the left are the average rate per row, of the "
-        "range that is selected. The tier is what the kernel did for the request; by colour, where tiers "
+        f"{load}. Latency at the NFS server. {words} The bars at the left are the average rate per row, of "
+        "the range that is selected. The tier is what the kernel did for the request; by colour, where tiers "
         f"share a cell, the last of the list is seen.{_left_out(block)}"
     )
     drawn = [collected.add(spec, spec["height"], caption, "map")]

@@ -297,8 +297,23 @@ async function choose(state, range) {
   await draw(state);
 }
 
+function percentilesOf(state) {
+  const {cells, spec} = state, width = state.window || windowOf(cells, state.tiers), tiers = [...state.tiers].join(" + ");
+  const {lines: found} = overTime(cells, state.tiers, width, QUANTILES), [first, last] = columnsOf(state);
+  const rows = [["figure", "phase", "layer", "tiers", "from_s", "to_s", ...NAMES.map(n => `${n}_us`)]];
+  // Two points of a line are the ends of one window.
+  found[0].filter((_, n) => n % 2).forEach((_, n) => {
+    const from = n * width, to = Math.min(from + width, cells.columns);
+    // Empty where the sample is too small.
+    if (from < last && to > first) rows.push([spec.title, spec.phase, spec.layer, tiers, seconds(from * cells.width_s),
+      seconds(to * cells.width_s), ...found.map(line => line[2 * n])]);
+  });
+  return rows;
+}
+
 function csvOf(state) {
   const {cells, spec} = state, [first, last] = columnsOf(state);
+  if (spec.lines) return percentilesOf(state);
   const rows = [["figure", "phase", "layer", "tier", "from_s", "to_s", "lo_us", "hi_us", "count"]];
   for (const tier of state.tiers) {
     const {row, count, starts} = cells.tiers.get(tier);

@@ -12,10 +12,16 @@ import typer
 from kit import store
 from kit.cli.output import check_target, say, write_target
 from kit.errors import ConfigError
-from reports.export import FORMATS, chosen
+from reports.export import chosen
 from reports.export import export as exported
 
-Format = StrEnum("Format", [(name.upper(), name) for name in FORMATS])
+
+class Format(StrEnum):
+    """What reports.export can write."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    OPENMETRICS = "openmetrics"
 
 
 def export(
