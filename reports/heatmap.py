@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-MAX_COLUMNS = 2000
+# An hour of seconds, and what a phase takes longer than asked for.
+MAX_COLUMNS = 4000
 # 60 octaves of 32 bins; what has more was not written by the kit.
 _MAX_ROWS = 1920
 # An axis of logarithms has no zero: the bin that starts there is drawn from here on.
-_FLOOR_US = 0.01
+FLOOR_US = 0.01
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,7 +58,7 @@ class Grid:
     @property
     def edges_us(self) -> Floats:
         """rows + 1 edges in microseconds, all above zero."""
-        return np.maximum(np.append(self.lo_us, self.hi_us[-1:]), _FLOOR_US)
+        return np.maximum(np.append(self.lo_us, self.hi_us[-1:]), FLOOR_US)
 
     @property
     def rates(self) -> Floats:
@@ -98,13 +99,28 @@ def grid(frame: pl.DataFrame, axis: Columns) -> Grid | None:
         return None
     time = (frame["time_ns"].to_numpy() - axis.start_ns) // axis.width_ns
     lo, hi = frame["lo_ns"].to_numpy(), frame["hi_ns"].to_numpy()
-    edges = np.unique(np.concatenate([lo, hi]))
+    edges = bin_edges_ns(lo, hi)
     row = np.searchsorted(edges, lo)
-    if len(edges) - 1 > _MAX_ROWS or (np.searchsorted(edges, hi) != row + 1).any():
-        raise ValueError("the bins of latency.parquet overlap, or are too many")
     counts = np.zeros((len(edges) - 1, axis.count), dtype=np.int64)
     np.add.at(counts, (row, time), frame["count"].to_numpy())
     return Grid(axis, edges[:-1] / 1e3, edges[1:] / 1e3, counts)
+
+
+def bin_edges_ns(lo: npt.NDArray[np.int64], hi: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The edges of the bins [lo, hi), ascending; two bins that do not touch have an empty one between them.
+
+    Raises ValueError if the bins overlap.
+    """
+    edges = np.unique(np.concatenate([lo, hi]))
+    if len(edges) - 1 > _MAX_ROWS or (np.searchsorted(edges, hi) != np.searchsorted(edges, lo) + 1).any():
+        raise ValueError("the bins of latency.parquet overlap, or are too many")
+    return edges
+
+
+def tiers_of(frame: pl.DataFrame) -> list[str]:
+    """The tiers with I/Os, the fastest first."""
+    used = frame.filter(pl.col("count") > 0)
+    return used.group_by("tier").agg(pl.col("lo_ns").median()).sort("lo_ns", "tier")["tier"].to_list()
 
 
 def smallest(counts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
@@ -114,9 +130,3 @@ def smallest(counts: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         if top <= np.iinfo(kind).max:
             return counts.astype(kind)
     return counts.astype(np.float64)
-
-
-def cut(whole: Grid, top_us: float) -> Grid:
-    """The rows of `whole` that begin below `top_us` (microseconds)."""
-    last = int(np.searchsorted(whole.lo_us, top_us))
-    return Grid(whole.columns, whole.lo_us[:last], whole.hi_us[:last], whole.counts[:last])

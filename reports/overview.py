@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go  # type: ignore[import-untyped]
 
-from reports.figures import GRID, INK, OURS, PUBLISHED, RULE, TICKS, human_us, round_up, safe
+from reports.figures import GRID, INK, OURS, PUBLISHED, RULE, TICKS
 from reports.references import Reference
+from reports.words import human_us, round_up, safe
 
 Json = dict[str, Any]
 Span = tuple[float, float]
@@ -20,8 +21,11 @@ _LINE_PX = 2
 _ROOM = 1.04
 
 
-def ranges(rows: Sequence[Json], reference: Reference | None) -> go.Figure:
-    """Ranges (microseconds) per op and tier beside the published ones; linear and logarithmic."""
+def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> go.Figure:
+    """Ranges (microseconds) per op and tier beside the published ones; linear and logarithmic.
+
+    `load` is written above it.
+    """
     figure = go.Figure()
     labels = _labels(rows)
     ours = [_span(r["range_us"]) for r in rows]
@@ -45,7 +49,9 @@ def ranges(rows: Sequence[Json], reference: Reference | None) -> go.Figure:
     figure.update_layout(
         template="none", height=140 + 58 * max(len(rows), 1), autosize=True, barmode="overlay",
         font={"family": "system-ui, sans-serif", "size": 12, "color": INK}, hovermode="closest",
-        margin={"l": 128, "r": 16, "t": 46, "b": 54}, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff",
+        title={"text": safe(load), "x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 12, "t": 18},
+               "y": 1, "yref": "container", "yanchor": "top", "font": {"size": 12}},
+        margin={"l": 128, "r": 16, "t": 62, "b": 54}, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff",
         legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
         xaxis={**axes, "domain": [0, 0.45], "range": [0, high * _ROOM], "tickvals": steps,
                "ticktext": ["0", *[human_us(v) for v in steps[1:]]], "title": {"text": "latency, linear"}},
@@ -55,6 +61,16 @@ def ranges(rows: Sequence[Json], reference: Reference | None) -> go.Figure:
         yaxis={**y, "anchor": "x"}, yaxis2={**y, "anchor": "x2", "showticklabels": False},
     )  # fmt: skip
     return figure
+
+
+def table(rows: Sequence[Json]) -> list[list[Any]]:
+    """What the figure shows as rows, the first of them the names of the columns."""
+    head = ["phase", "op", "tier", "from_us", "to_us", "published_from_us", "published_to_us"]
+    found: list[list[Any]] = [head]
+    for row in rows:
+        theirs = (row.get("published") or {}).get("range_us") or ["", ""]
+        found.append([str(row["phase"]), row["op"], row["tier"], *row["range_us"], *theirs])
+    return found
 
 
 def too_small(rows: Sequence[Json]) -> list[str]:
@@ -91,7 +107,8 @@ def _bars(
         figure.add_trace(
             go.Bar(
                 orientation="h", y=np.array(places), x=width, base=low, width=0.3, name=safe(name),
-                legendgroup=safe(name), showlegend=number == "", xaxis=f"x{number}", yaxis=f"y{number}",
+                legendgroup=safe(name), meta="ours" if colour == OURS else "published",
+                showlegend=number == "", xaxis=f"x{number}", yaxis=f"y{number}",
                 # The outline keeps a range in sight that is less than a pixel wide.
                 marker={"color": colour, "line": {"color": colour, "width": _LINE_PX}},
                 text=words if number else None, textposition="outside" if number else "none",

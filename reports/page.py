@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import zlib
 from collections.abc import Sequence
@@ -16,8 +17,9 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
-from reports import figures, heatmap, overview, references
+from reports import cells, figures, heatmap, overview, references
 from reports.summary import SERVER
+from reports.words import human_us, safe
 
 Json = dict[str, Any]
 _HERE = Path(__file__).parent
@@ -47,7 +49,10 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
     reference = references.of_summary(summary)
     phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
-    drawn = collected.add(overview.ranges(server, reference), _overview_caption(server), "overview")
+    load = ", ".join(dict.fromkeys(p["load"] for p in phases))
+    ranges = json.loads(overview.ranges(server, reference, load).to_json())
+    spec = {"title": "Ranges", "figure": ranges, "csv": overview.table(server)}
+    drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(server), "overview")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -64,32 +69,47 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
         phases=phases,
         traced=bool(server),
         sentence=_clock(manifest),
-        plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
+        plotly=_plotly(),
+        script=Markup((_HERE / "cells.js").read_text("utf-8") + (_HERE / "report.js").read_text("utf-8")),
         # htmlsafe_json_dumps has written every <, > and & as \\u00..: nothing can end the script.
-        figures=[(f["id"], f["json"]) for f in collected.all],
+        blocks=[*collected.blocks, *((f"{f['id']}-data", f["json"]) for f in collected.all)],
     )
 
 
+@functools.cache
+def _plotly() -> str:
+    """plotly.js, deflated, as base64: a third of its size."""
+    return base64.b64encode(zlib.compress(get_plotlyjs().encode(), 9)).decode()
+
+
 class _Figures:
-    """The figures of a page, numbered."""
+    """The figures of a page, numbered, and the cells that they are drawn from."""
 
     def __init__(self) -> None:
         self.all: list[Json] = []
+        self.blocks: list[tuple[str, Markup]] = []
 
-    def add(self, figure: Any, caption: str, kind: str = "") -> Json:
+    def cells(self, block: Json) -> str:
+        """Keep the cells of a phase and layer; the name under which figures find them."""
+        name = f"cells-{len(self.blocks) + 1}"
+        self.blocks.append((name, htmlsafe_json_dumps(block)))
+        return name
+
+    def add(self, spec: Json, height: int, caption: str, kind: str) -> Json:
         entry = {
             "id": f"figure-{len(self.all) + 1}",
             "caption": caption,
             "kind": kind,
-            "height": figure.layout.height,
-            "json": packed(figure),
+            "height": height,
+            "title": spec["title"],
+            "json": htmlsafe_json_dumps(spec),
         }
         self.all.append(entry)
         return entry
 
 
 def packed(figure: Any) -> Markup:
-    """The figure as JSON for the page's script, the cells of its heat maps deflated.
+    """A Plotly figure as JSON for a page's script, the cells of its heat maps deflated.
 
     Most cells are empty: that makes them several times smaller.
     """
@@ -102,43 +122,59 @@ def packed(figure: Any) -> Markup:
 
 
 def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, collected: _Figures) -> Json:
-    unknown = summary["verdict"] == "unknown"
     name = phase.get("title") or phase["name"]
     server = figures.phase_frame(latency, phase, SERVER)
     load = _load(phase, manifest)
-    columns = _columns(heatmap.columns(phase, server))
-    drawn = [
-        collected.add(
-            figures.log_map(server, phase, f"{name}: NFS server", unknown),
-            f"{load}. Latency at the NFS server, logarithmic. {columns} The bars at the left are the average "
-            "rate per row. The tier is what the kernel did for the request; where tiers with a colour each "
-            "share a cell, the last of the list is seen.",
-            "map",
-        )
-    ]
+    words = _columns(heatmap.columns(phase, server))
+    common = {
+        "phase": str(phase["name"]),
+        "load": safe(load),
+        "mark": " - verdict unknown" if summary["verdict"] == "unknown" else "",
+    }
+    block = cells.block(server, phase)
+    at_server = {**common, "layer": SERVER, "cells": collected.cells(block)}
+    spec = {**figures.log_map(block, f"{name}: NFS server"), **at_server, "events": True}
+    caption = (
+        f"{load}. Latency at the NFS server. {words} The bars at the left are the average rate per row, of "
+        "the range that is selected. The tier is what the kernel did for the request; by colour, where tiers "
+        f"share a cell, the last of the list is seen.{_left_out(block)}"
+    )
+    drawn = [collected.add(spec, spec["height"], caption, "map")]
+    spec = {**spec, "title": safe(f"{name}: percentiles over time"), "lines": True, "height": 380}
+    caption = (
+        f"{load}. Of the tiers that are ticked, together. A line has a gap where the I/Os are too few for a "
+        "bound on the percentile; a longer interval takes more of them together."
+    )
+    drawn.append(collected.add(spec, 380, caption, "lines"))
     expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
     rows = {r["tier"]: r for r in figures.server_rows(summary, phase)}
     # The expected ones first; what else answered is shown as well.
     for tier in dict.fromkeys([*expected, *rows]):
         if tier in rows:
-            title = f"{name}: {tier}, linear"
-            figure, hidden = figures.zoom_map(server, phase, rows[tier], title, unknown)
+            zoom, hidden = figures.zoom_map(block, server, rows[tier], f"{name}: {tier}, linear")
             out = f" {hidden} of {rows[tier]['count']} I/Os are above what is shown." if hidden else ""
             lines = " The dashed lines are the published range." if rows[tier].get("published") else ""
-            caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {columns}{lines}{out}"
-            drawn.append(collected.add(figure, caption, "zoom"))
+            caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {words}{lines}{out}"
+            drawn.append(collected.add({**zoom, **at_server}, zoom["height"], caption, "zoom"))
     client = figures.phase_frame(latency, phase, "client")
     if client.height:
-        figure = figures.log_map(client, phase, f"{name}: clients", unknown, row_px=1.05, least_px=340)
+        block = cells.block(client, phase)
+        spec = figures.log_map(block, f"{name}: clients", row_px=1.05, least_px=340)
+        spec |= {**common, "layer": "client", "cells": collected.cells(block)}
         words = _columns(heatmap.columns(phase, client))
-        caption = f"{load}. The same I/Os as the clients saw them, logarithmic. {words}"
-        drawn.append(collected.add(figure, caption, "client"))
+        caption = f"{load}. The same I/Os as the clients saw them. {words}"
+        drawn.append(collected.add(spec, spec["height"], caption, "client"))
     return {**phase, "title": name, "figures": drawn, "load": load, "missing": set(expected) - set(rows)}
+
+
+def _left_out(block: Json) -> str:
+    number = block["events_ignored"]
+    return f" {number} events are damaged or too many and left out." if number else ""
 
 
 def _columns(axis: heatmap.Columns) -> str:
     """What a cell of a heat map is."""
-    width = figures.human_us(axis.width_ns / 1e3)
+    width = human_us(axis.width_ns / 1e3)
     merged = f", the sum of {axis.merged} stored intervals" if axis.merged > 1 else ""
     return f"A column is {width}{merged}; a row is one stored bin."
 
@@ -187,11 +223,11 @@ def _us(value: Any) -> str:
     """Microseconds for people; a withheld value says so."""
     if value is None:
         return "n too small"
-    return figures.human_us(float(value)) if isinstance(value, (int, float)) else "?"
+    return human_us(float(value)) if isinstance(value, (int, float)) else "?"
 
 
 def _ns(value: Any) -> str:
-    return figures.human_us(value / 1e3) if isinstance(value, (int, float)) else "-"
+    return human_us(value / 1e3) if isinstance(value, (int, float)) else "-"
 
 
 def _size(value: Any) -> str:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.store import LATENCY_SCHEMA
+from reports import cells as blocks
 from reports import figures, heatmap, overview, summary
 
 
@@ -77,47 +78,17 @@ def test_intervals_beyond_the_phase_widen_it():
     assert heatmap.grid(frame, heatmap.columns(PHASE, frame)).total == 2
 
 
-def test_log_map_has_two_traces_per_choice(synthetic):
-    manifest = synthetic.manifest()
-    phase = manifest["phases"][0]
-    frame = figures.phase_frame(synthetic.latency(), phase, "nfs-server")
-    figure = figures.log_map(frame, phase, "reads", True)
-    assert [t.type for t in figure.data] == ["bar", "heatmap"] * 4
-    assert [t.visible for t in figure.data] == [True] * 2 + [False] * 6
-    seen = {
-        b.label: [t.name for t, on in zip(figure.data[1::2], b.args[0]["visible"][1::2], strict=True) if on]
-        for b in figure.layout.updatemenus[0].buttons
-    }
-    assert seen == {
-        "all tiers": ["all tiers"], "tiers by colour": ["dram", "l2arc", "disk"],
-        "dram": ["dram"], "l2arc": ["l2arc"], "disk": ["disk"],
-    }  # fmt: skip
-    for button in figure.layout.updatemenus[0].buttons:
-        visible = button.args[0]["visible"]
-        assert visible[::2] == visible[1::2]
-        # Colour bars of several tiers would lie on top of each other: the legend takes their place.
-        assert button.args[1]["showlegend"] is (button.label == "tiers by colour")
-        assert button.args[0]["showscale"] == [button.label != "tiers by colour"] * 8
-    assert len({t.colorscale for t in figure.data[1::2]}) == 4
-    assert "verdict unknown" in figure.layout.title.text
-    assert figure.layout.yaxis.type == "log"
-    heat = figure.data[1]
-    assert len(heat.y) == heat.z.shape[0] + 1 and len(heat.x) == heat.z.shape[1] + 1
-    assert sum(t.z.sum() for t in figure.data[3::2]) == heat.z.sum() == frame["count"].sum()
-    low, high = figure.layout.yaxis.range
-    pixels = figure.layout.height - figure.layout.margin.t - figure.layout.margin.b
-    assert np.diff(np.log10(heat.y)).min() / (high - low) * pixels > 1
-    assert set(figure.layout.yaxis.ticktext) == {"10 µs", "100 µs", "1 ms"}
-
-
-def test_rates_are_beside_their_rows(synthetic):
+def test_log_map_has_room_for_every_bin(synthetic):
     phase = synthetic.manifest()["phases"][0]
     frame = figures.phase_frame(synthetic.latency(), phase, "nfs-server")
-    bars, heat = figures.log_map(frame, phase, "reads", False).data[:2]
-    assert bars.yaxis == heat.yaxis and bars.orientation == "h"
-    assert bars.y.tolist() == heat.y[:-1].tolist()
-    assert (bars.y + bars.width).tolist() == pytest.approx(heat.y[1:].tolist())
-    assert bars.x.tolist() == pytest.approx((heat.z.sum(axis=1) / 12).tolist())
+    block = blocks.block(frame, phase)
+    spec = figures.log_map(block, "reads <b>")
+    assert spec["title"] == "reads b" and spec["tiers"] == ["dram", "l2arc", "disk"]
+    edges, axis = np.array(block["edges_us"]), spec["log"]
+    assert axis["low_us"] < edges[0] and axis["high_us"] > edges[-1]
+    per_decade = (spec["height"] - 140) / np.log10(axis["high_us"] / axis["low_us"])
+    assert np.diff(np.log10(edges)).min() * per_decade > 1
+    assert {text for _, text in axis["ticks"]} == {"10 µs", "100 µs", "1 ms"}
 
 
 @pytest.mark.parametrize(
@@ -128,21 +99,19 @@ def test_zoom_is_linear_from_zero_beyond_the_published_range(synthetic, tier, to
     frame, manifest = synthetic.latency(), synthetic.manifest()
     phase = manifest["phases"][0]
     row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == tier)
-    figure, hidden = figures.zoom_map(
-        figures.phase_frame(frame, phase, "nfs-server"), phase, row, "zoom", False
-    )
-    assert figure.layout.yaxis.type != "log"
-    assert figure.layout.yaxis.range == (0, top_us)
-    assert [shape.y0 for shape in figure.layout.shapes] == lines
-    assert hidden == 0 and figure.data[1].z.sum() == row["count"]
+    frame = figures.phase_frame(frame, phase, "nfs-server")
+    spec, hidden = figures.zoom_map(blocks.block(frame, phase), frame, row, "zoom")
+    assert (spec["scale"], spec["top_us"], [v for v in spec["published"] if v]) == ("linear", top_us, lines)
+    assert spec["tiers"] == [tier] and hidden == 0
 
 
 def test_zoom_tells_what_is_above_it():
     frame = frame_of([(100, "l2arc", 139264, 143360, 99), (110, "l2arc", 5_000_000, 5_100_000, 1)])
     row = {"tier": "l2arc", "range_us": [139.264, 143.36], "published": None}
-    figure, hidden = figures.zoom_map(frame, PHASE, row, "zoom", False)
-    assert hidden == 1 and figure.data[1].z.sum() == 99
-    assert not figure.layout.shapes
+    spec, hidden = figures.zoom_map(blocks.block(frame, PHASE), frame, row, "zoom")
+    assert hidden == 1 and spec["published"] == []
+    # The logarithmic axis that it can be switched to has all of them.
+    assert spec["log"]["high_us"] > 5100
 
 
 @pytest.mark.parametrize(
@@ -175,9 +144,11 @@ def test_round_up(value):
 
 
 def test_phase_without_io_is_drawn_empty():
-    figure = figures.log_map(frame_of([]), PHASE, "nothing", False)
-    assert len(figure.data) == 0
-    json.loads(figure.to_json())
+    block = blocks.block(frame_of([]), PHASE)
+    assert block["gaps"] == [(0, 100)] and block["tiers"] == {}
+    spec = figures.log_map(block, "nothing")
+    assert spec["tiers"] == [] and spec["log"]["low_us"] < spec["log"]["high_us"]
+    json.dumps([block, spec])
 
 
 @given(st.text())

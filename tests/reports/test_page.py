@@ -34,8 +34,8 @@ def test_page_stands_alone(synthetic, tmp_path):
     assert "default-src 'none'" in html and "unsafe-eval" not in html
     assert not re.search(r"<(script|img|iframe|link)[^>]+(src|href)=[\"']?https?:", html)
     blocks = re.findall(r'<script type="application/json" id="(figure-\d+)-data">(.*?)</script>', html, re.S)
-    # summary, and per phase: one logarithmic, one per tier, one of the clients
-    assert len(blocks) == 1 + 3 * 2 + 5
+    # summary, and per phase: one logarithmic, its percentiles, one per tier, one of the clients
+    assert len(blocks) == 1 + 3 * 3 + 5
     for name, text in blocks:
         json.loads(text)
         assert f'id="{name}"' in html
@@ -43,7 +43,7 @@ def test_page_stands_alone(synthetic, tmp_path):
              'id="accounting"', 'id="testbed"', 'id="settings"']  # fmt: skip
     places = [html.index(word) for word in order]
     assert places == sorted(places)
-    assert html.count("plotly.js v") == 1
+    assert html.count('id="plotly-code"') == 1
     assert "less than a pixel" in html
     assert "Closed loop, 1 outstanding" in html
     assert "not what your hardware does" in html
@@ -56,7 +56,7 @@ def test_unknown_marks_every_map(synthetic, tmp_path):
     manifest = synthetic.manifest()
     manifest["problems"] = ["the server rebooted"]
     html = drawn(synthetic, tmp_path, manifest, synthetic.latency())
-    assert html.count(" - verdict unknown") == 3 * 2 + 5
+    assert html.count(" - verdict unknown") == 3 * 3 + 5
     assert "the server rebooted" in html
 
 
@@ -89,7 +89,7 @@ def test_merged_columns_are_told(synthetic):
     assert "stored intervals" not in html
     manifest["phases"][0]["interval_ns"] = 1_000_000
     html = page.render(frame, manifest, summary.summarise(frame, manifest))
-    assert "A column is 6 ms, the sum of 6 stored intervals" in html
+    assert "A column is 3 ms, the sum of 3 stored intervals" in html
 
 
 def test_an_unexpected_tier_has_its_map(synthetic):
@@ -117,7 +117,7 @@ def test_a_long_run_stays_small(synthetic):
         phase["interval_ns"] = synthetic.SECOND // 20
     html = page.render(frame, manifest, summary.summarise(frame, manifest))
     assert "A column is 50 ms; a row" in html
-    assert len(html.encode()) < 6_000_000
+    assert len(html.encode()) < 4_000_000
 
 
 def test_foreign_text_is_escaped(synthetic):
@@ -133,3 +133,16 @@ def test_foreign_text_is_escaped(synthetic):
 @pytest.mark.parametrize(("value", "text"), [(None, "n too small"), (5012.8, "5.01 ms"), (0.5, "0.5 µs")])
 def test_microseconds_for_people(value, text):
     assert page._us(value) == text
+
+
+def test_the_load_is_told_with_each_figure(synthetic):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    for number, phase in enumerate(manifest["phases"]):
+        phase["outstanding"] = number + 3
+    html = page.render(frame, manifest, summary.summarise(frame, manifest))
+    specs = [json.loads(t) for t in re.findall(r'id="figure-\d+-data">(.*?)</script>', html, re.S)]
+    loads = [spec["load"] for spec in specs if "load" in spec]
+    assert len(loads) == 14
+    assert set(loads) == {f"Closed loop, {n} outstanding" for n in (3, 4, 5)}
+    ranges = next(spec for spec in specs if "figure" in spec)
+    assert "3 outstanding" in ranges["figure"]["layout"]["title"]["text"]

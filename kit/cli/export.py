@@ -1,0 +1,57 @@
+"""`hsp export`: the counts of a stored run for other programs."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kit import store
+from kit.cli.output import check_target, say, write_target
+from kit.errors import ConfigError
+from reports.export import chosen
+from reports.export import export as exported
+
+
+class Format(StrEnum):
+    """What reports.export can write."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+    OPENMETRICS = "openmetrics"
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A run directory, such as results/top-speeds/latest.")],
+    kind: Annotated[Format, typer.Option("--format", help="What to write.")],
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", help="Only this phase. Repeatable.", show_default=False)
+    ] = None,
+    layer: Annotated[
+        list[str] | None, typer.Option("--layer", help="Only this layer. Repeatable.", show_default=False)
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not on stdout.")
+    ] = None,
+) -> None:
+    """Write the counts of a stored run as CSV, Parquet or OpenMetrics text."""
+    check_target(output)
+    if not run.is_dir():
+        raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
+    if output is None and kind.value == "parquet" and sys.stdout.isatty():
+        raise ConfigError("Parquet is no text for a terminal", "give -o FILE, or send stdout to a file")
+    run_dir = store.RunDir(run.resolve())
+    frame = chosen(store.read_latency(run_dir), phase or [], layer or [])
+    summary = None
+    if (run_dir.path / "summary.json").exists():
+        summary = store.read_summary(run_dir)
+    content = exported(frame, kind.value, summary)
+    if output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    else:
+        write_target(output, content)
+        say(f"{output}: {frame.height} rows as {kind.value}")

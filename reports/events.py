@@ -1,0 +1,63 @@
+"""What happened at the server while a phase ran, as marks on the time axis.
+
+From the manifest: `"events": [{"time_ns", "end_ns", "kind", "text"}]` of a phase; times in ns since the
+run began, `end_ns` null for what has no length.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reports.heatmap import Columns
+from reports.words import safe
+
+Json = dict[str, Any]
+# More than one per column of the longest time axis would be a wall.
+MOST = 4000
+_KINDS = 12
+
+
+def of_phase(phase: Json, axis: Columns) -> tuple[list[Json], int]:
+    """Events that touch the time axis, in seconds since it starts, and how many are damaged or left out."""
+    listed = phase.get("events") or []
+    if not isinstance(listed, list):
+        return [], 1
+    last_ns = axis.start_ns + axis.width_ns * axis.count
+    found: list[Json] = []
+    ignored = 0
+    for entry in listed:
+        event = _checked(entry)
+        if event is None:
+            ignored += 1
+        elif event["time_ns"] < last_ns and (event["end_ns"] or event["time_ns"]) >= axis.start_ns:
+            found.append(event)
+    found.sort(key=lambda event: (event["time_ns"], event["kind"]))
+    kinds = list(dict.fromkeys(event["kind"] for event in found))
+    kept = [event for event in found if event["kind"] in kinds[:_KINDS]][:MOST]
+    ignored += len(found) - len(kept)
+    return [_relative(event, axis.start_ns, last_ns) for event in kept], ignored
+
+
+def _checked(entry: Any) -> Json | None:
+    """The event with inert words, or None if it is damaged."""
+    if not isinstance(entry, dict):
+        return None
+    time, end = entry.get("time_ns"), entry.get("end_ns")
+    if type(time) is not int or not (end is None or (type(end) is int and end >= time)):
+        return None
+    return {
+        "time_ns": time,
+        "end_ns": end,
+        "kind": safe(entry.get("kind") or "event", 40) or "event",
+        "text": safe(entry.get("text") or "", 120),
+    }
+
+
+def _relative(event: Json, start_ns: int, last_ns: int) -> Json:
+    end = event["end_ns"]
+    return {
+        "from_s": (max(event["time_ns"], start_ns) - start_ns) / 1e9,
+        "to_s": None if end is None else (min(end, last_ns) - start_ns) / 1e9,
+        "kind": event["kind"],
+        "text": event["text"],
+    }

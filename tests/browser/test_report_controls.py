@@ -1,0 +1,91 @@
+"""What a figure of the report is saved as, and how it shows that nothing was recorded."""
+
+import csv
+import importlib.util
+import io
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+_path = Path(__file__).with_name("test_report.py")
+_spec = importlib.util.spec_from_file_location("report_in_browser", _path)
+shared = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(shared)
+browser, opened = shared.browser, shared.opened
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+FORMULA = "=cmd|' /C calc'!A0"
+LINES = "512 B read: percentiles over time"
+
+
+def saved(page, title, kind, target):
+    """The bytes that a button of a figure saves."""
+    with page.expect_download() as download:
+        shared.figure(page, title).get_by_role("button", name=f"Save as {kind}").click()
+    download.value.save_as(target)
+    return target.read_bytes()
+
+
+def rows_of(content):
+    return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+
+
+@pytest.mark.parametrize(("kind", "start"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
+def test_pictures_are_saved_by_a_button(opened, synthetic, tmp_path, kind, start):
+    page = opened(synthetic.manifest())
+    content = saved(page, "512 B read: NFS server", kind, tmp_path / "saved")
+    assert content.startswith(start) and len(content) > 2000
+
+
+def test_percentile_lines_are_saved_as_they_are_drawn(opened, synthetic, tmp_path):
+    # 1 I/O per bin in the 5th second: too few for a p95.
+    few = (pl.col("time_ns") // synthetic.SECOND == 4) & (pl.col("phase") == "read")
+    frame = synthetic.latency().with_columns(
+        pl.when(few).then(1).otherwise(pl.col("count") * 9).alias("count")
+    )
+    page = opened(synthetic.manifest(frame), frame)
+    shared.figure(page, LINES).locator("select").first.select_option("1")
+    rows = rows_of(saved(page, LINES, "CSV", tmp_path / "saved"))
+    assert [(float(r["from_s"]), float(r["to_s"])) for r in rows] == [(n, n + 1) for n in range(12)]
+    assert [n for n, r in enumerate(rows) if not r["p95_us"]] == [4]
+    target = shared.number_of(page, LINES)
+    drawn = page.evaluate(
+        "id => document.getElementById(id).data.find(t => t.name === 'p95').y.filter((_, n) => n % 2 === 0)",
+        target,
+    )
+    assert [float(r["p95_us"]) if r["p95_us"] else None for r in rows] == drawn
+
+
+def test_a_formula_is_inert_in_every_csv(opened, synthetic, tmp_path):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    manifest["phases"][0] |= {"name": FORMULA, "title": FORMULA}
+    frame = frame.with_columns(pl.col("phase").replace("read", FORMULA))
+    page = opened(manifest, frame)
+    texts = page.evaluate(
+        """() => [...document.querySelectorAll(".plot")].map(p => csvText(p.state ? csvOf(p.state)
+            : JSON.parse(document.getElementById(p.id + "-data").textContent).csv))"""
+    )
+    assert len(texts) == 15
+    cells = [c for text in texts for row in csv.reader(io.StringIO(text, newline="")) for c in row]
+    assert sum("cmd" in c for c in cells) > 15
+    assert [c for c in cells if c.lstrip()[:1] in tuple("=+-@")] == []
+
+
+def test_nothing_recorded_is_grey_and_no_io_is_empty(opened, synthetic):
+    frame = synthetic.latency()
+    frame = frame.filter(~pl.col("time_ns").is_between(4 * synthetic.SECOND, 6 * synthetic.SECOND))
+    page = opened(synthetic.manifest(), frame)
+    colours = """source => new Promise(done => {
+        const image = new Image();
+        image.onload = () => {
+            const canvas = document.createElement("canvas");
+            [canvas.width, canvas.height] = [image.width, image.height];
+            const context = canvas.getContext("2d", {willReadFrequently: true});
+            context.drawImage(image, 0, 0);
+            done([5, 8.5].map(s => [...context.getImageData(image.width * s / 12, 20, 1, 1).data]));
+        };
+        image.src = source;
+    })"""
+    gap, zero = page.evaluate(colours, shared.picture(page))
+    assert gap == [0xCF, 0xD4, 0xDA, 255] and zero[3] == 0

@@ -1,0 +1,58 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports import events
+from reports.heatmap import Columns
+
+AXIS = Columns(start_ns=1000, width_ns=100, count=10, end_ns=2000)
+
+
+def of(*listed):
+    return events.of_phase({"events": list(listed)}, AXIS)
+
+
+def test_times_are_relative_to_the_phase_and_kept_inside_it():
+    found, ignored = of(
+        {"time_ns": 1500, "end_ns": None, "kind": "txg", "text": "txg 12"},
+        {"time_ns": 500, "end_ns": 1200, "kind": "scrub", "text": "before it too"},
+        {"time_ns": 1900, "end_ns": 9000, "kind": "trim", "text": "after it too"},
+    )
+    assert ignored == 0
+    assert [(e["kind"], e["from_s"] * 1e9, e["to_s"] and e["to_s"] * 1e9) for e in found] == [
+        ("scrub", 0, pytest.approx(200)),
+        ("txg", pytest.approx(500), None),
+        ("trim", pytest.approx(900), pytest.approx(1000)),
+    ]
+
+
+def test_what_does_not_touch_the_phase_is_no_mark():
+    outside = [{"time_ns": 900, "end_ns": 999, "kind": "a"}, {"time_ns": 2000, "end_ns": None, "kind": "b"},
+               {"time_ns": 10, "end_ns": None, "kind": "c"}]  # fmt: skip
+    assert of(*outside) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [3, None, "txg", [], {}, {"time_ns": "1500"}, {"time_ns": True}, {"time_ns": 1500.5},
+     {"time_ns": 1500, "end_ns": 1400}, {"time_ns": 1500, "end_ns": "x"}],
+)  # fmt: skip
+def test_damaged_events_are_counted(entry):
+    assert of(entry) == ([], 1)
+    assert events.of_phase({"events": entry}, AXIS)[0] == []
+
+
+@given(st.text(), st.text())
+def test_foreign_words_are_plain(kind, text):
+    found, _ = of({"time_ns": 1500, "end_ns": None, "kind": kind, "text": text})
+    assert not set(found[0]["kind"] + found[0]["text"]) & set("<>&\"'{}\\$`\x1b\n")
+    assert found[0]["kind"]
+
+
+def test_there_is_an_end_to_marks():
+    many = [{"time_ns": 1500, "end_ns": None, "kind": "txg"}] * (events.MOST + 7)
+    found, ignored = of(*many)
+    assert (len(found), ignored) == (events.MOST, 7)
+    kinds = [{"time_ns": 1500, "end_ns": None, "kind": f"k{n}"} for n in range(50)]
+    found, ignored = of(*kinds)
+    assert 0 < len(found) < 50 and len(found) + ignored == 50
