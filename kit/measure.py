@@ -14,7 +14,7 @@ from kit.clock import Clock
 from kit.fio import ClientLatencies
 from kit.store import LATENCY_SCHEMA
 from kit.trace.classify import tier_of
-from kit.trace.output import Trace, differences
+from kit.trace.output import Snapshot, Trace, differences
 
 # (start of interval ns, op, tier, bin index) -> I/Os
 Cells = Counter[tuple[int, str, str, int]]
@@ -36,11 +36,34 @@ class Grid:
         return origin + index * self.clock.from_host_ns(self.interval_ns)
 
 
+def aligned(origin_ns: int, trace: Trace, interval_ns: int) -> int:
+    """The last moment not after `origin_ns` at which the tracer was due to print: the grid begins there.
+
+    So a column has what the tracer counted between two prints, and the clients' I/Os of the same time.
+    """
+    printed = [snapshot.at_ns for snapshot in regular(trace)]
+    if not printed:
+        return origin_ns
+    # Prints may be late, by some ticks; most are not.
+    half = interval_ns // 2
+    offsets = sorted((at - printed[0] + half) % interval_ns - half for at in printed)
+    due = printed[0] + offsets[len(offsets) // 2]
+    return origin_ns - (origin_ns - due) % interval_ns
+
+
+def regular(trace: Trace) -> list[Snapshot]:
+    """The snapshots of the program's timer; the one at its end has a time of its own."""
+    return trace.snapshots[:-1] if trace.ended else trace.snapshots
+
+
 def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
     """What the server's tracer counted. Raises ValueError if it is not cumulative."""
     cells: Cells = Counter()
-    for change in differences(trace.snapshots):
-        start = grid.start_of(change.at_ns)
+    in_time = len(regular(trace))
+    for number, change in enumerate(differences(trace.snapshots)):
+        # A print that is late by some ticks still belongs to the interval that was due.
+        late_ns = grid.interval_ns * 7 // 8 if number < in_time else 0
+        start = grid.start_of(change.at_ns - late_ns)
         for (op, seen, vdev), counts in change.counts.items():
             tier = tier_of(op, seen, vdev, log_vdevs)
             for index, count in counts.items():

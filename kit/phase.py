@@ -230,9 +230,11 @@ def _judge_surroundings(
 
 
 def _grid(bench: Bench, phase: Phase, trace: Trace, latencies: list[fio.ClientLatencies]) -> measure.Grid:
-    """Time zero of the phase is the start of its first I/O, as the clients saw it."""
+    """Time zero of the phase is when the tracer was due last before the first I/O, as the clients saw it."""
     starts = [int((found.end_ns - found.latency_ns).min()) for found in latencies if found.end_ns.size]
     starts += [snapshot.at_ns for snapshot in trace.snapshots[:1]] if not starts else []
-    origin = max(min(starts, default=bench.run_origin_ns), bench.run_origin_ns)
     clock = bench.site.clock
-    return measure.Grid(bench.run_origin_ns, origin, clock.to_host_ns(phase.interval), clock)
+    interval_ns = clock.to_host_ns(phase.interval)
+    first = min(starts, default=bench.run_origin_ns)
+    origin = max(measure.aligned(first, trace, interval_ns), bench.run_origin_ns)
+    return measure.Grid(bench.run_origin_ns, origin, interval_ns, clock)

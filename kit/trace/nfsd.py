@@ -18,6 +18,8 @@ _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+)$", re.MULTILINE)
 # after the last one is attached, and bpftrace ends with it.
 _HOLD = b'#!/bin/sh\ntouch "$1" && exec sleep infinity\n'
 _WAIT = 'until test -e "$1"; do sleep 0.1; done'
+# Ticks of the program's timer in an interval (see nfsd.bt).
+_TICKS = 4
 _READY_DEADLINE_S = 180.0
 _STOP_DEADLINE_S = 120.0
 _POLL_S = 0.2
@@ -81,6 +83,7 @@ class Tracer:
         # the list of everything that can be traced, which takes an emulated CPU 14 s; given a
         # list of its own (bpftrace's test hook; others ignore it) it still has to attach.
         server.put("".join(f"{name}\n" for name in probes().functions).encode(), functions)
+        host_ns = clock.to_host_ns(interval_ns)
         self._process: Process = server.start(
             [
                 "env",
@@ -88,7 +91,7 @@ class Tracer:
                 # Printing must not keep a request from the CPU.
                 "nice", "-n", "19",
                 "bpftrace", "-f", "json", "-o", self._output, "-c", f"/bin/sh {hold} {self._ready}", program,
-                str(clock.dilation), str(clock.to_host_ns(interval_ns) // 1_000_000),
+                str(clock.dilation), str(max(1, host_ns // _TICKS // 1_000_000)), str(host_ns),
             ]
         )  # fmt: skip
 

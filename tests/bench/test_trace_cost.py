@@ -25,7 +25,7 @@ from tests.lab.conftest import RunningLab, image, running_lab
 
 __all__ = ["image", "running_lab"]
 
-pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800, func_only=True)]
 
 CLOCK = Clock("virtual", 4)
 LIMIT = 1.10

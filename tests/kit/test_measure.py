@@ -211,3 +211,65 @@ def test_rows_can_be_stored_and_hold_every_io(
 def test_no_ios_are_no_rows() -> None:
     made = measure.frame(Counter(), "p", "client", "c0")
     assert made.height == 0 and dict(made.schema) == LATENCY_SCHEMA
+
+
+# --- The grid and the tracer's prints ---
+
+
+def printed(*at_ns: int, ended: bool = True) -> Trace:
+    """One more read of 1 us at each print (and none at the program's end, if it `ended`)."""
+    index = int(bin_index(1000))
+    counts = [{("read", 0, 0): {index: number + 1}} for number in range(len(at_ns) - ended)]
+    counts += [counts[-1]] if ended else []
+    snapshots = [Snapshot(at, count) for at, count in zip(at_ns, counts, strict=True)]
+    return Trace(began=True, ended=ended, snapshots=snapshots)
+
+
+def columns(trace: Trace, grid: Grid) -> dict[int, int]:
+    found: Counter[int] = Counter()
+    for (start, *_), count in measure.server_cells(trace, grid, frozenset()).items():
+        found[start] += count
+    return dict(found)
+
+
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.sampled_from([0, 0, 0, 0, 1, -1, 250, 500]), min_size=5, max_size=30),
+    st.integers(0, 5000),
+)
+def test_late_prints_stay_in_the_column_that_was_due(base: int, jitter: list[int], before: int) -> None:
+    interval = 1000
+    # The first is in time; of the others most are: the sample is made so.
+    late = [0, *(value if number % 2 else value % 2 for number, value in enumerate(jitter))]
+    at = [base + 10**7 + interval * (number + 1) + value for number, value in enumerate(late)]
+    trace = printed(*at, at[-1] + 40_000)
+    origin = measure.aligned(base + 10**7 + before % interval, trace, interval)
+    assert (origin - (base + 10**7)) in (-1, 0, 1)
+    grid = Grid(origin, origin, interval, Clock())
+    assert columns(trace, grid) == {number * interval: 1 for number in range(len(at))}
+
+
+def test_what_was_counted_between_the_last_print_and_the_end_has_its_own_column() -> None:
+    trace = printed(1000, 2000, 2300, ended=True)
+    trace.snapshots[-1] = Snapshot(2300, {("read", 0, 0): {int(bin_index(1000)): 3}})
+    assert columns(trace, Grid(0, 0, 1000, Clock())) == {0: 1, 1000: 1, 2000: 1}
+
+
+def test_a_tracer_that_died_has_no_end_of_its_own() -> None:
+    assert columns(printed(1250, 2000, 3500, ended=False), Grid(0, 0, 1000, Clock())) == {
+        0: 1,
+        1000: 1,
+        2000: 1,
+    }
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6))
+def test_the_grid_begins_less_than_an_interval_before_the_first_io(first: int, interval: int) -> None:
+    trace = printed(*(10**6 + interval * number for number in range(1, 6)))
+    origin = measure.aligned(first, trace, interval)
+    assert first - interval < origin <= first
+    assert (10**6 - origin) % interval == 0
+
+
+def test_without_a_print_the_grid_begins_with_the_first_io() -> None:
+    assert measure.aligned(1234, Trace(), 100) == 1234

@@ -20,7 +20,7 @@ from kit.lab.machine import Lab, LabSpec, probe_real_clock, runtime_dir
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import write_small
 
-pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(900, func_only=True)]
 
 
 def qemus_of(state: Path) -> list[int]:

@@ -19,7 +19,7 @@ from kit.trace.nfsd import check_server
 from kit.tunables import read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 
 def test_arguments_reach_the_guest_as_they_are(running_lab: RunningLab) -> None:

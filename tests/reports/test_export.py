@@ -12,8 +12,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from kit.store import LATENCY_SCHEMA, ConfigError
 from reports.export import chosen, export, inert
 
-HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =cmd|' /C calc'!A0", "\uff1d1", "a\x1b[2Jb", "a\nb",
-           'q"u,o\\te', "\u202ereversed", "\u2028x", "é", ""]  # fmt: skip
+HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =cmd|' /C calc'!A0", "\uff1d1", "a\x1b[2Jb",
+           "a\nb", 'q"u,o\\te', "\u202ereversed", "\u2028x", "é", ""]  # fmt: skip
 
 
 def frame_of(names):

@@ -92,7 +92,7 @@ def test_the_probes_are_those_of_the_program() -> None:
 
 
 def test_the_program_has_two_parameters() -> None:
-    assert set(re.findall(r"\$\d+", CODE)) == {"$1", "$2"}
+    assert set(re.findall(r"\$\d+", CODE)) == {"$1", "$2", "$3"}
     assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - @begin[tid])") == 3
 
 
@@ -113,15 +113,19 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
 
 @pytest.mark.parametrize(
     ("clock", "interval_ns", "parameters"),
-    [(Clock(), 200_000_000, ("1", "200")), (Clock("virtual", 4), 50_000_000, ("4", "200"))],
+    [
+        (Clock(), 200_000_000, ("1", "50", "200000000")),
+        (Clock("virtual", 4), 50_000_000, ("4", "50", "200000000")),
+        (Clock(), 1_000_000, ("1", "1", "1000000")),
+    ],
 )
 def test_the_tracer_is_started_with_dilation_and_the_hosts_interval(
-    clock: Clock, interval_ns: int, parameters: tuple[str, str]
+    clock: Clock, interval_ns: int, parameters: tuple[str, str, str]
 ) -> None:
     server = Server()
     nfsd.Tracer(server, "/run/hsp/x", clock, interval_ns)
     [argv] = server.started
-    assert argv[-3:] == ("/run/hsp/x/nfsd.bt", *parameters)
+    assert argv[-4:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
     assert argv[at + 1 : at + 3] == ("-f", "json")
     assert server.files["/run/hsp/x/nfsd.bt"] == TEXT.encode()
