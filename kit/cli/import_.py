@@ -48,6 +48,10 @@ def import_(
     time_unit: Annotated[
         Unit | None, typer.Option("--time-unit", help="Of its times, where that differs.")
     ] = None,
+    log_vdev: Annotated[
+        list[int] | None,
+        typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
+    ] = None,
     interval: Annotated[str, typer.Option("--interval", help="How much time a column holds.")] = "1s",
     json_output: JsonOption = False,
     quiet: QuietOption = False,
@@ -65,6 +69,7 @@ def import_(
         unit=unit.value if unit else None,
         time_unit=time_unit.value if time_unit else None,
         interval_ns=_interval_ns(interval),
+        log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
     progress = Progress(quiet=quiet)
     started, began = time.gmtime(), time.monotonic()

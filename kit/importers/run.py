@@ -10,13 +10,16 @@ from typing import Any
 import polars as pl
 
 from kit import __version__
+from kit.bins import bin_edges
 from kit.errors import ConfigError
-from kit.importers import detect, fiolog
+from kit.importers import bpftrace, detect, fiobins, fiohist, fiojson, fiolog, iostat, trace2
 from kit.importers.source import Source
-from kit.importers.tally import Account, Tally
+from kit.importers.tally import Account, Edges, Tally
 from kit.store import FORMAT
+from kit.units import NS_PER_UNIT
 
 PHASE = "import"
+_LAYERS = {"bpftrace": "nfs-server", "zpool-iostat": "vdev"}
 LOAD = "load as the importer's user ran it; not recorded"
 Tell = Callable[[float], None]
 
@@ -32,6 +35,7 @@ class Options:
     unit: str | None = None
     time_unit: str | None = None
     interval_ns: int = 10**9
+    log_vdevs: frozenset[int] | None = None
 
 
 @dataclass
@@ -60,10 +64,10 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     sizes += [s.size_bytes for s in sources]
     name = _one_format(formats)
     detect.check_alike(sources)
-    tally = _tally(name, sources, options)
+    readers = _Readers(name, sources, options)
     accounts = []
     for source in sources:
-        account = _read(name, source, tally, options)
+        account = readers.read(source)
         account.close()
         accounts.append(account)
         before += source.size_bytes
@@ -71,7 +75,7 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     if not counted:
         left = "; ".join(f"{n} {reason}" for a in accounts for reason, n in a.left_out.items())
         raise ConfigError(f"no I/O in {', '.join(map(str, paths))}{f' ({left})' if left else ''}")
-    return _imported(name, tally, accounts, options, counted)
+    return _imported(name, readers, accounts, options, counted)
 
 
 def _one_format(formats: dict[Source, str]) -> str:
@@ -84,20 +88,58 @@ def _one_format(formats: dict[Source, str]) -> str:
     return next(iter(formats.values()))
 
 
-def _tally(name: str, sources: list[Source], options: Options) -> Tally:
-    return Tally(options.interval_ns)
+class _Readers:
+    """The reader of each format, all into one tally."""
+
+    def __init__(self, name: str, sources: list[Source], options: Options) -> None:
+        self.name, self.options = name, options
+        self.fio_bins = fiobins.Layout(0)
+        self.runtime_ns = 0
+        interval_ns = options.interval_ns
+        edges: Edges = bin_edges
+        if name == "fio-hist":
+            self.fio_bins = fiohist.common_layout(sources)
+            edges = self.fio_bins.edges
+        elif name == "fio-json":
+            edges = self.fio_bins.edges
+        elif name == "zpool-iostat":
+            edges = iostat.edges
+        elif name == "trace" and options.unit is None:
+            raise ConfigError("a trace does not tell its unit", "give --unit ns, us, ms or s")
+        self.tally = Tally(interval_ns, edges)
+
+    def read(self, source: Source) -> Account:
+        """Add one file."""
+        options, tally = self.options, self.tally
+        named = detect.host_of(source)
+        host = options.host or named
+        if self.name == "fio-log":
+            return fiolog.read(source, tally, host)
+        if self.name == "fio-hist":
+            return fiohist.read(source, tally, host, self.fio_bins)
+        if self.name == "fio-json":
+            account, runtime_ns = fiojson.read(source, tally, host, options.host is not None)
+            self.runtime_ns = max(self.runtime_ns, runtime_ns)
+            return account
+        if self.name == "trace":
+            unit = NS_PER_UNIT[options.unit or "ns"]
+            time_unit = NS_PER_UNIT[options.time_unit or options.unit or "ns"]
+            return trace2.read(source, tally, host, options.op, unit, time_unit)
+        if self.name == "bpftrace":
+            return bpftrace.read(source, tally, host, options.log_vdevs)
+        return iostat.read(source, tally, options.host, named)
 
 
-def _read(name: str, source: Source, tally: Tally, options: Options) -> Account:
-    host = options.host or detect.host_of(source)
-    return fiolog.read(source, tally, host)
-
-
-def _imported(name: str, tally: Tally, accounts: list[Account], options: Options, counted: int) -> Imported:
-    layer = options.layer or "client"
+def _imported(
+    name: str, readers: _Readers, accounts: list[Account], options: Options, counted: int
+) -> Imported:
+    tally = readers.tally
+    layer = options.layer or _LAYERS.get(name, "client")
     frame, origin_ns = tally.frame(PHASE, layer)
     assert int(frame["count"].sum()) == counted, "the tally lost I/Os"
-    end_ns = int(frame["time_ns"].max()) + tally.interval_ns  # type: ignore[arg-type]
+    # A histogram without times is one interval, as long as the job was.
+    interval_ns = max(readers.runtime_ns, tally.interval_ns)
+    end_ns = int(frame["time_ns"].max()) + interval_ns  # type: ignore[arg-type]
     warnings = [f"{a.file}: {w}" for a in accounts for w in a.warnings]
     warnings += [f"{a.file}: {n} left out: {reason}" for a in accounts for reason, n in a.left_out.items()]
     if tally.doubled:
@@ -111,7 +153,7 @@ def _imported(name: str, tally: Tally, accounts: list[Account], options: Options
         clients, servers = (counted, 0) if layer == "client" else (0, 0)
     phase = {
         "name": PHASE, "title": "Imported", "op": None, "tiers": frame["tier"].unique().sort().to_list(),
-        "start_ns": 0, "end_ns": end_ns, "interval_ns": tally.interval_ns,
+        "start_ns": 0, "end_ns": end_ns, "interval_ns": interval_ns,
         "client_ios": clients, "server_ios": servers, "lost_events": 0, "checks": [], "problems": [],
         "extremes": tally.told_extremes(layer),
     }  # fmt: skip

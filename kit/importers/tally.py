@@ -19,6 +19,7 @@ Edges = Callable[[IntArray], tuple[IntArray, IntArray]]
 # An index of kit.bins for 2^63 - 1 is 1887; fio's finest scheme has 1856.
 _BINS = 2048
 _MAX_GROUPS = 512
+_MAX_TOTAL = 1 << 60
 # 62 bits for the key: 42 of time, 9 of group, 11 of bin.
 _MAX_TIME_INDEX = 1 << 42
 MAX_CELLS = 4_000_000
@@ -34,6 +35,12 @@ class Account:
     rows_counted: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def read(self, number: int) -> None:
+        """Count `number` I/Os as read. Raises ConfigError where the sum could not be stored."""
+        self.rows_read += number
+        if self.rows_read > _MAX_TOTAL:
+            raise ConfigError(f"{self.file}: more than 2^60 I/Os", "no device has done that many")
 
     def leave_out(self, reason: str, number: int = 1) -> None:
         """Count `number` rows that are not in the tally."""
