@@ -12,6 +12,7 @@ from kit.trace.classify import LOG_WRITE, tier_of
 from kit.trace.output import Trace, differences, parse_trace
 
 _MAX_BYTES = 256 << 20
+_MAX_LINES = 1_000_000
 _MAX_COUNT = 1 << 50
 _DAMAGED = re.compile(r"line (\d+), is damaged")
 _OPS = ("read", "write", "commit")
@@ -50,6 +51,8 @@ def read(source: Source, tally: Tally, host: str, log_vdevs: frozenset[int] | No
 
 def _trace(source: Source) -> Trace:
     data = source.whole(_MAX_BYTES)
+    if data.count(b"\n") + data.count(b"\r") > _MAX_LINES:
+        raise source.fail(None, f"more than {_MAX_LINES} lines", "the kit's tracer writes a few each second")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -19,7 +19,7 @@ from kit.importers.tally import Account, Tally
 
 _MAX_BYTES = 64 << 20
 _MAX_COUNT = 1 << 50
-_MAX_TRIES = 1000
+_MAX_STARTS = 10_000
 _ALL_CLIENTS = "All clients"
 _HINT = "run fio with --output-format=json+ and clat_percentiles on"
 Json = dict[str, Any]
@@ -112,22 +112,7 @@ def _document(source: Source) -> tuple[Json, list[str]]:
         raise source.fail(
             data.count(b"\n", 0, error.start) + 1, "not UTF-8", "is this fio's output?"
         ) from None
-    documents: list[tuple[int, Json]] = []
-    decoder = json.JSONDecoder(parse_constant=_refuse)
-    failure: tuple[int, str] | None = None
-    at, tries = 0, 0
-    for start in _starts(text):
-        if start < at or tries > _MAX_TRIES:
-            continue
-        tries += 1
-        try:
-            value, at = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError) as error:
-            failure = (text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error))
-            continue
-        if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
-            documents.append((start, value))
-            failure = None
+    documents, failure = _documents(source, text)
     if not documents:
         line, what = failure or (1, "no JSON object with jobs in it")
         raise source.fail(line, f"not fio's JSON: {what}", _HINT)
@@ -142,6 +127,28 @@ def _document(source: Source) -> tuple[Json, list[str]]:
             f"{len(documents) - 1} earlier reports of the same jobs are left out; the last one counts"
         )
     return documents[-1][1], notes
+
+
+def _documents(source: Source, text: str) -> tuple[list[tuple[int, Json]], tuple[int, str] | None]:
+    """Where fio's documents begin, with them; and line and words of a failure after the last."""
+    documents: list[tuple[int, Json]] = []
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    failure: tuple[int, str] | None = None
+    at = 0
+    for number, start in enumerate(_starts(text)):
+        if number == _MAX_STARTS:
+            raise source.fail(None, f"more than {_MAX_STARTS} documents", "import the last one alone")
+        if start < at:
+            continue
+        try:
+            value, at = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            failure = (text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error))
+            continue
+        if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
+            documents.append((start, value))
+            failure = None
+    return documents, failure
 
 
 def _starts(text: str) -> Iterator[int]:

@@ -6,11 +6,10 @@ Format: fio's HOWTO, "Log File Formats". Priorities may be hexadecimal (log_prio
 
 from __future__ import annotations
 
-import io
 import re
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +18,7 @@ import polars as pl
 
 from kit.bins import bin_index
 from kit.importers.source import Block, Source
-from kit.importers.tally import Account, Tally
+from kit.importers.tally import Account, Part, Tally
 
 IntArray = npt.NDArray[np.int64]
 OPS = ("read", "write")
@@ -47,29 +46,52 @@ class Rows:
 def read(source: Source, tally: Tally, host: str) -> Account:
     """Add the I/Os of one log to `tally`. Raises ConfigError for damage, with its line."""
     account = Account(str(source.path))
-    groups = [tally.group(host, op) for op in OPS]
+    groups = np.array([tally.group(host, op) for op in OPS])
     columns = column_count(source)
-    for block, rows in _parsed(source, columns):
-        if block.cut:
-            account.rows_read += 1
-            account.leave_out(CUT)
-            continue
-        assert rows is not None
-        account.rows_read += rows.direction.size
-        bins = bin_index(rows.latency_ns)
-        time_ns = rows.time_ms * 1_000_000
-        for direction, group in enumerate(groups):
-            chosen = rows.direction == direction
-            number = int(np.count_nonzero(chosen))
-            if not number:
-                continue
-            whole = number == chosen.size
-            mine = rows.latency_ns if whole else rows.latency_ns[chosen]
-            tally.add(group, time_ns if whole else time_ns[chosen], bins if whole else bins[chosen])
-            tally.extremes(group, int(mine.min()), int(mine.max()))
-            account.rows_counted += number
-        account.leave_out(TRIMS, int(np.count_nonzero(rows.direction == TRIM)))
+
+    def work(block: Block) -> _Digest:
+        return _digest(source, tally, groups, columns, block)
+
+    for digest in _in_order(work, source.blocks()):
+        account.read(digest.rows)
+        account.rows_counted += digest.ios
+        account.leave_out(TRIMS, digest.trims)
+        account.leave_out(CUT, digest.cut)
+        if digest.part:
+            tally.take(digest.part)
+        for group, low_ns, high_ns in digest.extremes:
+            tally.extremes(group, low_ns, high_ns)
     return account
+
+
+@dataclass(frozen=True)
+class _Digest:
+    """What one block held. `extremes`: group, lowest and highest latency in ns."""
+
+    rows: int
+    ios: int = 0
+    trims: int = 0
+    cut: int = 0
+    part: Part | None = None
+    extremes: tuple[tuple[int, int, int], ...] = ()
+
+
+def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, block: Block) -> _Digest:
+    if block.cut:
+        return _Digest(rows=1, cut=1)
+    rows = fast_rows(block, columns) or slow_rows(source, block, columns)
+    time_ms, latency_ns, direction = rows.time_ms, rows.latency_ns, rows.direction
+    kept = direction != TRIM
+    ios = int(np.count_nonzero(kept))
+    if ios < direction.size:
+        time_ms, latency_ns, direction = time_ms[kept], latency_ns[kept], direction[kept]
+    extremes = []
+    for number, group in enumerate(groups.tolist()):
+        mine = latency_ns[direction == number]
+        if mine.size:
+            extremes.append((group, int(mine.min()), int(mine.max())))
+    part = tally.part(groups[direction], time_ms * 1_000_000, bin_index(latency_ns))
+    return _Digest(kept.size, ios, kept.size - ios, 0, part, tuple(extremes))
 
 
 def column_count(source: Source) -> int:
@@ -85,38 +107,29 @@ def column_count(source: Source) -> int:
     return columns
 
 
-def _parsed(source: Source, columns: int) -> Iterator[tuple[Block, Rows | None]]:
-    """Blocks with their rows, in order; the next ones are parsed meanwhile."""
-
-    def work(block: Block) -> Rows | None:
-        if block.cut:
-            return None
-        rows = fast_rows(block.data, columns)
-        return slow_rows(source, block, columns) if rows is None else rows
-
-    waiting: deque[tuple[Block, object]] = deque()
+def _in_order(work: Callable[[Block], _Digest], blocks: Iterator[Block]) -> Iterator[_Digest]:
+    """`work` of each block, in order, a few at a time; parsing releases the interpreter's lock."""
+    waiting: deque[Future[_Digest]] = deque()
     with ThreadPoolExecutor(_THREADS) as pool:
-        for block in source.blocks():
-            waiting.append((block, pool.submit(work, block)))
+        for block in blocks:
+            waiting.append(pool.submit(work, block))
             if len(waiting) > _THREADS:
-                done, future = waiting.popleft()
-                yield done, future.result()  # type: ignore[attr-defined]
+                yield waiting.popleft().result()
         while waiting:
-            done, future = waiting.popleft()
-            yield done, future.result()  # type: ignore[attr-defined]
+            yield waiting.popleft().result()
 
 
-def fast_rows(data: bytes, columns: int) -> Rows | None:
+def fast_rows(block: Block, columns: int) -> Rows | None:
     """The rows of whole lines, or None where anything is not as it should be: then slow_rows finds out."""
     names = [f"c{n}" for n in range(columns)]
     try:
         table = pl.read_csv(
-            io.BytesIO(data), has_header=False, separator=",", quote_char=None,
+            block.data, has_header=False, separator=",", quote_char=None,
             schema=dict.fromkeys(names, pl.Int64()), infer_schema=False, raise_if_empty=False,
         )  # fmt: skip
     except pl.exceptions.PolarsError:
         return None
-    if table.height != data.count(b"\n") or any(c.null_count() for c in table.iter_columns()):
+    if table.height != block.lines or any(c.null_count() for c in table.iter_columns()):
         return None
     rows = Rows(*(table[name].to_numpy() for name in names[:3]))
     good = (

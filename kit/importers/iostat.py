@@ -7,6 +7,7 @@ loaded, while later ones hold rates per second.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from decimal import Decimal
@@ -76,8 +77,7 @@ def read(source: Source, tally: Tally, host: str | None, file_host: str) -> Acco
 def _rows(source: Source) -> Iterator[_Bucket | str]:
     """The rows of all histograms of the file, and the name in each header, in order."""
     wanted = 0
-    lines = source.whole(_MAX_BYTES).split(b"\n")
-    for number, raw in enumerate(lines, 1):
+    for number, raw in enumerate(io.BytesIO(source.whole(_MAX_BYTES)), 1):
         try:
             line = raw.decode("utf-8")
         except UnicodeDecodeError:

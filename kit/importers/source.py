@@ -16,7 +16,7 @@ import zstandard
 
 from kit.errors import ConfigError
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 2 << 20
 MAX_LINE_BYTES = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _INPUT_BYTES = 1 << 16
@@ -27,13 +27,14 @@ _MAX_WINDOW_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines, each with its newline; `first_line` counts from 1.
+    """Whole lines, each with its newline; `first_line` counts from 1, `lines` is how many there are.
 
     `cut` marks what follows the last newline of the file: a line that may have been truncated.
     """
 
     data: bytes
     first_line: int
+    lines: int
     cut: bool = False
 
 
@@ -96,14 +97,16 @@ class Source:
                 raise self.fail(number, f"longer than {MAX_LINE_BYTES >> 20} MiB", "this is not a log")
             held, held_bytes = [data[end:]], len(data) - end
             if end:
-                yield Block(data[:end], line)
-                line += data.count(b"\n", 0, end)
+                lines = data.count(b"\n", 0, end)
+                yield Block(data[:end], line, lines)
+                line += lines
         data = b"".join(held)
         end = data.rfind(b"\n") + 1
+        lines = data.count(b"\n")
         if end:
-            yield Block(data[:end], line)
+            yield Block(data[:end], line, lines)
         if end < len(data):
-            yield Block(data[end:], line + data.count(b"\n"), cut=True)
+            yield Block(data[end:], line + lines, 1, cut=True)
 
     def _pieces(self, plain_bytes: int = _INPUT_BYTES) -> Iterator[bytes]:
         done = 0

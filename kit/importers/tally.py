@@ -53,6 +53,15 @@ class Account:
         assert not lost, f"{self.file}: {lost} rows are neither counted nor reported"
 
 
+@dataclass(frozen=True)
+class Part:
+    """Counts per cell, each cell once; the intervals of `keys` are `interval_ns` long."""
+
+    interval_ns: int
+    keys: IntArray
+    counts: IntArray
+
+
 class Tally:
     """I/Os per (interval, host, op, tier, bin). `interval_ns` doubles where there would be too many cells."""
 
@@ -78,17 +87,30 @@ class Tally:
             )
         return number
 
-    def add(self, group: int, time_ns: IntArray, bins: IntArray, counts: IntArray | None = None) -> None:
+    def add(
+        self, group: int | IntArray, time_ns: IntArray, bins: IntArray, counts: IntArray | None = None
+    ) -> None:
         """Add I/Os: when (ns, not negative), in which bin, and how many (one each without `counts`)."""
+        self.take(self.part(group, time_ns, bins, counts))
+
+    def part(
+        self, group: int | IntArray, time_ns: IntArray, bins: IntArray, counts: IntArray | None = None
+    ) -> Part:
+        """What add() adds, for take(). Changes nothing: threads may do this side by side."""
+        interval_ns = self.interval_ns
         if not time_ns.size:
-            return
-        index = time_ns // self.interval_ns
+            return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
+        index = time_ns // interval_ns
         if int(index.max()) >= _MAX_TIME_INDEX:
             raise ConfigError("times are too far apart for this interval", "give a longer --interval")
-        key = (index * _MAX_GROUPS + group) * _BINS + bins
-        self._take(*_summed(key, counts))
+        return Part(interval_ns, *_summed((index * _MAX_GROUPS + group) * _BINS + bins, counts))
 
-    def _take(self, keys: IntArray, counts: IntArray) -> None:
+    def take(self, part: Part) -> None:
+        """Add what part() made."""
+        keys, counts, interval_ns = part.keys, part.counts, part.interval_ns
+        while interval_ns < self.interval_ns:
+            keys, counts = _halved(keys, counts)
+            interval_ns *= 2
         self._pending.append((keys, counts))
         self._pending_size += keys.size
         if self._pending_size > _MAX_PENDING:
@@ -110,8 +132,7 @@ class Tally:
 
     def _double(self) -> None:
         """Halve the resolution in time: neighbouring intervals become one; no I/O is lost."""
-        cell = _MAX_GROUPS * _BINS
-        self._keys, self._counts = _summed(self._keys // (2 * cell) * cell + self._keys % cell, self._counts)
+        self._keys, self._counts = _halved(self._keys, self._counts)
         self.interval_ns *= 2
         self.doubled += 1
 
@@ -152,6 +173,12 @@ class Tally:
             for (h, o, t), number in self._groups.items()
             if (e := self._extremes.get(number))
         ]
+
+
+def _halved(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """The same counts in intervals twice as long."""
+    cell = _MAX_GROUPS * _BINS
+    return _summed(keys // (2 * cell) * cell + keys % cell, counts)
 
 
 def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray]:

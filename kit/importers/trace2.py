@@ -5,7 +5,6 @@ Times and latencies are rounded to whole nanoseconds.
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Iterator
@@ -35,12 +34,11 @@ def read(source: Source, tally: Tally, host: str, op: str, unit_ns: int, time_un
             account.rows_read += 1
             account.leave_out(CUT)
             continue
-        lines = block.data.count(b"\n")
-        account.rows_read += lines
+        account.rows_read += block.lines
         columns = _fast(block, unit_ns, time_unit_ns)
         if columns is None:
             columns = _slow(source, block, unit_ns, time_unit_ns)
-            account.leave_out(_COMMENTS, lines - columns[0].size)
+            account.leave_out(_COMMENTS, block.lines - columns[0].size)
         time_ns, latency_ns = (np.rint(c).astype(np.int64) for c in columns)
         if time_ns.size:
             tally.add(group, time_ns, bin_index(latency_ns))
@@ -58,12 +56,12 @@ def _fast(block: Block, unit_ns: int, time_unit_ns: int) -> tuple[Floats, Floats
     names = {"time": pl.Float64(), "latency": pl.Float64()}
     try:
         table = pl.read_csv(
-            io.BytesIO(block.data), has_header=False, separator=separator, quote_char=None, schema=names,
+            block.data, has_header=False, separator=separator, quote_char=None, schema=names,
             infer_schema=False, raise_if_empty=False,
         )  # fmt: skip
     except pl.exceptions.PolarsError:
         return None
-    if table.height != block.data.count(b"\n") or any(c.null_count() for c in table.iter_columns()):
+    if table.height != block.lines or any(c.null_count() for c in table.iter_columns()):
         return None
     time_ns, latency_ns = table["time"].to_numpy() * time_unit_ns, table["latency"].to_numpy() * unit_ns
     # NaN fails both comparisons.
