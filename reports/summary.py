@@ -27,6 +27,7 @@ from reports.quantiles import (
 __all__ = ["COVERAGE", "SERVER", "percentile_ns", "sample_needed", "shortest_range_ns", "summarise"]
 
 SERVER = "nfs-server"
+IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
@@ -49,7 +50,11 @@ def summarise(
     reasons += _guarded("phases of latency.parquet", reasons, partial(_strays, manifest, rows), [])
     reasons += _guarded("problems of the run", reasons, partial(_run_problems, manifest), [])
     phases = _list(manifest.get("phases"))
-    for index, phase in enumerate(phases):
+    imported = bool(manifest.get("import"))
+    if imported:
+        reasons.insert(0, IMPORTED)
+    # Nobody counted what was imported a second time: there is no accounting to judge.
+    for index, phase in enumerate([] if imported else phases):
         label = f"phase {_get(phase, 'name', index)}"
         reasons += _guarded(label, reasons, partial(_phase_problems, phase, rows), [])
     if not phases:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kit import __version__
-from kit.cli import compare, demo, export, lab, report, run
+from kit.cli import compare, demo, export, import_, lab, report, run
 from kit.cli.output import say_error
 from kit.errors import KitError
 
@@ -29,6 +29,7 @@ app = typer.Typer(
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("report")(report.report)
+app.command("import")(import_.import_)
 app.command("compare", cls=compare.SplitCommand)(compare.compare)
 app.command("export")(export.export)
 app.add_typer(lab.lab_app, name="lab")

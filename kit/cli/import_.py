@@ -1,0 +1,150 @@
+"""`hsp import`: a run directory out of other people's data."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import reports
+from kit import store
+from kit.cli.options import JsonOption, QuietOption, ResultsOption
+from kit.cli.output import emit_json, say
+from kit.errors import ConfigError
+from kit.importers import run as importing
+from kit.importers.detect import FORMATS
+from kit.progress import Progress
+from kit.units import parse_duration_ns
+
+Format = StrEnum("Format", {name: name for name in FORMATS})  # type: ignore[misc]
+Op = StrEnum("Op", ["read", "write"])
+Layer = StrEnum("Layer", {name: name for name in store.LAYERS})  # type: ignore[misc]
+Unit = StrEnum("Unit", ["ns", "us", "ms", "s"])
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_LEAST_INTERVAL_NS = 10**6
+
+
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="Logs, also gzip or zstd.", metavar="FILE...")],
+    from_: Annotated[
+        Format | None, typer.Option("--from", help="What the files are, if they do not tell.")
+    ] = None,
+    results: ResultsOption = Path("results"),
+    name: Annotated[str, typer.Option("--name", help="The run goes into RESULTS/NAME/.")] = "import",
+    host: Annotated[
+        str | None, typer.Option("--host", help="The host of all files; without it, their names.")
+    ] = None,
+    op: Annotated[Op, typer.Option("--op", help="Of a two-column trace, which does not tell.")] = Op.read,
+    layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
+    unit: Annotated[
+        Unit | None, typer.Option("--unit", help="Of the latencies of a two-column trace.")
+    ] = None,
+    time_unit: Annotated[
+        Unit | None, typer.Option("--time-unit", help="Of its times, where that differs.")
+    ] = None,
+    log_vdev: Annotated[
+        list[int] | None,
+        typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
+    ] = None,
+    interval: Annotated[str, typer.Option("--interval", help="How much time a column holds.")] = "1s",
+    json_output: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a run of fio logs, fio json+, latency traces, bpftrace output or zpool iostat -w."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"--name {name!r}: letters, digits, . _ and - only", "64 at most")
+    if host is not None and not (0 < len(host) <= 100 and host.isprintable()):
+        raise ConfigError(f"--host {host[:100]!r}: not the name of a host")
+    options = importing.Options(
+        format=from_.value if from_ else None,
+        host=host,
+        op=op.value,
+        layer=layer.value if layer else None,
+        unit=unit.value if unit else None,
+        time_unit=time_unit.value if time_unit else None,
+        interval_ns=_interval_ns(interval),
+        log_vdevs=frozenset(log_vdev) if log_vdev else None,
+    )
+    progress = Progress(quiet=quiet)
+    started, began = time.gmtime(), time.monotonic()
+    told = f"{len(files)} file{'s' * (len(files) != 1)}"
+    with progress.step(f"reading {told}"):
+        imported = importing.read_files(files, options, progress.update)
+    run = _make_run(results, name)
+    try:
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", started)
+        # argv may hold what is no text; a manifest is text.
+        command = ["hsp", *(a.encode(errors="replace").decode() for a in sys.argv[1:])]
+        wall_s = time.monotonic() - began
+        store.write_latency(run, imported.frame)
+        manifest = importing.manifest(imported, run.path.name, name, command, stamp, wall_s)
+        store.write_json(run.path / "manifest.json", manifest)
+        with progress.step("analysis"):
+            summary = reports.analyse(run)
+        with progress.step("report"):
+            page = reports.draw(run)
+    except BaseException:
+        _take_back(run)
+        raise
+    for warning in imported.section["warnings"]:
+        say(f"warning: {warning}")
+    if json_output:
+        emit_json({"run": str(run.path), **summary})
+    else:
+        _say(imported, summary)
+    say(f"run: {run.path}")
+    say(f"report: {page}")
+
+
+def _make_run(results: Path, name: str) -> store.RunDir:
+    try:
+        return store.create_run(results, name)
+    except OSError as error:
+        raise ConfigError(
+            f"{results / name}: no run directory can be made: {error.strerror}", "choose --results"
+        ) from error
+
+
+def _take_back(run: store.RunDir) -> None:
+    """No half-made run is left, and `latest` does not point at one."""
+    shutil.rmtree(run.path, ignore_errors=True)
+    latest = run.path.parent / "latest"
+    if latest.is_symlink() and latest.readlink() == Path(run.path.name):
+        others = sorted(p.name for p in run.path.parent.iterdir() if p.is_dir() and not p.is_symlink())
+        latest.unlink()
+        if others:
+            latest.symlink_to(others[-1])
+
+
+def _interval_ns(text: str) -> int:
+    try:
+        value = parse_duration_ns(text)
+    except ValueError as error:
+        raise ConfigError(f"--interval {error}") from None
+    if value < _LEAST_INTERVAL_NS:
+        raise ConfigError(f"--interval {text}: shorter than 1ms, the step of fio's clock")
+    return value
+
+
+def _say(imported: importing.Imported, summary: dict[str, Any]) -> None:
+    """The table of all rows, for people who read no JSON."""
+    for file in imported.section["files"]:
+        say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
+    say(f"\nverdict: {summary['verdict']}")
+    for reason in summary["reasons"]:
+        say(f"  - {reason}")
+    say(f"\n{'layer':12} {'op':6} {'tier':9} {'I/Os':>10} {'p50 us':>12} {'p99 us':>12} {'range us':>25}")
+    for row in summary["rows"]:
+        shown = [f"{row[k]:.1f}" if row[k] is not None else "n too small" for k in ("p50_us", "p99_us")]
+        low, high = row["range_us"]
+        say(
+            f"{row['layer']:12} {row['op']:6} {row['tier']:9} {row['count']:10} "
+            f"{shown[0]:>12} {shown[1]:>12} {low:12.1f}-{high:<12.1f}"
+        )
+    say("")

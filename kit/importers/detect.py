@@ -1,0 +1,75 @@
+"""Which format a file has, from its first bytes and its name."""
+
+from __future__ import annotations
+
+import re
+
+from kit.errors import ConfigError
+from kit.importers import fiolog
+from kit.importers.source import Source
+
+FORMATS = ("fio-log", "fio-hist", "fio-json", "trace", "bpftrace", "zpool-iostat")
+_HINT = f"say what it is: --from {', '.join(FORMATS)}"
+_LOG = re.compile(r"_(?P<kind>clat_hist|clat|slat|lat)(?:\.(?P<job>\d+))?\.log(?:\.(?P<host>[^/]+))?$")
+_COMPRESSED = re.compile(r"\.(gz|zst)$")
+_MORE = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
+
+
+def detect(source: Source) -> str:
+    """One of FORMATS. Raises ConfigError if the beginning is none of theirs."""
+    head = source.head()
+    if not head.strip():
+        raise source.fail(None, "empty", "fio leaves logs empty where it had nothing to log: leave them out")
+    lines = [line for line in head.splitlines() if line.strip()]
+    if re.match(rb'\{"type": ?"', lines[0].lstrip()):
+        return "bpftrace"
+    if any(line.lstrip().startswith(b"{") for line in lines):
+        return "fio-json"
+    if any(b"total_wait" in line for line in lines[:4]) or _bucket_table(lines):
+        return "zpool-iostat"
+    data = next((line for line in lines if not line.lstrip().startswith(b"#")), b"")
+    commas = data.count(b",")
+    if fiolog.MIN_COLUMNS <= commas + 1 <= fiolog.MAX_COLUMNS:
+        return "fio-log"
+    if commas >= 19:
+        return "fio-hist"
+    if commas == 1 or (commas == 0 and len(data.split()) == 2):
+        return "trace"
+    raise source.fail(None, f"no known format; the first line is {fiolog.shown(lines[0])}", _HINT)
+
+
+def _bucket_table(lines: list[bytes]) -> bool:
+    """Whether the lines begin as `zpool iostat -wH` does: 1, 3, 7 and so on, with many columns."""
+    firsts = [line.split()[0] for line in lines[:3]]
+    return firsts in ([b"1", b"3", b"7"], [b"1ns", b"3ns", b"7ns"]) and len(lines[0].split()) > 8
+
+
+def kind_of(source: Source) -> str | None:
+    """`clat`, `slat` or `lat` as fio names its logs; None if the name does not tell."""
+    found = _LOG.search(_COMPRESSED.sub("", source.path.name))
+    return found["kind"] if found else None
+
+
+def host_of(source: Source) -> str:
+    """The host that a file's name tells, and the job: "nodeA/read.1" of read_clat.1.log.nodeA."""
+    name = _COMPRESSED.sub("", source.path.name)
+    if found := _LOG.search(name):
+        job = name[: found.start()] + (f".{found['job']}" if found["job"] else "")
+        return f"{found['host']}/{job}" if found["host"] else job
+    return _MORE.sub("", name) or name
+
+
+def check_alike(sources: list[Source]) -> None:
+    """That no I/O is in two of the files. Raises ConfigError."""
+    seen: dict[tuple[int, int], Source] = {}
+    for source in sources:
+        if other := seen.get(source.identity):
+            raise ConfigError(f"{source.path} and {other.path} are the same file", "give each file once")
+        seen[source.identity] = source
+    kinds = {kind: source for source in sources if (kind := kind_of(source))}
+    if len(kinds) > 1:
+        told = ", ".join(f"{source.path} ({kind})" for kind, source in kinds.items())
+        raise ConfigError(
+            f"logs of unlike kinds hold the same I/Os more than once: {told}",
+            "import one kind: lat is slat and clat together",
+        )

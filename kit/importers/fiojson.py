@@ -1,0 +1,165 @@
+"""fio's json+ output: one histogram per job and direction, over the whole job.
+
+fio prints warnings before the JSON; with --status-interval it prints several documents, each with all I/Os so
+far: the last one counts. With several clients `client_stats` also holds their sum, "All clients".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kit.importers import fiobins
+from kit.importers.fiolog import OPS, TRIMS
+from kit.importers.source import Source
+from kit.importers.tally import Account, Tally
+
+_MAX_BYTES = 64 << 20
+_MAX_COUNT = 1 << 50
+_MAX_STARTS = 10_000
+_ALL_CLIENTS = "All clients"
+_HINT = "run fio with --output-format=json+ and clat_percentiles on"
+Json = dict[str, Any]
+
+
+def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> tuple[Account, int]:
+    """Add one file to `tally`, whose bins are fio's; also returns the longest runtime, in ns.
+
+    `host` is put before the clients' names; with `fixed_host` it is the host of all. Raises ConfigError.
+    """
+    account = Account(str(source.path))
+    document, notes = _document(source)
+    account.warnings += notes
+    jobs = [*_entries(document, "jobs"), *_entries(document, "client_stats")]
+    runtime_ms = 0
+    for job in jobs:
+        name = str(job.get("jobname", ""))
+        if name == _ALL_CLIENTS:
+            continue
+        if job.get("error"):
+            account.warnings.append(f"fio reports an error in job {name!r}")
+        client = str(job["hostname"]) if job.get("hostname") else ""
+        label = host if fixed_host else "/".join(p for p in (host, client, name) if p)[:200]
+        for op in (*OPS, "trim"):
+            _take(source, account, tally, label, name, op, job.get(op))
+        synced = _get(_get(job, "sync"), "total_ios")
+        if type(synced) is int and 0 < synced <= _MAX_COUNT:
+            account.read(synced)
+            account.leave_out("syncs: fio's fsync is no op of latency.parquet", synced)
+        if type(runtime := job.get("job_runtime")) is int and 0 < runtime < 10**11:
+            runtime_ms = max(runtime_ms, runtime)
+    return account, runtime_ms * 10**6
+
+
+def _get(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _entries(document: Json, key: str) -> list[Json]:
+    found = document.get(key, [])
+    return [job for job in found if isinstance(job, dict)] if isinstance(found, list) else []
+
+
+def _take(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> None:
+    """Add one direction of one job."""
+    ios = _get(part, "total_ios")
+    where = f"job {job!r}, {op}"
+    timed = next((t for k in ("clat_ns", "lat_ns") if _get(t := _get(part, k), "bins")), None)
+    if timed is None:
+        if ios:
+            raise source.fail(None, f"{where}: {ios} I/Os but no bins", _HINT)
+        return
+    bins, total = timed["bins"], timed.get("N")
+    if not isinstance(bins, dict) or not all(type(n) is int and 0 <= n <= _MAX_COUNT for n in bins.values()):
+        raise source.fail(None, f"{where}: bins are not latency: count")
+    counted = sum(bins.values())
+    if counted != total:
+        raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
+    account.read(counted)
+    if type(ios) is int and ios > counted:
+        account.read(ios - counted)
+        account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
+    if op == "trim":
+        account.leave_out(TRIMS, counted)
+        return
+    indices = np.array([_index(source, where, key) for key in bins], dtype=np.int64)
+    counts = np.array(list(bins.values()), dtype=np.int64)
+    used = counts > 0
+    tally.add(tally.group(host, op), np.zeros(int(used.sum()), dtype=np.int64), indices[used], counts[used])
+    account.rows_counted += counted
+    last = int(counts[indices == fiobins.BINS - 1].sum())
+    if last:
+        account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
+
+
+def _index(source: Source, where: str, key: str) -> int:
+    """The bin that fio means by `key`, its middle in ns."""
+    if key.isascii() and key.isdigit() and len(key) < 20:
+        index = fiobins.index_of(int(key))
+        if fiobins.midpoint(index) == int(key):
+            return index
+    raise source.fail(None, f"{where}: {key[:40]!r} is none of fio's bins", "only fio 3 and later is read")
+
+
+def _document(source: Source) -> tuple[Json, list[str]]:
+    data = source.whole(_MAX_BYTES)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise source.fail(
+            data.count(b"\n", 0, error.start) + 1, "not UTF-8", "is this fio's output?"
+        ) from None
+    documents, failure = _documents(source, text)
+    if not documents:
+        line, what = failure or (1, "no JSON object with jobs in it")
+        raise source.fail(line, f"not fio's JSON: {what}", _HINT)
+    notes = []
+    if failure:
+        notes.append(f"line {failure[0]}: a later document is damaged and left out ({failure[1]})")
+    if text[: documents[0][0]].strip():
+        number = text.count("\n", 0, documents[0][0])
+        notes.append(f"{number} lines of text before the JSON are left out")
+    if len(documents) > 1:
+        notes.append(
+            f"{len(documents) - 1} earlier reports of the same jobs are left out; the last one counts"
+        )
+    return documents[-1][1], notes
+
+
+def _documents(source: Source, text: str) -> tuple[list[tuple[int, Json]], tuple[int, str] | None]:
+    """Where fio's documents begin, with them; and line and words of a failure after the last."""
+    documents: list[tuple[int, Json]] = []
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    failure: tuple[int, str] | None = None
+    at = 0
+    for number, start in enumerate(_starts(text)):
+        if number == _MAX_STARTS:
+            raise source.fail(None, f"more than {_MAX_STARTS} documents", "import the last one alone")
+        if start < at:
+            continue
+        try:
+            value, at = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            failure = (text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error))
+            continue
+        if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
+            documents.append((start, value))
+            failure = None
+    return documents, failure
+
+
+def _starts(text: str) -> Iterator[int]:
+    """Where lines begin with a brace."""
+    at = 0 if text.startswith("{") else text.find("\n{") + 1
+    while at or text.startswith("{"):
+        yield at
+        at = text.find("\n{", at) + 1
+        if not at:
+            return
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is not a number")

@@ -1,0 +1,156 @@
+"""A file to import, as blocks of whole lines. Plain, gzip or zstd, told by its first bytes.
+
+Memory stays at a few blocks whatever the size of the file, also where little input inflates to much.
+"""
+
+from __future__ import annotations
+
+import stat
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from kit.errors import ConfigError
+
+BLOCK_BYTES = 2 << 20
+MAX_LINE_BYTES = 1 << 20
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_INPUT_BYTES = 1 << 16
+# A zstd block of 4 bytes can become 128 KiB: what goes in at once bounds what comes out (32 MiB).
+_ZSTD_INPUT_BYTES = 1 << 10
+_MAX_WINDOW_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines, each with its newline; `first_line` counts from 1, `lines` is how many there are.
+
+    `cut` marks what follows the last newline of the file: a line that may have been truncated.
+    """
+
+    data: bytes
+    first_line: int
+    lines: int
+    cut: bool = False
+
+
+class Source:
+    """One input file. `tell` gets the bytes of the file on disk that have been read so far."""
+
+    def __init__(self, path: Path, tell: Callable[[int], None] = lambda done: None) -> None:
+        self.path = path
+        self._tell = tell
+        try:
+            status = path.stat()
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot be read: {error.strerror}", "check the name") from error
+        except ValueError:  # a NUL in the name
+            raise ConfigError(f"{str(path)!r}: not the name of a file") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise ConfigError(
+                f"{path}: not a regular file", "give the log itself; a pipe cannot be read twice"
+            )
+        self.size_bytes = status.st_size
+        self.identity = (status.st_dev, status.st_ino)
+
+    def fail(self, line: int | None, found: str, hint: str = "") -> ConfigError:
+        """The error for damage in this file; `line` counts from 1."""
+        where = f"{self.path}, line {line}" if line else f"{self.path}"
+        return ConfigError(f"{where}: {found}", hint)
+
+    def head(self, most_bytes: int = 1 << 16) -> bytes:
+        """The first bytes of the content, decompressed."""
+        content = b""
+        for piece in self._pieces():
+            content += piece[: most_bytes - len(content)]
+            if len(content) >= most_bytes:
+                break
+        return content
+
+    def whole(self, most_bytes: int) -> bytes:
+        """The whole content. Raises ConfigError if it is longer than `most_bytes`."""
+        content = bytearray()
+        for piece in self._pieces():
+            content += piece
+            if len(content) > most_bytes:
+                raise self.fail(None, f"more than {most_bytes >> 20} MiB", "no tool writes that much here")
+        return bytes(content)
+
+    def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+        """The content, cut at newlines. Raises ConfigError for a line without end and damaged compression."""
+        line = 1
+        held: list[bytes] = []
+        held_bytes = 0
+        for piece in self._pieces(block_bytes):
+            held.append(piece)
+            held_bytes += len(piece)
+            if held_bytes < block_bytes:
+                continue
+            data = b"".join(held)
+            end = data.rfind(b"\n") + 1
+            if len(data) - end > MAX_LINE_BYTES:
+                number = line + data.count(b"\n")
+                raise self.fail(number, f"longer than {MAX_LINE_BYTES >> 20} MiB", "this is not a log")
+            held, held_bytes = [data[end:]], len(data) - end
+            if end:
+                lines = data.count(b"\n", 0, end)
+                yield Block(data[:end], line, lines)
+                line += lines
+        data = b"".join(held)
+        end = data.rfind(b"\n") + 1
+        lines = data.count(b"\n")
+        if end:
+            yield Block(data[:end], line, lines)
+        if end < len(data):
+            yield Block(data[end:], line + lines, 1, cut=True)
+
+    def _pieces(self, plain_bytes: int = _INPUT_BYTES) -> Iterator[bytes]:
+        done = 0
+        try:
+            with self.path.open("rb") as file:
+                start = file.read(4)
+                file.seek(0)
+                make = _gunzip if start[:2] == _GZIP else _unzstd if start == _ZSTD else None
+                for piece in make(file) if make else iter(lambda: file.read(plain_bytes), b""):
+                    yield piece
+                    if (at := file.tell()) != done:
+                        done = at
+                        self._tell(done)
+        except (zlib.error, zstandard.ZstdError, EOFError) as error:
+            raise self.fail(
+                None,
+                f"damaged compression: {error}",
+                "copy the file again, or decompress what can be saved and import that",
+            ) from error
+        except OSError as error:
+            raise self.fail(None, f"cannot be read: {error.strerror}") from error
+
+
+def _gunzip(file: BinaryIO) -> Iterator[bytes]:
+    data = file.read(_INPUT_BYTES)
+    while data:
+        member = zlib.decompressobj(wbits=31)
+        while not member.eof:
+            if not data and not (data := file.read(_INPUT_BYTES)):
+                raise EOFError("the file ends inside its gzip stream")
+            if piece := member.decompress(data, _INPUT_BYTES * 4):
+                yield piece
+            data = member.unconsumed_tail
+        data = member.unused_data.lstrip(b"\0") or file.read(_INPUT_BYTES)
+
+
+def _unzstd(file: BinaryIO) -> Iterator[bytes]:
+    data = file.read(_ZSTD_INPUT_BYTES)
+    while data:
+        frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
+        while not frame.eof:
+            if not data and not (data := file.read(_ZSTD_INPUT_BYTES)):
+                raise EOFError("the file ends inside its zstd frame")
+            if piece := frame.decompress(data):
+                yield piece
+            data = b""
+        data = frame.unused_data or file.read(_ZSTD_INPUT_BYTES)

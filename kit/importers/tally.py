@@ -1,0 +1,200 @@
+"""Counts per interval, group and bin, gathered block by block in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kit.bins import bin_edges
+from kit.errors import ConfigError
+from kit.store import LATENCY_SCHEMA
+
+IntArray = npt.NDArray[np.int64]
+Edges = Callable[[IntArray], tuple[IntArray, IntArray]]
+# An index of kit.bins for 2^63 - 1 is 1887; fio's finest scheme has 1856.
+_BINS = 2048
+_MAX_GROUPS = 512
+_MAX_TOTAL = 1 << 60
+# 62 bits for the key: 42 of time, 9 of group, 11 of bin.
+_MAX_TIME_INDEX = 1 << 42
+MAX_CELLS = 4_000_000
+_MAX_PENDING = 2_000_000
+
+
+@dataclass
+class Account:
+    """What became of the rows of one file. `left_out`: reason -> rows (or I/Os of a histogram)."""
+
+    file: str
+    rows_read: int = 0
+    rows_counted: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def read(self, number: int) -> None:
+        """Count `number` I/Os as read. Raises ConfigError where the sum could not be stored."""
+        self.rows_read += number
+        if self.rows_read > _MAX_TOTAL:
+            raise ConfigError(f"{self.file}: more than 2^60 I/Os", "no device has done that many")
+
+    def leave_out(self, reason: str, number: int = 1) -> None:
+        """Count `number` rows that are not in the tally."""
+        if number:
+            self.left_out[reason] = self.left_out.get(reason, 0) + number
+
+    def close(self) -> None:
+        """Raises AssertionError unless every row that was read is either counted or told."""
+        lost = self.rows_read - self.rows_counted - sum(self.left_out.values())
+        assert not lost, f"{self.file}: {lost} rows are neither counted nor reported"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Counts per cell, each cell once; the intervals of `keys` are `interval_ns` long."""
+
+    interval_ns: int
+    keys: IntArray
+    counts: IntArray
+
+
+class Tally:
+    """I/Os per (interval, host, op, tier, bin). `interval_ns` doubles where there would be too many cells."""
+
+    def __init__(self, interval_ns: int, edges: Edges = bin_edges, max_cells: int = MAX_CELLS) -> None:
+        self.interval_ns = interval_ns
+        self.edges = edges
+        self._max_cells = max_cells
+        self._groups: dict[tuple[str, str, str], int] = {}
+        self._extremes: dict[int, tuple[int, int]] = {}
+        self._keys = np.empty(0, dtype=np.int64)
+        self._counts = np.empty(0, dtype=np.int64)
+        self._pending: list[tuple[IntArray, IntArray]] = []
+        self._pending_size = 0
+        self.doubled = 0
+
+    def group(self, host: str, op: str, tier: str = "all") -> int:
+        """The number of a group, for add(). Raises ConfigError if there are too many."""
+        number = self._groups.setdefault((host, op, tier), len(self._groups))
+        if number >= _MAX_GROUPS:
+            raise ConfigError(
+                f"more than {_MAX_GROUPS} hosts, ops and tiers",
+                "import fewer files at once, or give one --host",
+            )
+        return number
+
+    def add(
+        self, group: int | IntArray, time_ns: IntArray, bins: IntArray, counts: IntArray | None = None
+    ) -> None:
+        """Add I/Os: when (ns, not negative), in which bin, and how many (one each without `counts`)."""
+        self.take(self.part(group, time_ns, bins, counts))
+
+    def part(
+        self, group: int | IntArray, time_ns: IntArray, bins: IntArray, counts: IntArray | None = None
+    ) -> Part:
+        """What add() adds, for take(). Changes nothing: threads may do this side by side."""
+        interval_ns = self.interval_ns
+        if not time_ns.size:
+            return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
+        index = time_ns // interval_ns
+        if int(index.max()) >= _MAX_TIME_INDEX:
+            raise ConfigError("times are too far apart for this interval", "give a longer --interval")
+        return Part(interval_ns, *_summed((index * _MAX_GROUPS + group) * _BINS + bins, counts))
+
+    def take(self, part: Part) -> None:
+        """Add what part() made."""
+        keys, counts, interval_ns = part.keys, part.counts, part.interval_ns
+        while interval_ns < self.interval_ns:
+            keys, counts = _halved(keys, counts)
+            interval_ns *= 2
+        self._pending.append((keys, counts))
+        self._pending_size += keys.size
+        if self._pending_size > _MAX_PENDING:
+            self._settle()
+
+    def extremes(self, group: int, low_ns: int, high_ns: int) -> None:
+        """Smallest and largest latency of some I/Os of `group`, exact."""
+        low, high = self._extremes.get(group, (low_ns, high_ns))
+        self._extremes[group] = min(low, low_ns), max(high, high_ns)
+
+    def _settle(self) -> None:
+        if self._pending:
+            keys = np.concatenate([self._keys, *(k for k, _ in self._pending)])
+            counts = np.concatenate([self._counts, *(c for _, c in self._pending)])
+            self._keys, self._counts = _summed(keys, counts)
+            self._pending, self._pending_size = [], 0
+        while self._keys.size > self._max_cells and int(self._keys[-1]) >= 2 * _MAX_GROUPS * _BINS:
+            self._double()
+
+    def _double(self) -> None:
+        """Halve the resolution in time: neighbouring intervals become one; no I/O is lost."""
+        self._keys, self._counts = _halved(self._keys, self._counts)
+        self.interval_ns *= 2
+        self.doubled += 1
+
+    @property
+    def total(self) -> int:
+        """I/Os so far."""
+        return int(self._counts.sum()) + sum(int(c.sum()) for _, c in self._pending)
+
+    def frame(self, phase: str, layer: str) -> tuple[pl.DataFrame, int]:
+        """The rows of latency.parquet, and the start (ns, on the input's clock) of what is time 0 there."""
+        self._settle()
+        index, rest = np.divmod(self._keys, _MAX_GROUPS * _BINS)
+        group, bins = np.divmod(rest, _BINS)
+        first = int(index.min()) if index.size else 0
+        low, high = self.edges(bins)
+        names = list(self._groups)
+        columns = [pl.Series([n[part] for n in names], dtype=pl.String) for part in range(3)]
+        frame = pl.DataFrame(
+            {
+                "time_ns": (index - first) * self.interval_ns,
+                "phase": pl.Series([phase], dtype=pl.String).new_from_index(0, index.size),
+                "layer": pl.Series([layer], dtype=pl.String).new_from_index(0, index.size),
+                "host": columns[0].gather(group) if names else columns[0],
+                "op": columns[1].gather(group) if names else columns[1],
+                "tier": columns[2].gather(group) if names else columns[2],
+                "lo_ns": low,
+                "hi_ns": high,
+                "count": self._counts,
+            },
+            schema=LATENCY_SCHEMA,
+        )
+        return frame, first * self.interval_ns
+
+    def told_extremes(self, layer: str) -> list[dict[str, Any]]:
+        """The exact extremes as a phase of manifest.json has them; only where every I/O was looked at."""
+        return [
+            {"layer": layer, "host": h, "op": o, "tier": t, "min_ns": e[0], "max_ns": e[1]}
+            for (h, o, t), number in self._groups.items()
+            if (e := self._extremes.get(number))
+        ]
+
+
+def _halved(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """The same counts in intervals twice as long."""
+    cell = _MAX_GROUPS * _BINS
+    return _summed(keys // (2 * cell) * cell + keys % cell, counts)
+
+
+def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray]:
+    """Each key once, ascending, with the sum of its counts (int64, exact)."""
+    if not keys.size:
+        return keys, np.empty(0, dtype=np.int64)
+    low, high = int(keys.min()), int(keys.max())
+    if counts is None and high - low < max(4 * keys.size, 1 << 21):
+        # A block covers little time: counting into a table is several times faster than sorting.
+        table = np.bincount(keys - low)
+        used = np.flatnonzero(table)
+        return used + low, table[used].astype(np.int64)
+    if counts is None:
+        unique, found = np.unique(keys, return_counts=True)
+        return unique, found.astype(np.int64)
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return ordered[starts], np.add.reduceat(counts[order], starts)

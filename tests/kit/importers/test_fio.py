@@ -1,0 +1,288 @@
+"""fio's logs, histograms and JSON: what fio wrote, and what damage does."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.bins import bin_edges, bin_index
+from kit.errors import ConfigError
+from kit.importers import fiobins, fiolog
+from kit.importers.run import Imported, Options, read_files
+from kit.importers.source import Block, Source
+
+DATA = Path(__file__).with_name("data")
+ROW = "5, 1000, 0, 512, 0\n"
+
+
+def imported(*paths: Path, **options: object) -> Imported:
+    return read_files(list(paths), Options(**options))  # type: ignore[arg-type]
+
+
+def put(tmp_path: Path, content: str | bytes, name: str = "x_lat.1.log") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def by_hand(*names: str) -> Counter[tuple[str, str, int]]:
+    """Host, op and bin of each row of fixtures, without the importer's parser."""
+    counts: Counter[tuple[str, str, int]] = Counter()
+    for name in names:
+        host = name.replace("_clat", "").replace("_lat", "").replace(".log", "")
+        for line in (DATA / name).read_text().splitlines():
+            _, latency, direction = line.split(",")[:3]
+            counts[host, ("read", "write")[int(direction)], int(bin_index(int(latency)))] += 1
+    return counts
+
+
+@pytest.mark.parametrize(
+    "names", [("plain_clat.1.log", "plain_clat.2.log"), ("offs_lat.1.log",), ("prio_lat.1.log",)]
+)
+def test_each_row_of_a_log_is_in_its_bin(names: tuple[str, ...]) -> None:
+    found = imported(*(DATA / n for n in names))
+    counts: Counter[tuple[str, str, int]] = Counter()
+    for row in found.frame.iter_rows(named=True):
+        index = int(bin_index(row["lo_ns"]))
+        assert (row["lo_ns"], row["hi_ns"]) == tuple(map(int, bin_edges(index)))
+        counts[row["host"], row["op"], index] += row["count"]
+    assert counts == by_hand(*names)
+    assert not found.section["warnings"]
+
+
+def test_extremes_are_exact() -> None:
+    latencies = [int(x.split(",")[1]) for x in (DATA / "offs_lat.1.log").read_text().splitlines()]
+    (extreme,) = imported(DATA / "offs_lat.1.log").phase["extremes"]
+    assert (extreme["min_ns"], extreme["max_ns"]) == (min(latencies), max(latencies))
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("5, -1, 0, 512, 0", "latency is not a natural number"),
+        ("-5, 1, 0, 512, 0", "time is not"),
+        ("5, nan, 0, 512, 0", "latency is not"),
+        ("5, 1e3, 0, 512, 0", "latency is not"),
+        ("5, 1.5, 0, 512, 0", "latency is not"),
+        ("5, 18446744073709551615, 0, 512, 0", "latency is not"),
+        ("5, 9223372036854775807, 0, 512, 0", "latency is impossible"),
+        ("9999999999999999999, 1, 0, 512, 0", "time is impossible"),
+        ("5, 1, 3, 512, 0", "direction"),
+        ("5, 1, 0, 0, 0", "average"),
+        ("5, 1, 0, 512", "4 columns where the first line has 5"),
+        ("5, 1, 0, 512, 0, 0", "6 columns"),
+        ("5, 1, 0, 512, x", "priority"),
+        ("", "1 columns"),
+        ("fio: pid=1, err=5, file:x.c:1, func=y, error=z", "time is not"),
+        ("\xff\xfe", "1 columns"),
+        ('"5", 1, 0, 512, 0', "time is not"),
+    ],
+)
+@pytest.mark.parametrize("before", [1, 40])
+def test_damage_is_refused_with_its_line(tmp_path: Path, bad: str, said: str, before: int) -> None:
+    path = put(tmp_path, (ROW * before + bad + "\n" + ROW).encode("latin-1"))
+    with pytest.raises(ConfigError) as caught:
+        imported(path)
+    assert f"x_lat.1.log, line {before + 1}: " in caught.value.message
+    assert said in caught.value.message
+
+
+def test_a_truncated_last_line_is_left_out_and_told(tmp_path: Path) -> None:
+    found = imported(put(tmp_path, ROW * 3 + "6, 10"))
+    assert found.section["rows_counted"] == 3
+    assert found.section["files"][0]["left_out"] == {"truncated last line": 1}
+    assert any("1 left out: truncated last line" in w for w in found.section["warnings"])
+
+
+def test_trims_are_counted_and_told(tmp_path: Path) -> None:
+    found = imported(put(tmp_path, ROW * 3 + "6, 10, 2, 512, 0\n" * 2))
+    (file,) = found.section["files"]
+    assert (file["rows_read"], file["rows_counted"], sum(file["left_out"].values())) == (5, 3, 2)
+
+
+def test_averages_are_no_ios() -> None:
+    with pytest.raises(ConfigError, match=r"line 1: an average \(log_avg_msec\)"):
+        imported(DATA / "avg_lat.1.log")
+
+
+def test_the_same_ios_are_not_counted_twice(tmp_path: Path) -> None:
+    lat, clat = put(tmp_path, ROW, "a_lat.1.log"), put(tmp_path, ROW, "a_clat.1.log")
+    with pytest.raises(ConfigError, match="unlike kinds"):
+        imported(lat, clat)
+    (tmp_path / "again").symlink_to(lat)
+    with pytest.raises(ConfigError, match="the same file"):
+        imported(lat, tmp_path / "again")
+    with pytest.raises(ConfigError, match="unlike formats"):
+        imported(lat, DATA / "plain.json")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gz", "zst"])
+def test_compressed_logs(tmp_path: Path, pack: object) -> None:
+    plain = (DATA / "plain_clat.1.log").read_bytes()
+    half = plain[: plain.index(b"\n", 500) + 1]
+    packed = pack(half) + pack(plain[len(half) :])  # type: ignore[operator]
+    path = put(tmp_path, packed, "plain_clat.1.log.gz")
+    assert imported(path).frame.equals(imported(DATA / "plain_clat.1.log").frame)
+    for damaged in (packed[:-5], packed[:30], packed[:20] + b"\0\0\0\0" + packed[24:]):
+        with pytest.raises(ConfigError, match="damaged compression"):
+            imported(put(tmp_path, damaged, "cut.log"), format="fio-log")
+
+
+def test_a_block_border_loses_no_line(tmp_path: Path) -> None:
+    lines = [f"{n}, {n + 1}, {n % 2}, 512, 0\n" for n in range(1000)]
+    source = Source(put(tmp_path, "".join(lines)))
+    for size in (1, 7, 100, 4096, 1 << 20):
+        blocks = list(source.blocks(size))
+        assert b"".join(b.data for b in blocks).decode() == "".join(lines)
+        seen = 1
+        for block in blocks:
+            assert block.first_line == seen and not block.cut
+            seen += block.data.count(b"\n")
+
+
+number = st.integers(-1, 2**64) | st.integers(0, 10**6)
+field = st.one_of(
+    number.map(str), st.sampled_from(["", " ", "0x1f", "1.0", "nan", "+5", "1e3", "\t7", "\r", "\u0663"])
+)
+line = st.lists(field, min_size=4, max_size=6).map(",".join) | st.just(ROW.strip())
+
+
+@given(st.lists(line, min_size=1, max_size=6), st.integers(4, 6))
+def test_the_fast_parser_agrees_with_the_exact_one(lines: list[str], columns: int) -> None:
+    data = "".join(f"{text}\n" for text in lines).encode()
+    block = Block(data, 1, len(lines))
+    fast = fiolog.fast_rows(block, columns)
+    if fast is None:
+        return
+    slow = fiolog.slow_rows(Source(DATA / "plain.json"), block, columns)
+    for a, b in ((fast.time_ms, slow.time_ms), (fast.latency_ns, slow.latency_ns)):
+        assert np.array_equal(a, b)
+    assert np.array_equal(fast.direction, slow.direction)
+
+
+def test_fio_bins_are_those_of_fio() -> None:
+    low = fiobins.lower_edge(np.arange(fiobins.BINS + 1))
+    assert (np.diff(low) >= 1).all() and low[0] == 0 and low[-1] == 2**34
+    for index in range(fiobins.BINS):
+        assert fiobins.index_of(int(low[index])) == fiobins.index_of(int(low[index + 1]) - 1) == index
+        assert low[index] <= fiobins.midpoint(index) < low[index + 1]
+
+
+@pytest.mark.parametrize("name", ["h0_clat_hist.1.log", "h3_clat_hist.1.log", "h6_clat_hist.1.log"])
+def test_histogram_logs_keep_their_bins(name: str) -> None:
+    rows = [[int(v) for v in text.split(",")] for text in (DATA / name).read_text().splitlines()]
+    shift = {1856: 0, 232: 3, 29: 6}[len(rows[0]) - 3]
+    wanted: Counter[tuple[str, int, int]] = Counter()
+    for _, direction, _, *counts in rows:
+        for column, count in enumerate(counts):
+            edges = fiobins.lower_edge([column << shift, (column + 1) << shift])
+            wanted[("read", "write")[direction], int(edges[0]), int(edges[1])] += count
+    frame = imported(DATA / name).frame
+    found: Counter[tuple[str, int, int]] = Counter()
+    for row in frame.iter_rows(named=True):
+        found[row["op"], row["lo_ns"], row["hi_ns"]] += row["count"]
+    assert found == +wanted
+
+
+def test_histograms_of_unlike_coarseness_meet_at_the_coarser(tmp_path: Path) -> None:
+    fine, coarse = DATA / "h3_clat_hist.1.log", DATA / "h6_clat_hist.1.log"
+    both = imported(fine, coarse, host="h").frame
+    assert both["count"].sum() == imported(fine).frame["count"].sum() + imported(coarse).frame["count"].sum()
+    edges = sorted(set(zip(both["lo_ns"], both["hi_ns"], strict=True)))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(edges))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda fields: fields[:-1], "28 bins where"),
+        (lambda fields: [*fields[:-1], "-1"], "natural"),
+        (lambda fields: [*fields[:-1], "nan"], "natural"),
+        (lambda fields: [*fields[:-1], "9" * 19], "impossible"),
+        (lambda fields: [fields[0], "7", *fields[2:]], "impossible"),
+    ],
+)
+def test_damaged_histograms_are_refused_with_their_line(tmp_path: Path, change: object, said: str) -> None:
+    lines = (DATA / "h6_clat_hist.1.log").read_text().splitlines()
+    lines[2] = ",".join(change(lines[2].split(",")))  # type: ignore[operator]
+    with pytest.raises(ConfigError, match=f"line 3: .*{said}"):
+        imported(put(tmp_path, "\n".join(lines) + "\n", "h_clat_hist.1.log"))
+
+
+def document(**bins: int) -> dict[str, object]:
+    total = sum(bins.values())
+    return {"total_ios": total, "clat_ns": {"N": total, "bins": bins}}
+
+
+def test_json_after_text_of_several_clients(tmp_path: Path) -> None:
+    one, two = document(**{"1160": 3, "127": 1}), document(**{"1160": 5})
+    clients = [
+        {"jobname": "j", "hostname": "a", "job_runtime": 2000, "read": one},
+        {"jobname": "j", "hostname": "b", "job_runtime": 3000, "read": two, "trim": two},
+        {"jobname": "All clients", "read": document(**{"1160": 8, "127": 1})},
+    ]
+    text = "fio: a warning {\nanother\n" + json.dumps({"client_stats": clients}, indent=1) + "\nbye\n"
+    found = imported(put(tmp_path, text, "out.json"))
+    assert found.frame["count"].sum() == 9
+    assert sorted(found.frame["host"].unique()) == ["out/a/j", "out/b/j"]
+    assert (found.phase["interval_ns"], found.phase["end_ns"]) == (3 * 10**9, 3 * 10**9)
+    assert sum(found.section["files"][0]["left_out"].values()) == 5
+    assert any("2 lines of text" in w for w in found.section["warnings"])
+
+
+def test_json_of_fio_itself() -> None:
+    stored = json.loads((DATA / "plain.json").read_text())
+    found = imported(DATA / "plain.json").frame
+    for op in ("read", "write"):
+        wanted = sum(job[op]["total_ios"] for job in stored["jobs"])
+        assert found.filter(op=op)["count"].sum() == wanted
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"total_ios": 3, "clat_ns": {"N": 3}}, "3 I/Os but no bins"),
+        ({"total_ios": 3, "clat_ns": {"N": 4, "bins": {"1160": 3}}}, "hold 3 I/Os, fio says 4"),
+        ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"1161": 3}}}, "none of fio's bins"),
+        ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"1160": -3}}}, "latency: count"),
+        ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"x": 3}}}, "none of fio's bins"),
+    ],
+)
+def test_json_that_does_not_add_up_is_refused(tmp_path: Path, part: object, said: str) -> None:
+    path = put(tmp_path, json.dumps({"jobs": [{"jobname": "j", "read": part}]}), "out.json")
+    with pytest.raises(ConfigError, match=said):
+        imported(path)
+
+
+def test_damaged_json_names_its_line(tmp_path: Path) -> None:
+    text = (DATA / "plain.json").read_text()
+    with pytest.raises(ConfigError, match=r"line \d+: not fio's JSON"):
+        imported(put(tmp_path, text[:-400], "out.json"))
+    with pytest.raises(ConfigError, match="NaN is not a number"):
+        imported(put(tmp_path, '{"jobs": NaN}', "out.json"))
+    with pytest.raises(ConfigError, match="line 2: not UTF-8"):
+        imported(put(tmp_path, b'{\n"\xff": 1}', "out.json"))
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
+def test_what_fio_counts_is_what_is_imported(tmp_path: Path) -> None:
+    command = ["fio", "--name=j", "--filename=data", "--size=1m", "--bs=4k", "--rw=randrw",
+               "--ioengine=psync", "--numjobs=2", "--number_ios=200", "--per_job_logs=1", "--write_lat_log=j",
+               "--output-format=json+", "--output=out.json"]  # fmt: skip
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60, stdin=subprocess.DEVNULL)
+    jobs = json.loads((tmp_path / "out.json").read_text())["jobs"]
+    logs, bins = imported(*sorted(tmp_path.glob("j_clat.*.log"))), imported(tmp_path / "out.json")
+    for op in ("read", "write"):
+        wanted = sum(job[op]["total_ios"] for job in jobs)
+        assert [f.frame.filter(op=op)["count"].sum() for f in (logs, bins)] == [wanted, wanted]

@@ -1,0 +1,276 @@
+"""Traces, tracer output, zpool iostat -w; and what holds for every importer, whatever it is given."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kit.bins import bin_index
+from kit.errors import ConfigError, KitError
+from kit.importers.detect import FORMATS
+from kit.importers.run import Options, read_files
+from kit.importers.tally import Tally
+
+DATA = Path(__file__).with_name("data")
+KIT_DATA = DATA.parents[1] / "data"
+ROOT = str(DATA.parents[3])
+
+
+def put(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> Path:
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "text", ["0.5 120\n1.5 130\n", "0.5,120\n1.5,130\n", "# s us\n\n 0.5\t 120 \n1.5 , 130\n"]
+)
+def test_a_trace_of_two_columns(tmp_path: Path, text: str) -> None:
+    found = read_files([put(tmp_path, text)], Options(unit="us", time_unit="s", op="write"))
+    rows = found.frame.sort("time_ns").rows()
+    assert [(r[0], r[4], r[5], r[8]) for r in rows] == [(0, "write", "all", 1), (10**9, "write", "all", 1)]
+    assert [int(bin_index(r[6])) for r in rows] == bin_index([120_000, 130_000]).tolist()
+    assert found.section["files"][0]["left_out"] == ({"comments and empty lines": 2} if "#" in text else {})
+
+
+@pytest.mark.parametrize(
+    "bad", ["1 nan", "1 -5", "nan 1", "1 inf", "1", "1 2 3", "x y", "1 1e99", "1 \xff", "1,,2"]
+)
+def test_a_damaged_trace_is_refused_with_its_line(tmp_path: Path, bad: str) -> None:
+    path = put(tmp_path, f"1 2\n1 3\n{bad}\n4 4\n".encode("latin-1"))
+    with pytest.raises(ConfigError, match="line 3: "):
+        read_files([path], Options(unit="us"))
+
+
+def test_a_trace_needs_a_unit(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_files([put(tmp_path, "1 2\n")], Options())
+    assert "--unit" in caught.value.hint
+
+
+def test_our_own_trace_keeps_its_tiers() -> None:
+    found = read_files([KIT_DATA / "trace-read.json"], Options())
+    assert {"dram", "l2arc", "disk"} <= set(found.frame["tier"])
+    assert set(found.frame["layer"]) == {"nfs-server"}
+
+
+def test_log_blocks_need_to_know_the_log_devices() -> None:
+    path = KIT_DATA / "trace-write-slog.json"
+    with pytest.raises(ConfigError) as caught:
+        read_files([path], Options())
+    assert "--log-vdev" in caught.value.hint
+    for vdevs, tier in ((frozenset({1}), "slog"), (frozenset({-1}), "pool")):
+        assert set(read_files([path], Options(log_vdevs=vdevs)).frame["tier"]) == {tier}
+
+
+def test_a_trace_that_was_cut_is_told_and_one_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    text = (KIT_DATA / "trace-read.json").read_text()
+    found = read_files([put(tmp_path, text[:-200])], Options())
+    assert any("died before its end" in w for w in found.section["warnings"])
+    lines = text.splitlines(keepends=True)
+    lines[3] = lines[3][:30] + "\n"
+    with pytest.raises(ConfigError, match="line 4"):
+        read_files([put(tmp_path, "".join(lines))], Options())
+
+
+def nice(value: int) -> str:
+    """As zpool shortens the end of a bucket."""
+    for factor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
+        if value >= factor:
+            return f"{value // factor}{unit}"
+    return f"{value}ns"
+
+
+def iostat(counts: dict[int, tuple[str, str]], scripted: bool = False, name: str = "tank") -> str:
+    """What `zpool iostat -w` prints (cmd/zpool/zpool_main.c, print_iostat_histo)."""
+    head = (
+        f"\n{name}         total_wait     disk_wait    syncq_wait    asyncq_wait\n"
+        "latency      read  write   read  write   read  write   read  write  scrub   trim\n"
+        "----------  -----  -----\n"
+    )
+    rows = []
+    for bucket in range(37):
+        end = (1 << (bucket + 1)) - 1
+        read, write = counts.get(bucket, ("0", "0"))
+        label = str(end) if scripted else nice(end)
+        rows.append(("\t" if scripted else "  ").join([label, read, write, *["0"] * 8]))
+    return ("" if scripted else head) + "\n".join(rows) + "\n" + ("" if scripted else "-" * 60 + "\n")
+
+
+@pytest.mark.parametrize("scripted", [False, True])
+def test_zpool_iostat(tmp_path: Path, scripted: bool) -> None:
+    text = iostat({0: ("2", "0"), 17: ("1234567", "5"), 36: ("0", "1")}, scripted)
+    found = read_files([put(tmp_path, text + iostat({20: ("9", "9")}, scripted))], Options())
+    rows = {(r[4], r[6], r[7]): r[8] for r in found.frame.rows()}
+    assert rows == {
+        ("read", 0, 2): 2,
+        ("read", 1 << 17, 1 << 18): 1234567,
+        ("write", 1 << 17, 1 << 18): 5,
+        ("write", 1 << 36, 1 << 37): 1,
+    }
+    assert set(found.frame["layer"]) == {"vdev"}
+    assert set(found.frame["host"]) == {"x" if scripted else "tank"}
+    assert found.section["files"][0]["left_out"] == {"in later reports or of other vdevs": 18}
+
+
+def test_rounded_counts_of_zpool_iostat_are_told(tmp_path: Path) -> None:
+    found = read_files([put(tmp_path, iostat({9: ("1.50K", "0")}))], Options())
+    assert found.frame["count"].sum() == 1536
+    assert any("rounded by zpool" in w for w in found.section["warnings"])
+
+
+def test_a_missing_row_of_zpool_iostat_is_refused(tmp_path: Path) -> None:
+    lines = iostat({9: ("1", "0")}).splitlines(keepends=True)
+    del lines[10]
+    with pytest.raises(ConfigError, match=r"line 11: the row of \d+ ns is missing"):
+        read_files([put(tmp_path, "".join(lines))], Options())
+
+
+def test_times_far_apart_double_the_interval_and_lose_nothing() -> None:
+    generator = np.random.default_rng(1)
+    tally = Tally(10**6, max_cells=1000)
+    for _ in range(20):
+        times = generator.integers(0, 10**12, 200_000)
+        tally.add(tally.group("h", "read"), times, generator.integers(0, 20, times.size))
+    frame, _ = tally.frame("p", "client")
+    assert frame["count"].sum() == tally.total == 4_000_000
+    assert frame.height <= 1000 and tally.doubled
+    assert tally.interval_ns == 10**6 << tally.doubled
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_little_that_inflates_to_much_is_refused_in_little_memory(tmp_path: Path, format_: str) -> None:
+    path = put(tmp_path, gzip.compress(bytes(300 << 20), 1), "x.gz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError):
+            read_files([path], Options(format=format_, unit="us"))
+        # The formats that are documents are bounded at 64 and 256 MiB of content.
+        assert tracemalloc.get_traced_memory()[1] < 560 << 20
+    finally:
+        tracemalloc.stop()
+
+
+FIXTURES = [
+    ("fio-log", (DATA / "plain_clat.1.log").read_bytes()),
+    ("fio-log", (DATA / "offs_lat.1.log").read_bytes()),
+    ("fio-hist", (DATA / "h6_clat_hist.1.log").read_bytes()),
+    ("fio-json", (DATA / "h6.json").read_bytes()),
+    ("trace", b"0.5 120\n1.5 130\n2 5e3\n"),
+    ("bpftrace", (KIT_DATA / "trace-read.json").read_bytes()[:20000]),
+    ("zpool-iostat", iostat({5: ("10", "1.2K")}).encode()),
+]
+TOKENS = [
+    b"",
+    b"\n",
+    b",",
+    b" ",
+    b"-",
+    b"nan",
+    b"inf",
+    b"1e99",
+    b"9" * 19,
+    b"\xff",
+    b"\0",
+    b"{",
+    b'"',
+    b"}",
+    b"0x",
+]
+MAGIC = [b"", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"]
+edits = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 40), st.sampled_from(TOKENS) | st.binary(max_size=4)),
+    max_size=4,
+)
+
+
+def survives(path: Path, content: bytes, format_: str | None) -> None:
+    """An error for people, or a run whose sums close."""
+    path.write_bytes(content)
+    try:
+        found = read_files([path], Options(format=format_, unit="us", log_vdevs=frozenset({1})))
+    except KitError as error:
+        assert error.message
+        return
+    (file,) = found.section["files"]
+    assert found.frame["count"].sum() == file["rows_counted"]
+    assert file["rows_read"] == file["rows_counted"] + sum(file["left_out"].values())
+    json.dumps(found.section, allow_nan=False)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(FIXTURES), edits, st.booleans())
+def test_damaged_files_are_read_or_refused(
+    tmp_path: Path, fixture: tuple[str, bytes], changes: list[tuple[float, int, bytes]], told: bool
+) -> None:
+    format_, content = fixture
+    for where, length, token in changes:
+        at = int(where * len(content))
+        content = content[:at] + token + content[at + length :]
+    survives(tmp_path / "x", content, format_ if told else None)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([*FORMATS, None]),
+    st.sampled_from([b"", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"]),
+)
+def test_any_bytes_are_read_or_refused(
+    tmp_path: Path, content: bytes, format_: str | None, start: bytes
+) -> None:
+    survives(tmp_path / "x", start + content, format_)
+
+
+def hsp(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kit.cli", *args],
+        cwd=cwd, env={**os.environ, "PYTHONPATH": ROOT}, capture_output=True, text=True, timeout=100,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> None:
+    logs = [str(DATA / f"plain_clat.{n}.log") for n in (1, 2)]
+    done = hsp("import", *logs, "--name", "mine", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["verdict"] == "unknown"
+    assert summary["reasons"] == ["Imported: nothing says which tier answered, nor that all I/Os are here."]
+    assert sum(r["count"] for r in summary["rows"]) == 100
+    run = tmp_path / "results" / "mine" / "latest"
+    names = {p.name for p in run.iterdir()}
+    assert {"manifest.json", "latency.parquet", "summary.json", "report.html"} <= names
+    again = hsp("report", str(run), "--json", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["reasons"] == summary["reasons"]
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["gone.log"], "cannot be read"),
+        (["."], "not a regular file"),
+        ([str(DATA / "avg_lat.1.log")], "line 1: an average"),
+        ([str(DATA / "plain_clat.1.log"), "--name", "../x"], "--name"),
+        ([str(DATA / "plain_clat.1.log"), "--interval", "1us"], "--interval"),
+        ([str(DATA / "plain_clat.1.log"), "--interval", "soon"], "--interval"),
+        ([str(DATA / "plain_clat.1.log"), "--host", "a\nb"], "--host"),
+        ([str(DATA / "plain_clat.1.log"), "--from", "csv"], "--from"),
+    ],
+)
+def test_what_is_refused_leaves_no_run(tmp_path: Path, args: list[str], said: str) -> None:
+    done = hsp("import", *args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert not done.stdout and not list(tmp_path.glob("results/*/*"))
