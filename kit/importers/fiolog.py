@@ -32,6 +32,8 @@ MAX_TIME_MS = 2**62 // 10**6
 _NUMBER = re.compile(rb"[ \t]*([0-9]{1,19})[ \t\r]*")
 _EXTRA = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
 _THREADS = 2
+# Blocks that wait: enough that no thread does, few enough that memory stays small.
+_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def _in_order(work: Callable[[Block], _Digest], blocks: Iterator[Block]) -> Iter
     with ThreadPoolExecutor(_THREADS) as pool:
         for block in blocks:
             waiting.append(pool.submit(work, block))
-            if len(waiting) > _THREADS:
+            if len(waiting) > _AHEAD:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

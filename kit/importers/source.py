@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import zstandard
-
 from kit.errors import ConfigError
 
 BLOCK_BYTES = 2 << 20
@@ -120,7 +118,7 @@ class Source:
                     if (at := file.tell()) != done:
                         done = at
                         self._tell(done)
-        except (zlib.error, zstandard.ZstdError, EOFError) as error:
+        except (zlib.error, EOFError) as error:
             raise self.fail(
                 None,
                 f"damaged compression: {error}",
@@ -144,13 +142,19 @@ def _gunzip(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _unzstd(file: BinaryIO) -> Iterator[bytes]:
-    data = file.read(_ZSTD_INPUT_BYTES)
-    while data:
-        frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
-        while not frame.eof:
-            if not data and not (data := file.read(_ZSTD_INPUT_BYTES)):
-                raise EOFError("the file ends inside its zstd frame")
-            if piece := frame.decompress(data):
-                yield piece
-            data = b""
-        data = frame.unused_data or file.read(_ZSTD_INPUT_BYTES)
+    # Here, so that every other command also starts where the package is not installed yet.
+    import zstandard
+
+    try:
+        data = file.read(_ZSTD_INPUT_BYTES)
+        while data:
+            frame = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES).decompressobj()
+            while not frame.eof:
+                if not data and not (data := file.read(_ZSTD_INPUT_BYTES)):
+                    raise EOFError("the file ends inside its zstd frame")
+                if piece := frame.decompress(data):
+                    yield piece
+                data = b""
+            data = frame.unused_data or file.read(_ZSTD_INPUT_BYTES)
+    except zstandard.ZstdError as error:
+        raise EOFError(str(error)) from error

@@ -25,55 +25,65 @@ GROUP BY ALL
 Rows = list[tuple[int, int, int, int]]
 
 
-def kit(path: Path, out: Path | None) -> Rows:
+def kit(path: Path, out: Path | None) -> Any:
     """The kit: to the rows of latency.parquet, and to the file where `out` names a directory."""
     frame = read_files([path], Options()).frame
     if out:
         out.mkdir(exist_ok=True)
         write_latency(RunDir(out), frame)
+    return frame
+
+
+def kit_rows(frame: Any) -> Rows:
+    """The kit's counts as DuckDB's query names them."""
     bins = bin_index(frame["lo_ns"].to_numpy()).tolist()
     seconds = (frame["time_ns"] // 10**9).to_list()
     directions = [("read", "write").index(op) for op in frame["op"]]
     return list(zip(seconds, directions, bins, frame["count"].to_list(), strict=True))
 
 
-def duckdb_rows(path: Path, out: Path | None) -> Rows:
-    """DuckDB with the same GROUP BY."""
-    return duckdb.connect().execute(DUCKDB_QUERY, [str(path)]).fetchall()
+def by_duckdb(path: Path, out: Path | None) -> Any:
+    """DuckDB with the same GROUP BY, to NumPy arrays."""
+    return duckdb.connect().execute(DUCKDB_QUERY, [str(path)]).fetchnumpy()
 
 
-def fio_plot_rows(path: Path, out: Path | None) -> Any:
+def duckdb_rows(columns: Any) -> Rows:
+    return list(zip(*(column.tolist() for column in columns.values()), strict=True))
+
+
+def by_fio_plot(path: Path, out: Path | None) -> Any:
     """fio-plot's log reader, and nothing of what fio-plot does with the rows."""
     return readLogData({"type": ["lat"], "filter": ["read", "write"]}, {"filename": str(path)})
 
 
 side = sys.argv[1]
 work: Callable[[Path, Path | None], Any]
+as_rows: Callable[[Any], Rows] | None = None
 if side == "kit":
     from kit.bins import bin_index
     from kit.importers.run import Options, read_files
     from kit.store import RunDir, write_latency
 
-    work = kit
+    work, as_rows = kit, kit_rows
 elif side == "duckdb":
     import duckdb
 
-    work = duckdb_rows
+    work, as_rows = by_duckdb, duckdb_rows
 else:
     from fio_plot.fiolib.dataimport import readLogData
 
-    work = fio_plot_rows
+    work = by_fio_plot
 
 target = Path(sys.argv[3]) if len(sys.argv) > 3 else None
 started = time.perf_counter()
 result = work(Path(sys.argv[2]), target)
 seconds = time.perf_counter() - started
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+rows = as_rows(result) if as_rows else None
 told = {
     "seconds": seconds,
     "peak_bytes": peak,
-    "rows": len(result),
-    "ios": sum(r[3] for r in result) if side != "fio-plot" else len(result),
-    "digest": hash(tuple(sorted(result))) if side != "fio-plot" else None,
+    "ios": sum(row[3] for row in rows) if rows is not None else len(result),
+    "digest": hash(tuple(sorted(rows))) if rows is not None else None,
 }
 print(json.dumps(told))
