@@ -6,7 +6,7 @@
 #include "store.h"
 #include "ublk.h"
 
-enum { HSP_MAX_DEVICES = 32, HSP_NAME_BYTES = 32 };
+enum { HSP_MAX_DEVICES = 32, HSP_NAME_BYTES = 32, HSP_KEPT_FAULTS = 256 };
 
 struct hsp_inflight {
 	int active;
@@ -28,6 +28,11 @@ struct hsp_served {
 	int is_made; /* the driver knows it */
 };
 
+struct hsp_fault {
+	uint64_t at_ns; /* of the host's clock */
+	char what[96];
+};
+
 struct hsp_server {
 	struct io_uring ring;
 	int control; /* /dev/ublk-control */
@@ -37,6 +42,8 @@ struct hsp_server {
 	unsigned count;
 	struct hsp_served *devices[HSP_MAX_DEVICES];
 	int stopping, is_ready;
+	unsigned fault_count; /* the newest are kept */
+	struct hsp_fault faults[HSP_KEPT_FAULTS];
 	unsigned crashes; /* of processes that served these devices */
 };
 

@@ -7,6 +7,7 @@
  *   NAME stall NS | fail | error FIRST COUNT read|write|any | heal
  *   NAME save FILE | load FILE  content and state (load: before anything else has used the device)
  *   all mark | return           see hsp_store_mark: what a power loss of all devices now would leave
+ *   faults                      what of the above was told, and when, as JSON
  *   stop                        end of all devices
  */
 #define _GNU_SOURCE
@@ -158,6 +159,28 @@ static int of_all(struct hsp_server *server, const char *word, struct answer *an
 	return 0;
 }
 
+static void note_fault(struct hsp_server *server, const char *name, const char *words)
+{
+	struct hsp_fault *fault = &server->faults[server->fault_count % HSP_KEPT_FAULTS];
+	fault->at_ns = hsp_host_ns();
+	snprintf(fault->what, sizeof fault->what, "%s %s", name, words);
+	server->fault_count++;
+}
+
+/* The words have been understood, so they hold no quote or backslash. */
+static int faults(const struct hsp_server *server, struct answer *answer)
+{
+	unsigned first = server->fault_count > HSP_KEPT_FAULTS ? server->fault_count - HSP_KEPT_FAULTS : 0;
+	say(answer, "[");
+	for (unsigned i = first; i < server->fault_count; i++) {
+		const struct hsp_fault *fault = &server->faults[i % HSP_KEPT_FAULTS];
+		say(answer, "%s{\"at_ns\": %" PRIu64 ", \"what\": \"%s\"}", i > first ? ", " : "", fault->at_ns,
+		    fault->what);
+	}
+	say(answer, "]");
+	return 0;
+}
+
 static int of_one(struct hsp_server *server, struct hsp_served *device, char *words, struct answer *answer)
 {
 	if (!strcmp(words, "counters"))
@@ -166,11 +189,12 @@ static int of_one(struct hsp_server *server, struct hsp_served *device, char *wo
 		return save(server, device, words + 5, answer);
 	if (!strncmp(words, "load ", 5))
 		return load(device, words + 5, answer);
-	if (!strcmp(words, "power-loss")) {
+	if (!strcmp(words, "power-loss"))
 		hsp_power_loss(server, device);
-		return 0;
-	}
-	return hsp_device_fault(device->model, hsp_model_ns(server), words, answer->text, answer->size);
+	else if (hsp_device_fault(device->model, hsp_model_ns(server), words, answer->text, answer->size))
+		return -1;
+	note_fault(server, device->name, words);
+	return 0;
 }
 
 int hsp_command(struct hsp_server *server, char *command, char *text, size_t size)
@@ -179,6 +203,8 @@ int hsp_command(struct hsp_server *server, char *command, char *text, size_t siz
 	text[0] = 0;
 	if (!strcmp(command, "status"))
 		return status(server, &answer);
+	if (!strcmp(command, "faults"))
+		return faults(server, &answer);
 	if (!strcmp(command, "stop")) {
 		server->stopping = 1;
 		return 0;
