@@ -20,6 +20,7 @@ SOCKET = f"{DIRECTORY}/socket"
 _SECTOR_BYTES = 512
 # A save writes the whole content; a mark looks at each sector.
 _TELL_DEADLINE_S = 300.0
+_IS_RUNNING = '[ -x "$1" ] && [ -S "$2" ] && exec "$1" tell "$2" status'
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 
@@ -66,6 +67,18 @@ class Served:
                 "ublk needs Linux 6.0 or later with CONFIG_BLK_DEV_UBLK",
             ) from error
         return {device["name"]: device["path"] for device in json.loads(answer.stdout)}
+
+    def is_running(self) -> bool:
+        """Whether devices are being served on the host, by whomever."""
+        return self.host.run(["sh", "-c", _IS_RUNNING, "sh", PROGRAM, SOCKET], check=False).returncode == 0
+
+    def state_path(self, name: str) -> str:
+        """Where the state of a device lies on the host while it is on its way."""
+        return f"{DIRECTORY}/{name}.state"
+
+    def log_text(self) -> str:
+        """What the server has said."""
+        return self.host.run(["cat", f"{SOCKET}.log"], check=False).stdout.strip()
 
     def tell(self, *words: str) -> str:
         """One command of server/words.c; returns the answer. Raises HostError with the refusal."""
