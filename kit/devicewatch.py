@@ -1,4 +1,4 @@
-"""What became of emulated devices during a run: faults that somebody triggered, and crashes of their server."""
+"""What became of emulated devices during a run: faults that were triggered, and crashes of their server."""
 
 from __future__ import annotations
 

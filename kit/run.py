@@ -206,9 +206,10 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
                 {
                     "name": device.name,
                     "role": device.role,
-                    "model": device.model,
+                    "model": device.title,
                     "size_bytes": device.size,
                     "latency_ns": device.latency,
+                    "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
                     "path": site.device_paths[device.name],
                 }
                 for device in testbed.device

@@ -71,6 +71,8 @@ class EmulatedDevice(_Table):
         if len(given) != 1 and self._needs_model():
             found = " and ".join(given) or "none"
             raise ValueError(f"'{self.name}' needs one of preset, file and emulated; found {found}")
+        if self.emulated is not None and self.set:
+            raise ValueError(f"'{self.name}': set changes a preset or a file; write the values into emulated")
         _check_size(self.size)
         return self
 
@@ -139,14 +141,9 @@ def _resolved(device: E, path: Path) -> E:
     changes: dict[str, object] = {}
     if device.keep is not None:
         changes["keep"] = os.fspath((path.parent / device.keep).absolute())
-    if device.preset is not None or device.file is not None or device.emulated is not None:
+    if device.preset is not None or device.file is not None:
         try:
-            changes["emulated"] = resolve(
-                preset=device.preset,
-                file=path.parent / device.file if device.file else None,
-                model=device.emulated,
-                overrides=device.set,
-            )
+            changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
         except ConfigError as error:
             raise ConfigError(f"{path}: device '{device.name}': {error.message}", error.hint) from None
     return device.model_copy(update=changes)

@@ -19,7 +19,12 @@ def judge(manifest: Json) -> tuple[Json | None, list[str], str]:
     acknowledged = sum(int(moment["acknowledged"]) for moment in moments)
     lost = sum(int(moment["lost"]) for moment in moments)
     bad = [index for index, moment in enumerate(moments) if moment["lost"]]
-    told = {"moments": len(moments), "acknowledged": acknowledged, "lost": lost, "moments_with_loss": len(bad)}
+    told = {
+        "moments": len(moments),
+        "acknowledged": acknowledged,
+        "lost": lost,
+        "moments_with_loss": len(bad),
+    }
     if not moments or not acknowledged:
         raise ValueError("no write was acknowledged before a power loss")
     if not lost:
@@ -29,8 +34,8 @@ def judge(manifest: Json) -> tuple[Json | None, list[str], str]:
         told,
         [
             f"{lost} of {acknowledged} acknowledged O_DSYNC writes were gone after the pool was imported, in "
-            f"{len(bad)} of {len(moments)} power losses (the first: write {first} of power loss {bad[0] + 1}). "
-            "A device acknowledged what it did not keep."
+            f"{len(bad)} of {len(moments)} power losses (the first: write {first} of power loss "
+            f"{bad[0] + 1}). A device acknowledged what it did not keep."
         ],
         "",
     )

@@ -16,7 +16,7 @@ from kit.hosts.local import LocalHost
 from kit.lab.devices import program
 from kit.lab.devices.emulation import Emulation, keep_states, load_states, read_emulation, served_devices
 from kit.lab.devices.served import Served
-from kit.lab.devices.spec import preset_names, resolve
+from kit.lab.devices.spec import find_preset, preset_names
 from kit.units import format_size_bytes
 
 device_app = typer.Typer(help="Emulated devices: disks, SSDs and controllers.", no_args_is_help=True)
@@ -54,7 +54,7 @@ def emulate(
 @device_app.command("presets")
 def presets(json_output: JsonOption = False) -> None:
     """The kit's own device models, with their sources."""
-    found = {name: resolve(preset=name) for name in preset_names()}
+    found = {name: find_preset(name) for name in preset_names()}
     if json_output:
         emit_json({name: model.model_dump(mode="json") for name, model in found.items()})
         return

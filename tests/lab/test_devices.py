@@ -90,7 +90,11 @@ def test_a_stall_an_error_range_and_a_device_that_is_gone(served: Served) -> Non
     write(host, path, content, 0, sync=True)
     served.tell("plp", "stall", str(200_000_000))
     took = host.run(
-        ["sh", "-c", f"cat /proc/uptime; dd if={path} of=/dev/null bs=512 count=1 iflag=direct; cat /proc/uptime"]
+        [
+            "sh",
+            "-c",
+            f"cat /proc/uptime; dd if={path} of=/dev/null bs=512 count=1 iflag=direct; cat /proc/uptime",
+        ]
     ).stdout.split()
     # Experiment's 200 ms are four times as long on the guest's clock.
     assert 0.7 < float(took[2]) - float(took[0]) < 3

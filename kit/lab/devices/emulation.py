@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,13 +25,6 @@ class Emulation(BaseModel):
     device: Annotated[tuple[EmulatedDevice, ...], Field(min_length=1, max_length=32)]
 
 
-class Emulated(Protocol):
-    """What is needed of a device here; those of a testbed have it too."""
-
-    @property
-    def name(self) -> str: ...
-
-
 def read_emulation(path: Path) -> Emulation:
     """Raises ConfigError with file, line and key."""
     found = load(path, Emulation)
@@ -45,9 +38,9 @@ def read_emulation(path: Path) -> Emulation:
 def served_devices(devices: Sequence[EmulatedDevice]) -> list[ServedDevice]:
     """What their server is given."""
     found = []
-    for device in devices:
+    for seed, device in enumerate(devices, 1):
         assert device.emulated is not None, "resolve_devices comes first"
-        found.append(ServedDevice(device.name, device.size, to_spec(device.emulated)))
+        found.append(ServedDevice(device.name, device.size, to_spec(device.emulated, seed)))
     return found
 
 
