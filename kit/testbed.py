@@ -55,6 +55,8 @@ class Device(_Table):
     model: Literal["null_blk"]
     size: SizeBytes
     latency: DurationNs
+    # How much may be written to it in its life, as its data sheet has it (TBW).
+    endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -98,6 +100,11 @@ class Testbed(_Table):
     @property
     def clock(self) -> Clock:
         return Clock(self.lab.clock, self.lab.dilation)
+
+
+def ages(device: Device) -> bool:
+    """Whether its latency depends on what was written to it before: of what is constant, nothing ages."""
+    return device.model != "null_blk"
 
 
 def read_testbed(path: Path) -> Testbed:
