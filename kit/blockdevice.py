@@ -1,6 +1,6 @@
 """A block device of a host: what it is, whether anybody uses it, and how much was written to it.
 
-What cannot be determined counts as used. Sources: lsblk(8), zdb(8), Documentation/block/stat.rst,
+What cannot be determined counts as used. Sources: lsblk(8), blkid(8), zdb(8), Documentation/block/stat.rst,
 NVM Express base specification 2.0 (SMART / Health Information log: data units of 1000 x 512 bytes).
 """
 
@@ -15,10 +15,11 @@ from typing import Any
 from kit.errors import HostError, SafetyRefusal
 from kit.hosts.base import Host
 
-_COLUMNS = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,RO,MOUNTPOINTS,FSTYPE,LOG-SEC,DISC-MAX,TRAN"
+_COLUMNS = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,RO,MOUNTPOINTS,LOG-SEC,DISC-MAX,TRAN"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_!-]*")
 # Whole devices. What lsblk calls "part", "lvm", "crypt", "raid1"... is a part of, or made of, others.
 _WHOLE = ("disk", "loop")
+_BLKID_NOTHING = 2
 _SECTOR_BYTES = 512
 _SECTORS_WRITTEN = 6  # the seventh number of /sys/block/NAME/stat
 SMART_UNIT_BYTES = 512_000
@@ -68,14 +69,13 @@ def find_unused(host: Host, path: str, expected_bytes: int | None = None) -> Blo
     answer = host.run(["lsblk", "--json", "--bytes", "--output", _COLUMNS, path], check=False)
     if answer.returncode != 0:
         raise _refused(host, path, f"lsblk does not know it ({answer.stderr.strip()[-200:]})")
-    device, fstype = parse_lsblk(answer.stdout, path, host)
+    device = parse_lsblk(answer.stdout, path, host)
     if expected_bytes is not None and device.size_bytes != expected_bytes:
         raise _refused(
             host, path, f"it has {device.size_bytes} bytes, the testbed says {expected_bytes}",
             "is it the device that was meant? correct its size in the testbed",
         )  # fmt: skip
-    if fstype:
-        _judge_signature(host, path, fstype)
+    _refuse_signatures(host, path)
     opened = host.run(["/usr/bin/python3", "-c", _OPEN_ALONE, path], check=False)
     if opened.returncode != 0:
         said = opened.stderr.strip().splitlines()[-1:] or ["no reason given"]
@@ -86,7 +86,7 @@ def find_unused(host: Host, path: str, expected_bytes: int | None = None) -> Blo
 def check_same(host: Host, device: BlockDevice) -> None:
     """That the path still leads to the same bare device. Raises SafetyRefusal."""
     answer = host.run(["lsblk", "--json", "--bytes", "--output", _COLUMNS, device.path], check=False)
-    found, _ = parse_lsblk(answer.stdout, device.path, host)
+    found = parse_lsblk(answer.stdout, device.path, host)
     if (found.identity(), found.kernel_name) != (device.identity(), device.kernel_name):
         raise _refused(
             host, device.path, f"it was {device.identity()}, it is now {found.identity()}",
@@ -94,8 +94,8 @@ def check_same(host: Host, device: BlockDevice) -> None:
         )  # fmt: skip
 
 
-def parse_lsblk(text: str, path: str, host: Host) -> tuple[BlockDevice, str]:
-    """The device and the signature on it ("" for none), from lsblk's JSON. Raises SafetyRefusal."""
+def parse_lsblk(text: str, path: str, host: Host) -> BlockDevice:
+    """The device, from lsblk's JSON. Raises SafetyRefusal if it is not bare, or that cannot be told."""
     try:
         (entry,) = json.loads(text)["blockdevices"]
         name, kind = str(entry["kname"]), str(entry["type"])
@@ -112,7 +112,6 @@ def parse_lsblk(text: str, path: str, host: Host) -> tuple[BlockDevice, str]:
             model=str(entry["model"] or "").strip(),
             transport=str(entry["tran"] or ""),
         )
-        fstype = str(entry["fstype"] or "")
     except (ValueError, KeyError, TypeError) as error:
         raise _refused(host, path, f"what lsblk says of it cannot be understood ({error!r})") from error
     if not _NAME.fullmatch(name) or device.size_bytes <= 0 or device.sector_bytes < _SECTOR_BYTES:
@@ -126,11 +125,19 @@ def parse_lsblk(text: str, path: str, host: Host) -> tuple[BlockDevice, str]:
         raise _refused(host, path, f"it is in use: {', '.join(mounts)}")
     if read_only:
         raise _refused(host, path, "it is read-only")
-    return device, fstype
+    return device
 
 
-def _judge_signature(host: Host, path: str, fstype: str) -> None:
+def _refuse_signatures(host: Host, path: str) -> None:
     """Only labels of destroyed pools and of cache devices are as good as nothing."""
+    # lsblk would tell what udev once found; this reads the device now.
+    answer = host.run(["blkid", "--probe", "--output", "export", path], check=False)
+    if answer.returncode == _BLKID_NOTHING and not answer.stdout.strip():
+        return
+    pairs = dict(line.split("=", 1) for line in answer.stdout.splitlines() if "=" in line)
+    fstype = pairs.get("TYPE") or (f"{pairs['PTTYPE']} partition table" if "PTTYPE" in pairs else "")
+    if answer.returncode != 0 or not fstype:
+        raise _refused(host, path, f"what is on it could not be determined (blkid: {answer.returncode})")
     if fstype == "zfs_member":
         label = host.run(["zdb", "-l", path], check=False).stdout
         states = set(_LABEL_STATE.findall(label))

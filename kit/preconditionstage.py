@@ -1,4 +1,4 @@
-"""One stage of preconditioning a device: what it writes, the proof that it did, and what is measured after it.
+"""One stage of preconditioning a device: what it writes, the proof of it, and what is measured after it.
 
 Stages are "purge", "fill N" and "round N". Each is held against the budget before it begins.
 """
@@ -131,7 +131,7 @@ def _rate(work: Work, load: Load) -> float:
 
 
 def do_stage(work: Work, stage: str) -> None:
-    """One stage with its measurement, then save. Raises Stop where the budget ends; SafetyRefusal; HostError."""
+    """One stage with its measurement, then save. Raises Stop where the budget ends, or KitError."""
     check_same(work.host, work.device)
     loads = _loads(work, stage)
     intended = sum(load.io_bytes for load in loads)

@@ -43,7 +43,7 @@ class Budget(_Table):
 
 
 class Precondition(_Table):
-    """`method`: "snia" (purge, two fills, rounds until it is steady), "fills" (purge, that many fills) or "none".
+    """`method`: "snia" (purge, two fills, rounds until steady), "fills" (purge, that many fills) or "none".
 
     `roles`: which devices. `tracked`: what must be steady. `block` and `read_block`: sizes of the sync writes
     and of the reads that are measured, one after another, at each point; `ios`: how many of each. Rounds
@@ -79,6 +79,11 @@ class Precondition(_Table):
             if len(set(listed)) < len(listed):
                 raise ValueError(f"{name} names something twice: {', '.join(listed)}")
         return self
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is anything to do."""
+        return self.method != "none"
 
     @property
     def wanted_roles(self) -> tuple[Role, ...]:

@@ -1,4 +1,4 @@
-"""Preconditioning of a block device in the guest: purge, proof, incompressible data, rounds, resume, budget."""
+"""Preconditioning a block device in the guest: purge, proof, incompressible data, rounds, resume, budget."""
 
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ def test_a_fill_is_proven_by_the_counter_and_does_not_compress(bench: Bench) -> 
     assert after - before == done.entry["spent_bytes"]
     assert done.entry["purge"]["method"] == "blkdiscard"
     found = bench.content(30)
-    assert len(zlib.compress(found, 9)) > 0.99 * len(found)
+    # Of 64 bits, fio's generator leaves three alone: what a deflate of its best level gets is 2 %.
+    assert len(zlib.compress(found, 9)) > 0.97 * len(found)
     assert len({found[at : at + 4096] for at in range(0, MIB, 4096)}) == 256
     assert not bench.state.exists()
     ops = {(point.stage, point.op): point for point in done.points}
@@ -159,7 +160,7 @@ def test_a_device_purged_meanwhile_is_begun_anew(bench: Bench, monkeypatch: pyte
 def test_the_budget_refuses_before_anything_is_written(bench: Bench) -> None:
     device = find_unused(bench.guest, bench.target.path)
     before = read_written(bench.guest, device)
-    with pytest.raises(SafetyRefusal, match="at least .* the budget allows 64MiB"):
+    with pytest.raises(SafetyRefusal, match=r"at least .* the budget allows 64MiB"):
         bench.run(settings(fills=1, budget={"write": "64MiB"}))
     assert read_written(bench.guest, device) == before
 
@@ -192,16 +193,22 @@ def test_devices_in_use_are_refused(bench: Bench) -> None:
     guest, path = bench.guest, bench.target.path
     guest.run(["zpool", "create", "-o", "cachefile=none", "worn", path])
     try:
-        with pytest.raises(SafetyRefusal, match="worn0"):
+        with pytest.raises(SafetyRefusal, match="it belongs to worn"):
             bench.run(settings())
     finally:
         guest.run(["zpool", "destroy", "worn"])
-    guest.run(["udevadm", "settle", "--timeout=30"])
-    guest.run(["sh", "-c", 'wipefs --all "$1" >/dev/null; sgdisk -Z "$1" 2>/dev/null; true', "sh", path])
+    # The label of a destroyed pool is nobody's.
+    assert blockdevice.find_unused(guest, path).size_bytes == SIZE
+    guest.run(["blkdiscard", path])
     guest.run(["mkswap", path])
-    guest.run(["udevadm", "trigger", "--settle", path])
     with pytest.raises(SafetyRefusal, match="signature on it: swap"):
         bench.run(settings())
+    guest.run(["swapon", path])
+    try:
+        with pytest.raises(SafetyRefusal, match="in use: "):
+            bench.run(settings())
+    finally:
+        guest.run(["swapoff", path])
     with pytest.raises(SafetyRefusal, match="lsblk does not know it"):
         blockdevice.find_unused(guest, "/dev/nothing")
     with pytest.raises(SafetyRefusal, match="the testbed says"):
