@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
-from kit import __version__, conditions, devicewatch, fio, nfs, pool, powerloss, store
+from kit import __version__, agedevices, conditions, devicewatch, fio, nfs, pool, powerloss, store
 from kit.errors import HostError, KitError
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal
@@ -38,13 +39,14 @@ def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, c
     """Run the plan. Steps:
 
     1  check the instruments and record versions
-    2  set the tunables
-    3  build the pool and the dataset
-    4  export it and mount it on the clients
-    5  fill the working set, snapshot it
-    6  warm up until the gate opens
-    7  measure phase by phase; store after each
-    8  undo 4 to 2, whatever happened, and check that it is undone
+    2  precondition the devices, while nothing is on them
+    3  set the tunables
+    4  build the pool and the dataset
+    5  export it and mount it on the clients
+    6  fill the working set, snapshot it
+    7  warm up until the gate opens
+    8  measure phase by phase; store after each
+    9  undo 5 to 3, whatever happened, and check that it is undone
 
     A problem with the measurement is in the manifest (verdict unknown); a lost host raises
     after what was measured has been stored.
@@ -82,6 +84,13 @@ def _run_steps(
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
         manifest["versions"].update(_versions(site))
+    if workload.precondition:
+        asked = workload.precondition.writes
+        with progress.step("preconditioning the devices") if asked else nullcontext():
+            work_dir = f"{_WORK_ROOT}/{run_dir.path.name}"
+            agedevices.precondition_all(
+                workload.precondition, plan.testbed, site, run_dir, work_dir, journal, progress, manifest
+            )
     run_origin_ns = server_now_ns(site.server)
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
@@ -191,7 +200,7 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
         "format": store.FORMAT,
         "run": run_dir.path.name,
         "workload": workload.name,
-        "title": workload.title,
+        "title": agedevices.title(workload.title, workload.precondition, testbed),
         "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": command,
         "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},

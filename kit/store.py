@@ -6,6 +6,7 @@
         raw/              what tools said, as they said it
         manifest.json     testbed, versions, tunables, clock, phases with their times
         latency.parquet   counts per interval, phase, layer, host, op, tier and bin
+        ageing.parquet    counts per device, point of its preconditioning, op, interval and bin
         summary.json      verdict, accounting and ranges
         report.html       drawn from the three files above alone
 
@@ -49,6 +50,23 @@ LATENCY_SCHEMA = {
     "op": pl.String(),
     "tier": pl.String(),  # "all" where the layer cannot tell
     "lo_ns": pl.Int64(),  # bin, see kit.bins
+    "hi_ns": pl.Int64(),
+    "count": pl.Int64(),
+}
+
+# Only runs that preconditioned devices have it.
+AGEING_SCHEMA = {
+    "device": pl.String(),
+    "role": pl.String(),
+    "point": pl.Int64(),  # 0 after the purge, then one after each fill or round
+    "stage": pl.String(),
+    "written_bytes": pl.Int64(),  # since the purge, by the device's counter
+    "capacity_bytes": pl.Int64(),
+    "op": pl.String(),
+    "block_bytes": pl.Int64(),
+    "time_ns": pl.Int64(),  # start of the interval, since this measurement began
+    "interval_ns": pl.Int64(),
+    "lo_ns": pl.Int64(),
     "hi_ns": pl.Int64(),
     "count": pl.Int64(),
 }
@@ -166,12 +184,21 @@ def _versioned(path: Path) -> dict[str, Any]:
 
 def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
     """Store latency.parquet. `frame` has the columns of LATENCY_SCHEMA."""
-    checked = _checked_latency(frame, run.path / "latency.parquet")
     path = run.path / "latency.parquet"
-    temporary = path.with_name(".latency.parquet.part")
+    _write_parquet(path, _checked_latency(frame, path))
+
+
+def write_ageing(run: RunDir, frame: pl.DataFrame) -> None:
+    """Store ageing.parquet. `frame` has the columns of AGEING_SCHEMA."""
+    path = run.path / "ageing.parquet"
+    _write_parquet(path, _checked_ageing(frame, path))
+
+
+def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
+    temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("wb") as file:
-            checked.write_parquet(file)
+            frame.write_parquet(file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -182,30 +209,61 @@ def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
 def read_latency(run: RunDir) -> pl.DataFrame:
     """latency.parquet, checked. Raises ConfigError."""
     path = run.path / "latency.parquet"
+    return _checked_latency(_read_parquet(path, "the run ended before its analysis"), path)
+
+
+def read_ageing(run: RunDir) -> pl.DataFrame:
+    """ageing.parquet, checked; without rows for a run that has none. Raises ConfigError."""
+    path = run.path / "ageing.parquet"
+    if not path.exists():
+        return pl.DataFrame(schema=AGEING_SCHEMA)
+    return _checked_ageing(_read_parquet(path, "it was there a moment ago"), path)
+
+
+def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     try:
         rows = pl.scan_parquet(path).select(pl.len()).collect().item()
         if rows > _MAX_ROWS:
             raise ConfigError(f"{path}: {rows} rows, more than {_MAX_ROWS}")
-        return _checked_latency(pl.read_parquet(path), path)
+        return pl.read_parquet(path)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file", "the run ended before its analysis") from None
+        raise ConfigError(f"{path}: no such file", missing_hint) from None
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
 
 
 def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-    missing = set(LATENCY_SCHEMA) - set(frame.columns)
+    known = pl.col("layer").is_in(LAYERS) & pl.col("op").is_in(OPS) & pl.col("tier").is_in(TIERS)
+    return _checked(frame, path, LATENCY_SCHEMA, known)
+
+
+def _checked_ageing(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
+    possible = (
+        pl.col("op").is_in(OPS)
+        & (pl.col("point") >= 0)
+        & (pl.col("written_bytes") >= 0)
+        & (pl.col("capacity_bytes") > 0)
+        & (pl.col("block_bytes") > 0)
+        & (pl.col("time_ns") >= 0)
+        & (pl.col("interval_ns") > 0)
+    )
+    return _checked(frame, path, AGEING_SCHEMA, possible)
+
+
+def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: pl.Expr) -> pl.DataFrame:
+    missing = set(schema) - set(frame.columns)
     if missing:
         raise ConfigError(f"{path}: no column {', '.join(sorted(missing))}")
-    frame = frame.select(list(LATENCY_SCHEMA)).cast(LATENCY_SCHEMA)  # type: ignore[arg-type]
+    try:
+        frame = frame.select(list(schema)).cast(schema)  # type: ignore[arg-type]
+    except pl.exceptions.PolarsError as error:
+        raise ConfigError(f"{path}: a column is not of its type ({error})") from error
     bad = frame.filter(
         pl.any_horizontal(pl.all().is_null())
         | (pl.col("count") < 0)
         | (pl.col("lo_ns") < 0)
         | (pl.col("hi_ns") <= pl.col("lo_ns"))
-        | ~pl.col("layer").is_in(LAYERS)
-        | ~pl.col("op").is_in(OPS)
-        | ~pl.col("tier").is_in(TIERS)
+        | ~possible
     )
     if bad.height:
         raise ConfigError(f"{path}: {bad.height} rows are impossible, the first is {bad.row(0)}")

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kit.clock import Clock, ClockKind
 from kit.errors import ConfigError
-from kit.lab.devices.spec import DeviceModel, resolve
+from kit.lab.devices.spec import DeviceModel, Ssd, resolve
 from kit.toml import load
 from kit.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -95,6 +95,8 @@ class Device(EmulatedDevice):
     role: Role
     model: Literal["null_blk"] | None = None
     latency: DurationNs | None = None
+    # How much may be written to it in its life, as its data sheet has it (TBW).
+    endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
@@ -184,6 +186,14 @@ class Testbed(_Table):
     @property
     def clock(self) -> Clock:
         return Clock(self.lab.clock, self.lab.dilation)
+
+
+def ages(device: Device) -> bool:
+    """Whether its latency depends on what was written to it before: flash does, what is constant does not."""
+    model = device.emulated
+    if model is None:
+        return device.model != "null_blk"
+    return model.ssd is not None or (model.controller is not None and isinstance(model.controller.device, Ssd))
 
 
 def read_testbed(path: Path) -> Testbed:

@@ -109,6 +109,11 @@ def format_size_bytes(size_bytes: int) -> str:
     return f"{size_bytes // factor}{unit}"
 
 
+def format_mib(size_bytes: int) -> str:
+    """`size_bytes` in MiB with four digits, for people."""
+    return f"{size_bytes / (1 << 20):.4g} MiB"
+
+
 def _parse(text: str, noun: str, example: str, units: Mapping[str, int], hints: Mapping[str, str]) -> int:
     if len(text) > _MAX_TEXT:
         raise ValueError(f'{text[:_MAX_TEXT]!r}...: expected a {noun} such as "{example}"')

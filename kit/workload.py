@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kit.errors import ConfigError
+from kit.preconditiontable import PreconditionTable
 from kit.toml import load
 from kit.units import DurationNs, SizeBytes
 
@@ -162,6 +163,7 @@ class Workload(_Table):
     name: Name
     title: str
     reference: str
+    precondition: PreconditionTable | None = None
     pool: Pool = Pool()
     dataset: Dataset
     nfs: Nfs = Nfs()

@@ -30,6 +30,7 @@ def analyse(run: store.RunDir, reference: Reference | None = None) -> dict[str, 
 
 def draw(run: store.RunDir) -> Path:
     """Write report.html of `run`, from manifest, latency and summary. Raises ConfigError."""
-    html = render(store.read_latency(run), store.read_manifest(run), store.read_summary(run))
+    aged = store.read_ageing(run)
+    html = render(store.read_latency(run), store.read_manifest(run), store.read_summary(run), aged)
     store.write_atomically(run.report, html.encode())
     return run.report

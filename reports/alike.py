@@ -48,6 +48,8 @@ def settings(manifest: Json, plan: Json) -> dict[str, Any]:
         "nfs": workload.get("nfs"),
         "fill_block": _table(workload.get("working_set")).get("fill_block"),
         "warmup": workload.get("warmup"),
+        # What it may cost is not what was done.
+        "precondition": {k: v for k, v in _table(workload.get("precondition")).items() if k != "budget"},
         "phases": _phases(manifest, workload),
         "jobs": plan.get("jobs"),
     }

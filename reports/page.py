@@ -17,7 +17,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
-from reports import cells, figures, heatmap, overview, references
+from reports import ageing, cells, figures, heatmap, overview, references
 from reports.summary import SERVER
 from reports.words import human_us, safe
 
@@ -26,10 +26,13 @@ _HERE = Path(__file__).parent
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
-def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
-    """The whole report as HTML. Raises ConfigError if a part of the run is damaged."""
+def render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFrame | None = None) -> str:
+    """The whole report as HTML; `aged` are the rows of ageing.parquet.
+
+    Raises ConfigError if a part of the run is damaged.
+    """
     try:
-        return _render(latency, manifest, summary)
+        return _render(latency, manifest, summary, aged)
     except (
         LookupError,
         TypeError,
@@ -44,7 +47,7 @@ def render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
         ) from error
 
 
-def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
+def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFrame | None) -> str:
     collected = _Figures()
     reference = references.of_summary(summary)
     phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
@@ -53,6 +56,9 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
     ranges = json.loads(overview.ranges(server, reference, load).to_json())
     spec = {"title": "Ranges", "figure": ranges, "csv": overview.table(server)}
     drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(server), "overview")
+    mark = "Verdict unknown" if summary["verdict"] == "unknown" else ""
+    found = ageing.figures(aged, mark) if aged is not None and aged.height else []
+    curves = [collected.add(f.spec, f.height, f.caption, "overview") for f in found]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -67,6 +73,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
         reference=reference,
         overview=drawn,
         phases=phases,
+        ageing=curves,
         traced=bool(server),
         sentence=_clock(manifest),
         plotly=_plotly(),

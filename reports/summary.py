@@ -80,6 +80,7 @@ def summarise(
         "reasons": [*reasons, *unmet],
         "tracebacks": reasons.tracebacks,
         "clock": manifest.get("clock"),
+        **({"precondition": manifest["precondition"]} if manifest.get("precondition") else {}),
         "accounting": _accounting(phases),
         "versions": manifest.get("versions"),
         "reference": references.told(reference),

@@ -108,6 +108,7 @@ def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:
         "size": device.size >> 20,
         "blocksize": 512,
         "memory_backed": 1,
+        "discard": 1,
         "queue_mode": 2,
         "hw_queue_depth": 64,
         "irqmode": 2,

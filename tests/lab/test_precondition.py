@@ -1,0 +1,215 @@
+"""Preconditioning a block device in the guest: purge, proof, incompressible data, rounds, resume, budget."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kit import blockdevice, preconditionstage
+from kit.blockdevice import find_unused, read_written
+from kit.clock import Clock
+from kit.errors import MeasurementUnknown, SafetyRefusal
+from kit.hosts.ssh import SshHost
+from kit.lab.site import make_devices
+from kit.precondition import Outcome, Target, precondition
+from kit.preconditiontable import Precondition
+from kit.progress import Progress
+from kit.purge import purge
+from kit.testbed import Device
+from tests.lab.conftest import RunningLab
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
+
+CLOCK = Clock("virtual", 4)
+MIB = 1 << 20
+SIZE = 64 * MIB
+REMOVE = 'echo 0 >"$1/power" && rmdir "$1"'
+
+
+@pytest.fixture
+def target(running_lab: RunningLab) -> Iterator[Target]:
+    device = Device.model_validate(
+        {"name": "worn0", "role": "log", "model": "null_blk", "size": "64MiB", "latency": "100us"}
+    )
+    make_devices(running_lab.guest, (device,), CLOCK)
+    yield Target("worn0", "log", "/dev/worn0", SIZE)
+    running_lab.guest.run(["sh", "-c", REMOVE, "sh", "/sys/kernel/config/nullb/worn0"])
+
+
+def settings(**values: object) -> Precondition:
+    return Precondition.model_validate({"method": "fills", "fills": 1, "ios": 400, **values})
+
+
+class Bench:
+    def __init__(self, guest: SshHost, target: Target, folder: Path) -> None:
+        self.guest, self.target = guest, target
+        self.state = folder / "state.json"
+        self.told = io.StringIO()
+
+    def run(self, wanted: Precondition) -> Outcome:
+        return precondition(
+            self.guest, self.target, wanted, CLOCK,
+            work_dir="/run/hsp/precondition-test", state_path=self.state, progress=Progress(stream=self.told),
+        )  # fmt: skip
+
+    def content(self, at_mib: int, mib: int = 1) -> bytes:
+        text = self.guest.run(
+            ["sh", "-c", 'dd if="$1" bs=1M skip="$2" count="$3" status=none | base64 -w0', "sh",
+             self.target.path, str(at_mib), str(mib)]
+        ).stdout  # fmt: skip
+        return base64.b64decode(text)
+
+
+@pytest.fixture
+def bench(running_lab: RunningLab, target: Target, tmp_path: Path) -> Bench:
+    return Bench(running_lab.guest, target, tmp_path)
+
+
+def test_a_fill_is_proven_by_the_counter_and_does_not_compress(bench: Bench) -> None:
+    before = read_written(bench.guest, find_unused(bench.guest, bench.target.path)).kernel_bytes
+    done = bench.run(settings(fills=2))
+    after = read_written(bench.guest, find_unused(bench.guest, bench.target.path)).kernel_bytes
+    assert done.problems == []
+    assert [stage["stage"] for stage in done.entry["stages"]] == ["purge", "fill 1", "fill 2"]
+    for stage in done.entry["stages"][1:]:
+        assert stage["intended_bytes"] == stage["fio_bytes"] == stage["proven_bytes"] == SIZE
+        assert stage["counter"] == "/sys/block/worn0/stat"
+    assert after - before == done.entry["spent_bytes"]
+    assert done.entry["purge"]["method"] == "blkdiscard"
+    found = bench.content(30)
+    # Of 64 bits, fio's generator leaves three alone: what a deflate of its best level gets is 2 %.
+    assert len(zlib.compress(found, 9)) > 0.97 * len(found)
+    assert len({found[at : at + 4096] for at in range(0, MIB, 4096)}) == 256
+    assert not bench.state.exists()
+    ops = {(point.stage, point.op): point for point in done.points}
+    assert len(ops) == 6 and all(point.ios == 400 for point in done.points)
+    # 100 us of the experiment on a clock that is dilated four times, and what the kernel adds.
+    assert all(95_000 < (point.p99_ns or 0) < 300_000 for point in done.points)
+    assert ops["purge", "write"].written_bytes == 0
+    assert ops["fill 2", "write"].written_bytes > 2 * SIZE
+
+
+def test_the_purge_forgets_and_is_not_counted_as_written(bench: Bench) -> None:
+    device = find_unused(bench.guest, bench.target.path)
+    bench.guest.run(["sh", "-c", 'head -c 1M /dev/urandom >"$1"', "sh", device.path])
+    before = read_written(bench.guest, device)
+    assert bench.content(0) != bytes(MIB)
+    assert purge(bench.guest, device).method == "blkdiscard"
+    bench.guest.run(["sh", "-c", "echo 3 >/proc/sys/vm/drop_caches"])
+    assert bench.content(0) == bytes(MIB)
+    assert read_written(bench.guest, device) == before
+
+
+def test_rounds_until_steady_state(bench: Bench) -> None:
+    done = bench.run(settings(method="snia", fills=None, round_size="2MiB"))
+    stages = [stage["stage"] for stage in done.entry["stages"]]
+    assert stages[:4] == ["purge", "fill 1", "fill 2", "round 1"] and len(stages) >= 8
+    assert done.entry["attained"] is True and done.problems == []
+    assert all(len(values) == len(stages) - 3 for values in done.entry["tracked"].values())
+    assert done.entry["criteria"][-1]["write p99"]["attained"]
+    told = bench.told.getvalue()
+    assert "round 5 of at most 25" in told and "write iops: steady, range" in told
+
+
+def test_an_interrupted_one_goes_on_at_its_stage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, seen = preconditionstage._measure, []
+
+    def interrupted(work: preconditionstage.Work, stage: str, op: str, *rest: object) -> object:
+        seen.append(stage)
+        if seen.count("fill 2"):
+            raise KeyboardInterrupt
+        return real(work, stage, op, *rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(preconditionstage, "_measure", interrupted)
+        bench.run(settings(fills=3))
+    kept = json.loads(bench.state.read_text())
+    assert [stage["stage"] for stage in kept["stages"]] == ["purge", "fill 1"]
+    done = bench.run(settings(fills=3))
+    assert done.entry["resumed_after"] == ["fill 1"]
+    assert [stage["stage"] for stage in done.entry["stages"]] == ["purge", "fill 1", "fill 2", "fill 3"]
+    # The stage that was interrupted was written twice, and that is in the account.
+    assert done.entry["written_bytes"] > 4 * SIZE and done.problems == []
+
+
+def test_a_device_purged_meanwhile_is_begun_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    wanted = settings(fills=2)
+    real = preconditionstage._loads
+
+    def until_the_second(work: preconditionstage.Work, stage: str) -> object:
+        return interrupted() if stage == "fill 2" else real(work, stage)
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(preconditionstage, "_loads", until_the_second)
+        bench.run(wanted)
+    bench.guest.run(["blkdiscard", bench.target.path])
+    done = bench.run(wanted)
+    assert done.entry["resumed_after"] == []
+    assert "beginning anew, because what is on the device deflates" in bench.told.getvalue()
+
+
+def test_the_budget_refuses_before_anything_is_written(bench: Bench) -> None:
+    device = find_unused(bench.guest, bench.target.path)
+    before = read_written(bench.guest, device)
+    with pytest.raises(SafetyRefusal, match=r"at least .* the budget allows 64MiB"):
+        bench.run(settings(fills=1, budget={"write": "64MiB"}))
+    assert read_written(bench.guest, device) == before
+
+
+def test_it_stops_at_the_budget(bench: Bench) -> None:
+    # Five rounds fit; steadiness that is never reached would need more.
+    limit = 2 * SIZE + 5 * 2 * MIB + 5 * MIB + 8 * 400 * 4096 + MIB
+    wanted = settings(
+        method="snia", fills=None, round_size="2MiB", budget={"write": f"{limit}B"}, tracked=["iops"]
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("kit.precondition.steadystate.all_steady", lambda _: False)
+        done = bench.run(wanted)
+    assert done.entry["spent_bytes"] <= limit
+    assert done.entry["attained"] is False
+    [problem] = done.problems
+    assert "preconditioning stopped" in problem and "the budget allows" in problem
+
+
+def test_a_time_budget_ends_a_fill_in_its_middle(bench: Bench) -> None:
+    with pytest.raises(SafetyRefusal, match="takes at least"):
+        bench.run(settings(fills=100, budget={"time": "1us"}))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("kit.effort.refuse_beyond_time", lambda *_: None)
+        with pytest.raises(MeasurementUnknown, match="not filled once"):
+            bench.run(settings(fills=1, ios=400, budget={"time": "20ms"}))
+
+
+def test_devices_in_use_are_refused(bench: Bench) -> None:
+    guest, path = bench.guest, bench.target.path
+    guest.run(["zpool", "create", "-o", "cachefile=none", "worn", path])
+    try:
+        with pytest.raises(SafetyRefusal, match="it belongs to worn"):
+            bench.run(settings())
+    finally:
+        guest.run(["zpool", "destroy", "worn"])
+    # The label of a destroyed pool is nobody's.
+    assert blockdevice.find_unused(guest, path).size_bytes == SIZE
+    guest.run(["blkdiscard", path])
+    guest.run(["mkswap", path])
+    with pytest.raises(SafetyRefusal, match="signature on it: swap"):
+        bench.run(settings())
+    guest.run(["swapon", path])
+    try:
+        with pytest.raises(SafetyRefusal, match="in use: "):
+            bench.run(settings())
+    finally:
+        guest.run(["swapoff", path])
+    with pytest.raises(SafetyRefusal, match="lsblk does not know it"):
+        blockdevice.find_unused(guest, "/dev/nothing")
+    with pytest.raises(SafetyRefusal, match="the testbed says"):
+        blockdevice.find_unused(guest, path, SIZE + 1)
