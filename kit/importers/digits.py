@@ -81,8 +81,10 @@ class Table:
             return np.concatenate([np.zeros(1, dtype=np.int64), self.ends[:-1, -1] + 1])
         before = self.ends[:, column - 1]
         if self._skip:
-            return before + self._skip
-        return before + 1 + (self.text[before + 1] == _BLANK)
+            found: IntArray = before + self._skip
+            return found
+        after: IntArray = before + 1 + (self.text[before + 1] == _BLANK)
+        return after
 
     def firsts(self, column: int) -> Bytes:
         """The first byte of each field of a column, one per row."""

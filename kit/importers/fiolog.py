@@ -1,9 +1,9 @@
 """fio's per-I/O latency logs (write_lat_log): `time_ms, latency_ns, ddir, bs[, offset], prio[, issue_ns]`.
 
 Format: fio's HOWTO, "Log File Formats", and flush_samples() in its iolog.c: log_offset and log_issue_time add
-their columns, log_prio makes the priority hexadecimal, fio 2 has no priority. A log of averages (log_avg_msec)
-has no I/Os in it; fio writes a block size of 0 there, and with log_window_value=both another column for the
-maximum.
+their columns, log_prio makes the priority hexadecimal, fio 2 has no priority. A log of averages
+(log_avg_msec) has no I/Os in it; fio writes a block size of 0 there, and with log_window_value=both another
+column for the maximum.
 """
 
 from __future__ import annotations

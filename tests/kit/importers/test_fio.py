@@ -195,7 +195,7 @@ def test_unknown_numbers_of_columns_are_refused(tmp_path: Path, columns: int) ->
 
 def test_averages_with_maxima_are_no_ios(tmp_path: Path) -> None:
     """log_window_value=both: time, average, maximum, direction, block size, priority."""
-    with pytest.raises(ConfigError, match="line 1: the direction .* log_window_value=both"):
+    with pytest.raises(ConfigError, match=r"line 1: the direction .* log_window_value=both"):
         imported(put(tmp_path, "100, 175800, 205912, 0, 0, 0\n" * 2))
     with pytest.raises(ConfigError) as caught:
         imported(put(tmp_path, "100, 175800, 205912, 0, 0, 0, 0x0000, 0\n" * 2), format="fio-log")
@@ -204,8 +204,8 @@ def test_averages_with_maxima_are_no_ios(tmp_path: Path) -> None:
 
 number = st.integers(-1, 2**64) | st.integers(0, 10**6)
 odd = st.sampled_from(
-    ["", " ", "0x1f", "0x", "0xg", "1x2", "0x1x", "a", "1.0", "nan", "+5", "1e3", "\t7", "7 ", "  7", "\r", "\u0663",
-     "00000000000000000007", "0x" + "f" * 16, "0x" + "f" * 17, "1\n2", "0x\n1"]
+    ["", " ", "0x1f", "0x", "0xg", "1x2", "0x1x", "a", "1.0", "nan", "+5", "1e3", "\t7", "7 ", "  7", "\r",
+     "\u0663", "00000000000000000007", "0x" + "f" * 16, "0x" + "f" * 17, "1\n2", "0x\n1"]
 )  # fmt: skip
 field = st.one_of(number.map(str), number.map(hex), odd)
 comma = st.sampled_from([",", ", "])

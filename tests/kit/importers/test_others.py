@@ -58,7 +58,7 @@ def test_a_damaged_trace_is_refused_with_its_line(tmp_path: Path, bad: str) -> N
 def test_what_is_compressed_twice_is_text_that_is_damaged(tmp_path: Path, inner: bytes) -> None:
     """Found by fuzzing: a parser of CSV decompressed what looked compressed, and failed in its own way."""
     for content in (inner, gzip.compress(inner)):
-        with pytest.raises(ConfigError, match="line 1: |damaged compression"):
+        with pytest.raises(ConfigError, match=r"line 1: |damaged compression"):
             read_files([put(tmp_path, content)], Options(format="trace", unit="us"))
 
 
