@@ -23,6 +23,8 @@ from reports.words import human_us, safe
 
 Json = dict[str, Any]
 _HERE = Path(__file__).parent
+# In this order in one script: each uses what is above it.
+_SCRIPTS = ("cells.js", "figure.js", "controls.js", "report.js")
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -70,7 +72,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
         traced=bool(server),
         sentence=_clock(manifest),
         plotly=_plotly(),
-        script=Markup((_HERE / "cells.js").read_text("utf-8") + (_HERE / "report.js").read_text("utf-8")),
+        script=Markup("".join((_HERE / name).read_text("utf-8") for name in _SCRIPTS)),
         # htmlsafe_json_dumps has written every <, > and & as \\u00..: nothing can end the script.
         blocks=[*collected.blocks, *((f"{f['id']}-data", f["json"]) for f in collected.all)],
     )
