@@ -20,12 +20,12 @@ function tell(state) {
   const {cells, ui} = state, [a, b] = columnsOf(state), rows = tableOf(state);
   const whole = !state.range, end = seconds(Math.min(b * cells.width_s, Math.max(cells.duration_s, a * cells.width_s)));
   const total = rows.length ? rows.at(-1).total : 0;
-  ui.summary.textContent = `${whole ? "Whole phase" : "Selected"}: ${seconds(a * cells.width_s)} to ${end} s, ${total} I/Os`;
+  ui.summary.textContent = state.spec.histogram ? `Percentiles of ${total} I/Os` : `${whole ? "Whole phase" : "Selected"}: ${seconds(a * cells.width_s)} to ${end} s, ${total} I/Os`;
   ui.from.value = seconds(a * cells.width_s);
   ui.to.value = seconds(b * cells.width_s);
   const us = v => v === null ? "n too small" : latency(v, 3);
   ui.body.replaceChildren(...rows.map(r => element("tr", {}, element("th", {scope: "row", textContent: r.name}),
-    ...[String(r.total), r.rate.toPrecision(3), r.total ? us(r.low) : "-", us(r.p50), us(r.p95), us(r.p99), us(r.p999),
+    ...[String(r.total), state.spec.histogram ? "-" : r.rate.toPrecision(3), r.total ? us(r.low) : "-", us(r.p50), us(r.p95), us(r.p99), us(r.p999),
       r.total ? us(r.high) : "-"].map(text => element("td", {className: "n", textContent: text})))));
 }
 
@@ -42,12 +42,12 @@ async function choose(state, range) {
 function percentilesOf(state) {
   const {cells, spec} = state, width = state.window || windowOf(cells, state.tiers), tiers = [...state.tiers].join(" + ");
   const {lines: found} = overTime(cells, state.tiers, width, QUANTILES), [first, last] = columnsOf(state);
-  const rows = [["figure", "phase", "layer", "tiers", "from_s", "to_s", ...NAMES.map(n => `${n}_us`)]];
+  const rows = [["figure", "phase", "layer", "op", "tiers", "from_s", "to_s", ...NAMES.map(n => `${n}_us`)]];
   // Two points of a line are the ends of one window.
   found[0].filter((_, n) => n % 2).forEach((_, n) => {
     const from = n * width, to = Math.min(from + width, cells.columns);
     // Empty where the sample is too small.
-    if (from < last && to > first) rows.push([spec.title, spec.phase, spec.layer, tiers, seconds(from * cells.width_s),
+    if (from < last && to > first) rows.push([spec.title, spec.phase, spec.layer, spec.op, tiers, seconds(from * cells.width_s),
       seconds(to * cells.width_s), ...found.map(line => line[2 * n])]);
   });
   return rows;
@@ -56,12 +56,13 @@ function percentilesOf(state) {
 function csvOf(state) {
   const {cells, spec} = state, [first, last] = columnsOf(state);
   if (spec.lines) return percentilesOf(state);
-  const rows = [["figure", "phase", "layer", "tier", "from_s", "to_s", "lo_us", "hi_us", "count"]];
+  const rows = [["figure", "phase", "layer", "op", "tier", "from_s", "to_s", "lo_us", "hi_us", "count"]];
   for (const tier of state.tiers) {
     const {row, count, starts} = cells.tiers.get(tier);
     for (let c = first; c < last; c++) {
       for (let n = starts[c]; n < starts[c + 1]; n++) {
-        rows.push([spec.title, spec.phase, spec.layer, tier, seconds(c * cells.width_s), seconds((c + 1) * cells.width_s),
+        const times = spec.histogram ? ["", ""] : [seconds(c * cells.width_s), seconds((c + 1) * cells.width_s)];
+        rows.push([spec.title, spec.phase, spec.layer, spec.op, tier, ...times,
           cells.edges_us[row[n]], cells.edges_us[row[n] + 1], count[n]]);
       }
     }
@@ -117,9 +118,9 @@ function controls(state) {
   const widths = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600].filter(w => w < cells.columns);
   bar.append(element("span", {className: "group"},
     check(state, "percentiles", () => state.lines, on => { state.lines = on; }),
-    choice(state, "per", [["0", "auto"], ...widths.map(w => [String(w), `${seconds(w * cells.width_s)} s`])], "0",
+    ...(spec.histogram ? [] : [choice(state, "per", [["0", "auto"], ...widths.map(w => [String(w), `${seconds(w * cells.width_s)} s`])], "0",
       v => { state.window = Number(v); }),
-    check(state, `events (${cells.events.length})`, () => state.events, on => { state.events = on; }, !cells.events.length),
+    check(state, `events (${cells.events.length})`, () => state.events, on => { state.events = on; }, !cells.events.length)]),
     choice(state, "latency", [["log", "logarithmic"], ["linear", "linear"]], state.scale, v => { state.scale = v; state.viewY = null; })),
     downloads(target, spec.title, () => csvOf(state)));
   return bar;
@@ -136,11 +137,11 @@ function rangePanel(state) {
   ui.to.addEventListener("change", typed);
   const button = (label, work) => element("button", {type: "button", textContent: label, onclick: work});
   const heads = ["Tier", "I/Os", "I/O/s", "From", "p50", "p95", "p99", "p99.9", "To"];
-  ui.panel = element("details", {className: "range"}, ui.summary,
+  ui.panel = element("details", {className: "range"}, ui.summary, ...(state.spec.histogram ? [] : [
     element("div", {className: "controls"}, element("span", {className: "group"},
       element("label", {}, "From ", ui.from, " s"), element("label", {}, "to ", ui.to, " s"),
       button("Whole phase", () => { state.view = state.viewY = null; choose(state, null); }),
-      button("Zoom to it", () => Plotly.relayout(state.target, {"xaxis2.range": columnsOf(state).map(c => c * cells.width_s)})))),
+      button("Zoom to it", () => Plotly.relayout(state.target, {"xaxis2.range": columnsOf(state).map(c => c * cells.width_s)}))))]),
     element("div", {className: "table"}, element("table", {}, element("thead", {}, element("tr", {},
       ...heads.map((h, n) => element("th", {textContent: h, className: n ? "n" : ""})))), ui.body)));
   return ui.panel;
@@ -149,6 +150,8 @@ function rangePanel(state) {
 // Time, latency and count of the cell under the pointer.
 function pointed(state, event) {
   const {cells, target, painted} = state, {xaxis2: x, yaxis: y} = target._fullLayout;
+  // Bars of a histogram tell of themselves.
+  if (!painted) return "";
   const box = target.getBoundingClientRect();
   const left = event.clientX - box.x - x._offset, down = event.clientY - box.y - y._offset;
   if (left < 0 || down < 0 || left >= x._length || down >= y._length) return "";

@@ -68,10 +68,12 @@ function bars(state, tiers, name, colour) {
   const {cells} = state, span = columnsOf(state), length = lengthOf(state, span);
   const counts = summed(cells, tiers, ...span), [r0, r1] = state.rows;
   const low = cells.edges_us.slice(r0, r1), high = cells.edges_us.slice(r0 + 1, r1 + 1);
+  // A histogram has the I/Os themselves: it is of one interval, however long that was.
+  const per = state.spec.histogram ? 1 : length, unit = state.spec.histogram ? "%{x} I/O" : "%{x:.3g} I/O/s";
   return {type: "bar", orientation: "h", name, showlegend: false, base: 0, offset: 0, xaxis: "x", yaxis: "y",
-    x: Array.from(counts.subarray(r0, r1), n => n / length), y: low, width: high.map((v, n) => v - low[n]),
-    customdata: high, marker: {color: colour, line: {width: 0}}, opacity: state.byTier ? 0.8 : 1,
-    hovertemplate: "%{y:.4g} to %{customdata:.4g} µs: %{x:.3g} I/O/s<extra></extra>"};
+    x: Array.from(counts.subarray(r0, r1), n => n / per), y: low, width: high.map((v, n) => v - low[n]),
+    customdata: high, marker: {color: colour, line: {width: state.spec.histogram ? 0.6 : 0, color: theme().paper}}, opacity: state.byTier ? 0.8 : 1,
+    hovertemplate: `%{y:.4g} to %{customdata:.4g} µs: ${unit}<extra></extra>`};
 }
 
 // Columns are added up where there are more than the screen has pixels; the part in view is drawn in full.
@@ -139,9 +141,9 @@ function paint(state, colours, bounds) {
 function keys(state, colours) {
   const key = {type: "scatter", mode: "markers", x: [null], y: [null], xaxis: "x2", yaxis: "y", hoverinfo: "skip"};
   const square = (name, color) => ({...key, name, marker: {symbol: "square", size: 11, color}, showlegend: true});
-  const made = state.cells.gaps.length ? [square("nothing recorded", colours.gap)] : [];
+  const made = state.cells.gaps.length && !state.spec.histogram ? [square("nothing recorded", colours.gap)] : [];
   if (state.byTier) return [...made, ...[...state.tiers].map(t => square(t, hue(t, colours)[1]))];
-  if (state.spec.lines || !state.tiers.size) return made;
+  if (state.spec.lines || state.spec.histogram || !state.tiers.size) return made;
   const powers = [1, 3, 10, 30, 100, 300, 1000, 1e4, 1e5, 1e6].filter(v => Math.log10(v) <= state.top + 1e-9);
   const scale = colours[chosen("palette")];
   return [...made, {...key, name: "I/O per cell", showlegend: false, marker: {color: [0], cmin: 0, cmax: state.top,
@@ -150,8 +152,19 @@ function keys(state, colours) {
       tickvals: powers.map(Math.log10), ticktext: powers.map(String)}}}];
 }
 
+// The percentiles of a histogram, from its left to its right.
+function levels(state, colours) {
+  const {cells, tiers} = state, counts = summed(cells, tiers, 0, cells.columns), total = totalOf(counts);
+  const top = counts.reduce((a, b) => Math.max(a, b), 0);
+  return QUANTILES.map((q, n) => [NAMES[n], DASHES[n], percentile(cells, counts, total, q)])
+    .filter(([, , value]) => value !== null).map(([name, dash, value]) => ({type: "scatter", mode: "lines", name,
+      x: [0, top], y: [value, value], xaxis: "x", yaxis: "y", showlegend: true,
+      line: {color: colours.ink, width: 1.7, dash}, hovertemplate: `${name}: ${latency(value)}<extra></extra>`}));
+}
+
 function lines(state, colours) {
   if (!state.lines || !state.tiers.size) return [];
+  if (state.spec.histogram) return levels(state, colours);
   const {cells, spec} = state, width = state.window || windowOf(cells, state.tiers);
   const {times, lines: found} = overTime(cells, state.tiers, width, QUANTILES);
   // A point between two gaps has no line to be seen by; a mark at each would be slow where there are thousands.
@@ -171,7 +184,7 @@ function lines(state, colours) {
 
 // A line per event; what has a length is a frame from its beginning to its end.
 function events(state, [bottom, high]) {
-  if (!state.events) return [];
+  if (!state.events || state.spec.histogram) return [];
   const kinds = [...new Set(state.cells.events.map(e => e.kind))];
   const log = state.scale === "log";
   return kinds.map((kind, n) => {
@@ -224,9 +237,10 @@ function layout(state, colours, bounds) {
     annotations: spec.published.filter(v => v > 0 && !narrow).map(v => ({xref: "x2 domain", yref: "y", x: 1,
       y: log ? Math.log10(v) : v, xanchor: "right", yanchor: "bottom", showarrow: false, text: latency(v, 3),
       font: {color: colours.mark, size: 11}})),
-    xaxis: {...axis, visible: !spec.lines, domain: [0, 0.13], autorange: "reversed", rangemode: "tozero", nticks: narrow ? 2 : 3,
-      title: {text: "I/O/s"}, tickangle: 0, fixedrange: true},
-    xaxis2: {...axis, domain: [spec.lines ? 0 : narrow ? 0.19 : 0.16, 1], anchor: "y", range: state.view || [0, cells.columns * cells.width_s],
+    xaxis: spec.histogram ? {...axis, anchor: "y", rangemode: "tozero", nticks: narrow ? 4 : 0, title: {text: "I/O per bin"}}
+      : {...axis, visible: !spec.lines, domain: [0, 0.13], autorange: "reversed", rangemode: "tozero", nticks: narrow ? 2 : 3,
+        title: {text: "I/O/s"}, tickangle: 0, fixedrange: true},
+    xaxis2: spec.histogram ? {visible: false} : {...axis, domain: [spec.lines ? 0 : narrow ? 0.19 : 0.16, 1], anchor: "y", range: state.view || [0, cells.columns * cells.width_s],
       title: {text: narrow ? "time (s)" : "time since the phase began (s)"}, nticks: narrow ? 4 : 0},
     yaxis: {...axis, ...y, uirevision: state.scale, title: narrow ? undefined : {text: "latency", standoff: 6}},
   };
@@ -243,10 +257,10 @@ async function draw(state) {
     : [bars(state, state.tiers, state.shown, colours.bars)];
   const filled = !spec.lines && state.rows[1] > state.rows[0];
   const figure = layout(state, colours, bounds);
-  figure.images = [paint(state, colours, bounds)];
+  figure.images = spec.histogram ? [] : [paint(state, colours, bounds)];
   const traces = [...(filled ? tiers : []), ...keys(state, colours), ...events(state, bounds), ...lines(state, colours)];
   // Nothing chosen, or nothing there: the axes stand all the same.
-  traces.push({type: "scatter", x: [], y: [], xaxis: "x2", yaxis: "y", showlegend: false});
+  traces.push({type: "scatter", x: [], y: [], xaxis: spec.histogram ? "x" : "x2", yaxis: "y", showlegend: false});
   if (printing) Object.assign(figure, {width: 980, autosize: false});
   await Plotly.react(target, traces, figure, {
     responsive: true, displaylogo: false, scrollZoom: false,

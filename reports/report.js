@@ -4,7 +4,7 @@ const drawings = [];
 
 async function heatMap(target, spec, cells) {
   const state = target.state = {target, spec, cells, tiers: new Set(spec.tiers), byTier: false, lines: spec.lines,
-    events: spec.events, scale: spec.scale, range: null, window: 0, view: null, viewY: null, drag: "select"};
+    events: spec.events, scale: spec.scale, range: null, window: 0, view: null, viewY: null, drag: spec.histogram ? "zoom" : "select"};
   target.closest("figure").prepend(controls(state));
   target.after(rangePanel(state));
   tell(state);
