@@ -21,10 +21,10 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
 DILATION = 4
 DEVICES = (
-    EmulatedDevice(name="disk", size=64 << 20, preset="disk-7200"),
-    EmulatedDevice(name="plp", size=64 << 20, preset="ssd-2009-write"),
-    EmulatedDevice(name="consumer", size=64 << 20, preset="nvme-consumer"),
-    EmulatedDevice(name="liar", size=64 << 20, preset="ssd-lying"),
+    EmulatedDevice(name="disk", size="64MiB", preset="disk-7200"),
+    EmulatedDevice(name="plp", size="64MiB", preset="ssd-2009-write"),
+    EmulatedDevice(name="consumer", size="64MiB", preset="nvme-consumer"),
+    EmulatedDevice(name="liar", size="64MiB", preset="ssd-lying"),
 )
 
 
@@ -167,7 +167,7 @@ def test_a_server_that_dies_is_followed_by_another_with_the_same_content(served:
 def test_content_and_state_are_kept_from_one_time_to_the_next(
     running_lab: RunningLab, tmp_path: Path
 ) -> None:
-    wanted = EmulatedDevice(name="kept", size=64 << 20, preset="nvme-consumer", keep="kept.state")
+    wanted = EmulatedDevice(name="kept", size="64MiB", preset="nvme-consumer", keep="kept.state")
     devices = resolve_devices((wanted,), tmp_path / "testbed.toml")
     served, host = Served(running_lab.guest), running_lab.guest
     content = bytes(range(256)) * 16
