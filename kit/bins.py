@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 BINS_PER_OCTAVE = 32
 _OCTAVE_BITS = 5
+# Of a 64-bit float: 52 bits of mantissa, and 1023 added to the exponent.
+_MANTISSA_BITS = 52
+_LEADING = (1023 + _OCTAVE_BITS - 1) << _OCTAVE_BITS
 
 IntArray = npt.NDArray[np.int64]
 
@@ -21,10 +24,10 @@ def bin_index(latency_ns: npt.ArrayLike) -> IntArray:
     values = np.asarray(latency_ns, dtype=np.int64)
     if values.size and int(values.min()) < 0:
         raise ValueError("a latency cannot be negative")
-    # frexp is exact for integers below 2**53 (104 days in nanoseconds).
-    _, exponent = np.frexp(np.maximum(values, 1).astype(np.float64))
-    shift = np.maximum(exponent - 1 - _OCTAVE_BITS, 0).astype(np.int64)
-    index: IntArray = (shift << _OCTAVE_BITS) + (values >> shift)
+    # A float is its exponent and, below that, its leading bits: octave and bin in one number. Exact for
+    # integers below 2**53 (104 days in nanoseconds).
+    leading = values.astype(np.float64).view(np.int64) >> (_MANTISSA_BITS - _OCTAVE_BITS)
+    index: IntArray = np.where(values < BINS_PER_OCTAVE, values, leading - _LEADING)
     return index
 
 

@@ -111,6 +111,26 @@ def destroy_pool(server: Host, pool: Pool) -> None:
     server.run(["zpool", "destroy", pool.name])
 
 
+def export_pool(server: Host, pool: Pool) -> None:
+    """Let go of the pool in order. Raises HostError if something holds it."""
+    for _ in range(_DESTROY_ATTEMPTS - 1):
+        if server.run(["zpool", "export", pool.name], check=False).returncode == 0:
+            return
+        server.run(["sleep", "1"])
+    server.run(["zpool", "export", pool.name])
+
+
+def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
+    """Import our pool, from these devices and by its GUID. Raises HostError, SafetyRefusal."""
+    argv = ["zpool", "import", "-o", "cachefile=none", "-N"]
+    for path in devices:
+        argv += ["-d", path]
+    server.run([*argv, str(pool.guid)])
+    found = find_pool(server, pool.name, pool.run_id)
+    if found.guid != pool.guid:
+        raise SafetyRefusal(f"imported GUID {found.guid} on {server.name}, not {pool.guid}")
+
+
 def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
     """Take log or cache devices out, and wait until they are."""
     server.run(["zpool", "remove", "-w", pool.name, *devices])

@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from kit import __version__, agedevices, conditions, fio, nfs, pool, store
+from kit import __version__, agedevices, conditions, devicewatch, fio, nfs, pool, powerloss, store
 from kit.errors import HostError, KitError
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal
@@ -120,6 +120,12 @@ def _run_steps(
             manifest["warmup"] = gate.as_json()
             manifest["problems"] += gate.problems
     _run_phases(plan, bench, progress, journal, outcome)
+    if workload.power_loss:
+        text = f"losing power {workload.power_loss.moments} times"
+        with progress.step(text), journal.step("power losses"):
+            place = powerloss.Place(dataset, path, tuple(site.device_paths.values()), site.clients[0])
+            manifest["power_loss"] = powerloss.run_power_losses(bench, place, workload.power_loss)
+    devicewatch.check_alive(site.devices)
     with progress.step("checking that nothing was changed meanwhile"), journal.step("check settings"):
         manifest["problems"] += _changed_settings(site, built, path, manifest)
 
@@ -152,12 +158,25 @@ def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, 
                 if phase.remove == "log":
                     bench = Bench(**{**bench.__dict__, "log_devices": ()})
             result = run_phase(bench, phase, plan.jobs[phase.job])
+            _watch_devices(bench, result)
         _keep(result, bench.run_dir, outcome)
         if result.interrupted:
             raise KeyboardInterrupt
         if any(problem.startswith("fio failed") for problem in result.entry["problems"]):
             outcome.manifest["problems"].append(f"stopped after phase {phase.name}: its load failed")
             return
+        devicewatch.check_alive(bench.site.devices)
+
+
+def _watch_devices(bench: Bench, result: PhaseResult) -> None:
+    """Faults go onto the phase's time axis. What a server that died leaves is kept, and the run ends."""
+    devices, site = bench.site.devices, bench.site
+    if devices is None:
+        return
+    entry = result.entry
+    entry["events"] += devicewatch.fault_events(devices.faults(), entry, bench.run_origin_ns, site.clock)
+    if devices.crashes():
+        entry["problems"].append("the server of the emulated devices died")
 
 
 def _keep(result: PhaseResult, run_dir: store.RunDir, outcome: Outcome) -> None:
@@ -196,9 +215,10 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
                 {
                     "name": device.name,
                     "role": device.role,
-                    "model": device.model,
+                    "model": device.title,
                     "size_bytes": device.size,
                     "latency_ns": device.latency,
+                    "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
                     "path": site.device_paths[device.name],
                 }
                 for device in testbed.device

@@ -6,6 +6,7 @@ What made it (the lab, or SSH) is not visible from here on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kit.clock import Clock
 from kit.hosts.base import Host
@@ -20,6 +21,26 @@ class SiteClient:
     server_address: str
 
 
+class Devices(Protocol):
+    """Devices that are emulated: what only those can do. Times are of the server's monotonic clock."""
+
+    def crashes(self) -> int:
+        """How often what serves them has died; the models began anew each time."""
+        ...
+
+    def faults(self) -> list[tuple[int, str]]:
+        """Faults that were triggered: time (ns), what."""
+        ...
+
+    def mark(self) -> int:
+        """Remember what a power loss of all devices now would leave; returns the time (ns)."""
+        ...
+
+    def restore(self) -> None:
+        """Make the devices what the power loss at the mark left. They must not be in use."""
+        ...
+
+
 @dataclass(frozen=True)
 class Site:
     """A testbed that is up."""
@@ -29,4 +50,5 @@ class Site:
     device_paths: dict[str, str]
     clock: Clock
     emulated: bool
+    devices: Devices | None = None
     versions: dict[str, str] = field(default_factory=dict)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from kit.clock import Clock, ClockKind
+from kit.errors import ConfigError
+from kit.lab.devices.spec import DeviceModel, Ssd, resolve
 from kit.toml import load
-from kit.units import DurationNs, SizeBytes
+from kit.units import DurationNs, SizeBytes, format_duration_ns
 
 LAB_TESTBED = Path(__file__).parent / "lab" / "testbed.toml"
 """What `hsp demo` uses."""
@@ -47,22 +50,105 @@ class Lab(_Table):
     memory: SizeBytes = 4 << 30
 
 
-class Device(_Table):
-    """A device of the pool. In the lab it is emulated: `model`, `size`, constant `latency`."""
+class EmulatedDevice(_Table):
+    """An emulated device: one of the kit's models (`preset`), of a `file`, or written here (`emulated`).
+
+    `set` changes single parameters of it. `keep` is a file that holds content and state from one
+    time to the next; without it the device is a new one each time.
+    """
 
     name: Name
-    role: Role
-    model: Literal["null_blk"]
     size: SizeBytes
-    latency: DurationNs
+    preset: str | None = None
+    file: str | None = None
+    emulated: DeviceModel | None = None
+    set: dict[str, str | int | float | bool] = {}
+    keep: str | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        given = [key for key in ("preset", "file", "emulated") if getattr(self, key) is not None]
+        if len(given) != 1 and self._needs_model():
+            found = " and ".join(given) or "none"
+            raise ValueError(f"'{self.name}' needs one of preset, file and emulated; found {found}")
+        if self.emulated is not None and self.set:
+            raise ValueError(f"'{self.name}': set changes a preset or a file; write the values into emulated")
+        _check_size(self.size)
+        return self
+
+    def _needs_model(self) -> bool:
+        return True
+
+    @property
+    def title(self) -> str:
+        """What it is, in words."""
+        return self.emulated.title if self.emulated else ""
+
+
+class Device(EmulatedDevice):
+    """A device of the pool.
+
+    In the lab it is emulated. Instead of a model it may be a null_blk of the guest's kernel
+    (`model = "null_blk"`), whose `latency` is constant: nothing of it ages.
+    """
+
+    role: Role
+    model: Literal["null_blk"] | None = None
+    latency: DurationNs | None = None
     # How much may be written to it in its life, as its data sheet has it (TBW).
     endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
     def _is_possible(self) -> Self:
-        if self.size < MIN_DEVICE_BYTES or self.size % (1 << 20):
-            raise ValueError(f"size is {self.size} bytes: ZFS needs at least 64MiB, and null_blk whole MiB")
+        if self.model is None:
+            if self.latency is not None:
+                raise ValueError(f"'{self.name}': latency is of model = \"null_blk\", which is constant")
+            return self
+        if self.latency is None:
+            raise ValueError(f"'{self.name}': a null_blk needs its latency")
+        for key in ("preset", "file", "emulated", "keep"):
+            if getattr(self, key) is not None:
+                raise ValueError(f"'{self.name}': model = \"null_blk\" has no {key}")
+        if self.set:
+            raise ValueError(f"'{self.name}': model = \"null_blk\" has no set")
         return self
+
+    def _needs_model(self) -> bool:
+        return self.model is None
+
+    @property
+    def title(self) -> str:
+        if self.model is None:
+            return super().title
+        return f"null_blk, constant {format_duration_ns(self.latency or 0)}"
+
+
+def _check_size(size_bytes: int) -> None:
+    if size_bytes < MIN_DEVICE_BYTES or size_bytes % (1 << 20):
+        raise ValueError(f"size is {size_bytes} bytes: ZFS needs at least 64MiB, and it must be whole MiB")
+
+
+E = TypeVar("E", bound=EmulatedDevice)
+
+
+def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
+    """The devices with their models in them, presets and files read. Raises ConfigError.
+
+    `path` is the file that names them; what it names lies beside it.
+    """
+    return tuple(_resolved(device, path) for device in devices)
+
+
+def _resolved(device: E, path: Path) -> E:
+    changes: dict[str, object] = {}
+    if device.keep is not None:
+        changes["keep"] = os.fspath((path.parent / device.keep).absolute())
+    if device.preset is not None or device.file is not None:
+        try:
+            changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: device '{device.name}': {error.message}", error.hint) from None
+    return device.model_copy(update=changes)
 
 
 class Testbed(_Table):
@@ -103,13 +189,17 @@ class Testbed(_Table):
 
 
 def ages(device: Device) -> bool:
-    """Whether its latency depends on what was written to it before: of what is constant, nothing ages."""
-    return device.model != "null_blk"
+    """Whether its latency depends on what was written to it before: flash does, what is constant does not."""
+    model = device.emulated
+    if model is None:
+        return device.model != "null_blk"
+    return model.ssd is not None or (model.controller is not None and isinstance(model.controller.device, Ssd))
 
 
 def read_testbed(path: Path) -> Testbed:
     """Raises ConfigError with file, line and key."""
-    return load(path, Testbed)
+    testbed = load(path, Testbed)
+    return testbed.model_copy(update={"device": resolve_devices(testbed.device, path)})
 
 
 def safe_text(text: str) -> str:

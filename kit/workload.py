@@ -116,6 +116,17 @@ class Phase(_Table):
         return self
 
 
+class PowerLoss(_Table):
+    """After the phases: so many times the power goes, at a moment `within` the first writes.
+
+    Writes are O_DSYNC records of 512 bytes from the first client. Needs emulated devices.
+    """
+
+    moments: Annotated[int, Field(ge=1, le=1000)]
+    within: Annotated[DurationNs, Field(gt=0)] = 200_000_000
+    seed: int = 1
+
+
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -161,6 +172,7 @@ class Workload(_Table):
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
+    power_loss: PowerLoss | None = None
 
     _names = field_validator("tunables")(lambda found: _checked_settings(found, _TUNABLE))
 

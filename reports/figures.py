@@ -10,10 +10,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from reports import heatmap
 from reports.summary import SERVER
 from reports.words import human_us, round_up, safe
 
-__all__ = ["human_us", "log_map", "phase_frame", "round_up", "safe", "server_rows", "ticks", "zoom_map"]
+__all__ = [
+    "columns_words",
+    "human_us",
+    "log_map",
+    "phase_frame",
+    "round_up",
+    "safe",
+    "server_rows",
+    "ticks",
+    "zoom_map",
+]
 
 Json = dict[str, Any]
 INK, GRID, RULE = "#22262b", "#e3e6ea", "#5b6470"
@@ -50,6 +61,13 @@ def phase_frame(latency: pl.DataFrame, phase: Json, layer: str) -> pl.DataFrame:
     return latency.filter((pl.col("phase") == str(phase["name"])) & (pl.col("layer") == layer))
 
 
+def columns_words(axis: heatmap.Columns) -> str:
+    """What a cell of a heat map is."""
+    width = human_us(axis.width_ns / 1e3)
+    merged = f", the sum of {axis.merged} stored intervals" if axis.merged > 1 else ""
+    return f"A column is {width}{merged}; a row is one stored bin."
+
+
 def log_map(cells: Json, title: str, row_px: float = 1.6, least_px: int = 480) -> Json:
     """Logarithmic heat map over all tiers of `cells` (reports.cells.block).
 
@@ -65,7 +83,8 @@ def log_map(cells: Json, title: str, row_px: float = 1.6, least_px: int = 480) -
     height = int(np.clip(max(steps) * row_px + 120, least_px, 1300))
     top = round_up(axis["high_us"] / 1.25)
     return {"title": safe(title), "scale": "log", "log": axis, "top_us": top, "published": [],
-            "tiers": list(cells["tiers"]), "height": height, "lines": False, "events": False}  # fmt: skip
+            "tiers": list(cells["tiers"]), "height": height, "lines": False, "events": False,
+            "histogram": False}  # fmt: skip
 
 
 def zoom_map(cells: Json, frame: pl.DataFrame, row: Json, title: str, height: int = 460) -> tuple[Json, int]:

@@ -17,12 +17,14 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
-from reports import ageing, cells, figures, heatmap, overview, references
+from reports import ageing, cells, figures, heatmap, imported, layers, overview, references
 from reports.summary import SERVER
 from reports.words import human_us, safe
 
 Json = dict[str, Any]
 _HERE = Path(__file__).parent
+# In this order in one script: each uses what is above it.
+_SCRIPTS = ("cells.js", "figure.js", "controls.js", "report.js")
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -52,10 +54,11 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
     reference = references.of_summary(summary)
     phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
+    ranged = server or summary["rows"]
     load = ", ".join(dict.fromkeys(p["load"] for p in phases))
-    ranges = json.loads(overview.ranges(server, reference, load).to_json())
-    spec = {"title": "Ranges", "figure": ranges, "csv": overview.table(server)}
-    drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(server), "overview")
+    ranges = json.loads(overview.ranges(ranged, reference, load).to_json())
+    spec = {"title": "Ranges", "figure": ranges, "csv": overview.table(ranged)}
+    drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(ranged), "overview")
     mark = "Verdict unknown" if summary["verdict"] == "unknown" else ""
     found = ageing.figures(aged, mark) if aged is not None and aged.height else []
     curves = [collected.add(f.spec, f.height, f.caption, "overview") for f in found]
@@ -74,10 +77,14 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
         overview=drawn,
         phases=phases,
         ageing=curves,
+        title=imported.title(manifest),
+        imported=imported.section(manifest),
+        sentences=imported.sentences(manifest, latency) if imported.section(manifest) else [],
+        timed=imported.timed(manifest),
         traced=bool(server),
         sentence=_clock(manifest),
         plotly=_plotly(),
-        script=Markup((_HERE / "cells.js").read_text("utf-8") + (_HERE / "report.js").read_text("utf-8")),
+        script=Markup("".join((_HERE / name).read_text("utf-8") for name in _SCRIPTS)),
         # htmlsafe_json_dumps has written every <, > and & as \\u00..: nothing can end the script.
         blocks=[*collected.blocks, *((f"{f['id']}-data", f["json"]) for f in collected.all)],
     )
@@ -129,49 +136,72 @@ def packed(figure: Any) -> Markup:
 
 
 def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, collected: _Figures) -> Json:
-    name = phase.get("title") or phase["name"]
-    server = figures.phase_frame(latency, phase, SERVER)
+    name = imported.name(manifest, phase)
     load = _load(phase, manifest)
-    words = _columns(heatmap.columns(phase, server))
     common = {
         "phase": str(phase["name"]),
         "load": safe(load),
         "mark": " - verdict unknown" if summary["verdict"] == "unknown" else "",
     }
+    others = list(layers.views(latency, phase, manifest, load))
+    expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
+    rows = {r["tier"]: r for r in figures.server_rows(summary, phase)}
+    drawn = []
+    # A phase without any I/O has its empty map, all the same.
+    if not others or (rows and not imported.section(manifest)):
+        drawn = _server(latency, phase, [*expected, *rows], rows, {**common, "name": name}, collected)
+    main = not drawn
+    for view in others:
+        spec = {
+            **view.spec,
+            **common,
+            "layer": view.layer,
+            "op": view.op,
+            "cells": collected.cells(view.block),
+        }
+        drawn.append(collected.add(spec, int(spec["height"]), view.caption + _left_out(view.block), "client"))
+        if main and not view.histogram:
+            drawn.append(_lines(spec, spec["title"], collected))
+    missing = set() if imported.section(manifest) else set(expected) - set(rows)
+    return {**phase, "title": name, "figures": drawn, "load": load, "missing": missing}
+
+
+def _server(
+    latency: pl.DataFrame, phase: Json, tiers: Sequence[str], rows: Json, common: Json, collected: _Figures
+) -> list[Json]:
+    """The figures of a server that was traced: all tiers together, their percentiles, and each alone."""
+    name, load = common["name"], common["load"]
+    server = figures.phase_frame(latency, phase, SERVER)
+    words = figures.columns_words(heatmap.columns(phase, server))
     block = cells.block(server, phase)
-    at_server = {**common, "layer": SERVER, "cells": collected.cells(block)}
+    op = " + ".join(server["op"].unique().sort())
+    at_server = {**common, "layer": SERVER, "op": op, "cells": collected.cells(block)}
     spec = {**figures.log_map(block, f"{name}: NFS server"), **at_server, "events": True}
     caption = (
         f"{load}. Latency at the NFS server. {words} The bars at the left are the average rate per row, of "
         "the range that is selected. The tier is what the kernel did for the request; by colour, where tiers "
         f"share a cell, the last of the list is seen.{_left_out(block)}"
     )
-    drawn = [collected.add(spec, spec["height"], caption, "map")]
-    spec = {**spec, "title": safe(f"{name}: percentiles over time"), "lines": True, "height": 380}
-    caption = (
-        f"{load}. Of the tiers that are ticked, together. A line has a gap where the I/Os are too few for a "
-        "bound on the percentile; a longer interval takes more of them together."
-    )
-    drawn.append(collected.add(spec, 380, caption, "lines"))
-    expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
-    rows = {r["tier"]: r for r in figures.server_rows(summary, phase)}
+    drawn = [collected.add(spec, spec["height"], caption, "map"), _lines(spec, name, collected)]
     # The expected ones first; what else answered is shown as well.
-    for tier in dict.fromkeys([*expected, *rows]):
+    for tier in dict.fromkeys(tiers):
         if tier in rows:
             zoom, hidden = figures.zoom_map(block, server, rows[tier], f"{name}: {tier}, linear")
             out = f" {hidden} of {rows[tier]['count']} I/Os are above what is shown." if hidden else ""
             lines = " The dashed lines are the published range." if rows[tier].get("published") else ""
             caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {words}{lines}{out}"
             drawn.append(collected.add({**zoom, **at_server}, zoom["height"], caption, "zoom"))
-    client = figures.phase_frame(latency, phase, "client")
-    if client.height:
-        block = cells.block(client, phase)
-        spec = figures.log_map(block, f"{name}: clients", row_px=1.05, least_px=340)
-        spec |= {**common, "layer": "client", "cells": collected.cells(block)}
-        words = _columns(heatmap.columns(phase, client))
-        caption = f"{load}. The same I/Os as the clients saw them. {words}"
-        drawn.append(collected.add(spec, spec["height"], caption, "client"))
-    return {**phase, "title": name, "figures": drawn, "load": load, "missing": set(expected) - set(rows)}
+    return drawn
+
+
+def _lines(spec: Json, name: str, collected: _Figures) -> Json:
+    """Percentiles over time of the heat map `spec`."""
+    title = safe(f"{name}: percentiles over time")
+    caption = (
+        f"{spec['load']}. Of the tiers that are ticked, together. A line has a gap where the I/Os are too "
+        "few for a bound on the percentile; a longer interval takes more of them together."
+    )
+    return collected.add({**spec, "title": title, "lines": True, "height": 380}, 380, caption, "lines")
 
 
 def _left_out(block: Json) -> str:
@@ -179,15 +209,10 @@ def _left_out(block: Json) -> str:
     return f" {number} events are damaged or too many and left out." if number else ""
 
 
-def _columns(axis: heatmap.Columns) -> str:
-    """What a cell of a heat map is."""
-    width = human_us(axis.width_ns / 1e3)
-    merged = f", the sum of {axis.merged} stored intervals" if axis.merged > 1 else ""
-    return f"A column is {width}{merged}; a row is one stored bin."
-
-
 def _overview_caption(rows: Sequence[Json]) -> str:
-    words = "95 % of the I/O at the NFS server lie within the blue bar; the published range is below it."
+    where = " and ".join(dict.fromkeys(imported.LAYERS.get(r["layer"], str(r["layer"])) for r in rows))
+    words = f"95 % of the I/O at the {where or 'NFS server'} lie within the blue bar"
+    words += "; the published range is below it." if any(r.get("published") for r in rows) else "."
     small = overview.too_small(rows)
     if small:
         words += (
@@ -198,6 +223,8 @@ def _overview_caption(rows: Sequence[Json]) -> str:
 
 
 def _load(phase: Json, manifest: Json) -> str:
+    if imported.section(manifest):
+        return "Imported, load not recorded"
     outstanding = phase.get("outstanding")
     if isinstance(outstanding, int):
         return f"Closed loop, {outstanding} outstanding"

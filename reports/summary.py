@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from kit.store import FORMAT
-from reports import expectations, references, separation
+from reports import durability, expectations, references, separation
 from reports.quantiles import (
     COVERAGE,
     Bins,
@@ -61,12 +61,16 @@ def summarise(
         reasons.append("The run has no phases.")
     judge = partial(expectations.judge, manifest, rows, SERVER)
     expect, unmet = _guarded("expectations", reasons, judge, ([], []))
+    promised, broken, kept = _guarded(
+        "power losses", reasons, partial(durability.judge, manifest), (None, [], "")
+    )
+    unmet = [*broken, *unmet]
     names = [str(_get(p, "name", "")) for p in phases]
     separate = partial(separation.describe, latency, names, reference)
     bands = _guarded("bands", reasons, separate, []) if with_bands else []
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
-        unmet = [_all_well(phases, expect)]
+        unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
     return {
         "format": FORMAT,
         "run": manifest.get("run"),
@@ -83,6 +87,7 @@ def summarise(
         "rows": rows,
         "bands": bands,
         "expect": expect,
+        "power_loss": promised,
     }
 
 

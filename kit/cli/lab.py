@@ -19,12 +19,14 @@ from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
 from kit.cli.output import emit_json, say
 from kit.errors import ConfigError, HostError
 from kit.hosts.ssh import call
+from kit.lab.devices.served import Served
 from kit.lab.image import DEFAULT_SUITE, Image, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.machine import Lab, LabSpec, free_port, open_host, running_labs
 from kit.lab.site import check_clock, make_client, make_devices
 from kit.progress import Progress
 from kit.testbed import LAB_TESTBED, read_testbed
+from kit.units import parse_duration_ns
 
 lab_app = typer.Typer(help="The built-in lab: image and virtual machine.", no_args_is_help=True)
 
@@ -135,6 +137,53 @@ def down() -> None:
             raise HostError(f"the lab did not end within {_DOWN_DEADLINE_S:g} s", "try again")
         time.sleep(0.1)
     say(f"{len(labs)} lab{'s' * (len(labs) != 1)} ended")
+
+
+@lab_app.command("device")
+def device(
+    name: Annotated[str, typer.Argument(help="The device, as the testbed calls it.")],
+    fault: Annotated[str, typer.Argument(help="power-loss, stall, fail, error or heal.")],
+    duration: Annotated[str, typer.Option("--for", help="How long it stalls, e.g. 50ms.")] = "",
+    sectors: Annotated[str, typer.Option("--sectors", help="FIRST+COUNT sectors that give errors.")] = "",
+    of: Annotated[str, typer.Option("--of", help="Which requests give errors: read, write or any.")] = "any",
+    state: Annotated[str, typer.Option("--lab", help="Which lab, if several are up (hsp lab status).")] = "",
+) -> None:
+    """Break an emulated device of a lab that is up or of a run that is going on."""
+    words = fault_words(fault, duration, sectors, of)
+    lab = _lab_to_break(state)
+    with open_host(Path(lab["state"]), free_port()) as guest:
+        Served(guest).tell(name, *words)
+    say(f"{name}: {' '.join(words)}")
+
+
+def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
+    """The command to the devices. Times are of the experiment. Pure. Raises ConfigError."""
+    if fault in ("power-loss", "fail", "heal"):
+        return [fault]
+    if fault == "stall":
+        try:
+            return ["stall", str(parse_duration_ns(duration))]
+        except ValueError as error:
+            raise ConfigError(f"--for: {error}", "for example: stall --for 50ms") from None
+    if fault == "error":
+        first, plus, count = sectors.partition("+")
+        if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
+            raise ConfigError(f"--sectors: '{sectors}' is not FIRST+COUNT", "for example: --sectors 2048+8")
+        if of not in ("read", "write", "any"):
+            raise ConfigError(f"--of: '{of}' is not read, write or any")
+        return ["error", first, count, of]
+    raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
+
+
+def _lab_to_break(state: str) -> dict[str, Any]:
+    labs = [lab for lab in running_labs() if not state or lab["state"] == state]
+    if len(labs) != 1:
+        found = ", ".join(lab["state"] for lab in labs)
+        raise ConfigError(
+            f"{len(labs)} labs are up{': ' + found if found else ''}",
+            "choose one with --lab" if labs else "start one (hsp lab up), or break a device during a run",
+        )
+    return labs[0]
 
 
 @lab_app.command("shell", context_settings={"ignore_unknown_options": True})

@@ -1,7 +1,9 @@
-"""fio's per-I/O latency logs (write_lat_log): `time_ms, latency_ns, ddir, bs[, offset][, prio][, issue]`.
+"""fio's per-I/O latency logs (write_lat_log): `time_ms, latency_ns, ddir, bs[, offset], prio[, issue_ns]`.
 
-Format: fio's HOWTO, "Log File Formats". Priorities may be hexadecimal (log_prio=1). A log that was averaged
-(log_avg_msec) has no I/Os in it; fio writes a block size of 0 there.
+Format: fio's HOWTO, "Log File Formats", and flush_samples() in its iolog.c: log_offset and log_issue_time add
+their columns, log_prio makes the priority hexadecimal, fio 2 has no priority. A log of averages
+(log_avg_msec) has no I/Os in it; fio writes a block size of 0 there, and with log_window_value=both another
+column for the maximum.
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from kit.bins import bin_index
+from kit.importers.digits import Irregular, Table
 from kit.importers.source import Block, Source
 from kit.importers.tally import Account, Part, Tally
 
@@ -31,6 +33,8 @@ MAX_LATENCY_NS = 2**53
 MAX_TIME_MS = 2**62 // 10**6
 _NUMBER = re.compile(rb"[ \t]*([0-9]{1,19})[ \t\r]*")
 _EXTRA = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
+# What slow_rows takes in any column; longer fields are for it to judge.
+_MAX_WIDTH = 18
 _THREADS = 2
 # Blocks that wait: enough that no thread does, few enough that memory stays small.
 _AHEAD = 4
@@ -104,7 +108,9 @@ def column_count(source: Source) -> int:
     columns = first.count(b",") + 1
     if not MIN_COLUMNS <= columns <= MAX_COLUMNS:
         raise source.fail(
-            1, f"{columns} columns, a fio latency log has {MIN_COLUMNS} to {MAX_COLUMNS}: {shown(first)}"
+            1,
+            f"{columns} columns, a fio latency log has {MIN_COLUMNS} to {MAX_COLUMNS}: {shown(first)}",
+            "8 columns are averages and maxima (log_window_value=both), not I/Os" if columns == 8 else "",
         )
     return columns
 
@@ -123,29 +129,22 @@ def _in_order(work: Callable[[Block], _Digest], blocks: Iterator[Block]) -> Iter
 
 def fast_rows(block: Block, columns: int) -> Rows | None:
     """The rows of whole lines, or None where anything is not as it should be: then slow_rows finds out."""
-    names = [f"c{n}" for n in range(columns)]
     try:
-        table = pl.read_csv(
-            block.data, has_header=False, separator=",", quote_char=None,
-            schema=dict.fromkeys(names, pl.Int64()), infer_schema=False, raise_if_empty=False,
-        )  # fmt: skip
-    except pl.exceptions.PolarsError:
+        table = Table(block.data, columns, range(MIN_COLUMNS, columns))
+        time_ms, latency_ns = table.numbers(0), table.numbers(1)
+    except Irregular:
         return None
-    if table.height != block.lines or any(c.null_count() for c in table.iter_columns()):
-        return None
-    rows = Rows(*(table[name].to_numpy() for name in names[:3]))
+    direction = table.firsts(2) - np.uint8(ord("0"))
     good = (
-        _within(rows.time_ms, MAX_TIME_MS)
-        and _within(rows.latency_ns, MAX_LATENCY_NS - 1)
-        and _within(rows.direction, TRIM)
-        and int(table["c3"].min() or 0) > 0  # type: ignore[arg-type]
-        and all(int(table[name].min() or 0) >= 0 for name in names[4:])  # type: ignore[arg-type]
+        int(time_ms.max()) <= MAX_TIME_MS
+        and int(latency_ns.max()) < MAX_LATENCY_NS
+        and table.longest(2) <= 2
+        and int(direction.max()) <= TRIM
+        # A block size that begins with another digit than 0 is not 0.
+        and int(table.firsts(3).min()) > ord("0")
+        and all(table.longest(column) <= _MAX_WIDTH for column in range(3, columns))
     )
-    return rows if good else None
-
-
-def _within(values: IntArray, most: int) -> bool:
-    return int(values.min()) >= 0 and int(values.max()) <= most
+    return Rows(time_ms, latency_ns, direction.astype(np.int64)) if good else None
 
 
 def slow_rows(source: Source, block: Block, columns: int) -> Rows:
@@ -181,7 +180,9 @@ def _row(line: bytes, columns: int) -> tuple[int, int, int]:
     if latency_ns >= MAX_LATENCY_NS:
         raise ValueError("the latency is impossible (104 days or more)")
     if direction > TRIM:
-        raise ValueError("the direction is none of 0 (read), 1 (write), 2 (trim)")
+        both = direction >= latency_ns and block_bytes <= TRIM
+        more = ", or log_window_value=both wrote averages and maxima" if both else ""
+        raise ValueError(f"the direction is none of 0 (read), 1 (write), 2 (trim){more}")
     if block_bytes == 0:
         raise ValueError("an average (log_avg_msec), not an I/O: the block size is 0")
     return time_ms, latency_ns, direction

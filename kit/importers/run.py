@@ -13,6 +13,7 @@ from kit import __version__
 from kit.bins import bin_edges
 from kit.errors import ConfigError
 from kit.importers import bpftrace, detect, fiobins, fiohist, fiojson, fiolog, iostat, trace2
+from kit.importers.memory import keep_freed
 from kit.importers.source import Source
 from kit.importers.tally import Account, Edges, Tally
 from kit.store import FORMAT
@@ -52,6 +53,7 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     """Read all `paths`; `tell` gets the fraction done. Raises ConfigError for damage and for unlike files."""
     if not paths:
         raise ConfigError("no file to import")
+    keep_freed()
     sizes: list[int] = []
     before = 0
 

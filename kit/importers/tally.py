@@ -100,9 +100,11 @@ class Tally:
         interval_ns = self.interval_ns
         if not time_ns.size:
             return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
-        index = time_ns // interval_ns
-        if int(index.max()) >= _MAX_TIME_INDEX:
+        first, last = int(time_ns.min()) // interval_ns, int(time_ns.max()) // interval_ns
+        if last >= _MAX_TIME_INDEX:
             raise ConfigError("times are too far apart for this interval", "give a longer --interval")
+        # A division per row costs more than all else here, and most blocks lie in one interval.
+        index = time_ns // interval_ns if last > first else np.int64(first)
         return Part(interval_ns, *_summed((index * _MAX_GROUPS + group) * _BINS + bins, counts))
 
     def take(self, part: Part) -> None:
@@ -185,12 +187,8 @@ def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray
     """Each key once, ascending, with the sum of its counts (int64, exact)."""
     if not keys.size:
         return keys, np.empty(0, dtype=np.int64)
-    low, high = int(keys.min()), int(keys.max())
-    if counts is None and high - low < max(4 * keys.size, 1 << 21):
-        # A block covers little time: counting into a table is several times faster than sorting.
-        table = np.bincount(keys - low)
-        used = np.flatnonzero(table)
-        return used + low, table[used].astype(np.int64)
+    if counts is None and (table := _counted(keys)):
+        return table
     if counts is None:
         unique, found = np.unique(keys, return_counts=True)
         return unique, found.astype(np.int64)
@@ -198,3 +196,22 @@ def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray
     ordered = keys[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
     return ordered[starts], np.add.reduceat(counts[order], starts)
+
+
+def _counted(keys: IntArray) -> tuple[IntArray, IntArray] | None:
+    """As _summed, several times faster than by sorting; None where keys are too many and too far apart."""
+    rows = keys // _BINS
+    low = int(rows.min())
+    rows -= low
+    span = int(rows.max()) + 1
+    if span > max(4 * keys.size, 1 << 16):
+        return None
+    # A table of counts, but only for the intervals and groups that occur.
+    used = np.flatnonzero(np.bincount(rows))
+    if used.size * _BINS > max(4 * keys.size, 1 << 16):
+        return None
+    rank = np.zeros(span, dtype=np.int64)
+    rank[used] = np.arange(used.size)
+    table = np.bincount(rank[rows] * _BINS + keys % _BINS)
+    found = np.flatnonzero(table)
+    return (used[found // _BINS] + low) * _BINS + found % _BINS, table[found].astype(np.int64)

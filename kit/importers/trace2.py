@@ -15,13 +15,14 @@ import polars as pl
 
 from kit.bins import bin_index
 from kit.importers.fiolog import CUT, MAX_LATENCY_NS, shown
-from kit.importers.source import Block, Source
+from kit.importers.source import MAX_LINE_BYTES, Block, Source
 from kit.importers.tally import Account, Tally
 
 Floats = npt.NDArray[np.float64]
 _COMMENTS = "comments and empty lines"
 _MAX_TIME_NS = 2**62
 _NUMBER = re.compile(rb"[0-9]{1,19}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})?")
+_BEGINNINGS = b"0123456789."
 _SPLIT = re.compile(rb"[ \t]*,[ \t]*|[ \t]+")
 
 
@@ -49,7 +50,10 @@ def read(source: Source, tally: Tally, host: str, op: str, unit_ns: int, time_un
 
 def _fast(block: Block, unit_ns: int, time_unit_ns: int) -> tuple[Floats, Floats] | None:
     """Times and latencies in ns, or None where a line is not two natural or decimal numbers."""
-    first = block.data.split(b"\n", 1)[0]
+    first = block.data[:MAX_LINE_BYTES].split(b"\n", 1)[0]
+    if block.data[0] not in _BEGINNINGS:
+        # read_csv would decompress what begins as zlib, gzip or zstd do, without a bound.
+        return None
     separator = next((c for c in (",", "\t", " ") if first.count(c.encode()) == 1), None)
     if separator is None:
         return None

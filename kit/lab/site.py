@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.base import Host
 from kit.hosts.netns import NetnsHost
+from kit.lab.devices import program
+from kit.lab.devices.emulation import keep_states, load_states, served_devices
+from kit.lab.devices.served import Served
 from kit.lab.image import Image
 from kit.lab.machine import Lab, LabSpec, probe_real_clock
 from kit.progress import Progress
@@ -37,6 +41,14 @@ ip -n "client$1" link set lo up
 """
 
 
+@dataclass(frozen=True)
+class MadeDevices:
+    """`paths` by name; `served` tells those that have a model what to do, if there are any."""
+
+    paths: dict[str, str]
+    served: Served | None
+
+
 @contextmanager
 def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Site]:
     """Boot the lab and make the testbed in it; gone at the end. Raises HostError."""
@@ -47,16 +59,19 @@ def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Sit
             lab.wait_ready()
             guest = lab.host()
         with guest:
-            make_devices(guest, testbed.device, testbed.clock)
+            made = make_devices(guest, testbed.device, testbed.clock)
             clients = tuple(make_client(guest, number) for number, _ in enumerate(testbed.client))
             yield Site(
                 server=guest,
                 clients=clients,
-                device_paths={device.name: f"/dev/{device.name}" for device in testbed.device},
+                device_paths=made.paths,
                 clock=testbed.clock,
                 emulated=True,
+                devices=made.served,
                 versions={"image": image.path.name, **lab.versions()},
             )
+            if made.served:
+                keep_states(made.served, testbed.device)
 
 
 def check_clock(spec: LabSpec, progress: Progress) -> None:
@@ -72,24 +87,38 @@ def check_clock(spec: LabSpec, progress: Progress) -> None:
         )
 
 
-def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> None:
-    """Emulated devices whose latency is the testbed's, on the guest's clock."""
+def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> MadeDevices:
+    """Emulated devices, on the guest's clock. Raises HostError."""
+    paths = {}
     for device in devices:
-        settings = {
-            "size": device.size >> 20,
-            "blocksize": 512,
-            "memory_backed": 1,
-            "discard": 1,
-            "queue_mode": 2,
-            "hw_queue_depth": 64,
-            "irqmode": 2,
-            "completion_nsec": clock.to_host_ns(device.latency),
-            "power": 1,
-        }
-        pairs = [f"{name}={value}" for name, value in settings.items()]
-        guest.run(["sh", "-c", _MAKE_NULLB, "sh", f"{_NULLB}/{device.name}", *pairs])
+        if device.model == "null_blk":
+            _make_null_blk(guest, device, clock)
+            paths[device.name] = f"/dev/{device.name}"
+    modelled = [device for device in devices if device.emulated is not None]
+    served = Served(guest) if modelled else None
+    if served:
+        paths |= served.start(program.server(), served_devices(modelled), clock.dilation)
+        load_states(served, modelled)
         guest.run(["udevadm", "settle", "--timeout=30"])
-        guest.run(["test", "-b", f"/dev/{device.name}"])
+    return MadeDevices(paths, served)
+
+
+def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:
+    settings = {
+        "size": device.size >> 20,
+        "blocksize": 512,
+        "memory_backed": 1,
+        "discard": 1,
+        "queue_mode": 2,
+        "hw_queue_depth": 64,
+        "irqmode": 2,
+        "completion_nsec": clock.to_host_ns(device.latency or 0),
+        "power": 1,
+    }
+    pairs = [f"{name}={value}" for name, value in settings.items()]
+    guest.run(["sh", "-c", _MAKE_NULLB, "sh", f"{_NULLB}/{device.name}", *pairs])
+    guest.run(["udevadm", "settle", "--timeout=30"])
+    guest.run(["test", "-b", f"/dev/{device.name}"])
 
 
 def make_client(guest: Host, number: int) -> SiteClient:

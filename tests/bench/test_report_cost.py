@@ -141,5 +141,5 @@ def test_p4_percentiles_from_bins_against_the_sort(tmp_path: Path) -> None:
     worst = max(e for found in errors.values() for e in found)
     told({"bench": "P4", "errors": errors, "worst": worst, "reached": worst <= 0.016}, tmp_path / "p4.json")
     print(f"P4  worst {100 * worst:.3f} %: {'reached' if worst <= 0.016 else 'not reached'}")
-    # A percentile is never further off than its bin is wide.
-    assert worst <= 1 / 32
+    # Half a bin: this holds for any distribution.
+    assert worst <= 0.016

@@ -73,11 +73,55 @@ def _binned(latencies):
 
 
 @given(st.lists(st.integers(0, 10**10), min_size=400, max_size=600), st.sampled_from([0.5, 0.95, 0.99]))
-def test_percentile_is_a_bin_width_from_the_exact_one(latencies, q):
+def test_percentile_is_half_a_bin_from_the_exact_one(latencies, q):
     # numpy's "inverted_cdf" is the definition that does not interpolate between two samples.
     exact = np.quantile(np.array(latencies), q, method="inverted_cdf")
     found = summary.percentile_ns(_binned(latencies), q, (min(latencies), max(latencies)))
-    assert abs(found - exact) <= max(1, exact / 32)
+    assert abs(found - exact) <= exact / 64
+
+
+def _mixture(parts, generator):
+    """Modes with nothing between them: of one value, of two, even, bell-shaped or with a long tail."""
+    drawn = []
+    for kind, at, share in parts:
+        n = 1 + 20 * share
+        drawn.append({
+            "one value": np.full(n, at),
+            "two values": generator.choice([at, at * 1.0309], n),
+            "ticks": np.round(generator.lognormal(np.log(at), 0.1, n) / 1000) * 1000,
+            "even": generator.uniform(at, at * 1.5, n),
+            "bell": generator.normal(at, at / 50, n),
+            "tail": at * (1 + generator.pareto(1.5, n)),
+        }[kind])  # fmt: skip
+    return np.sort(np.clip(np.concatenate(drawn), 0, 2**52).astype(np.int64))
+
+
+kinds = st.sampled_from(["one value", "two values", "ticks", "even", "bell", "tail"])
+
+
+@given(
+    st.lists(st.tuples(kinds, st.integers(1, 10**9), st.integers(1, 50)), min_size=1, max_size=5),
+    st.sampled_from([0.5, 0.95, 0.99, 0.999]),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
+def test_percentiles_of_mixtures_with_gaps(parts, q, seed, exact_limits):
+    ordered = _mixture(parts, np.random.default_rng(seed))
+    bins = _binned(ordered)
+    limits = (int(ordered[0]), int(ordered[-1])) if exact_limits else edges(bins)
+    found = summary.percentile_ns(bins, q, limits)
+    if ordered.size < summary.sample_needed(q):
+        assert found is None
+        return
+    exact = int(ordered[math.ceil(q * ordered.size) - 1])
+    assert abs(found - exact) <= 0.016 * exact
+
+
+@pytest.mark.parametrize(("q", "at"), [(0.5, 100), (0.51, 1000)])
+def test_nothing_is_interpolated_towards_a_gap(q, at):
+    """Half of the I/Os at 100 ns, half at 1000: never a value between, nor the far edge of a bin."""
+    bins = _binned([100] * 500 + [1000] * 500)
+    assert summary.percentile_ns(bins, q, edges(bins)) == pytest.approx(at, rel=1 / 64)
 
 
 @pytest.mark.parametrize("tier", ["dram", "l2arc", "disk", "slog", "pool"])

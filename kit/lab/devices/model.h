@@ -83,6 +83,9 @@ int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fau
 uint64_t hsp_device_counter(const struct hsp_device *device, const char *name);
 const char *hsp_device_counter_names(const struct hsp_device *device);
 
+/* Bytes of memory that the model takes. */
+uint64_t hsp_device_memory(const struct hsp_device *device);
+
 /*
  * The state as bytes, so that an aged device can be kept. `save` returns the size and writes no
  * more than `size` bytes; `load` is for a device made from the same spec and size, and returns -1

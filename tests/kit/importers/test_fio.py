@@ -151,21 +151,101 @@ def test_a_block_border_loses_no_line(tmp_path: Path) -> None:
             seen += block.data.count(b"\n")
 
 
+# What fio writes with log_offset, log_prio and log_issue_time, and their columns (flush_samples in iolog.c).
+WRITTEN = {
+    "fio 2": ("{t}, {v}, {d}, 4096", 4),
+    "plain": ("{t}, {v}, {d}, 4096, 0", 5),
+    "log_prio": ("{t}, {v}, {d}, 4096, 0x{v:04x}", 5),
+    "log_offset": ("{t}, {v}, {d}, 4096, 61440, 1", 6),
+    "log_offset log_prio": ("{t}, {v}, {d}, 512, 1099511627776, 0xE00{t}", 6),
+    "log_issue_time": ("{t}, {v}, {d}, 4096, 0, 184467440737095516", 6),
+    "all": ("{t}, {v}, {d}, 4096, 18446744073709551615, 0x6004, 99{v}", 7),
+    "all in few digits": ("{t},{v},{d},1,0,0,0", 7),
+    "all with CR LF": ("{t}, {v}, {d}, 4096, 0, 0x2004, 5\r", 7),
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_every_form_that_fio_writes(tmp_path: Path, form: str) -> None:
+    text, columns = WRITTEN[form]
+    latencies = [0, 7, 99_999_999, 100_000_000, 999_999_999_999, fiolog.MAX_LATENCY_NS - 1, 31, 32]
+    rows = [text.format(t=n % 10, v=v, d=n % 3) for n, v in enumerate(latencies * 50)]
+    found = imported(put(tmp_path, "\n".join(rows) + "\n"), interval_ns=10**6)
+    wanted: Counter[tuple[int, str, int]] = Counter()
+    for n, v in enumerate(latencies * 50):
+        if n % 3 < 2:
+            wanted[n % 10 * 10**6, ("read", "write")[n % 3], int(bin_index(v))] += 1
+    counted: Counter[tuple[int, str, int]] = Counter()
+    for row in found.frame.iter_rows(named=True):
+        counted[row["time_ns"], row["op"], int(bin_index(row["lo_ns"]))] += row["count"]
+    assert counted == wanted
+    # One field more or less, in the middle, is named.
+    for damaged in (rows[70] + ", 1", rows[70].rsplit(",", 1)[0]):
+        rows[70:71] = [damaged]
+        with pytest.raises(ConfigError, match=rf"line 71: \d columns where the first line has {columns}"):
+            imported(put(tmp_path, "\n".join(rows) + "\n"))
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 8, 9])
+def test_unknown_numbers_of_columns_are_refused(tmp_path: Path, columns: int) -> None:
+    path = put(tmp_path, (", ".join(["1"] * columns) + "\n") * 3)
+    with pytest.raises(ConfigError, match=rf"line 1: {columns} columns, a fio latency log has 4 to 7"):
+        imported(path, format="fio-log")
+
+
+def test_averages_with_maxima_are_no_ios(tmp_path: Path) -> None:
+    """log_window_value=both: time, average, maximum, direction, block size, priority."""
+    with pytest.raises(ConfigError, match=r"line 1: the direction .* log_window_value=both"):
+        imported(put(tmp_path, "100, 175800, 205912, 0, 0, 0\n" * 2))
+    with pytest.raises(ConfigError) as caught:
+        imported(put(tmp_path, "100, 175800, 205912, 0, 0, 0, 0x0000, 0\n" * 2), format="fio-log")
+    assert "log_window_value=both" in caught.value.hint
+
+
 number = st.integers(-1, 2**64) | st.integers(0, 10**6)
-field = st.one_of(
-    number.map(str), st.sampled_from(["", " ", "0x1f", "1.0", "nan", "+5", "1e3", "\t7", "\r", "\u0663"])
+odd = st.sampled_from(
+    ["", " ", "0x1f", "0x", "0xg", "1x2", "0x1x", "a", "1.0", "nan", "+5", "1e3", "\t7", "7 ", "  7", "\r",
+     "\u0663", "00000000000000000007", "0x" + "f" * 16, "0x" + "f" * 17, "1\n2", "0x\n1"]
+)  # fmt: skip
+field = st.one_of(number.map(str), number.map(hex), odd)
+comma = st.sampled_from([",", ", "])
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 10**n) for n in (9, 16, 0, 5, 17, 3, 19)]), min_size=1, max_size=6),
+    st.integers(4, 7),
+    comma,
+    st.sampled_from(["\n", "\r\n"]),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 6), field, comma), max_size=2),
 )
-line = st.lists(field, min_size=4, max_size=6).map(",".join) | st.just(ROW.strip())
-
-
-@given(st.lists(line, min_size=1, max_size=6), st.integers(4, 6))
-def test_the_fast_parser_agrees_with_the_exact_one(lines: list[str], columns: int) -> None:
-    data = "".join(f"{text}\n" for text in lines).encode()
-    block = Block(data, 1, len(lines))
+def test_the_fast_parser_agrees_with_the_exact_one(
+    rows: list[tuple[int, ...]],
+    columns: int,
+    between: str,
+    end: str,
+    hexadecimal: bool,
+    changes: list[tuple[int, int, str, str]],
+) -> None:
+    texts = [[str(v) for v in row[:columns]] for row in rows]
+    if hexadecimal and columns > 4:
+        for row, text in zip(rows, texts, strict=True):
+            text[4] = f"0x{row[4]:04x}"
+    data = "".join(between.join(text) + end for text in texts)
+    for row, column, what, other in changes:
+        texts[row % len(texts)][column % columns] = what
+        data = "".join((other if n == row else between).join(text) + end for n, text in enumerate(texts))
+    block = Block(data.encode(), 1, data.count("\n"))
     fast = fiolog.fast_rows(block, columns)
-    if fast is None:
+    try:
+        slow = fiolog.slow_rows(Source(DATA / "plain.json"), block, columns)
+    except ConfigError:
+        assert fast is None
         return
-    slow = fiolog.slow_rows(Source(DATA / "plain.json"), block, columns)
+    if fast is None:
+        # What fio writes must not be slow.
+        assert changes or any(row[3] == 0 for row in rows) or max(max(r) for r in rows) >= 10**16
+        return
     for a, b in ((fast.time_ms, slow.time_ms), (fast.latency_ns, slow.latency_ns)):
         assert np.array_equal(a, b)
     assert np.array_equal(fast.direction, slow.direction)

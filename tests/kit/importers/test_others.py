@@ -52,6 +52,16 @@ def test_a_damaged_trace_is_refused_with_its_line(tmp_path: Path, bad: str) -> N
         read_files([path], Options(unit="us"))
 
 
+@pytest.mark.parametrize(
+    "inner", [b"x\x01\t2\x031\n&2,\n", gzip.compress(bytes(1 << 20)) + b" 1\n", b"\x28\xb5\x2f\xfd 1\n"]
+)
+def test_what_is_compressed_twice_is_text_that_is_damaged(tmp_path: Path, inner: bytes) -> None:
+    """Found by fuzzing: a parser of CSV decompressed what looked compressed, and failed in its own way."""
+    for content in (inner, gzip.compress(inner)):
+        with pytest.raises(ConfigError, match=r"line 1: |damaged compression"):
+            read_files([put(tmp_path, content)], Options(format="trace", unit="us"))
+
+
 def test_a_trace_needs_a_unit(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         read_files([put(tmp_path, "1 2\n")], Options())

@@ -1,0 +1,84 @@
+"""`hsp device`: emulated devices outside the lab, and what there is to emulate."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kit.cli.options import JsonOption
+from kit.cli.output import emit_json, say
+from kit.errors import HostError, SafetyRefusal
+from kit.hosts.local import LocalHost
+from kit.lab.devices import program
+from kit.lab.devices.emulation import Emulation, keep_states, load_states, read_emulation, served_devices
+from kit.lab.devices.served import Served
+from kit.lab.devices.spec import find_preset, preset_names
+from kit.units import format_size_bytes
+
+device_app = typer.Typer(help="Emulated devices: disks, SSDs and controllers.", no_args_is_help=True)
+
+
+@device_app.command("emulate")
+def emulate(
+    file: Annotated[Path, typer.Argument(help="A TOML file of [[device]] tables.")],
+    json_output: JsonOption = False,
+) -> None:
+    """Serve emulated block devices on this machine, until Ctrl-C. Needs root, and ublk (Linux 6.0)."""
+    emulation = read_emulation(file)
+    _check_memory(emulation)
+    if os.geteuid() != 0:
+        raise HostError("only root can make block devices", f"sudo hsp device emulate {file}")
+    served = Served(LocalHost())
+    if served.is_running():
+        raise SafetyRefusal(
+            "devices are being emulated on this machine already", "end that `hsp device emulate` first"
+        )
+    paths = served.start(program.server(), served_devices(emulation.device), dilation=1)
+    try:
+        load_states(served, emulation.device)
+        if json_output:
+            emit_json(served.status())
+        for device in emulation.device:
+            say(f"{paths[device.name]}  {device.name}: {device.title}, {format_size_bytes(device.size)}")
+        say("serving; Ctrl-C ends it (the devices must not be in use then)")
+        _wait_for_the_end(served)
+    finally:
+        keep_states(served, emulation.device)
+        served.stop()
+
+
+@device_app.command("presets")
+def presets(json_output: JsonOption = False) -> None:
+    """The kit's own device models, with their sources."""
+    found = {name: find_preset(name) for name in preset_names()}
+    if json_output:
+        emit_json({name: model.model_dump(mode="json") for name, model in found.items()})
+        return
+    for name, model in found.items():
+        say(f"{name:20} {model.title}")
+
+
+def _wait_for_the_end(served: Served) -> None:
+    """Returns on Ctrl-C; raises HostError if the server of the devices ends by itself."""
+    try:
+        while served.is_running():
+            time.sleep(1.0)
+    except KeyboardInterrupt:
+        return
+    raise HostError("the server of the devices has ended", served.log_text())
+
+
+def _check_memory(emulation: Emulation) -> None:
+    """Their content is kept in memory. Raises HostError."""
+    wanted = sum(device.size for device in emulation.device)
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if wanted > available:
+        raise HostError(
+            f"the devices hold {format_size_bytes(wanted)}, this machine has "
+            f"{format_size_bytes(available)} of memory free",
+            "make the devices smaller",
+        )

@@ -1,0 +1,351 @@
+/*
+ * A controller in front of another device: it passes everything on (bypass), or takes writes into
+ * a cache with a battery and destages them later, in elevator order, one at a time.
+ *
+ * The cache is of lines of 4 KiB with a bit for each sector. Nothing in it is ever volatile, and
+ * destaging writes reach the medium itself (FUA), because a drive's own cache has no battery.
+ */
+#include <stdlib.h>
+
+#include "impl.h"
+#include "rng.h"
+
+enum { LINE_SECTORS = 8, MAX_RUN_LINES = 32 };
+
+struct controller {
+	struct hsp_model model;
+	struct hsp_model *backing;
+	uint64_t command_ns, command_spread_ns, link_bytes_per_s, destage_idle_ns;
+	uint64_t cache_lines;
+	int has_cache;
+
+	struct hsp_rng rng;
+	uint8_t *dirty; /* by line: sectors waiting */
+	uint64_t lines, dirty_lines, busy_lines, elevator;
+	uint64_t busy_ns; /* until when a destaging write is under way */
+	struct hsp_request busy; /* that write */
+	uint64_t last_command_ns, passed_ns, link_free_ns;
+};
+
+static struct controller *controller_of(struct hsp_model *model)
+{
+	return (struct controller *)model;
+}
+
+/* Arrivals at the backing device must not decrease either. */
+static uint64_t pass(struct controller *controller, struct hsp_request request, uint64_t now_ns)
+{
+	controller->passed_ns = request.arrival_ns = hsp_later(now_ns, controller->passed_ns);
+	return controller->backing->ops->submit(controller->backing, &request);
+}
+
+/* --- Cache ----------------------------------------------------------------------------------- */
+
+/* Bits of the sectors of a line that lie in [sector, end). */
+static uint8_t line_mask(uint64_t line, uint64_t sector, uint64_t end)
+{
+	uint8_t mask = 0;
+
+	for (unsigned i = 0; i < LINE_SECTORS; i++)
+		if (line * LINE_SECTORS + i >= sector && line * LINE_SECTORS + i < end)
+			mask |= (uint8_t)(1u << i);
+	return mask;
+}
+
+static uint64_t next_dirty(const struct controller *controller)
+{
+	uint64_t line = controller->elevator;
+
+	while (!controller->dirty[line])
+		line = line + 1 < controller->lines ? line + 1 : 0;
+	return line;
+}
+
+/* A run of sectors goes to the backing device; when that is over. */
+static uint64_t destage(struct controller *controller, uint64_t now_ns)
+{
+	uint64_t line = next_dirty(controller), end = line + 1;
+	unsigned first = (unsigned)__builtin_ctz(controller->dirty[line]);
+	uint8_t from_first = (uint8_t)(controller->dirty[line] >> first);
+	unsigned length = (unsigned)__builtin_ctz(~(unsigned)from_first);
+	struct hsp_request request = { .op = HSP_WRITE, .fua = 1, .sector = line * LINE_SECTORS + first };
+
+	controller->dirty[line] = (uint8_t)(controller->dirty[line] & ~(((1u << length) - 1) << first));
+	request.sectors = length;
+	if (first + length == LINE_SECTORS) /* on through lines that are dirty as a whole */
+		while (end < controller->lines && end < line + MAX_RUN_LINES && controller->dirty[end] == 0xFF) {
+			controller->dirty[end++] = 0;
+			request.sectors += LINE_SECTORS;
+		}
+	controller->busy_lines = end - line;
+	/* A line with sectors left still waits, and takes no second place meanwhile. */
+	controller->dirty_lines -= end - line - (controller->dirty[line] != 0);
+	controller->busy_lines -= controller->dirty[line] != 0;
+	controller->elevator = controller->dirty[line] ? line : end < controller->lines ? end : 0;
+	controller->model.counts.of[HSP_SECTORS_DESTAGED] += request.sectors;
+	controller->busy = request;
+	controller->busy_ns = pass(controller, request, now_ns);
+	return controller->busy_ns;
+}
+
+static void advance(struct controller *controller, uint64_t now_ns)
+{
+	while (controller->dirty_lines) {
+		uint64_t ready_ns = controller->busy_ns;
+
+		if (controller->dirty_lines <= controller->cache_lines / 2)
+			ready_ns = hsp_later(ready_ns, controller->last_command_ns + controller->destage_idle_ns);
+		if (ready_ns >= now_ns)
+			break;
+		destage(controller, ready_ns);
+	}
+	if (controller->busy_ns <= now_ns)
+		controller->busy_lines = 0;
+}
+
+static uint64_t wait_for_line(struct controller *controller, uint64_t now_ns)
+{
+	if (controller->busy_ns <= now_ns)
+		controller->busy_lines = 0;
+	while (controller->dirty_lines + controller->busy_lines >= controller->cache_lines) {
+		controller->model.counts.of[HSP_CACHE_WAITS]++;
+		if (!controller->busy_lines)
+			destage(controller, now_ns);
+		now_ns = hsp_later(now_ns, controller->busy_ns);
+		controller->busy_lines = 0;
+	}
+	return now_ns;
+}
+
+/* The write under way did not get through; its sectors are still in the cache. */
+static void take_back(struct controller *controller, uint64_t now_ns)
+{
+	uint64_t sector = controller->busy.sector, end = sector + controller->busy.sectors;
+
+	if (controller->busy_ns <= now_ns)
+		return;
+	for (uint64_t line = sector / LINE_SECTORS; line * LINE_SECTORS < end; line++) {
+		controller->dirty_lines += !controller->dirty[line];
+		controller->dirty[line] |= line_mask(line, sector, end);
+	}
+	controller->busy_lines = 0;
+	controller->busy_ns = now_ns;
+}
+
+static int is_cached(const struct controller *controller, uint64_t sector, uint64_t end)
+{
+	for (uint64_t line = sector / LINE_SECTORS; line * LINE_SECTORS < end; line++)
+		if (line_mask(line, sector, end) & ~controller->dirty[line])
+			return 0;
+	return 1;
+}
+
+static uint64_t write_to_cache(struct controller *controller, uint64_t now_ns, uint64_t sector, uint64_t end)
+{
+	for (uint64_t line = sector / LINE_SECTORS; line * LINE_SECTORS < end; line++) {
+		if (!controller->dirty[line]) {
+			now_ns = wait_for_line(controller, now_ns);
+			controller->dirty_lines++;
+		}
+		controller->dirty[line] |= line_mask(line, sector, end);
+	}
+	return now_ns;
+}
+
+static void drop_from_cache(struct controller *controller, uint64_t sector, uint64_t end)
+{
+	for (uint64_t line = sector / LINE_SECTORS; line * LINE_SECTORS < end; line++) {
+		uint8_t before = controller->dirty[line];
+
+		controller->dirty[line] = (uint8_t)(before & ~line_mask(line, sector, end));
+		controller->dirty_lines -= before && !controller->dirty[line];
+	}
+}
+
+/* --- What the host asks for ------------------------------------------------------------------ */
+
+static uint64_t over_link(struct controller *controller, uint64_t now_ns, uint64_t sectors)
+{
+	controller->link_free_ns = hsp_later(now_ns, controller->link_free_ns) +
+				   hsp_transfer_ns(sectors * HSP_SECTOR_BYTES, controller->link_bytes_per_s);
+	return controller->link_free_ns;
+}
+
+static uint64_t submit_cached(struct controller *controller, const struct hsp_request *request, uint64_t now_ns)
+{
+	uint64_t sector = request->sector, end = sector + request->sectors;
+
+	switch (request->op) {
+	case HSP_WRITE:
+		now_ns = over_link(controller, now_ns, request->sectors);
+		return write_to_cache(controller, now_ns, sector, end);
+	case HSP_READ:
+		if (controller->dirty_lines && is_cached(controller, sector, end)) {
+			controller->model.counts.of[HSP_CACHE_HITS]++;
+			return over_link(controller, now_ns, request->sectors);
+		}
+		return over_link(controller, pass(controller, *request, now_ns), request->sectors);
+	case HSP_FLUSH: /* what is in the cache is safe */
+		return now_ns;
+	default:
+		drop_from_cache(controller, sector, end);
+		return pass(controller, *request, now_ns);
+	}
+}
+
+static uint64_t controller_submit(struct hsp_model *model, const struct hsp_request *request)
+{
+	struct controller *controller = controller_of(model);
+	uint64_t now_ns = request->arrival_ns;
+
+	advance(controller, now_ns);
+	controller->last_command_ns = now_ns;
+	now_ns += controller->command_ns + hsp_rng_skewed(&controller->rng, controller->command_spread_ns);
+	if (controller->has_cache)
+		return submit_cached(controller, request, now_ns);
+	if (request->op == HSP_WRITE)
+		now_ns = over_link(controller, now_ns, request->sectors);
+	now_ns = pass(controller, *request, now_ns);
+	return request->op == HSP_READ ? over_link(controller, now_ns, request->sectors) : now_ns;
+}
+
+/* --- Power, state, life ---------------------------------------------------------------------- */
+
+static int controller_is_volatile(struct hsp_model *model, uint64_t now_ns, uint64_t sector)
+{
+	struct controller *controller = controller_of(model);
+
+	if (controller->has_cache)
+		return 0;
+	controller->passed_ns = hsp_later(now_ns, controller->passed_ns);
+	return controller->backing->ops->is_volatile(controller->backing, controller->passed_ns, sector);
+}
+
+static void controller_forget(struct hsp_model *model, uint64_t now_ns)
+{
+	struct controller *controller = controller_of(model);
+
+	advance(controller, now_ns);
+	take_back(controller, now_ns);
+	controller->backing->ops->forget(controller->backing, hsp_later(now_ns, controller->passed_ns));
+	controller->busy_lines = 0;
+	controller->busy_ns = controller->last_command_ns = controller->link_free_ns = now_ns;
+	controller->passed_ns = hsp_later(now_ns, controller->passed_ns);
+}
+
+static void controller_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state)
+{
+	struct controller *controller = controller_of(model);
+
+	advance(controller, now_ns);
+	hsp_state_put(state, controller->rng.state, 8);
+	hsp_state_put(state, controller->elevator, 8);
+	for (uint64_t line = 0; controller->has_cache && line < controller->lines; line++) {
+		uint64_t sector = controller->busy.sector, end = sector + controller->busy.sectors;
+		uint8_t busy = controller->busy_ns > now_ns ? line_mask(line, sector, end) : 0;
+
+		hsp_state_put(state, controller->dirty[line] | busy, 1);
+	}
+	for (unsigned i = 0; i < HSP_COUNTS; i++)
+		hsp_state_put(state, controller->backing->counts.of[i], 8);
+	controller->backing->ops->put(controller->backing, hsp_later(now_ns, controller->passed_ns), state);
+}
+
+static void controller_get(struct hsp_model *model, struct hsp_state *state)
+{
+	struct controller *controller = controller_of(model);
+
+	controller->rng.state = hsp_state_get(state, 8);
+	controller->elevator = hsp_state_get_upto(state, 8, controller->lines - 1);
+	for (uint64_t line = 0; controller->has_cache && line < controller->lines; line++) {
+		controller->dirty[line] = (uint8_t)hsp_state_get_upto(state, 1, line_mask(line, 0, model->sectors));
+		controller->dirty_lines += controller->dirty[line] != 0;
+	}
+	if (controller->dirty_lines > controller->cache_lines)
+		state->failed = 1;
+	for (unsigned i = 0; i < HSP_COUNTS; i++)
+		controller->backing->counts.of[i] = hsp_state_get(state, 8);
+	if (!state->failed)
+		controller->backing->ops->get(controller->backing, state);
+}
+
+static uint64_t controller_memory(const struct hsp_model *model)
+{
+	const struct controller *controller = (const struct controller *)model;
+
+	return sizeof(*controller) + controller->lines + controller->backing->ops->memory(controller->backing);
+}
+
+static const struct hsp_counts *controller_inner(const struct hsp_model *model)
+{
+	return &((const struct controller *)model)->backing->counts;
+}
+
+static void controller_free(struct hsp_model *model)
+{
+	struct controller *controller = controller_of(model);
+
+	if (controller->backing)
+		controller->backing->ops->free(controller->backing);
+	free(controller->dirty);
+	free(controller);
+}
+
+static const struct hsp_model_ops CONTROLLER_OPS = {
+	.submit = controller_submit,
+	.is_volatile = controller_is_volatile,
+	.forget = controller_forget,
+	.put = controller_put,
+	.get = controller_get,
+	.memory = controller_memory,
+	.inner = controller_inner,
+	.free = controller_free,
+};
+
+static struct hsp_model *new_backing(struct hsp_spec *spec, uint64_t sectors)
+{
+	struct hsp_model *backing;
+
+	if (spec->prefix[0]) {
+		hsp_spec_fail(spec, "a controller behind a controller is not a model");
+		return NULL;
+	}
+	spec->prefix = "backing.";
+	backing = hsp_model_new(spec, sectors);
+	spec->prefix = "";
+	return backing;
+}
+
+struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
+{
+	static const char *const CACHE[] = { "bypass", "battery", NULL };
+	const uint64_t max_ns = 4000000000u; /* below 2^32, as random numbers are */
+	struct controller *controller = calloc(1, sizeof(*controller));
+
+	if (!controller) {
+		hsp_spec_fail(spec, "no memory for the model");
+		return NULL;
+	}
+	controller->model = (struct hsp_model){ .ops = &CONTROLLER_OPS, .sectors = sectors };
+	controller->rng.state = hsp_spec_number(spec, "seed", 0, UINT64_MAX);
+	controller->has_cache = (int)hsp_spec_word(spec, "cache", CACHE);
+	controller->command_ns = hsp_spec_number(spec, "command_ns", 0, max_ns);
+	controller->command_spread_ns = hsp_spec_number(spec, "command_spread_ns", 0, max_ns);
+	controller->link_bytes_per_s = hsp_spec_number(spec, "link_bytes_per_s", 1000, HSP_MAX_BYTES_PER_S);
+	controller->cache_lines = hsp_spec_number(spec, "cache_bytes", 4096, UINT64_C(1) << 40) / 4096;
+	controller->destage_idle_ns = hsp_spec_number(spec, "destage_idle_ns", 0, UINT64_C(1) << 50);
+	controller->lines = (sectors + LINE_SECTORS - 1) / LINE_SECTORS;
+	controller->dirty = calloc(controller->lines, 1);
+	if (!controller->dirty)
+		hsp_spec_fail(spec, "no memory for the model");
+	if (!spec->failed)
+		controller->backing = new_backing(spec, sectors);
+	if (spec->failed || !controller->backing) {
+		controller_free(&controller->model);
+		return NULL;
+	}
+	controller->model.attributes = controller->has_cache ?
+					       controller->backing->attributes & ~(unsigned)HSP_VOLATILE_CACHE :
+					       controller->backing->attributes;
+	return &controller->model;
+}

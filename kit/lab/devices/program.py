@@ -1,0 +1,81 @@
+"""The C of the emulated devices, compiled on this machine once for each state of its sources.
+
+One program serves both places, the lab's guest and this machine itself (`hsp device emulate`), so
+it is linked statically: the guest's C library is another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from kit.errors import HostError
+from kit.hosts.base import CommandFailed
+from kit.hosts.local import LocalHost
+from kit.lab.image.cache import cache_dir, locked
+from kit.progress import Progress
+
+HERE = Path(__file__).parent
+_COMPILE_DEADLINE_S = 300.0
+_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror")
+_PACKAGES = "gcc libc6-dev liburing-dev"
+
+
+def models() -> list[Path]:
+    """The sources of the models alone: they need nothing but the C library."""
+    return sorted(HERE.glob("*.c"))
+
+
+def server() -> Path:
+    """The program `hsp-devices` (server/main.c). Raises HostError."""
+    sources = [*models(), *sorted((HERE / "server").glob("*.c"))]
+    return compiled("hsp-devices", sources, ("-static", "-pthread"), ("-luring", "-lm"))
+
+
+def library() -> Path:
+    """The models as a shared library. Raises HostError."""
+    return compiled("libhspdevices.so", models(), ("-fPIC", "-shared"), ("-lm",))
+
+
+def compiled(name: str, sources: Sequence[Path], flags: Sequence[str], libraries: Sequence[str]) -> Path:
+    """`name`, made from `sources`; from the cache if these were compiled before. Raises HostError."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise HostError(
+            "there is no C compiler; the emulated devices are written in C",
+            f"install one: apt-get install {_PACKAGES}",
+        )
+    headers = sorted(HERE.rglob("*.h"))
+    digest = hashlib.sha256(repr((name, flags, libraries, _FLAGS)).encode())
+    for path in [*sources, *headers]:
+        digest.update(path.relative_to(HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    key = digest.hexdigest()[:16]
+    place = cache_dir() / "devices"
+    target = place / f"{key}-{name}"
+    with locked(place, key, "another compilation of the same devices", Progress(quiet=True)):
+        if not target.exists():
+            part = place / f".{target.name}.{os.getpid()}"
+            try:
+                _compile([compiler, *_FLAGS, *flags], sources, libraries, part)
+                part.rename(target)
+            finally:
+                part.unlink(missing_ok=True)
+    return target
+
+
+def _compile(command: list[str], sources: Sequence[Path], libraries: Sequence[str], target: Path) -> None:
+    files = [os.fspath(path) for path in sources]
+    try:
+        LocalHost().run(
+            [*command, "-o", os.fspath(target), *files, *libraries], deadline_s=_COMPILE_DEADLINE_S
+        )
+    except CommandFailed as error:
+        said = error.result.stderr.strip()
+        missing = "liburing.h" in said or "-luring" in said or "linux/ublk_cmd.h" in said
+        raise HostError(
+            f"the emulated devices do not compile:\n{said[-2000:]}",
+            f"install what they need: apt-get install {_PACKAGES}" if missing else "",
+        ) from error

@@ -1,0 +1,112 @@
+"""Fuzzing of every importer: `python tests/fuzz/importers.py [--only FORMAT] [libFuzzer options] [CORPUS]`.
+
+An input is one byte that says which format and how many files, then the content. It must be refused with an
+error for people, or become a run whose sums close; anything else, 20 s of work, and 2 GiB are findings,
+and libFuzzer leaves the input in the working directory. Without a CORPUS one is made of the tests' own logs.
+Atheris watches which branches are reached, so this finds what random edits in the tests do not.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+with atheris.instrument_imports(include=["kit.importers", "kit.trace", "kit.bins"]):
+    from kit.errors import KitError
+    from kit.importers.detect import FORMATS
+    from kit.importers.run import Options, read_files
+
+TESTS = ROOT / "tests" / "kit"
+LOGS = TESTS / "importers" / "data"
+WAYS = (*FORMATS, None)
+SEEDS: dict[str, list[bytes]] = {
+    "fio-log": [p.read_bytes() for p in sorted(LOGS.glob("*lat.*.log"))],
+    "fio-hist": [(LOGS / "h6_clat_hist.1.log").read_bytes(), (LOGS / "h3_clat_hist.1.log").read_bytes()],
+    "fio-json": [(LOGS / "h6.json").read_bytes()],
+    "trace": [b"0.5 120\n1.5 130\n2 5e3\n", b"# s us\n1,2\n 3 , 4.5\n", b"1\t2\n"],
+    "bpftrace": [p.read_bytes()[:20_000] for p in sorted((TESTS / "data").glob("trace-*.json"))],
+    "zpool-iostat": [
+        (
+            "".join(
+                f"{(2 << n) - 1}\t{n}\t1.5K{chr(9) + '0'}{chr(9) + '0' * 7}" + "\t0" * 6 + "\n"
+                for n in range(37)
+            )
+        ).encode(),
+        b"\ntank  total_wait  disk_wait\nlatency  read write\n-----  ---\n"
+        + b"".join(f"{(2 << n) - 1}ns  {n} 5 {'0 ' * 8}\n".encode() for n in range(37)),
+    ],
+}
+TOKENS = ["\\x0a", ",", " ", "-", "nan", "inf", "1e99", "9" * 19, "0x", "\\xff\\xfe", "\\x00", "{", "}",
+          "\\x1f\\x8b", "\\x28\\xb5\\x2f\\xfd", "4096", "client_stats", "All clients", "total_ios", "bins",
+          "snapshot", "total_wait", "18446744073709551615", "9223372036854775807"]  # fmt: skip
+only = sys.argv.index("--only") if "--only" in sys.argv else 0
+ONLY = sys.argv[only + 1] if only else None
+FOLDER = Path(tempfile.mkdtemp(prefix="hsp-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
+
+
+def one_input(data: bytes) -> None:
+    """Read `data` as a file, or two. Raises AssertionError unless all its rows are told."""
+    if not data:
+        return
+    way = WAYS.index(ONLY) if ONLY else data[0] % len(WAYS)
+    content = data[1:]
+    middle = content.rfind(b"\n", 0, len(content) // 2) + 1 if data[0] & 0x80 else 0
+    paths = []
+    for number, part in enumerate((content[:middle], content[middle:]) if middle else (content,)):
+        paths.append(FOLDER / f"x_lat.{number}.log")
+        paths[-1].write_bytes(part)
+    options = Options(format=WAYS[way], unit="us", log_vdevs=frozenset({1}) if data[0] & 0x40 else None)
+    try:
+        found = read_files(paths, options)
+    except KitError as error:
+        assert error.message
+        return
+    files = found.section["files"]
+    assert found.frame["count"].sum() == sum(f["rows_counted"] for f in files)
+    for file in files:
+        assert file["rows_read"] == file["rows_counted"] + sum(file["left_out"].values())
+    json.dumps([found.section, found.phase], allow_nan=False)
+
+
+def make_corpus(folder: Path) -> None:
+    """The tests' logs as inputs, plain and compressed, told and to be recognised."""
+    folder.mkdir()
+    for name in (ONLY,) if ONLY else FORMATS:
+        for number, content in enumerate(SEEDS[name]):
+            for way in (FORMATS.index(name), len(FORMATS)):
+                for flag in (0, 0x40, 0x80):
+                    (folder / f"{name}-{number}-{way}-{flag}").write_bytes(
+                        bytes([way_byte(way, flag)]) + content
+                    )
+            (folder / f"{name}-{number}-gz").write_bytes(
+                bytes([way_byte(FORMATS.index(name), 0)]) + gzip.compress(content, mtime=0)
+            )
+
+
+def way_byte(way: int, flag: int) -> int:
+    """A first byte that means `way` and has the bits of `flag`."""
+    return next(b for b in range(256) if b % len(WAYS) == way and b & 0xC0 == flag)
+
+
+def main() -> None:
+    given = [a for n, a in enumerate(sys.argv[1:], 1) if not only or n not in (only, only + 1)]
+    words = FOLDER / "words"
+    words.write_text("".join(f'"{token}"\n' for token in TOKENS))
+    if all(argument.startswith("-") for argument in given):
+        make_corpus(FOLDER / "corpus")
+        given.append(str(FOLDER / "corpus"))
+    limits = ["-timeout=20", "-rss_limit_mb=2048", "-max_len=65536", f"-dict={words}"]
+    atheris.Setup([sys.argv[0], *limits, *given], one_input)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

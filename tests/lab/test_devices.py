@@ -1,0 +1,209 @@
+"""Emulated devices in the guest: content, latency, faults, power losses, and a server that dies."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kit.errors import HostError
+from kit.hosts.base import CommandFailed, Host
+from kit.lab.devices import program
+from kit.lab.devices.emulation import keep_states, load_states, served_devices
+from kit.lab.devices.served import Served
+from kit.testbed import EmulatedDevice, resolve_devices
+from tests.lab.conftest import RunningLab
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
+
+DILATION = 4
+DEVICES = (
+    EmulatedDevice(name="disk", size=64 << 20, preset="disk-7200"),
+    EmulatedDevice(name="plp", size=64 << 20, preset="ssd-2009-write"),
+    EmulatedDevice(name="consumer", size=64 << 20, preset="nvme-consumer"),
+    EmulatedDevice(name="liar", size=64 << 20, preset="ssd-lying"),
+)
+
+
+@pytest.fixture(scope="module")
+def devices() -> tuple[EmulatedDevice, ...]:
+    return resolve_devices(DEVICES, Path(__file__))
+
+
+@pytest.fixture
+def served(running_lab: RunningLab, devices: tuple[EmulatedDevice, ...]) -> Iterator[Served]:
+    served = Served(running_lab.guest)
+    served.start(program.server(), served_devices(devices), DILATION)
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+def path_of(served: Served, name: str) -> str:
+    return next(device["path"] for device in served.status() if device["name"] == name)
+
+
+def write(host: Host, path: str, content: bytes, sector: int, *, sync: bool) -> None:
+    host.put(content, "/run/content")
+    flags = "direct,dsync" if sync else "direct"
+    host.run(["dd", "if=/run/content", f"of={path}", "bs=512", f"seek={sector}", f"oflag={flags}"])
+
+
+def read(host: Host, path: str, sector: int, sectors: int) -> bytes:
+    host.run(
+        ["dd", f"if={path}", "of=/run/found", "bs=512", f"skip={sector}", f"count={sectors}", "iflag=direct"]
+    )
+    return host.get("/run/found")
+
+
+def test_what_is_written_is_read_and_what_is_discarded_is_zero(served: Served) -> None:
+    host, content = served.host, bytes(range(256)) * 64
+    for device in DEVICES:
+        path = path_of(served, device.name)
+        write(host, path, content, 1000, sync=True)
+        assert read(host, path, 1000, 32) == content
+        assert read(host, path, 1032, 8) == bytes(4096)
+    path = path_of(served, "consumer")
+    host.run(["blkdiscard", "-o", str(1000 * 512), "-l", "4096", path])
+    assert read(host, path, 1000, 32) == bytes(4096) + content[4096:]
+
+
+def test_the_kernel_sees_what_kind_of_device_it_is(served: Served) -> None:
+    def attribute(name: str, key: str) -> str:
+        block = path_of(served, name).removeprefix("/dev/")
+        return served.host.run(["cat", f"/sys/block/{block}/queue/{key}"]).stdout.strip()
+
+    assert [attribute(device.name, "rotational") for device in DEVICES] == ["1", "0", "0", "0"]
+    assert attribute("plp", "write_cache") == "write through"
+    assert attribute("consumer", "write_cache") == "write back"
+    assert attribute("disk", "discard_max_bytes") == "0"
+    assert attribute("plp", "discard_max_bytes") != "0"
+
+
+def test_a_stall_an_error_range_and_a_device_that_is_gone(served: Served) -> None:
+    host, path = served.host, path_of(served, "plp")
+    content = b"x" * 512
+    write(host, path, content, 0, sync=True)
+    served.tell("plp", "stall", str(200_000_000))
+    took = host.run(
+        [
+            "sh",
+            "-c",
+            f"cat /proc/uptime; dd if={path} of=/dev/null bs=512 count=1 iflag=direct; cat /proc/uptime",
+        ]
+    ).stdout.split()
+    # Experiment's 200 ms are four times as long on the guest's clock.
+    assert 0.7 < float(took[2]) - float(took[0]) < 3
+    served.tell("plp", "error", "8", "8", "read")
+    with pytest.raises(CommandFailed, match="Input/output error"):
+        read(host, path, 8, 1)
+    assert read(host, path, 0, 1) == content
+    write(host, path, content, 8, sync=True)
+    served.tell("plp", "fail")
+    with pytest.raises(CommandFailed):
+        read(host, path, 0, 1)
+    served.tell("plp", "heal")
+    assert read(host, path, 0, 1) == content
+    said = [what for _, what in served.faults()]
+    assert said == ["plp stall 200000000", "plp error 8 8 read", "plp fail", "plp heal"]
+    with pytest.raises(HostError, match="refuse"):
+        served.tell("plp", "explode")
+    with pytest.raises(HostError, match="no device 'nobody'"):
+        served.tell("nobody", "fail")
+
+
+def test_a_power_loss_takes_what_was_in_a_volatile_cache_and_nothing_else(served: Served) -> None:
+    host = served.host
+    old, new = b"o" * 512, b"n" * 512
+    for name in ("plp", "consumer", "liar"):
+        write(host, path_of(served, name), old, 100, sync=True)
+    # Long enough for what the liar does in its own time.
+    host.run(["sleep", "20"])
+    for name in ("plp", "consumer", "liar"):
+        write(host, path_of(served, name), new, 200, sync=True)
+        write(host, path_of(served, name), new, 100, sync=False)
+        served.tell(name, "power-loss")
+    left = {
+        name: (read(host, path_of(served, name), 100, 1)[:1], read(host, path_of(served, name), 200, 1)[:1])
+        for name in ("plp", "consumer", "liar")
+    }
+    assert left["plp"] == (b"n", b"n")
+    assert left["consumer"] == (b"o", b"n"), "without a flush it is lost, with one it is kept"
+    assert left["liar"] == (b"o", b"\0"), "a device that lies about its flushes loses both"
+
+
+def test_devices_become_what_a_power_loss_at_the_mark_would_have_left(served: Served) -> None:
+    host, path = served.host, path_of(served, "consumer")
+    write(host, path, b"a" * 512, 0, sync=True)
+    write(host, path, b"b" * 512, 1, sync=False)
+    served.mark()
+    write(host, path, b"c" * 1024, 0, sync=True)
+    write(host, path, b"c" * 512, 5000, sync=True)
+    assert read(host, path, 0, 2) == b"c" * 1024
+    served.restore()
+    assert read(host, path, 0, 2) == b"a" * 512 + bytes(512)
+    assert read(host, path, 5000, 1) == bytes(512)
+    with pytest.raises(HostError, match="no mark"):
+        served.restore()
+
+
+def test_a_server_that_dies_is_followed_by_another_with_the_same_content(served: Served) -> None:
+    host, path = served.host, path_of(served, "plp")
+    content = bytes(range(256)) * 2
+    write(host, path, content, 77, sync=True)
+    assert served.crashes() == 0
+    pids = host.run(["pgrep", "-f", "^/run/hsp-devices/hsp-devices serve"]).stdout.split()
+    host.run(["kill", "-KILL", max(pids, key=int)])
+    assert read(host, path, 77, 1) == content
+    assert served.crashes() == 1
+    write(host, path, content[::-1], 78, sync=True)
+    assert read(host, path, 77, 2) == content + content[::-1]
+
+
+def test_content_and_state_are_kept_from_one_time_to_the_next(
+    running_lab: RunningLab, tmp_path: Path
+) -> None:
+    wanted = EmulatedDevice(name="kept", size=64 << 20, preset="nvme-consumer", keep="kept.state")
+    devices = resolve_devices((wanted,), tmp_path / "testbed.toml")
+    served, host = Served(running_lab.guest), running_lab.guest
+    content = bytes(range(256)) * 16
+
+    def counters_after(first: bool) -> dict[str, int]:
+        path = served.start(program.server(), served_devices(devices), DILATION)["kept"]
+        load_states(served, devices)
+        if first:
+            write(host, path, content, 4000, sync=True)
+        else:
+            assert read(host, path, 4000, 8) == content
+        found = served.counters("kept")
+        keep_states(served, devices)
+        served.stop()
+        return found
+
+    assert counters_after(first=True)["host_bytes_written"] >= len(content)
+    assert (tmp_path / "kept.state").stat().st_size < 8 << 20, "only what is not zero is kept"
+    counters_after(first=False)
+
+
+def test_requests_take_the_models_time_and_little_else(served: Served) -> None:
+    """Unwritten reads are answered from the map at a constant time: what varies is the server."""
+    host = served.host
+    path = path_of(served, "consumer")
+    answer = host.run(
+        ["fio", "--name=a", f"--filename={path}", "--direct=1", "--rw=randread", "--bs=4096",
+         "--number_ios=1500", "--ioengine=psync", "--output-format=json", "--percentile_list=1:50:99"]
+    )  # fmt: skip
+    found = json.loads(answer.stdout)["jobs"][0]["read"]["clat_ns"]["percentile"]
+    low, high = found["1.000000"], found["99.000000"]
+    assert high - low < 40_000, f"p99 is {high - low} ns (guest's clock) above p1"
+
+
+def test_a_second_set_of_devices_is_told_apart(served: Served) -> None:
+    assert served.is_running()
+    started = time.monotonic()
+    assert {device["name"] for device in served.status()} == {device.name for device in DEVICES}
+    assert time.monotonic() - started < 60
