@@ -101,7 +101,7 @@ def parse_lsblk(text: str, path: str, host: Host) -> BlockDevice:
         name, kind = str(entry["kname"]), str(entry["type"])
         children = entry.get("children") or []
         mounts = [str(m) for m in entry["mountpoints"] if m]
-        read_only = entry["ro"] in (True, 1, "1")
+        read_only = entry["ro"] not in (False, 0, "0")
         device = BlockDevice(
             path=path,
             kernel_name=name,
@@ -119,8 +119,12 @@ def parse_lsblk(text: str, path: str, host: Host) -> BlockDevice:
     if kind not in _WHOLE:
         raise _refused(host, path, f"it is no whole device but of the kind '{kind}'", "name the whole device")
     if children:
-        names = ", ".join(str(c.get("name")) for c in children if isinstance(c, dict))
-        raise _refused(host, path, f"there is something on it: {names}", "it must be bare; see lsblk")
+        found = re.findall(r'"name": "([^"]*)"', json.dumps(children))
+        what = ", ".join(found)[:200] or "lsblk does not say what"
+        raise _refused(
+            host, path, f"there is something on it: {what}",
+            "it must be bare: if that is not needed, remove it with wipefs --all on each part and the device",
+        )  # fmt: skip
     if mounts:
         raise _refused(host, path, f"it is in use: {', '.join(mounts)}")
     if read_only:

@@ -137,12 +137,12 @@ def _tracked(work: Work) -> dict[str, list[float]]:
 def _tell(work: Work, entry: dict[str, Any]) -> None:
     """A line about a stage that is done."""
     stage = entry["stage"]
-    rate = entry["proven_bytes"] / max(entry["seconds"], 1e-3) / 1e6
+    rate = entry["proven_bytes"] / max(entry["load_seconds"], 1e-3) / 1e6
     verdict = f"; {steadystate.describe(_tracked(work))}" if stage.startswith("round") else ""
     capacities = work.state.written_bytes / work.device.size_bytes
     work.progress.note(
         f"{work.name}: {stage}{of_how_many(work, stage)}: {format_mib(work.state.written_bytes)} written "
-        f"since the purge ({capacities:.2f} x capacity), {rate:.3g} MB/s with its measurement{verdict}"
+        f"since the purge ({capacities:.2f} x capacity), at {rate:.3g} MB/s{verdict}"
     )
 
 

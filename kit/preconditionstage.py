@@ -165,8 +165,10 @@ def _write_and_measure(
         points.append(_measure(work, stage, "write", before, capacity))
         span = effort.span_bytes(capacity)
     loaded = work.counter() if is_purge else before
-    said = sum(_run_load(work, load, began_ns) for load in loads)
+    moved = [_run_load(work, load, began_ns) for load in loads]
+    said = sum(m.written_bytes for m in moved)
     entry = _proof(work, stage, sum(load.io_bytes for load in loads), said, loaded, work.counter())
+    entry["load_seconds"] = round(work.clock.from_host_ns(sum(m.host_ns for m in moved)) / 1e9, 3)
     if stage.startswith("fill"):
         entry["compressed_share"] = _check_content(work, stage)
     if not is_purge:
@@ -204,8 +206,8 @@ def _check_budget(work: Work, stage: str, stage_bytes: int) -> None:
         raise Stop(f"the budget of {time_ns / 1e9:.3g} s was spent before {stage}")
 
 
-def _run_load(work: Work, load: Load, stage_began_ns: int) -> int:
-    """Run one load to its end or to that of the time budget; returns the bytes that fio wrote."""
+def _run_load(work: Work, load: Load, stage_began_ns: int) -> devicefio.Moved:
+    """Run one load to its end or to that of the time budget; returns what fio says it did."""
     limit_us, time_ns = 0, work.settings.budget.time
     if time_ns is not None:
         left_ns = time_ns - work.state.spent_ns - (work.now_ns() - stage_began_ns)
@@ -223,7 +225,7 @@ def _run_load(work: Work, load: Load, stage_began_ns: int) -> int:
     moved = devicefio.parse_moved(work.host.get(output).decode(errors="replace"))
     if moved.written_bytes < load.io_bytes and time_ns is not None:
         raise Stop(f"the budget of {time_ns / 1e9:.3g} s was spent")
-    return moved.written_bytes
+    return moved
 
 
 def _watch(work: Work, process: Process, io_bytes: int) -> None:

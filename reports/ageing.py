@@ -238,4 +238,7 @@ def _colour_ticks(hottest: float) -> Json:
 
 def _plain(figure: go.Figure) -> Json:
     value: Json = json.loads(figure.to_json())
+    for trace in value["data"]:
+        # The page's script colours the markers of each trace, and a heat map has none.
+        trace.setdefault("marker", {})
     return value
