@@ -193,7 +193,9 @@ def ages(device: Device) -> bool:
     model = device.emulated
     if model is None:
         return device.model != "null_blk"
-    return model.ssd is not None or (model.controller is not None and isinstance(model.controller.device, Ssd))
+    return model.ssd is not None or (
+        model.controller is not None and isinstance(model.controller.device, Ssd)
+    )
 
 
 def read_testbed(path: Path) -> Testbed:

@@ -81,7 +81,7 @@ function fileName(title) {
 }
 
 function downloads(target, title, rows) {
-  const picture = format => () => Plotly.downloadImage(target, {format, filename: fileName(title),
+  const picture = format => async () => (await begin(target), Plotly).downloadImage(target, {format, filename: fileName(title),
     width: Math.max(target.clientWidth, 900), height: target.clientHeight, scale: format === "png" ? 2 : 1});
   const button = (label, work) => element("button", {type: "button", textContent: label, onclick: work,
     "aria-label": `Save as ${label}: ${title}`});
@@ -141,7 +141,7 @@ function rangePanel(state) {
     element("div", {className: "controls"}, element("span", {className: "group"},
       element("label", {}, "From ", ui.from, " s"), element("label", {}, "to ", ui.to, " s"),
       button("Whole phase", () => { state.view = state.viewY = null; choose(state, null); }),
-      button("Zoom to it", () => Plotly.relayout(state.target, {"xaxis2.range": columnsOf(state).map(c => c * cells.width_s)}))))]),
+      button("Zoom to it", async () => (await begin(state.target), Plotly).relayout(state.target, {"xaxis2.range": columnsOf(state).map(c => c * cells.width_s)}))))]),
     element("div", {className: "table"}, element("table", {}, element("thead", {}, element("tr", {},
       ...heads.map((h, n) => element("th", {textContent: h, className: n ? "n" : ""})))), ui.body)));
   return ui.panel;

@@ -1,39 +1,11 @@
-// A figure of counts per time and latency: its colours, its picture, its traces and its axes. Text from the run
+// A figure of counts per time and latency: its traces and its axes around its picture. Text from the run
 // reaches the page through textContent and through what Python has made plain only.
 const QUANTILES = [0.5, 0.95, 0.99], NAMES = ["p50", "p95", "p99"], DASHES = ["solid", "dash", "dot"];
-const COLUMNS = 1200;
-const dark = matchMedia("(prefers-color-scheme: dark)");
-let printing = false;
 
-const LIGHT = {ink: "#22262b", grid: "#e3e6ea", rule: "#5b6470", paper: "#ffffff", gap: "#cfd4da", mark: "#7a4800",
-  bars: "#1d5fa8", published: "#d98a1f",
-  classic: ["#0d1033", "#1b2a9c", "#1f6fe0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#d8201f"],
-  safe: ["#f9a11a", "#e55c30", "#ba3655", "#85216b", "#4b0c6b", "#160b39"]};
-const DARK = {ink: "#e4e8ec", grid: "#2b3138", rule: "#8b949e", paper: "#14181d", gap: "#3d454e", mark: "#f0b060",
-  bars: "#5b9be0", published: "#d98a1f",
-  classic: ["#5a63e8", "#2f86f0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#ff4a3d"],
-  safe: ["#85216b", "#ba3655", "#e55c30", "#f9a11a", "#f6d746", "#fcffa4"]};
-// One hue per tier: what a few I/Os look like on white, and what many do. The safe ones are Okabe and Ito's.
-const HUES = {
-  classic: {dram: ["#9ad3ac", "#0b5a28"], l2arc: ["#9cc4ee", "#0d3f7d"], disk: ["#f2aaa2", "#8f1a13"],
-    slog: ["#cdb2ec", "#532388"], pool: ["#f4be8f", "#8a3a02"], shared: ["#c3c8ce", "#3a424b"],
-    indirect: ["#8fd6dc", "#07555f"], direct: ["#ddd08a", "#5d4b00"]},
-  safe: {dram: ["#7fceb9", "#009e73"], l2arc: ["#7fb8d8", "#0072b2"], disk: ["#eaae7f", "#d55e00"],
-    slog: ["#e5bcd3", "#b8568c"], pool: ["#f2cf7f", "#c98a00"], shared: ["#c3c8ce", "#5b6470"],
-    indirect: ["#aad9f4", "#3a9fd8"], direct: ["#e8e08a", "#a89c00"]},
-};
+// A fault is what a reader looks for first: always a whole line, in a colour that no other event has.
+const FAULT = {color: "#d8201f", width: 2.2, dash: "solid"};
 const EVENT_DASHES = ["dot", "dash", "dashdot", "longdash", "longdashdot", "solid"];
 const EVENT_COLOURS = ["#8a6fd1", "#c0662a", "#2f9e8f", "#c2457f", "#7d8b1f", "#5b7fb0"];
-
-const chosen = name => document.querySelector(`input[name=${name}]:checked`).value;
-function theme() {
-  const wanted = chosen("theme");
-  return !printing && (wanted === "dark" || (wanted === "auto" && dark.matches)) ? DARK : LIGHT;
-}
-function hue(tier, colours) {
-  const [few, many] = HUES[chosen("palette")][tier] || ["#c3c8ce", "#3a424b"];
-  return colours === DARK ? [many, few] : [few, many];
-}
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -72,69 +44,8 @@ function bars(state, tiers, name, colour) {
   const per = state.spec.histogram ? 1 : length, unit = state.spec.histogram ? "%{x} I/O" : "%{x:.3g} I/O/s";
   return {type: "bar", orientation: "h", name, showlegend: false, base: 0, offset: 0, xaxis: "x", yaxis: "y",
     x: Array.from(counts.subarray(r0, r1), n => n / per), y: low, width: high.map((v, n) => v - low[n]),
-    customdata: high, marker: {color: colour, line: {width: state.spec.histogram ? 0.6 : 0, color: theme().paper}}, opacity: state.byTier ? 0.8 : 1,
+    customdata: high, marker: {color: colour, line: {width: state.spec.histogram && r1 - r0 < 60 ? 0.6 : 0, color: theme().paper}}, opacity: state.byTier ? 0.8 : 1,
     hovertemplate: `%{y:.4g} to %{customdata:.4g} µs: ${unit}<extra></extra>`};
-}
-
-// Columns are added up where there are more than the screen has pixels; the part in view is drawn in full.
-function visibleColumns(state) {
-  const {cells, view} = state;
-  let [c0, c1] = [0, cells.columns];
-  if (view && cells.columns > COLUMNS) {
-    const a = view[0] / cells.width_s, b = view[1] / cells.width_s, room = (b - a) / 2;
-    c0 = Math.max(0, Math.min(Math.floor(a - room), cells.columns - 1));
-    c1 = Math.max(c0 + 1, Math.min(Math.ceil(b + room), cells.columns));
-  }
-  const merge = Math.max(1, Math.ceil((c1 - c0) / COLUMNS));
-  return [c0 - c0 % merge, c1, merge];
-}
-
-function coloured(scale) {
-  const canvas = element("canvas", {width: 256, height: 1}), context = canvas.getContext("2d");
-  const gradient = context.createLinearGradient(0, 0, 256, 0);
-  scale.forEach((colour, n) => gradient.addColorStop(n / (scale.length - 1), colour));
-  context.fillStyle = gradient;
-  context.fillRect(0, 0, 256, 1);
-  return new Uint32Array(context.getImageData(0, 0, 256, 1).data.buffer);
-}
-
-// The cells as one picture that lies in the axes: Plotly's own heat map takes seconds for an hour of them.
-// Intervals for which the store has nothing are grey from top to bottom, unlike a count of zero.
-function paint(state, colours, bounds) {
-  const {cells, spec} = state, [c0, c1, merge] = visibleColumns(state), number = Math.ceil((c1 - c0) / merge);
-  const groups = spec.lines || !state.tiers.size ? []
-    : state.byTier ? [...state.tiers].map(t => [t, [t]]) : [[state.shown, [...state.tiers]]];
-  const made = groups.map(([name, tiers]) => ({name, tiers, ...matrix(cells, tiers, state.rows, c0, c1, merge)}));
-  const top = state.top = Math.max(0.31, ...made.map(m => m.top));
-  const wide = Math.max(1, Math.floor(COLUMNS / number)), width = number * wide, height = spec.height;
-  const axis = state.scale === "log" ? Math.log10 : v => v, [low, high] = state.viewY || bounds.map(axis);
-  const pixel = us => Math.round(Math.max(0, Math.min(1, (high - axis(us)) / (high - low))) * height);
-  const canvas = element("canvas", {width, height}), context = canvas.getContext("2d");
-  const image = context.createImageData(width, height), pixels = new Uint32Array(image.data.buffer);
-  const fill = (column, y0, y1, colour) => {
-    for (let y = y0; y < y1; y++) pixels.fill(colour, y * width + column * wide, y * width + (column + 1) * wide);
-  };
-  const grey = coloured([colours.gap, colours.gap])[0];
-  for (const [a, b] of cells.gaps) {
-    const last = Math.min(b === cells.columns ? number : Math.floor((b - c0) / merge), number);
-    for (let c = Math.max(0, Math.ceil((a - c0) / merge)); c < last; c++) fill(c, 0, height, grey);
-  }
-  for (const {name, z} of made) {
-    const table = coloured(state.byTier ? hue(name, colours) : colours[chosen("palette")]);
-    z.forEach((line, r) => {
-      const lo = cells.edges_us[state.rows[0] + r], hi = cells.edges_us[state.rows[0] + r + 1];
-      const y0 = Math.min(pixel(hi), height - 1), y1 = Math.max(pixel(lo), y0 + 1);
-      // What is not in view would otherwise be a pixel at its edge.
-      if (axis(hi) <= low || axis(lo) >= high) return;
-      for (let c = 0; c < number; c++) {
-        if (line[c] === line[c]) fill(c, y0, y1, table[Math.min(255, Math.round(line[c] / top * 255))]);
-      }
-    });
-  }
-  context.putImageData(image, 0, 0);
-  state.painted = {c0, merge, number, made};
-  return {source: canvas.toDataURL(), xref: "x2", yref: "y", x: c0 * cells.width_s, y: high, layer: "below",
-    sizex: number * merge * cells.width_s, sizey: high - low, sizing: "stretch", xanchor: "left", yanchor: "top"};
 }
 
 // What stands for the picture in the legend and in the colour bar.
@@ -190,7 +101,7 @@ function events(state, [bottom, high]) {
   return kinds.map((kind, n) => {
     const x = [], y = [], text = [], mine = state.cells.events.filter(e => e.kind === kind);
     // Many of a kind would be a fence in front of the map: they are short marks at its top.
-    const low = mine.length <= 12 ? bottom : log ? high * (bottom / high) ** 0.05 : high - (high - bottom) * 0.05;
+    const low = mine.length <= 12 || kind === "fault" ? bottom : log ? high * (bottom / high) ** 0.05 : high - (high - bottom) * 0.05;
     for (const e of mine) {
       const until = e.to_s === null ? "" : ` to ${seconds(e.to_s)} s`;
       const words = `${seconds(e.from_s)} s${until}: ${e.text || kind}`;
@@ -201,7 +112,7 @@ function events(state, [bottom, high]) {
     }
     return {type: "scatter", mode: "lines", name: kind, x, y, text, xaxis: "x2", yaxis: "y", showlegend: true,
       hovertemplate: "%{text}<extra>" + kind + "</extra>", connectgaps: false,
-      line: {color: EVENT_COLOURS[n % 6], width: 1.4, dash: EVENT_DASHES[n % 6]}};
+      line: kind === "fault" ? FAULT : {color: EVENT_COLOURS[n % 6], width: 1.4, dash: EVENT_DASHES[n % 6]}};
   });
 }
 
@@ -246,13 +157,21 @@ function layout(state, colours, bounds) {
   };
 }
 
-async function draw(state) {
-  const {spec, cells, target} = state, colours = theme();
+// What a drawing of the figure begins with; the latencies that its axis goes from and to.
+function measure(state) {
+  const {spec, cells, target} = state;
   state.narrow = target.clientWidth < 560;
   state.shown = state.tiers.size === cells.tiers.size && cells.tiers.size > 1 ? "all tiers" : [...state.tiers].join(" + ");
   state.rows = usedRows(cells, state.tiers);
-  const bounds = state.scale === "log" ? [spec.log.low_us, spec.log.high_us] : [0, spec.top_us];
-  if (state.scale !== "log") while (state.rows[1] > state.rows[0] && cells.edges_us[state.rows[1] - 1] >= spec.top_us) state.rows[1]--;
+  if (state.scale === "log") return [spec.log.low_us, spec.log.high_us];
+  while (state.rows[1] > state.rows[0] && cells.edges_us[state.rows[1] - 1] >= spec.top_us) state.rows[1]--;
+  return [0, spec.top_us];
+}
+
+// Draws a figure anew. One that was never drawn is drawn when its turn comes, as its controls then are.
+async function draw(state) {
+  if (!state.begun) return;
+  const {spec, target} = state, colours = theme(), bounds = measure(state);
   const tiers = state.byTier ? [...state.tiers].map(t => bars(state, [t], t, hue(t, colours)[1]))
     : [bars(state, state.tiers, state.shown, colours.bars)];
   const filled = !spec.lines && state.rows[1] > state.rows[0];
@@ -262,6 +181,7 @@ async function draw(state) {
   // Nothing chosen, or nothing there: the axes stand all the same.
   traces.push({type: "scatter", x: [], y: [], xaxis: spec.histogram ? "x" : "x2", yaxis: "y", showlegend: false});
   if (printing) Object.assign(figure, {width: 980, autosize: false});
+  target.querySelector(".preview")?.remove();
   await Plotly.react(target, traces, figure, {
     responsive: true, displaylogo: false, scrollZoom: false,
     // "Share chart..." would post the figure to a server from a new window, past this page's policy.

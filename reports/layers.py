@@ -23,6 +23,7 @@ class View:
 
     layer: str
     op: str
+    frame: pl.DataFrame
     spec: Json
     block: Json
     caption: str
@@ -73,4 +74,4 @@ def _view(
     else:
         of = f" of {', '.join(hosts[:4])}{' and others' if len(hosts) > 4 else ''}" if hosts else ""
         told = f"Latency of each {op}{of}, {imported.latency_words(manifest)}."
-    return View(layer, op, spec, block, f"{load}. {told} {words}", histogram)
+    return View(layer, op, mine, spec, block, f"{load}. {told} {words}", histogram)

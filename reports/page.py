@@ -17,15 +17,26 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
-from reports import ageing, cells, figures, heatmap, imported, layers, overview, references
+from reports import (
+    ageing,
+    cells,
+    events,
+    figures,
+    filters,
+    heatmap,
+    imported,
+    layers,
+    overview,
+    packing,
+    references,
+)
 from reports.summary import SERVER
-from reports.words import human_us, safe
+from reports.words import safe
 
 Json = dict[str, Any]
 _HERE = Path(__file__).parent
 # In this order in one script: each uses what is above it.
-_SCRIPTS = ("cells.js", "figure.js", "controls.js", "report.js")
-_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_SCRIPTS = ("cells.js", "picture.js", "figure.js", "controls.js", "report.js")
 
 
 def render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFrame | None = None) -> str:
@@ -52,7 +63,8 @@ def render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFr
 def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFrame | None) -> str:
     collected = _Figures()
     reference = references.of_summary(summary)
-    phases = [_phase(latency, p, summary, manifest, collected) for p in manifest.get("phases") or []]
+    listed = [events.with_those_of_the_run(p, manifest) for p in manifest.get("phases") or []]
+    phases = [_phase(latency, p, summary, manifest, collected) for p in listed]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     ranged = server or summary["rows"]
     load = ", ".join(dict.fromkeys(p["load"] for p in phases))
@@ -69,7 +81,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
         lstrip_blocks=True,
         undefined=jinja2.ChainableUndefined,
     )
-    environment.filters.update(us=_us, size=_size, text=_text, pairs=_pairs, ns=_ns, number=_number)
+    environment.filters.update({f.__name__: f for f in filters.ALL})
     return environment.get_template("page.html.j2").render(
         manifest=manifest,
         summary=summary,
@@ -92,8 +104,8 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
 
 @functools.cache
 def _plotly() -> str:
-    """plotly.js, deflated, as base64: a third of its size."""
-    return base64.b64encode(zlib.compress(get_plotlyjs().encode(), 9)).decode()
+    """plotly.js, deflated: two fifths of its size."""
+    return packing.packed(get_plotlyjs().encode())
 
 
 class _Figures:
@@ -162,8 +174,19 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
         drawn.append(collected.add(spec, int(spec["height"]), view.caption + _left_out(view.block), "client"))
         if main and not view.histogram:
             drawn.append(_lines(spec, spec["title"], collected))
+        for row in _tiers_of(view, phase, summary):
+            zoom, _ = figures.zoom_map(view.block, view.frame, row, f"{spec['title']}: {row['tier']}, linear")
+            drawn.append(
+                collected.add({**spec, **zoom}, zoom["height"], f"Only I/Os from {row['tier']}.", "zoom")
+            )
     missing = set() if imported.section(manifest) else set(expected) - set(rows)
     return {**phase, "title": name, "figures": drawn, "load": load, "missing": missing}
+
+
+def _tiers_of(view: layers.View, phase: Json, summary: Json) -> list[Json]:
+    """The summary's rows of the tiers of a view of the server, where the files tell tiers."""
+    rows = [r for r in figures.server_rows(summary, phase) if (r["layer"], r["op"]) == (view.layer, view.op)]
+    return [r for r in rows if r["tier"] != "all"]
 
 
 def _server(
@@ -224,7 +247,7 @@ def _overview_caption(rows: Sequence[Json]) -> str:
 
 def _load(phase: Json, manifest: Json) -> str:
     if imported.section(manifest):
-        return "Imported, load not recorded"
+        return "Load not recorded"
     outstanding = phase.get("outstanding")
     if isinstance(outstanding, int):
         return f"Closed loop, {outstanding} outstanding"
@@ -251,50 +274,3 @@ def _clock(manifest: Json) -> str:
             f"the experiment ran {dilation} times slower than shown, and all times are divided by it"
         )
     return "; ".join(parts) + "."
-
-
-def _us(value: Any) -> str:
-    """Microseconds for people; a withheld value says so."""
-    if value is None:
-        return "n too small"
-    return human_us(float(value)) if isinstance(value, (int, float)) else "?"
-
-
-def _ns(value: Any) -> str:
-    return human_us(value / 1e3) if isinstance(value, (int, float)) else "-"
-
-
-def _size(value: Any) -> str:
-    """Bytes with a binary unit."""
-    if not isinstance(value, (int, float)):
-        return "-"
-    for factor, unit in _SIZES:
-        if value >= factor:
-            return f"{value / factor:.4g} {unit}"
-    return f"{value} B"
-
-
-def _number(value: Any) -> str:
-    return f"{value:,}".replace(",", "\u202f") if isinstance(value, (int, float)) else _text(value)
-
-
-def _text(value: Any) -> str:
-    """A value of the manifest in one line."""
-    if value is None or isinstance(value, jinja2.Undefined):
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(_text(v) for v in value) or "-"
-    return str(value)
-
-
-def _pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:
-    """A nested table of the manifest as (dotted name, value)."""
-    if not isinstance(value, dict):
-        return [(prefix or "value", _text(value))] if value else []
-    listed: list[tuple[str, str]] = []
-    for key, inner in value.items():
-        name = f"{prefix}.{key}" if prefix else str(key)
-        listed += _pairs(inner, name) if isinstance(inner, dict) else [(name, _text(inner))]
-    return listed

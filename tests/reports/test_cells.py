@@ -1,4 +1,3 @@
-import base64
 import json
 import zlib
 
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.store import LATENCY_SCHEMA
-from reports import cells
+from reports import cells, packing
 
 PHASE = {"name": "p", "start_ns": 100, "end_ns": 1100, "interval_ns": 10}
 
@@ -19,18 +18,31 @@ def frame_of(rows):
     return pl.DataFrame(fixed, schema=LATENCY_SCHEMA, orient="row")
 
 
-def numbers(packed):
-    data = zlib.decompress(base64.b64decode(packed["deflated"]))
-    return np.frombuffer(data, dtype="<" + packed["dtype"]).astype(np.int64)
+def numbers(text):
+    """What packing.packed(packing.varints(numbers)) was made of, the way cells.js reads it."""
+    value = 0
+    data = bytearray()
+    for at in range(0, len(text), 5):
+        digits = [packing.ALPHABET.index(c) for c in text[at : at + 5].encode()]
+        value = sum(d * 85 ** (4 - n) for n, d in enumerate(digits + [84] * (5 - len(digits))))
+        data += (value % (1 << 32)).to_bytes(4, "big")[: len(digits) - 1]
+    found, value, factor = [], 0, 1
+    for byte in zlib.decompress(bytes(data)):
+        value += (byte & 127) * factor
+        factor *= 128
+        if byte < 128:
+            found.append(value)
+            value, factor = 0, 1
+    return np.array(found, dtype=np.int64)
 
 
 def unpacked(block, tier):
     """{(column, lower edge in us): count}, the way cells.js reads it."""
-    rows = len(block["edges_us"]) - 1
+    columns = block["columns"]
     places = np.cumsum(numbers(block["tiers"][tier]["steps"]) + 1) - 1
     counts = numbers(block["tiers"][tier]["counts"])
     return {
-        (int(p) // rows, block["edges_us"][int(p) % rows]): int(n)
+        (int(p) % columns, block["edges_us"][int(p) // columns]): int(n)
         for p, n in zip(places, counts, strict=True)
     }
 
@@ -65,3 +77,16 @@ def test_nothing_recorded_is_not_a_count_of_zero():
 def test_a_bin_at_zero_has_a_place_on_a_logarithmic_axis():
     block = cells.block(frame_of([(100, "dram", 0, 5)]), PHASE)
     assert block["edges_us"] == [0.01, 0.064]
+
+
+@given(st.lists(st.integers(0, (1 << 63) - 1)))
+def test_numbers_of_any_size_come_back(values):
+    packed = packing.packed(packing.varints(np.array(values, dtype=np.int64)))
+    assert numbers(packed).tolist() == values
+
+
+@given(st.binary())
+def test_packed_text_means_nothing_to_html_or_json(data):
+    text = packing.base85(data)
+    assert json.loads(f'"{text}"') == text
+    assert not set(text) & set("<>&\"'`\\") and text.isascii() and text.isprintable() and " " not in text

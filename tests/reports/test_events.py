@@ -21,7 +21,7 @@ def test_times_are_relative_to_the_phase_and_kept_inside_it():
     assert ignored == 0
     assert [(e["kind"], e["from_s"] * 1e9, e["to_s"] and e["to_s"] * 1e9) for e in found] == [
         ("scrub", 0, pytest.approx(200)),
-        ("txg", pytest.approx(500), None),
+        ("txg sync", pytest.approx(500), None),
         ("trim", pytest.approx(900), pytest.approx(1000)),
     ]
 
@@ -56,3 +56,32 @@ def test_there_is_an_end_to_marks():
     kinds = [{"time_ns": 1500, "end_ns": None, "kind": f"k{n}"} for n in range(50)]
     found, ignored = of(*kinds)
     assert 0 < len(found) < 50 and len(found) + ignored == 50
+
+
+def test_events_of_the_run_are_marks_of_each_phase_they_touch():
+    fault = {"time_ns": 1500, "kind": "fault", "text": "data0 fails"}
+    phase = events.with_those_of_the_run(
+        {"events": [{"time_ns": 1600, "kind": "scrub"}]}, {"events": [fault]}
+    )
+    found, ignored = events.of_phase(phase, AXIS)
+    assert [(e["kind"], e["text"]) for e in found] == [
+        ("fault", "data0 fails"),
+        ("scrub", ""),
+    ] and not ignored
+    later = Columns(start_ns=5000, width_ns=100, count=10, end_ns=6000)
+    assert events.of_phase(phase, later) == ([], 0)
+    damaged = events.with_those_of_the_run({}, {"events": "soon"})
+    assert events.of_phase(damaged, AXIS) == ([], 1)
+
+
+def test_a_fault_is_not_pushed_out_by_others():
+    crowd = [{"time_ns": 1000 + n % 900, "kind": f"k{n % 40}"} for n in range(events.MOST * 2)]
+    found, ignored = of(*crowd, {"time_ns": 1999, "kind": "fault"}, {"time_ns": 1998, "kind": "l2arc-feed"})
+    assert {"fault", "L2ARC feed"} <= {e["kind"] for e in found}
+    assert len(found) + ignored == len(crowd) + 2 and len(found) <= events.MOST
+    assert [e["from_s"] for e in found] == sorted(e["from_s"] for e in found)
+
+
+@pytest.mark.parametrize("kind", [3, None, [], {}, True])
+def test_a_kind_that_is_no_word_has_a_name(kind):
+    assert of({"time_ns": 1500, "kind": kind})[0][0]["kind"]

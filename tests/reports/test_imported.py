@@ -21,8 +21,8 @@ def frame_of(*rows):
 def manifest_of(frame, kind, files=1, seconds=None):
     end = int(frame["time_ns"].max()) + SECOND if seconds is None else seconds * SECOND
     phase = {"name": "import", "title": "Imported", "op": None, "tiers": ["all"], "start_ns": 0,
-             "end_ns": end, "interval_ns": SECOND, "client_ios": 0, "server_ios": 0, "lost_events": 0, "checks": [],
-             "problems": [], "extremes": []}  # fmt: skip
+             "end_ns": end, "interval_ns": SECOND, "client_ios": 0, "server_ios": 0, "lost_events": 0,
+             "checks": [], "problems": [], "extremes": []}  # fmt: skip
     listed = [{"file": f"f{n}.log", "rows_read": 9, "rows_counted": 7, "left_out": {"trims": 2}}
               for n in range(files)]  # fmt: skip
     return {"format": 1, "run": "r", "workload": "import", "title": "Imported: import", "phases": [phase],
@@ -85,7 +85,8 @@ def test_what_cannot_be_known_is_said(layer, tier, says, says_not):
     html, specs = drawn(frame, manifest_of(frame, "fio-log"))
     told = re.search(r'id="reading">.*?<p>(.*?)</p>', html, re.S)[1]
     assert says in told and says_not not in told
-    assert len([s for s in specs if "cells" in s]) == 2
+    # One map with its percentiles, and a map for each tier that is known.
+    assert len([s for s in specs if "cells" in s]) == (2 if tier == "all" else 3)
     assert all(s["mark"] == " - verdict unknown" for s in specs if "cells" in s)
 
 
@@ -126,3 +127,11 @@ def test_a_damaged_import_is_not_a_traceback(damage):
         assert "damaged" in str(error)
     else:
         assert "Verdict: unknown" in html
+
+
+def test_each_tier_of_an_imported_trace_has_its_map():
+    frame = frame_of(*((t, "nfs-server", "read", tier, lo, lo + 2000, 9) for t in (0, 1)
+                       for tier, lo in (("dram", 6000), ("disk", 5_000_000))))  # fmt: skip
+    html, specs = drawn(frame, manifest_of(frame, "bpftrace"))
+    assert [s["tiers"] for s in specs if s.get("scale") == "linear"] == [["dram"], ["disk"]]
+    assert "which tier answered" not in re.search(r'id="reading">.*?<p>(.*?)</p>', html, re.S)[1]

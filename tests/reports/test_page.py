@@ -6,7 +6,7 @@ import pytest
 
 import reports
 from kit.store import ConfigError, read_summary
-from reports import page, summary
+from reports import filters, page, summary
 
 
 def drawn(synthetic, tmp_path, manifest, frame):
@@ -132,7 +132,7 @@ def test_foreign_text_is_escaped(synthetic):
 
 @pytest.mark.parametrize(("value", "text"), [(None, "n too small"), (5012.8, "5.01 ms"), (0.5, "0.5 µs")])
 def test_microseconds_for_people(value, text):
-    assert page._us(value) == text
+    assert filters.us(value) == text
 
 
 def test_the_load_is_told_with_each_figure(synthetic):

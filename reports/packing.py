@@ -1,0 +1,40 @@
+"""Bytes as text of a page: deflated, and in base 85, which is a sixteenth shorter than base 64."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import numpy.typing as npt
+
+# Printable, and none of them means anything in HTML, in a script or in a JSON string.
+ALPHABET = bytes(c for c in range(33, 127) if chr(c) not in "\"&'<>\\`")[:85]
+_DIGITS = np.frombuffer(ALPHABET, dtype=np.uint8)
+
+
+def packed(data: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
+    """`data` deflated (zlib format), as text that cells.js unpacks."""
+    deflate = zlib.compressobj(9, zlib.DEFLATED, 15, 9, strategy)
+    return base85(deflate.compress(data) + deflate.flush())
+
+
+def base85(data: bytes) -> str:
+    """Five digits for four bytes, the highest first; of the last n < 4 bytes n + 1 digits."""
+    words = np.frombuffer(data + bytes(-len(data) % 4), dtype=">u4").astype(np.uint32)
+    digits = np.empty((words.size, 5), dtype=np.uint8)
+    for place in range(4, -1, -1):
+        words, digits[:, place] = np.divmod(words, 85)
+    return _DIGITS[digits].tobytes()[: -(-len(data) * 5 // 4)].decode("ascii")
+
+
+def varints(values: npt.NDArray[np.int64]) -> bytes:
+    """Numbers from 0 on, seven bits a byte, the lowest first; the eighth bit says that more follow."""
+    rest = values.astype(np.uint64)
+    parts = [(rest & np.uint64(127)).astype(np.uint8)]
+    used = [np.ones(rest.size, dtype=bool)]
+    while (rest := rest >> np.uint64(7)).any():
+        parts[-1] |= np.where(rest > 0, np.uint8(128), np.uint8(0))
+        used.append(rest > 0)
+        parts.append((rest & np.uint64(127)).astype(np.uint8))
+    written: npt.NDArray[np.uint8] = np.stack(parts, axis=1)[np.stack(used, axis=1)]
+    return written.tobytes()
