@@ -16,12 +16,15 @@ from kit.blockdevice import find_unused, read_written
 from kit.clock import Clock
 from kit.errors import MeasurementUnknown, SafetyRefusal
 from kit.hosts.ssh import SshHost
+from kit.lab.devices import program
+from kit.lab.devices.emulation import served_devices
+from kit.lab.devices.served import Served
 from kit.lab.site import make_devices
 from kit.precondition import Outcome, Target, precondition
 from kit.preconditiontable import Precondition
 from kit.progress import Progress
 from kit.purge import purge
-from kit.testbed import Device
+from kit.testbed import Device, EmulatedDevice, resolve_devices
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
@@ -213,3 +216,33 @@ def test_devices_in_use_are_refused(bench: Bench) -> None:
         blockdevice.find_unused(guest, "/dev/nothing")
     with pytest.raises(SafetyRefusal, match="the testbed says"):
         blockdevice.find_unused(guest, path, SIZE + 1)
+
+
+@pytest.fixture
+def consumer(running_lab: RunningLab, tmp_path: Path) -> Iterator[Bench]:
+    """A consumer SSD with a model behind it: one that ages."""
+    device = EmulatedDevice(name="consumer", size=SIZE, preset="nvme-consumer")
+    served = Served(running_lab.guest)
+    paths = served.start(
+        program.server(), served_devices(resolve_devices((device,), Path(__file__))), CLOCK.dilation
+    )
+    try:
+        yield Bench(running_lab.guest, Target("consumer", "log", paths["consumer"], SIZE), tmp_path)
+    finally:
+        served.stop()
+
+
+def test_a_consumer_ssd_ages_and_a_purge_makes_it_fresh_again(consumer: Bench) -> None:
+    aged = consumer.run(settings(method="snia", fills=None, ios=2000))
+    again = consumer.run(settings(fills=1, ios=2000))
+    p99 = {(point.stage, point.op): point.p99_ns or 0 for point in aged.points}
+    last = aged.points[-1].stage
+    for point in aged.points:
+        print(point.stage, point.op, point.p99_ns, round(point.iops))
+    fresh, old = p99["purge", "write"], p99[last, "write"]
+    second = next(p.p99_ns or 0 for p in again.points if (p.stage, p.op) == ("purge", "write"))
+    print(f"sync-write p99: fresh {fresh} ns, aged {old} ns, after the second purge {second} ns")
+    assert old >= 2 * fresh
+    assert second == pytest.approx(fresh, rel=0.1)
+    assert last.startswith("round") and aged.entry["proven_bytes"] == aged.entry["intended_bytes"]
+    assert not aged.problems or aged.entry["attained"] is False
