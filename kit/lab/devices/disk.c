@@ -34,6 +34,7 @@ struct disk {
 	uint64_t now_ns, free_ns, last_command_ns;
 
 	uint64_t *dirty_map;
+	uint64_t through_ns; /* until when a write past the cache is under way */
 	uint64_t dirty, busy; /* sectors: waiting in the cache; on their way to the platter until busy_ns */
 	uint64_t busy_ns, busy_first, busy_end;
 	uint64_t pressed_ns; /* since when the cache is half full, or UINT64_MAX */
@@ -242,7 +243,8 @@ static uint64_t destage(struct disk *disk, uint64_t ready_ns, int promised)
 	set_clean(disk, first, end);
 	done_ns = platter_write(disk, start_ns, first, end);
 	count(disk, HSP_SECTORS_DESTAGED, end - first);
-	hsp_safety_keep(&disk->safety, disk->now_ns, done_ns, promised, first, end - first);
+	/* What begins ahead of time is never taken back: whoever flushes now may count on it. */
+	hsp_safety_keep(&disk->safety, done_ns, promised || start_ns >= disk->now_ns, first, end - first);
 	disk->elevator = end < disk->model.sectors ? end : 0;
 	disk->busy = (start_ns < disk->busy_ns ? disk->busy : 0) + end - first;
 	disk->busy_ns = done_ns;
@@ -328,8 +330,8 @@ static uint64_t write_through(struct disk *disk, uint64_t now_ns, uint64_t secto
 	uint64_t done_ns;
 
 	set_clean(disk, sector, end);
-	done_ns = platter_write(disk, now_ns, sector, end);
-	hsp_safety_keep(&disk->safety, disk->now_ns, done_ns, 1, sector, end - sector);
+	disk->through_ns = done_ns = platter_write(disk, now_ns, sector, end);
+	hsp_safety_keep(&disk->safety, done_ns, 1, sector, end - sector);
 	return done_ns;
 }
 
@@ -355,11 +357,10 @@ static uint64_t write_sectors(struct disk *disk, uint64_t now_ns, const struct h
 
 static uint64_t flush(struct disk *disk, uint64_t now_ns)
 {
-	if (disk->busy) {
-		hsp_safety_keep(&disk->safety, disk->now_ns, disk->busy_ns, 1, disk->busy_first,
-				disk->busy_end - disk->busy_first);
-		now_ns = hsp_later(now_ns, disk->busy_ns);
-	}
+	if (disk->busy_ns > now_ns)
+		hsp_safety_promise(&disk->safety, disk->busy_ns, disk->busy_first, disk->busy_end - disk->busy_first);
+	/* A write past the cache may have taken the place of one that was in it. */
+	now_ns = hsp_later(now_ns, hsp_later(disk->busy_ns, disk->through_ns));
 	while (disk->dirty)
 		now_ns = hsp_later(now_ns, destage(disk, now_ns, 1));
 	return now_ns;
@@ -408,7 +409,7 @@ static void disk_forget(struct hsp_model *model, uint64_t now_ns)
 	memset(disk->dirty_map, 0, (model->sectors + 63) / 64 * 8);
 	hsp_safety_clear(&disk->safety);
 	disk->stream = (struct stream){ 0 };
-	disk->dirty = disk->busy = disk->busy_ns = 0;
+	disk->dirty = disk->busy = disk->busy_ns = disk->through_ns = 0;
 	disk->pressed_ns = UINT64_MAX;
 	disk->free_ns = disk->last_command_ns = now_ns;
 }

@@ -189,7 +189,7 @@ class Ssd(_Table):
             max(-(-int(user * (1 + self.over_provisioning_percent / 100)) // self.pages_per_block), 1) + 4
         )
         flash = dies * (blocks * (4 * self.pages_per_block + 8) + 100)
-        safety = 0 if self.power_loss_protection else 8 * sectors
+        safety = 0 if self.power_loss_protection else 8 * (sectors + pages)
         return 4096 + 8 * pages + flash + 52 * (self.buffer // self.page) + safety
 
 
