@@ -302,26 +302,17 @@ static const struct hsp_model_ops CONTROLLER_OPS = {
 	.free = controller_free,
 };
 
-static struct hsp_model *new_backing(struct hsp_spec *spec, uint64_t sectors)
+struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 {
-	struct hsp_model *backing;
+	static const char *const CACHE[] = { "bypass", "battery", NULL };
+	const uint64_t max_ns = 4000000000u; /* below 2^32, as random numbers are */
+	struct controller *controller;
 
 	if (spec->prefix[0]) {
 		hsp_spec_fail(spec, "a controller behind a controller is not a model");
 		return NULL;
 	}
-	spec->prefix = "backing.";
-	backing = hsp_model_new(spec, sectors);
-	spec->prefix = "";
-	return backing;
-}
-
-struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
-{
-	static const char *const CACHE[] = { "bypass", "battery", NULL };
-	const uint64_t max_ns = 4000000000u; /* below 2^32, as random numbers are */
-	struct controller *controller = calloc(1, sizeof(*controller));
-
+	controller = calloc(1, sizeof(*controller));
 	if (!controller) {
 		hsp_spec_fail(spec, "no memory for the model");
 		return NULL;
@@ -338,8 +329,10 @@ struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 	controller->dirty = calloc(controller->lines, 1);
 	if (!controller->dirty)
 		hsp_spec_fail(spec, "no memory for the model");
+	spec->prefix = "backing.";
 	if (!spec->failed)
-		controller->backing = new_backing(spec, sectors);
+		controller->backing = hsp_model_new(spec, sectors);
+	spec->prefix = "";
 	if (spec->failed || !controller->backing) {
 		controller_free(&controller->model);
 		return NULL;

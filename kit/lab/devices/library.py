@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
+import tempfile
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -55,15 +55,14 @@ def compile_library() -> Path:
     library = directory / f"libhspdevices-{digest()}.so"
     if library.exists():
         return library
-    made = directory / f".{library.name}.{os.getpid()}"
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _compile(["-shared", "-o", str(made)])
-        made.rename(library)  # whoever is first, it is the same
+        with tempfile.TemporaryDirectory(dir=directory, prefix=".making-") as making:
+            made = Path(making) / library.name
+            _compile(["-shared", "-o", str(made)])
+            made.rename(library)  # whoever is first, it is the same
     except OSError as error:
         raise cannot_use(directory, error) from error
-    finally:
-        made.unlink(missing_ok=True)
     return library
 
 
