@@ -313,14 +313,14 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         told = dict.fromkeys(
-            f"set.{dotted(detail['loc'][1:])}: {detail['msg'].removeprefix('Value error, ')}"
+            printable(f"set.{dotted(detail['loc'][1:])}: {_say(detail['msg'])}")
             for detail in error.errors(include_url=False)
         )
-        raise ConfigError(printable_lines(told)) from None
+        raise ConfigError("\n".join(told)) from None
 
 
-def printable_lines(lines: Mapping[str, Any]) -> str:
-    return "\n".join(printable(line) for line in lines)
+def _say(message: str) -> str:
+    return message.removeprefix("Value error, ").replace("Input should ", "must ")
 
 
 def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:

@@ -78,10 +78,13 @@ def test_errors_are_in_their_range_and_of_their_kind(kind: str, failing: set[int
 
 @pytest.mark.parametrize(
     "text",
-    ["", "stall", "stall ", "stall -1", "stall x", "stall 5 5", "stall 99999999999999999999", "explode", "fail now",
-     "error", "error 1", "error 1 1", "error 1 1 both", "error 1 0 any", "error 65536 1 any", "error 65535 2 any",
-     "error 18446744073709551615 2 any", "error -1 2 any", "heal x"],
-)  # fmt: skip
+    [
+        *("", "stall", "stall ", "stall -1", "stall x", "stall 5 5", "stall 99999999999999999999"),
+        *("error", "error 1", "error 1 1", "error 1 1 both", "error 1 0 any", "error -1 2 any"),
+        *("error 65536 1 any", "error 65535 2 any", "error 18446744073709551615 2 any"),
+        *("explode", "fail now", "heal x"),
+    ],
+)
 def test_what_is_no_fault_is_refused(text: str) -> None:
     one = device("disk-10k")
     with pytest.raises(ConfigError, match=r"."):

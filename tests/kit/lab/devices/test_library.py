@@ -95,6 +95,10 @@ def test_every_function_of_the_interface_is_there() -> None:
 
 
 GOOD = to_spec(find_preset("nvme-consumer"))
+CONTROLLER = (
+    "seed 1\ncache battery\ncommand_ns 1\ncommand_spread_ns 1\nlink_bytes_per_s 1000000\ncache_bytes 4096\n"
+    "destage_idle_ns 1\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +120,9 @@ GOOD = to_spec(find_preset("nvme-consumer"))
         (GOOD.replace("page_bytes 16384", "page_bytes 1536"), "power of two"),
         (GOOD.replace("flush honoured", "flush maybe"), "maybe"),
         ("".join(f"k{n} 1\n" for n in range(200)), "keys"),
-        ("model controller\nseed 1\ncache battery\ncommand_ns 1\ncommand_spread_ns 1\nlink_bytes_per_s 1000000\n"
-         "cache_bytes 4096\ndestage_idle_ns 1\nbacking.model controller\n", "behind a controller"),
+        ("model controller\nbacking.model controller\n" + CONTROLLER, "behind a controller"),
     ],
-)  # fmt: skip
+)
 def test_a_spec_that_is_none_is_refused(spec: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
         EmulatedDevice(spec, MIB)
