@@ -137,6 +137,7 @@ void hsp_buffer_release(struct hsp_buffer *buffer, uint64_t now_ns)
 	while (buffer->heap_count && buffer->slot[buffer->heap[0]].end_ns <= now_ns) {
 		uint32_t slot = buffer->heap[0];
 
+		buffer->released_ns = buffer->slot[slot].end_ns;
 		pop(buffer);
 		hsp_buffer_drop(buffer, slot);
 	}

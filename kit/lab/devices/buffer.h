@@ -18,7 +18,6 @@ struct hsp_slot {
 	uint32_t page;
 	uint32_t next, previous;
 	uint8_t state;
-	uint8_t is_first; /* programming: the page was not mapped before */
 };
 
 struct hsp_slot_list {
@@ -33,6 +32,7 @@ struct hsp_buffer {
 	struct hsp_slot_list free, dirty;
 	uint32_t *heap; /* slots under way, the one that ends first on top */
 	uint32_t heap_count;
+	uint64_t released_ns; /* when the last of those that are free again ended */
 };
 
 int hsp_buffer_init(struct hsp_buffer *buffer, uint32_t slots, uint32_t pages); /* -1: no memory */

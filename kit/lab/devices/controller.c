@@ -174,7 +174,9 @@ static uint64_t over_link(struct controller *controller, uint64_t now_ns, uint64
 static uint64_t submit_cached(struct controller *controller, const struct hsp_request *request, uint64_t now_ns)
 {
 	uint64_t sector = request->sector, end = sector + request->sectors;
+	struct hsp_request safe = *request;
 
+	safe.fua = 1; /* nothing behind the battery is left in a cache without one */
 	switch (request->op) {
 	case HSP_WRITE:
 		now_ns = over_link(controller, now_ns, request->sectors);
@@ -189,7 +191,7 @@ static uint64_t submit_cached(struct controller *controller, const struct hsp_re
 		return now_ns;
 	default:
 		drop_from_cache(controller, sector, end);
-		return pass(controller, *request, now_ns);
+		return pass(controller, safe, now_ns);
 	}
 }
 
@@ -197,16 +199,17 @@ static uint64_t controller_submit(struct hsp_model *model, const struct hsp_requ
 {
 	struct controller *controller = controller_of(model);
 	uint64_t now_ns = request->arrival_ns;
+	uint64_t command_ns = controller->command_ns + hsp_rng_skewed(&controller->rng, controller->command_spread_ns);
 
-	advance(controller, now_ns);
-	controller->last_command_ns = now_ns;
-	now_ns += controller->command_ns + hsp_rng_skewed(&controller->rng, controller->command_spread_ns);
-	if (controller->has_cache)
-		return submit_cached(controller, request, now_ns);
-	if (request->op == HSP_WRITE)
-		now_ns = over_link(controller, now_ns, request->sectors);
-	now_ns = pass(controller, *request, now_ns);
-	return request->op == HSP_READ ? over_link(controller, now_ns, request->sectors) : now_ns;
+	if (controller->has_cache) {
+		advance(controller, now_ns);
+		controller->last_command_ns = now_ns;
+		return submit_cached(controller, request, now_ns + command_ns);
+	}
+	/* The device sees it when the controller does, so that both agree on what is volatile when. */
+	now_ns = pass(controller, *request, now_ns) + command_ns;
+	return request->op == HSP_READ || request->op == HSP_WRITE ? over_link(controller, now_ns, request->sectors) :
+								     now_ns;
 }
 
 /* --- Power, state, life ---------------------------------------------------------------------- */
@@ -217,8 +220,7 @@ static int controller_is_volatile(struct hsp_model *model, uint64_t now_ns, uint
 
 	if (controller->has_cache)
 		return 0;
-	controller->passed_ns = hsp_later(now_ns, controller->passed_ns);
-	return controller->backing->ops->is_volatile(controller->backing, controller->passed_ns, sector);
+	return controller->backing->ops->is_volatile(controller->backing, now_ns, sector);
 }
 
 static void controller_forget(struct hsp_model *model, uint64_t now_ns)
@@ -227,10 +229,10 @@ static void controller_forget(struct hsp_model *model, uint64_t now_ns)
 
 	advance(controller, now_ns);
 	take_back(controller, now_ns);
-	controller->backing->ops->forget(controller->backing, hsp_later(now_ns, controller->passed_ns));
+	controller->backing->ops->forget(controller->backing, now_ns);
 	controller->busy_lines = 0;
 	controller->busy_ns = controller->last_command_ns = controller->link_free_ns = now_ns;
-	controller->passed_ns = hsp_later(now_ns, controller->passed_ns);
+	controller->passed_ns = now_ns;
 }
 
 static void controller_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state)
@@ -248,7 +250,7 @@ static void controller_put(struct hsp_model *model, uint64_t now_ns, struct hsp_
 	}
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		hsp_state_put(state, controller->backing->counts.of[i], 8);
-	controller->backing->ops->put(controller->backing, hsp_later(now_ns, controller->passed_ns), state);
+	controller->backing->ops->put(controller->backing, now_ns, state);
 }
 
 static void controller_get(struct hsp_model *model, struct hsp_state *state)
@@ -261,8 +263,6 @@ static void controller_get(struct hsp_model *model, struct hsp_state *state)
 		controller->dirty[line] = (uint8_t)hsp_state_get_upto(state, 1, line_mask(line, 0, model->sectors));
 		controller->dirty_lines += controller->dirty[line] != 0;
 	}
-	if (controller->dirty_lines > controller->cache_lines)
-		state->failed = 1;
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		controller->backing->counts.of[i] = hsp_state_get(state, 8);
 	if (!state->failed)
@@ -302,26 +302,17 @@ static const struct hsp_model_ops CONTROLLER_OPS = {
 	.free = controller_free,
 };
 
-static struct hsp_model *new_backing(struct hsp_spec *spec, uint64_t sectors)
+struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 {
-	struct hsp_model *backing;
+	static const char *const CACHE[] = { "bypass", "battery", NULL };
+	const uint64_t max_ns = 4000000000u; /* below 2^32, as random numbers are */
+	struct controller *controller;
 
 	if (spec->prefix[0]) {
 		hsp_spec_fail(spec, "a controller behind a controller is not a model");
 		return NULL;
 	}
-	spec->prefix = "backing.";
-	backing = hsp_model_new(spec, sectors);
-	spec->prefix = "";
-	return backing;
-}
-
-struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
-{
-	static const char *const CACHE[] = { "bypass", "battery", NULL };
-	const uint64_t max_ns = 4000000000u; /* below 2^32, as random numbers are */
-	struct controller *controller = calloc(1, sizeof(*controller));
-
+	controller = calloc(1, sizeof(*controller));
 	if (!controller) {
 		hsp_spec_fail(spec, "no memory for the model");
 		return NULL;
@@ -338,8 +329,10 @@ struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 	controller->dirty = calloc(controller->lines, 1);
 	if (!controller->dirty)
 		hsp_spec_fail(spec, "no memory for the model");
+	spec->prefix = "backing.";
 	if (!spec->failed)
-		controller->backing = new_backing(spec, sectors);
+		controller->backing = hsp_model_new(spec, sectors);
+	spec->prefix = "";
 	if (spec->failed || !controller->backing) {
 		controller_free(&controller->model);
 		return NULL;

@@ -6,8 +6,8 @@
  * request has come for a while or the cache is half full; what has begun is finished.
  */
 #include <stdlib.h>
-#include <string.h>
 
+#include "dirty.h"
 #include "geometry.h"
 #include "impl.h"
 #include "rng.h"
@@ -33,8 +33,9 @@ struct disk {
 	uint64_t phase_ns; /* of the platter at time 0 */
 	uint64_t now_ns, free_ns, last_command_ns;
 
-	uint64_t *dirty_map;
-	uint64_t dirty, busy; /* sectors: waiting in the cache; on their way to the platter until busy_ns */
+	struct hsp_dirty dirty; /* waits in the cache */
+	uint64_t through_ns; /* until when a write past the cache is under way */
+	uint64_t busy; /* sectors on their way to the platter until busy_ns */
 	uint64_t busy_ns, busy_first, busy_end;
 	uint64_t pressed_ns; /* since when the cache is half full, or UINT64_MAX */
 	uint64_t elevator; /* sector to go on from */
@@ -184,78 +185,34 @@ static uint64_t platter_write(struct disk *disk, uint64_t ready_ns, uint64_t sec
 
 /* --- Write cache ----------------------------------------------------------------------------- */
 
-static int is_dirty(const struct disk *disk, uint64_t sector)
-{
-	return (int)(disk->dirty_map[sector / 64] >> (sector % 64) & 1);
-}
-
-static uint64_t count_dirty(const struct disk *disk, uint64_t sector, uint64_t end)
-{
-	uint64_t dirty = 0;
-
-	for (; disk->dirty && sector < end; sector++)
-		dirty += (uint64_t)is_dirty(disk, sector);
-	return dirty;
-}
-
-static void set_dirty(struct disk *disk, uint64_t sector, uint64_t end)
-{
-	for (; sector < end; sector++)
-		if (!is_dirty(disk, sector)) {
-			disk->dirty_map[sector / 64] |= UINT64_C(1) << (sector % 64);
-			disk->dirty++;
-		}
-}
-
-static void set_clean(struct disk *disk, uint64_t sector, uint64_t end)
-{
-	for (; disk->dirty && sector < end; sector++)
-		if (is_dirty(disk, sector)) {
-			disk->dirty_map[sector / 64] &= ~(UINT64_C(1) << (sector % 64));
-			disk->dirty--;
-		}
-}
-
-/* The first dirty sector from the elevator on, or from the beginning; there is one. */
-static uint64_t next_dirty(const struct disk *disk)
-{
-	uint64_t words = (disk->model.sectors + 63) / 64, word = disk->elevator / 64;
-	uint64_t bits = disk->dirty_map[word] & UINT64_MAX << (disk->elevator % 64);
-
-	while (!bits) {
-		word = word + 1 < words ? word + 1 : 0;
-		bits = disk->dirty_map[word];
-	}
-	return word * 64 + (uint64_t)__builtin_ctzll(bits);
-}
-
 /* A run of dirty sectors of one track goes to the platter; when that is over. */
 static uint64_t destage(struct disk *disk, uint64_t ready_ns, int promised)
 {
-	uint64_t first = next_dirty(disk), end = first + 1, done_ns, start_ns;
+	uint64_t first = hsp_dirty_next(&disk->dirty, disk->elevator), end = first + 1, done_ns, start_ns;
 	struct hsp_place place = hsp_place_of(&disk->geometry, first);
 	uint64_t track_end = first - place.offset + place.track_sectors;
 
-	while (end < track_end && end < disk->model.sectors && is_dirty(disk, end))
+	while (end < track_end && end < disk->model.sectors && hsp_dirty_has(&disk->dirty, end))
 		end++;
 	start_ns = hsp_later(ready_ns, disk->free_ns);
-	set_clean(disk, first, end);
+	hsp_dirty_remove(&disk->dirty, first, end);
 	done_ns = platter_write(disk, start_ns, first, end);
 	count(disk, HSP_SECTORS_DESTAGED, end - first);
-	hsp_safety_keep(&disk->safety, disk->now_ns, done_ns, promised, first, end - first);
+	/* What begins ahead of time is never taken back: whoever flushes now may count on it. */
+	hsp_safety_keep(&disk->safety, done_ns, promised || start_ns >= disk->now_ns, first, end - first);
 	disk->elevator = end < disk->model.sectors ? end : 0;
 	disk->busy = (start_ns < disk->busy_ns ? disk->busy : 0) + end - first;
 	disk->busy_ns = done_ns;
 	disk->busy_first = first;
 	disk->busy_end = end;
-	if (disk->dirty <= disk->cache_sectors / 2)
+	if (disk->dirty.count <= disk->cache_sectors / 2)
 		disk->pressed_ns = UINT64_MAX;
 	return done_ns;
 }
 
 static void advance(struct disk *disk, uint64_t now_ns)
 {
-	while (disk->dirty) {
+	while (disk->dirty.count) {
 		uint64_t idle_ns = hsp_later(disk->last_command_ns, disk->free_ns) + disk->destage_idle_ns;
 		uint64_t ready_ns = hsp_later(disk->free_ns, disk->pressed_ns);
 
@@ -270,7 +227,7 @@ static void advance(struct disk *disk, uint64_t now_ns)
 
 static uint64_t wait_for_room(struct disk *disk, uint64_t now_ns, uint64_t sectors)
 {
-	while (disk->dirty + disk->busy + sectors > disk->cache_sectors) {
+	while (disk->dirty.count + disk->busy + sectors > disk->cache_sectors) {
 		count(disk, HSP_CACHE_WAITS, 1);
 		if (!disk->busy)
 			destage(disk, now_ns, 0);
@@ -292,7 +249,7 @@ static uint64_t read_sectors(struct disk *disk, uint64_t now_ns, uint64_t sector
 	struct stream *stream = &disk->stream;
 	uint64_t last_ns = link_ns(disk, 1), until_ns, all_ns = link_ns(disk, end - sector);
 
-	if (disk->dirty && count_dirty(disk, sector, end) == end - sector) {
+	if (disk->dirty.count && hsp_dirty_count(&disk->dirty, sector, end) == end - sector) {
 		count(disk, HSP_CACHE_HITS, 1);
 		return now_ns + all_ns;
 	}
@@ -327,9 +284,9 @@ static uint64_t write_through(struct disk *disk, uint64_t now_ns, uint64_t secto
 {
 	uint64_t done_ns;
 
-	set_clean(disk, sector, end);
-	done_ns = platter_write(disk, now_ns, sector, end);
-	hsp_safety_keep(&disk->safety, disk->now_ns, done_ns, 1, sector, end - sector);
+	hsp_dirty_remove(&disk->dirty, sector, end);
+	disk->through_ns = done_ns = platter_write(disk, now_ns, sector, end);
+	hsp_safety_keep(&disk->safety, done_ns, 1, sector, end - sector);
 	return done_ns;
 }
 
@@ -346,21 +303,20 @@ static uint64_t write_sectors(struct disk *disk, uint64_t now_ns, const struct h
 		now_ns += link_ns(disk, end - sector);
 	if (request->fua || end - sector > disk->cache_sectors)
 		return write_through(disk, now_ns, sector, end);
-	now_ns = wait_for_room(disk, now_ns, end - sector - count_dirty(disk, sector, end));
-	set_dirty(disk, sector, end);
-	if (disk->dirty > disk->cache_sectors / 2 && disk->pressed_ns == UINT64_MAX)
+	now_ns = wait_for_room(disk, now_ns, end - sector - hsp_dirty_count(&disk->dirty, sector, end));
+	hsp_dirty_add(&disk->dirty, sector, end);
+	if (disk->dirty.count > disk->cache_sectors / 2 && disk->pressed_ns == UINT64_MAX)
 		disk->pressed_ns = now_ns;
 	return now_ns;
 }
 
 static uint64_t flush(struct disk *disk, uint64_t now_ns)
 {
-	if (disk->busy) {
-		hsp_safety_keep(&disk->safety, disk->now_ns, disk->busy_ns, 1, disk->busy_first,
-				disk->busy_end - disk->busy_first);
-		now_ns = hsp_later(now_ns, disk->busy_ns);
-	}
-	while (disk->dirty)
+	if (disk->busy_ns > now_ns)
+		hsp_safety_promise(&disk->safety, disk->busy_ns, disk->busy_first, disk->busy_end - disk->busy_first);
+	/* A write past the cache may have taken the place of one that was in it. */
+	now_ns = hsp_later(now_ns, hsp_later(disk->busy_ns, disk->through_ns));
+	while (disk->dirty.count)
 		now_ns = hsp_later(now_ns, destage(disk, now_ns, 1));
 	return now_ns;
 }
@@ -405,10 +361,10 @@ static void disk_forget(struct hsp_model *model, uint64_t now_ns)
 	disk->now_ns = now_ns;
 	advance(disk, now_ns);
 	read_on(disk, now_ns);
-	memset(disk->dirty_map, 0, (model->sectors + 63) / 64 * 8);
+	hsp_dirty_clear(&disk->dirty);
 	hsp_safety_clear(&disk->safety);
 	disk->stream = (struct stream){ 0 };
-	disk->dirty = disk->busy = disk->busy_ns = 0;
+	disk->busy = disk->busy_ns = disk->through_ns = 0;
 	disk->pressed_ns = UINT64_MAX;
 	disk->free_ns = disk->last_command_ns = now_ns;
 }
@@ -448,7 +404,7 @@ static void disk_free(struct hsp_model *model)
 	struct disk *disk = disk_of(model);
 
 	hsp_safety_free(&disk->safety);
-	free(disk->dirty_map);
+	hsp_dirty_free(&disk->dirty);
 	free(disk);
 }
 
@@ -487,8 +443,7 @@ struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors)
 	if (!spec->failed) {
 		disk->arm = hsp_place_of(&disk->geometry, 0);
 		disk->phase_ns = hsp_rng_next(&disk->rng) % disk->geometry.turn_ns;
-		disk->dirty_map = calloc((sectors + 63) / 64, sizeof(*disk->dirty_map));
-		if (!disk->dirty_map || hsp_safety_init(&disk->safety, sectors))
+		if (hsp_dirty_init(&disk->dirty, sectors) || hsp_safety_init(&disk->safety, sectors))
 			hsp_spec_fail(spec, "no memory for the model");
 	}
 	if (spec->failed) {

@@ -15,6 +15,10 @@ static struct hsp_channel *channel_of(struct hsp_nand *nand, uint32_t die)
 	return &nand->channel[die % nand->channels];
 }
 
+struct run {
+	uint64_t sector, count;
+};
+
 enum work { NOTHING, PROGRAM, COLLECT };
 
 static enum work next_work(struct hsp_nand *nand, uint32_t d)
@@ -51,17 +55,35 @@ static void watch_room(struct hsp_nand *nand, uint32_t d)
 		channel_of(nand, d)->work--;
 }
 
+/* The first run of sectors in a mask, which must have one; they are taken out of it. */
+static struct run take_run(const struct hsp_nand *nand, uint32_t page, uint64_t *mask)
+{
+	unsigned first = (unsigned)__builtin_ctzll(*mask);
+	uint64_t rest = ~(*mask >> first);
+	unsigned length = rest ? (unsigned)__builtin_ctzll(rest) : 64;
+
+	length = length > 64 - first ? 64 - first : length;
+	*mask = first + length == 64 ? 0 : *mask >> (first + length) << (first + length);
+	return (struct run){ (uint64_t)page * nand->page_sectors + first, length };
+}
+
 void hsp_nand_keep(struct hsp_nand *nand, uint32_t page, uint64_t mask, uint64_t at_ns, int promised)
 {
 	while (mask) {
-		unsigned first = (unsigned)__builtin_ctzll(mask);
-		uint64_t rest = ~(mask >> first);
-		unsigned length = rest ? (unsigned)__builtin_ctzll(rest) : 64;
+		struct run run = take_run(nand, page, &mask);
 
-		length = length > 64 - first ? 64 - first : length;
-		hsp_safety_keep(&nand->safety, nand->now_ns, at_ns, promised,
-				(uint64_t)page * nand->page_sectors + first, length);
-		mask = first + length == 64 ? 0 : mask >> (first + length) << (first + length);
+		hsp_safety_keep(&nand->safety, at_ns, promised, run.sector, run.count);
+	}
+}
+
+void hsp_nand_promise(struct hsp_nand *nand, const struct hsp_slot *slot)
+{
+	uint64_t mask = slot->mask;
+
+	while (mask) {
+		struct run run = take_run(nand, slot->page, &mask);
+
+		hsp_safety_promise(&nand->safety, slot->end_ns, run.sector, run.count);
 	}
 }
 
@@ -77,14 +99,15 @@ static void begin_program(struct hsp_nand *nand, uint32_t d, uint64_t start_ns)
 	uint32_t number = die->queue.first;
 	struct hsp_slot *slot = &nand->buffer.slot[number];
 	uint64_t end_ns = hsp_later(start_ns, channel->free_ns);
+	int is_first;
 
 	hsp_buffer_remove(&nand->buffer, &die->queue, number);
 	channel->work--;
 	nand->queued--;
 	end_ns += hsp_transfer_ns(nand->page_bytes, nand->channel_bytes_per_s);
 	channel->free_ns = end_ns;
-	slot->is_first = !hsp_ftl_is_mapped(&nand->ftl, slot->page);
-	if (!slot->is_first && slot->mask != hsp_nand_full_mask(nand)) {
+	is_first = !hsp_ftl_is_mapped(&nand->ftl, slot->page);
+	if (!is_first && slot->mask != hsp_nand_full_mask(nand)) {
 		end_ns += nand->read_ns; /* the rest of the page */
 		count(nand, HSP_PAGES_READ, 1);
 	}
@@ -93,8 +116,12 @@ static void begin_program(struct hsp_nand *nand, uint32_t d, uint64_t start_ns)
 	hsp_ftl_place(&nand->ftl, slot->page);
 	count(nand, HSP_PAGES_PROGRAMMED, 1);
 	hsp_buffer_begin(&nand->buffer, number);
-	if (nand->safety.safe_ns)
-		hsp_nand_keep(nand, slot->page, slot->mask, end_ns, 0);
+	if (nand->first_ns) {
+		if (is_first)
+			nand->first_ns[slot->page] = end_ns;
+		/* What begins ahead of time is never taken back: whoever flushes now may count on it. */
+		hsp_nand_keep(nand, slot->page, slot->mask, end_ns, start_ns >= nand->now_ns);
+	}
 	watch_room(nand, d);
 	if (die->collecting) {
 		uint32_t room = hsp_ftl_room(&nand->ftl, d), left = hsp_ftl_collect(&nand->ftl, d);
@@ -195,7 +222,14 @@ void hsp_nand_advance(struct hsp_nand *nand, uint64_t now_ns)
 	for (uint32_t channel = 0; channel < nand->channels; channel++)
 		if (nand->channel[channel].work)
 			run_channel(nand, channel, now_ns);
-	hsp_buffer_release(buffer, now_ns);
+	while (buffer->heap_count && buffer->slot[buffer->heap[0]].end_ns <= now_ns) {
+		const struct hsp_slot *slot = &buffer->slot[buffer->heap[0]];
+
+		/* Gone before its time, because a write waits: a flush will not find it here. */
+		if (nand->first_ns && slot->end_ns > nand->now_ns)
+			hsp_nand_promise(nand, slot);
+		hsp_buffer_release(buffer, slot->end_ns);
+	}
 }
 
 uint64_t hsp_nand_read(struct hsp_nand *nand, uint32_t page, uint32_t sectors, uint64_t ready_ns)
@@ -309,6 +343,8 @@ int hsp_nand_init(struct hsp_nand *nand, uint64_t sectors, uint32_t pages_per_bl
 	    hsp_buffer_init(&nand->buffer, slots, (uint32_t)pages) ||
 	    (!is_protected && hsp_safety_init(&nand->safety, sectors)))
 		return -1;
+	if (!is_protected && !(nand->first_ns = calloc(pages, sizeof(*nand->first_ns))))
+		return -1;
 	nand->die = calloc(nand->dies, sizeof(*nand->die));
 	nand->channel = calloc(nand->channels, sizeof(*nand->channel));
 	if (!nand->die || !nand->channel)
@@ -323,6 +359,7 @@ void hsp_nand_free(struct hsp_nand *nand)
 	hsp_ftl_free(&nand->ftl);
 	hsp_buffer_free(&nand->buffer);
 	hsp_safety_free(&nand->safety);
+	free(nand->first_ns);
 	free(nand->die);
 	free(nand->channel);
 }
@@ -330,6 +367,6 @@ void hsp_nand_free(struct hsp_nand *nand)
 uint64_t hsp_nand_memory(const struct hsp_nand *nand)
 {
 	return sizeof(*nand) + hsp_ftl_memory(&nand->ftl) + hsp_buffer_memory(&nand->buffer) +
-	       (nand->safety.safe_ns ? nand->safety.sectors * 8 : 0) + nand->dies * sizeof(*nand->die) +
+	       (nand->first_ns ? 8 * (nand->safety.sectors + nand->ftl.logical_pages) : 0) + nand->dies * sizeof(*nand->die) +
 	       nand->channels * sizeof(*nand->channel);
 }

@@ -37,6 +37,7 @@ struct hsp_nand {
 	struct hsp_ftl ftl;
 	struct hsp_buffer buffer;
 	struct hsp_safety safety; /* no memory if the buffer is protected */
+	uint64_t *first_ns; /* by page, if not protected: when it was first programmed since it was unmapped */
 	struct hsp_rng rng;
 	struct hsp_die *die;
 	struct hsp_channel *channel;
@@ -78,8 +79,17 @@ void hsp_nand_force_all(struct hsp_nand *nand);
 /* The sectors in the mask of a page are safe at a time; `promised` if somebody is told so. */
 void hsp_nand_keep(struct hsp_nand *nand, uint32_t page, uint64_t mask, uint64_t at_ns, int promised);
 
+/* What a slot under way makes safe is promised, but for sectors that were written again since. */
+void hsp_nand_promise(struct hsp_nand *nand, const struct hsp_slot *slot);
+
 /* All blocks without valid pages are erased; when that is over. */
 uint64_t hsp_nand_erase_all(struct hsp_nand *nand, uint64_t now_ns);
+
+/* Whether the page is mapped, but would not be after a power loss: its first program is not over. */
+static inline int hsp_nand_is_torn(const struct hsp_nand *nand, uint32_t page, uint64_t now_ns)
+{
+	return nand->first_ns && hsp_ftl_is_mapped(&nand->ftl, page) && nand->first_ns[page] > now_ns;
+}
 
 /* Nothing is busy. */
 void hsp_nand_settle(struct hsp_nand *nand, uint64_t now_ns);

@@ -31,14 +31,20 @@ void hsp_safety_lose(struct hsp_safety *safety, uint64_t now_ns, uint64_t sector
 			*safe = NO_TIME;
 }
 
-void hsp_safety_keep(struct hsp_safety *safety, uint64_t now_ns, uint64_t at_ns, int promised, uint64_t sector,
-		     uint64_t count)
+void hsp_safety_keep(struct hsp_safety *safety, uint64_t at_ns, int promised, uint64_t sector, uint64_t count)
 {
-	uint64_t kept = at_ns | (promised ? PROMISED : 0);
+	for (uint64_t *safe = safety->safe_ns + sector, *end = safe + count; safe < end; safe++) {
+		uint64_t flags = (*safe & PROMISED) | (promised ? PROMISED : 0), time_ns = *safe & ~PROMISED;
 
+		*safe = (time_ns < at_ns ? time_ns : at_ns) | flags;
+	}
+}
+
+void hsp_safety_promise(struct hsp_safety *safety, uint64_t at_ns, uint64_t sector, uint64_t count)
+{
 	for (uint64_t *safe = safety->safe_ns + sector, *end = safe + count; safe < end; safe++)
-		if (!is_promised(*safe, now_ns) || (*safe & ~PROMISED) > at_ns)
-			*safe = kept;
+		if ((*safe & ~PROMISED) == at_ns)
+			*safe |= PROMISED;
 }
 
 int hsp_safety_is_lost(const struct hsp_safety *safety, uint64_t now_ns, uint64_t sector)

@@ -103,7 +103,7 @@ class Disk(_Table):
             yield f"{name}_bytes", getattr(self, name)
 
     def state_bytes(self, sectors: int) -> int:
-        return 4096 + 8 * sectors + sectors // 8
+        return 4096 + 8 * (sectors + sectors // 64 + 1)
 
 
 class Ssd(_Table):
@@ -189,7 +189,7 @@ class Ssd(_Table):
             max(-(-int(user * (1 + self.over_provisioning_percent / 100)) // self.pages_per_block), 1) + 4
         )
         flash = dies * (blocks * (4 * self.pages_per_block + 8) + 100)
-        safety = 0 if self.power_loss_protection else 8 * sectors
+        safety = 0 if self.power_loss_protection else 8 * (sectors + pages)
         return 4096 + 8 * pages + flash + 52 * (self.buffer // self.page) + safety
 
 
@@ -313,14 +313,14 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         told = dict.fromkeys(
-            f"set.{dotted(detail['loc'][1:])}: {detail['msg'].removeprefix('Value error, ')}"
+            printable(f"set.{dotted(detail['loc'][1:])}: {_say(detail['msg'])}")
             for detail in error.errors(include_url=False)
         )
-        raise ConfigError(printable_lines(told)) from None
+        raise ConfigError("\n".join(told)) from None
 
 
-def printable_lines(lines: Mapping[str, Any]) -> str:
-    return "\n".join(printable(line) for line in lines)
+def _say(message: str) -> str:
+    return message.removeprefix("Value error, ").replace("Input should ", "must ")
 
 
 def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:

@@ -130,7 +130,7 @@ static uint64_t force(struct ssd *ssd, const struct part *part, uint64_t now_ns)
 	slot = &buffer->slot[number];
 	if (slot->state != HSP_SLOT_PROGRAMMING)
 		hsp_nand_force(&ssd->nand, number, now_ns);
-	hsp_nand_keep(&ssd->nand, part->page, part->mask, slot->end_ns, 1);
+	hsp_nand_promise(&ssd->nand, slot);
 	return slot->end_ns;
 }
 
@@ -170,11 +170,13 @@ static uint64_t flush(struct ssd *ssd)
 	while (buffer->dirty.count)
 		hsp_nand_queue(&ssd->nand, buffer->dirty.first, now_ns);
 	hsp_nand_force_all(&ssd->nand);
+	/* A long write that waits may have run ahead of this flush. */
+	done_ns = hsp_later(done_ns, buffer->released_ns);
 	for (uint32_t i = 0; i < buffer->heap_count; i++) {
 		struct hsp_slot *slot = &buffer->slot[buffer->heap[i]];
 
 		done_ns = hsp_later(done_ns, slot->end_ns);
-		hsp_nand_keep(&ssd->nand, slot->page, slot->mask, slot->end_ns, 1);
+		hsp_nand_promise(&ssd->nand, slot);
 	}
 	return done_ns;
 }
@@ -222,6 +224,12 @@ static uint64_t discard(struct ssd *ssd, const struct hsp_request *request, int 
 	return done_ns;
 }
 
+static void count_pages(struct ssd *ssd)
+{
+	ssd->model.counts.of[HSP_PAGES_MAPPED] = ssd->nand.ftl.mapped;
+	ssd->model.counts.of[HSP_PAGES_BUFFERED] = ssd->nand.buffer.slots - ssd->nand.buffer.free.count;
+}
+
 static uint64_t carry_out(struct ssd *ssd, const struct hsp_request *request)
 {
 	switch (request->op) {
@@ -245,8 +253,7 @@ static uint64_t ssd_submit(struct hsp_model *model, const struct hsp_request *re
 	ssd->nand.now_ns = request->arrival_ns;
 	hsp_nand_advance(&ssd->nand, request->arrival_ns);
 	done_ns = carry_out(ssd, request);
-	model->counts.of[HSP_PAGES_MAPPED] = ssd->nand.ftl.mapped;
-	model->counts.of[HSP_PAGES_BUFFERED] = ssd->nand.buffer.slots - ssd->nand.buffer.free.count;
+	count_pages(ssd);
 	return done_ns;
 }
 /* --- Power, state, life ---------------------------------------------------------------------- */
@@ -262,13 +269,6 @@ static int ssd_is_volatile(struct hsp_model *model, uint64_t now_ns, uint64_t se
 	return hsp_safety_is_lost(&ssd->nand.safety, now_ns, sector);
 }
 
-/* A page that was about to be written for the first time was never written. */
-static int is_torn(const struct ssd *ssd, const struct hsp_slot *slot, uint64_t now_ns)
-{
-	return !ssd->is_protected && slot->state == HSP_SLOT_PROGRAMMING && slot->is_first &&
-	       slot->end_ns > now_ns;
-}
-
 /* Nothing is busy, and time goes on from now. */
 static void settle(struct ssd *ssd, uint64_t now_ns)
 {
@@ -278,10 +278,12 @@ static void settle(struct ssd *ssd, uint64_t now_ns)
 	ssd->firmware_free_ns = ssd->link_free_ns = now_ns;
 }
 
-static void put_slot(const struct hsp_slot *slot, struct hsp_state *state)
+static void put_slots(const struct hsp_buffer *buffer, const struct hsp_slot_list *list, struct hsp_state *state)
 {
-	hsp_state_put(state, slot->page, 4);
-	hsp_state_put(state, slot->mask, 8);
+	for (uint32_t i = list->first; i != HSP_NO_SLOT; i = buffer->slot[i].next) {
+		hsp_state_put(state, buffer->slot[i].page, 4);
+		hsp_state_put(state, buffer->slot[i].mask, 8);
+	}
 }
 
 static void ssd_forget(struct hsp_model *model, uint64_t now_ns)
@@ -291,24 +293,22 @@ static void ssd_forget(struct hsp_model *model, uint64_t now_ns)
 
 	ssd->nand.now_ns = now_ns;
 	hsp_nand_advance(&ssd->nand, now_ns);
-	for (uint32_t i = 0; i < buffer->heap_count; i++) {
-		struct hsp_slot *slot = &buffer->slot[buffer->heap[i]];
-
-		if (is_torn(ssd, slot, now_ns))
-			hsp_ftl_unmap(&ssd->nand.ftl, slot->page);
-	}
+	for (uint32_t page = 0; page < ssd->nand.ftl.logical_pages; page++)
+		if (hsp_nand_is_torn(&ssd->nand, page, now_ns))
+			hsp_ftl_unmap(&ssd->nand.ftl, page);
 	hsp_buffer_release(buffer, UINT64_MAX);
-	for (uint32_t number = 0; number < buffer->slots; number++) {
-		struct hsp_slot *slot = &buffer->slot[number];
+	buffer->released_ns = 0;
+	for (uint32_t d = ssd->nand.dies; d-- > 0;) /* queued slots are dirty again, before those that are */
+		while (ssd->nand.die[d].queue.count) {
+			uint32_t number = ssd->nand.die[d].queue.last;
 
-		if (slot->state == HSP_SLOT_FREE)
-			continue;
-		if (slot->state == HSP_SLOT_QUEUED) {
 			hsp_nand_unqueue(&ssd->nand, number);
-			slot->state = HSP_SLOT_DIRTY;
-			hsp_buffer_append(buffer, &buffer->dirty, number);
+			buffer->slot[number].state = HSP_SLOT_DIRTY;
+			hsp_buffer_prepend(buffer, &buffer->dirty, number);
 		}
-		slot->since_ns = now_ns;
+	for (uint32_t number = buffer->dirty.first, next; number != HSP_NO_SLOT; number = next) {
+		next = buffer->slot[number].next;
+		buffer->slot[number].since_ns = now_ns;
 		if (!ssd->is_protected) {
 			hsp_buffer_remove(buffer, &buffer->dirty, number);
 			hsp_buffer_drop(buffer, number);
@@ -317,6 +317,7 @@ static void ssd_forget(struct hsp_model *model, uint64_t now_ns)
 	settle(ssd, now_ns);
 	if (!ssd->is_protected)
 		hsp_safety_clear(&ssd->nand.safety);
+	count_pages(ssd);
 }
 
 static void ssd_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state)
@@ -330,20 +331,18 @@ static void ssd_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *
 	kept = ssd->is_protected ? buffer->dirty.count + ssd->nand.queued : 0;
 	hsp_state_put(state, ssd->nand.rng.state, 8);
 	hsp_ftl_put(&ssd->nand.ftl, state);
-	for (uint32_t i = 0; i < buffer->heap_count; i++)
-		torn += (uint32_t)is_torn(ssd, &buffer->slot[buffer->heap[i]], now_ns);
+	for (uint32_t page = 0; page < ssd->nand.ftl.logical_pages; page++)
+		torn += (uint32_t)hsp_nand_is_torn(&ssd->nand, page, now_ns);
 	hsp_state_put(state, torn, 4);
-	for (uint32_t i = 0; i < buffer->heap_count; i++)
-		if (is_torn(ssd, &buffer->slot[buffer->heap[i]], now_ns))
-			hsp_state_put(state, buffer->slot[buffer->heap[i]].page, 4);
+	for (uint32_t page = 0; page < ssd->nand.ftl.logical_pages; page++)
+		if (hsp_nand_is_torn(&ssd->nand, page, now_ns))
+			hsp_state_put(state, page, 4);
 	hsp_state_put(state, kept, 4);
 	if (!kept)
 		return;
-	for (uint32_t i = buffer->dirty.first; i != HSP_NO_SLOT; i = buffer->slot[i].next)
-		put_slot(&buffer->slot[i], state);
-	for (uint32_t i = 0; i < buffer->slots; i++) /* the order in which ssd_forget takes them */
-		if (buffer->slot[i].state == HSP_SLOT_QUEUED)
-			put_slot(&buffer->slot[i], state);
+	for (uint32_t d = 0; d < ssd->nand.dies; d++) /* the order in which ssd_forget has them */
+		put_slots(buffer, &ssd->nand.die[d].queue, state);
+	put_slots(buffer, &buffer->dirty, state);
 }
 
 static void ssd_get(struct hsp_model *model, struct hsp_state *state)
@@ -353,8 +352,8 @@ static void ssd_get(struct hsp_model *model, struct hsp_state *state)
 	uint32_t pages = ssd->nand.ftl.logical_pages, torn, kept;
 
 	hsp_ftl_get(&ssd->nand.ftl, state);
-	torn = (uint32_t)hsp_state_get_upto(state, 4, ssd->nand.buffer.slots);
-	for (uint32_t i = 0; i < torn; i++)
+	torn = (uint32_t)hsp_state_get_upto(state, 4, pages);
+	for (uint32_t i = 0; i < torn && !state->failed; i++)
 		hsp_ftl_unmap(&ssd->nand.ftl, (uint32_t)hsp_state_get_upto(state, 4, pages - 1));
 	kept = (uint32_t)hsp_state_get_upto(state, 4, ssd->is_protected ? ssd->nand.buffer.slots : 0);
 	for (uint32_t i = 0; i < kept && !state->failed; i++) {
@@ -370,6 +369,7 @@ static void ssd_get(struct hsp_model *model, struct hsp_state *state)
 		return;
 	ssd->nand.rng.state = rng_state;
 	settle(ssd, 0);
+	count_pages(ssd);
 }
 
 static uint64_t ssd_memory(const struct hsp_model *model)
