@@ -90,7 +90,7 @@ async function openLibrary() {
 
 const near = target => {
   const box = target.getBoundingClientRect();
-  return box.bottom > -300 && box.top < innerHeight + 300;
+  return box.bottom > -innerHeight && box.top < 2 * innerHeight;
 };
 
 (async () => {

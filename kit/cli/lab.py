@@ -17,6 +17,7 @@ import typer
 
 from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
 from kit.cli.output import emit_json, say
+from kit.clock import Clock
 from kit.errors import ConfigError, HostError
 from kit.hosts.ssh import call
 from kit.lab.devices.served import Served
@@ -146,13 +147,18 @@ def device(
     duration: Annotated[str, typer.Option("--for", help="How long it stalls, e.g. 50ms.")] = "",
     sectors: Annotated[str, typer.Option("--sectors", help="FIRST+COUNT sectors that give errors.")] = "",
     of: Annotated[str, typer.Option("--of", help="Which requests give errors: read, write or any.")] = "any",
+    after: Annotated[
+        str, typer.Option("--after", help="When, e.g. in 200ms; else at once.")
+    ] = "",
     state: Annotated[str, typer.Option("--lab", help="Which lab, if several are up (hsp lab status).")] = "",
 ) -> None:
     """Break an emulated device of a lab that is up or of a run that is going on."""
     words = fault_words(fault, duration, sectors, of)
+    delay_ns = _duration_ns("--after", after) if after else 0
     lab = _lab_to_break(state)
+    clock = Clock(lab["clock"], lab["dilation"])
     with open_host(Path(lab["state"]), free_port()) as guest:
-        Served(guest).tell(name, *words)
+        Served(guest).tell(name, *words, after_s=clock.to_host_ns(delay_ns) / 1e9)
     say(f"{name}: {' '.join(words)}")
 
 
@@ -161,10 +167,7 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
     if fault in ("power-loss", "fail", "heal"):
         return [fault]
     if fault == "stall":
-        try:
-            return ["stall", str(parse_duration_ns(duration))]
-        except ValueError as error:
-            raise ConfigError(f"--for: {error}", "for example: stall --for 50ms") from None
+        return ["stall", str(_duration_ns("--for", duration))]
     if fault == "error":
         first, plus, count = sectors.partition("+")
         if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
@@ -173,6 +176,13 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
             raise ConfigError(f"--of: '{of}' is not read, write or any")
         return ["error", first, count, of]
     raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
+
+
+def _duration_ns(option: str, text: str) -> int:
+    try:
+        return parse_duration_ns(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}", f"for example: {option} 50ms") from None
 
 
 def _lab_to_break(state: str) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Table:
         self._data = data
         self.text: Bytes = np.frombuffer(data, dtype=np.uint8)
         comma, newline, blank = (self.text == byte for byte in (_COMMA, _NEWLINE, _BLANK))
-        separator = comma | newline
+        self._separator = separator = comma | newline
         ends = np.flatnonzero(separator)
         if not ends.size or ends.size % columns:
             raise Irregular
@@ -85,6 +85,22 @@ class Table:
             return found
         after: IntArray = before + 1 + (self.text[before + 1] == _BLANK)
         return after
+
+    def starts_of(self, fields: IntArray) -> IntArray:
+        """As starts(), for any fields, counted through all rows."""
+        ends = self.ends.reshape(-1)
+        after: IntArray = ends[fields - 1] + 1
+        # Before the first field of all is no end.
+        after[fields == 0] = 0
+        after += self.text[after] == _BLANK
+        return after
+
+    def not_zero(self) -> IntArray:
+        """The fields whose value is not 0, counted through all rows; ascending. There may be few of them."""
+        above = np.flatnonzero(self.text > _ZERO)
+        # The separators before a byte: several times faster here than a search for each in `ends`.
+        fields = np.cumsum(self._separator, dtype=np.int32)[above].astype(np.int64)
+        return fields[np.append(True, fields[1:] != fields[:-1])] if fields.size else fields
 
     def firsts(self, column: int) -> Bytes:
         """The first byte of each field of a column, one per row."""

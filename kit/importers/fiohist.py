@@ -7,18 +7,23 @@ in which the window began.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
 from kit.errors import ConfigError
+from kit.importers.digits import Irregular, Table
 from kit.importers.fiobins import Layout, layout_of
 from kit.importers.fiolog import CUT, MAX_TIME_MS, OPS, TRIM, TRIMS, shown
-from kit.importers.source import Source
+from kit.importers.parallel import in_order
+from kit.importers.source import Block, Source
 from kit.importers.tally import Account, IntArray, Tally
 
 _FIRST = 3
 MAX_COUNT = 1 << 40
 _HINT = "repair or remove the line; nothing was imported"
+# What slow_windows takes in any column; longer fields are for it to judge.
+_MAX_WIDTH = 18
 _NATURAL = re.compile(rb"[ \t]*[0-9]{1,19}[ \t\r]*")
 
 
@@ -44,34 +49,114 @@ def common_layout(sources: list[Source]) -> Layout:
 def read(source: Source, tally: Tally, host: str, common: Layout) -> Account:
     """Add one log to `tally`, whose bins are the columns of `common`. Raises ConfigError for damage."""
     account = Account(str(source.path))
-    mine = layout(source)
-    groups = [tally.group(host, op) for op in OPS]
+    columns = layout(source).columns
+    shift = common.coarseness - layout(source).coarseness
+    groups = np.array([tally.group(host, op) for op in OPS])
     before_ms: dict[int, int] = {}
     opened = 0
-    for block in source.blocks():
+
+    def work(block: Block) -> tuple[Block, Windows | None]:
         if block.cut:
+            return block, None
+        return block, fast_windows(block, columns) or slow_windows(source, block, columns)
+
+    for block, windows in in_order(work, source.blocks()):
+        if windows is None:
             account.warnings.append(f"{CUT} (line {block.first_line}): its I/Os are missing")
             continue
-        for number, line in enumerate(block.data.split(b"\n")[:-1], block.first_line):
-            time_ms, direction, counts = _row(source, number, line, mine.columns)
-            total = int(counts.sum())
-            account.read(total)
-            start_ms = before_ms.get(direction, max(time_ms - tally.interval_ns // 10**6, 0))
-            if start_ms > time_ms:
-                raise source.fail(number, f"time goes back from {start_ms} ms", _HINT)
-            before_ms[direction] = time_ms
-            if direction == TRIM:
-                account.leave_out(TRIMS, total)
-                continue
-            used = np.flatnonzero(counts)
-            bins = used >> (common.coarseness - mine.coarseness)
-            times = np.full(used.size, start_ms * 1_000_000, dtype=np.int64)
-            tally.add(groups[direction], times, bins, counts[used])
-            account.rows_counted += total
-            opened += int(counts[-1])
+        counted = int(windows.counts.sum())
+        account.read(counted + windows.trims)
+        account.leave_out(TRIMS, windows.trims)
+        account.rows_counted += counted
+        opened += int(windows.counts[windows.column == columns - 1].sum())
+        starts_ms = _starts(source, block, windows, before_ms, tally.interval_ns // 10**6)
+        # A trim's line has no count here, so it does not matter which group it is given.
+        group = groups[np.minimum(windows.direction, 1)]
+        tally.add(group, starts_ms * 10**6, windows.column >> shift, windows.counts, windows.row)
     if opened:
         account.warnings.append(f"{opened} I/Os are in fio's last bin, which has no upper edge")
     return account
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The lines of a block, `time_ms` and `direction` one per line; and the counts that are not 0.
+
+    `row` and `column` say where those are. Trims are not among them: `trims` is how many there were.
+    """
+
+    time_ms: IntArray
+    direction: IntArray
+    row: IntArray
+    column: IntArray
+    counts: IntArray
+    trims: int
+
+
+def _windows(
+    time_ms: IntArray, direction: IntArray, row: IntArray, column: IntArray, counts: IntArray
+) -> Windows:
+    trims = 0
+    if int(direction.max()) == TRIM:
+        kept = direction[row] < TRIM
+        trims = int(counts[~kept].sum())
+        row, column, counts = row[kept], column[kept], counts[kept]
+    return Windows(time_ms, direction, row, column, counts, trims)
+
+
+def _starts(
+    source: Source, block: Block, windows: Windows, before_ms: dict[int, int], first_ms: int
+) -> IntArray:
+    """When each window began, in ms; `before_ms` has when the last of each direction ended, and is kept up.
+
+    The first is taken to be `first_ms` long. Raises ConfigError with the line where time goes back.
+    """
+    starts = np.empty(windows.time_ms.size, dtype=np.int64)
+    pairs = zip(windows.time_ms.tolist(), windows.direction.tolist(), strict=True)
+    for n, (time_ms, direction) in enumerate(pairs):
+        start_ms = before_ms.get(direction, max(time_ms - first_ms, 0))
+        if start_ms > time_ms:
+            raise source.fail(block.first_line + n, f"time goes back from {start_ms} ms", _HINT)
+        before_ms[direction] = time_ms
+        starts[n] = start_ms
+    return starts
+
+
+def fast_windows(block: Block, columns: int) -> Windows | None:
+    """The windows of whole lines, or None where anything is odd: then slow_windows finds out what."""
+    width = columns + _FIRST
+    try:
+        table = Table(block.data, width)
+        time_ms = table.numbers(0)
+        ends = table.ends.reshape(-1)
+        fields = table.not_zero()
+        column = fields % width - _FIRST
+        fields = fields[column >= 0]
+        counts = table.values(table.starts_of(fields), ends[fields])
+    except Irregular:
+        return None
+    direction = table.firsts(1) - np.uint8(ord("0"))
+    good = (
+        int(time_ms.max()) <= MAX_TIME_MS
+        and table.longest(1) <= 2
+        and int(direction.max()) <= TRIM
+        and (not counts.size or int(counts.max()) <= MAX_COUNT)
+        and int(np.diff(ends).max(initial=0)) <= _MAX_WIDTH
+    )
+    if not good:
+        return None
+    return _windows(time_ms, direction.astype(np.int64), fields // width, column[column >= 0], counts)
+
+
+def slow_windows(source: Source, block: Block, columns: int) -> Windows:
+    """As fast_windows, line by line. Raises ConfigError with the line."""
+    rows = [
+        _row(source, number, line, columns)
+        for number, line in enumerate(block.data.split(b"\n")[:-1], block.first_line)
+    ]
+    times, directions, counts = (np.array(part, dtype=np.int64) for part in zip(*rows, strict=True))
+    row, column = np.nonzero(counts)
+    return _windows(times, directions, row, column, counts[row, column])
 
 
 def _row(source: Source, number: int, line: bytes, columns: int) -> tuple[int, int, IntArray]:

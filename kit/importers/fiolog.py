@@ -9,9 +9,6 @@ column for the maximum.
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +16,7 @@ import numpy.typing as npt
 
 from kit.bins import bin_index
 from kit.importers.digits import Irregular, Table
+from kit.importers.parallel import in_order
 from kit.importers.source import Block, Source
 from kit.importers.tally import Account, Part, Tally
 
@@ -35,9 +33,6 @@ _NUMBER = re.compile(rb"[ \t]*([0-9]{1,19})[ \t\r]*")
 _EXTRA = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
 # What slow_rows takes in any column; longer fields are for it to judge.
 _MAX_WIDTH = 18
-_THREADS = 2
-# Blocks that wait: enough that no thread does, few enough that memory stays small.
-_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -58,7 +53,7 @@ def read(source: Source, tally: Tally, host: str) -> Account:
     def work(block: Block) -> _Digest:
         return _digest(source, tally, groups, columns, block)
 
-    for digest in _in_order(work, source.blocks()):
+    for digest in in_order(work, source.blocks()):
         account.read(digest.rows)
         account.rows_counted += digest.ios
         account.leave_out(TRIMS, digest.trims)
@@ -113,18 +108,6 @@ def column_count(source: Source) -> int:
             "8 columns are averages and maxima (log_window_value=both), not I/Os" if columns == 8 else "",
         )
     return columns
-
-
-def _in_order(work: Callable[[Block], _Digest], blocks: Iterator[Block]) -> Iterator[_Digest]:
-    """`work` of each block, in order, a few at a time; parsing releases the interpreter's lock."""
-    waiting: deque[Future[_Digest]] = deque()
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for block in blocks:
-            waiting.append(pool.submit(work, block))
-            if len(waiting) > _AHEAD:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def fast_rows(block: Block, columns: int) -> Rows | None:

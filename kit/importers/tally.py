@@ -17,13 +17,17 @@ from kit.store import LATENCY_SCHEMA
 IntArray = npt.NDArray[np.int64]
 Edges = Callable[[IntArray], tuple[IntArray, IntArray]]
 # An index of kit.bins for 2^63 - 1 is 1887; fio's finest scheme has 1856.
-_BINS = 2048
+_BIN_BITS = 11
+_BINS = 1 << _BIN_BITS
 _MAX_GROUPS = 512
 _MAX_TOTAL = 1 << 60
 # 62 bits for the key: 42 of time, 9 of group, 11 of bin.
 _MAX_TIME_INDEX = 1 << 42
 MAX_CELLS = 4_000_000
 _MAX_PENDING = 2_000_000
+# Entries of a table of counts that are still faster than sorting one key.
+_TABLE_PER_KEY = 4
+_EXACT = 1 << 53
 
 
 @dataclass
@@ -88,24 +92,38 @@ class Tally:
         return number
 
     def add(
-        self, group: int | IntArray, time_ns: IntArray, bins: IntArray, counts: IntArray | None = None
+        self,
+        group: int | IntArray,
+        time_ns: IntArray,
+        bins: IntArray,
+        counts: IntArray | None = None,
+        row: IntArray | None = None,
     ) -> None:
-        """Add I/Os: when (ns, not negative), in which bin, and how many (one each without `counts`)."""
-        self.take(self.part(group, time_ns, bins, counts))
+        """Add I/Os: when (ns, not negative), in which bin, and how many (one each without `counts`).
+
+        With `row` there are several of these to a group and time: it says which group and time each has.
+        """
+        self.take(self.part(group, time_ns, bins, counts, row))
 
     def part(
-        self, group: int | IntArray, time_ns: IntArray, bins: IntArray, counts: IntArray | None = None
+        self,
+        group: int | IntArray,
+        time_ns: IntArray,
+        bins: IntArray,
+        counts: IntArray | None = None,
+        row: IntArray | None = None,
     ) -> Part:
         """What add() adds, for take(). Changes nothing: threads may do this side by side."""
         interval_ns = self.interval_ns
-        if not time_ns.size:
+        if not bins.size:
             return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
         first, last = int(time_ns.min()) // interval_ns, int(time_ns.max()) // interval_ns
         if last >= _MAX_TIME_INDEX:
             raise ConfigError("times are too far apart for this interval", "give a longer --interval")
         # A division per row costs more than all else here, and most blocks lie in one interval.
-        index = time_ns // interval_ns if last > first else np.int64(first)
-        return Part(interval_ns, *_summed((index * _MAX_GROUPS + group) * _BINS + bins, counts))
+        index = time_ns // interval_ns if last > first or row is not None else np.int64(first)
+        cell: IntArray = np.asarray((index * _MAX_GROUPS + group) * _BINS)
+        return Part(interval_ns, *_summed((cell if row is None else cell[row]) + bins, counts))
 
     def take(self, part: Part) -> None:
         """Add what part() made."""
@@ -187,7 +205,9 @@ def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray
     """Each key once, ascending, with the sum of its counts (int64, exact)."""
     if not keys.size:
         return keys, np.empty(0, dtype=np.int64)
-    if counts is None and (table := _counted(keys)):
+    if counts is not None and (keys[1:] > keys[:-1]).all():
+        return keys, counts
+    if table := _counted(keys, counts):
         return table
     if counts is None:
         unique, found = np.unique(keys, return_counts=True)
@@ -198,20 +218,25 @@ def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray
     return ordered[starts], np.add.reduceat(counts[order], starts)
 
 
-def _counted(keys: IntArray) -> tuple[IntArray, IntArray] | None:
-    """As _summed, several times faster than by sorting; None where keys are too many and too far apart."""
-    rows = keys // _BINS
+def _counted(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray] | None:
+    """As _summed, several times faster than by sorting; None where that would take much memory."""
+    # NumPy adds weights as floats.
+    if counts is not None and int(counts.max()) * counts.size > _EXACT:
+        return None
+    rows = keys >> _BIN_BITS
     low = int(rows.min())
     rows -= low
     span = int(rows.max()) + 1
-    if span > max(4 * keys.size, 1 << 16):
+    most = max(_TABLE_PER_KEY * keys.size, 1 << 16)
+    if span > most:
         return None
     # A table of counts, but only for the intervals and groups that occur.
     used = np.flatnonzero(np.bincount(rows))
-    if used.size * _BINS > max(4 * keys.size, 1 << 16):
+    if used.size * _BINS > most:
         return None
     rank = np.zeros(span, dtype=np.int64)
     rank[used] = np.arange(used.size)
-    table = np.bincount(rank[rows] * _BINS + keys % _BINS)
+    table = np.bincount((rank[rows] << _BIN_BITS) + (keys & (_BINS - 1)), weights=counts)
     found = np.flatnonzero(table)
-    return (used[found // _BINS] + low) * _BINS + found % _BINS, table[found].astype(np.int64)
+    unique = ((used[found >> _BIN_BITS] + low) << _BIN_BITS) + (found & (_BINS - 1))
+    return unique, table[found].astype(np.int64)

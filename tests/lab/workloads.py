@@ -13,6 +13,8 @@ reference = "sun-7410-2009"
 properties = { recordsize = 512, compression = "off" }
 [nfs]
 options = ["hard", "nolock"]
+[precondition]
+method = "none"
 [working_set]
 file = "working-set"
 size = "1MiB"

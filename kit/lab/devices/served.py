@@ -58,7 +58,8 @@ class Served:
         host.put(program.read_bytes(), PROGRAM)
         host.run(["chmod", "0700", PROGRAM])
         host.put(description(devices, dilation).encode(), f"{DIRECTORY}/description")
-        host.run(["modprobe", "ublk_drv"])
+        # It may be built into the kernel; if it is not there at all, the server says so.
+        host.run(["modprobe", "ublk_drv"], check=False)
         try:
             answer = host.run([PROGRAM, "serve", f"{DIRECTORY}/description"])
         except CommandFailed as error:
@@ -80,10 +81,16 @@ class Served:
         """What the server has said."""
         return self.host.run(["cat", f"{SOCKET}.log"], check=False).stdout.strip()
 
-    def tell(self, *words: str) -> str:
-        """One command of server/words.c; returns the answer. Raises HostError with the refusal."""
+    def tell(self, *words: str, after_s: float = 0) -> str:
+        """One command of server/words.c; returns the answer. Raises HostError with the refusal.
+
+        `after_s`: how long to wait before, on the host's own clock.
+        """
+        argv = [PROGRAM, "tell", SOCKET, *words]
+        if after_s:
+            argv = ["sh", "-c", 'sleep "$1"; shift; exec "$@"', "sh", f"{after_s:.6f}", *argv]
         try:
-            answer = self.host.run([PROGRAM, "tell", SOCKET, *words], deadline_s=_TELL_DEADLINE_S)
+            answer = self.host.run(argv, deadline_s=_TELL_DEADLINE_S)
         except CommandFailed as error:
             said = error.result.stderr.strip().removeprefix("hsp-devices: ")
             raise HostError(f"the devices on {self.host.name} refuse '{' '.join(words)}': {said}") from error

@@ -1,0 +1,29 @@
+"""Work on blocks, in order, a few at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Done = TypeVar("Done")
+Given = TypeVar("Given")
+_THREADS = 2
+# Blocks that wait: enough that no thread does, few enough that memory stays small.
+_AHEAD = 4
+
+
+def in_order(work: Callable[[Given], Done], items: Iterator[Given]) -> Iterator[Done]:
+    """`work` of each item, in their order. Arrays are worked on side by side: that needs no interpreter lock.
+
+    Raises what `work` or `items` raise, and the first of these in the order of the items.
+    """
+    waiting: deque[Future[Done]] = deque()
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) > _AHEAD:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

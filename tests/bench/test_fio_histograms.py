@@ -1,0 +1,153 @@
+"""P2: fio's histogram logs to percentiles per second, beside the two scripts that come with fio.
+
+Each side is a process of its own, in ABBA order, timed without its imports; what they say is compared. The
+scripts are those of the installed fio
+(Debian has them in its documentation); HSP_BENCH_FIO_TOOLS names another folder with them.
+HSP_BENCH_JOBS (32) and HSP_BENCH_SECONDS (600) make it smaller.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.importers.fiobins import BINS, lower_edge
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600, func_only=True)]
+
+PAIRS = 5
+JOBS = int(os.environ.get("HSP_BENCH_JOBS", "32"))
+SECONDS = int(os.environ.get("HSP_BENCH_SECONDS", "600"))
+FOLDERS = [os.environ.get("HSP_BENCH_FIO_TOOLS", ""), "/usr/bin", "/usr/share/doc/fio", "/usr/share/fio"]
+WORKER = Path(__file__).with_name("percentiles.py")
+ROOT = Path(__file__).parents[2]
+# A bin of the kit; those of fio are half as wide, and its scripts interpolate between the middles of two.
+BIN = 1 / 32
+RESULTS: list[dict[str, Any]] = []
+Table = dict[int, tuple[int, list[float]]]
+
+
+def write_logs(folder: Path) -> list[Path]:
+    """A log per job, a line per second: three modes of latency, 2000 I/Os a second and job.
+
+    No percentile that is compared falls between two modes: there any value is right.
+    """
+    generator = np.random.default_rng(2)
+    edges = lower_edge(np.arange(BINS + 1))
+    paths = []
+    for job in range(JOBS):
+        lines = []
+        for second in range(1, SECONDS + 1):
+            mode = generator.choice([6_800, 155_000, 5_000_000], 2000, p=[0.4, 0.35, 0.25])
+            latency = mode * generator.lognormal(0, 0.2, mode.size)
+            counts = np.histogram(latency, edges)[0]
+            lines.append(f"{second * 1000}, 0, 4096, {', '.join(map(str, counts.tolist()))}\n")
+        paths.append(folder / f"x_clat_hist.{job + 1}.log")
+        paths[-1].write_text("".join(lines))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
+    folder = tmp_path_factory.mktemp("histograms")
+    yield write_logs(folder)
+    out = os.environ.get("HSP_BENCH_OUT")
+    path = (Path(out) if out else folder) / "bench-histograms.json"
+    path.write_text(json.dumps(RESULTS, indent=1) + "\n")
+    print(f"written: {path}")
+
+
+def tool(name: str, folder: Path) -> Path:
+    """fio's own script, unpacked if the package has it compressed."""
+    for place in filter(None, FOLDERS):
+        plain, packed = Path(place) / name, Path(place) / f"{name}.gz"
+        if plain.is_file():
+            return plain
+        if packed.is_file():
+            (folder / name).write_bytes(gzip.decompress(packed.read_bytes()))
+            return folder / name
+    pytest.skip(f"{name} is not here: install fio")
+
+
+# What the scripts import is imported before the clock starts, as the kit's is.
+TIMED = """
+import argparse, ast, copy, functools, math, os, re, runpy, sys, time
+try:
+    import numpy, pandas
+except ImportError:
+    pass
+sys.argv = sys.argv[1:]
+started = time.perf_counter()
+runpy.run_path(sys.argv[0], run_name="__main__")
+print("seconds", time.perf_counter() - started)
+"""
+
+
+def run(command: list[str | Path]) -> tuple[float, str]:
+    done = subprocess.run(
+        [sys.executable, *map(str, command)], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=True, capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    return float(done.stdout.split()[-1]), done.stdout
+
+
+def table(text: str, columns: tuple[int, ...], ns_per_unit: int, shift_ms: int) -> Table:
+    """End of each second in ms -> I/Os and p50, p95, p99 in ns."""
+    found = {}
+    for line in text.splitlines():
+        fields = line.replace(" ", "").split(",")
+        if fields[0].isdigit() and all(fields[c] for c in columns):
+            values = [float(fields[c]) * ns_per_unit for c in columns]
+            found[int(fields[0]) + shift_ms] = (round(float(fields[1])), values)
+    return found
+
+
+def tell(what: str, value: float, least: float, reached: bool, unit: str) -> None:
+    RESULTS.append({"row": "P2", "what": what, "value": value, "limit": least, "reached": reached})
+    print(f"P2  {what:66} {value:9.2f} {unit} (wanted: {least:g}){'' if reached else '  NOT REACHED'}")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "columns", "ns_per_unit", "shift_ms"),
+    [
+        ("fiologparser_hist.py", [], (4, 6, 7), 1, 0),
+        # A second's line is named after the start of the next; microseconds.
+        ("fio-histo-log-pctiles.py", ["--percentiles", "50", "95", "99", "--"], (2, 3, 4), 1000, 0),
+    ],
+)
+def test_p2_beside_fios_scripts(
+    logs: list[Path], tmp_path: Path, name: str, options: list[str], columns: tuple[int, ...],
+    ns_per_unit: int, shift_ms: int,
+) -> None:  # fmt: skip
+    if importlib.util.find_spec("pandas") is None:
+        pytest.skip("pandas is not installed (tox -e bench installs it)")
+    theirs: list[str | Path] = ["-c", TIMED, tool(name, tmp_path), *options, *logs]
+    took: dict[str, list[float]] = {"ours": [], "theirs": []}
+    said: dict[str, str] = {}
+    for pair in range(PAIRS):  # ABBA: drift of the machine hits both alike
+        for side in ("ours", "theirs") if pair % 2 else ("theirs", "ours"):
+            seconds, said[side] = run([WORKER, *logs] if side == "ours" else theirs)
+            took[side].append(seconds)
+    ratio = statistics.median(b / a for a, b in zip(took["ours"], took["theirs"], strict=True))
+    print()
+    tell(f"{JOBS} jobs x {SECONDS} s, time of {name} / ours", ratio, 20, ratio >= 20, "x")
+    ours = table(said["ours"], (2, 3, 4), 1, 0)
+    peer = table(said["theirs"], columns, ns_per_unit, shift_ms)
+    # They cut the edges of a run in their own ways; all else must be there.
+    both = sorted(set(ours) & set(peer))
+    assert len(both) >= SECONDS - 2
+    assert all(abs(ours[t][0] - peer[t][0]) <= 1 for t in both), "unlike counts"
+    worst = max(abs(a - b) / b for t in both for a, b in zip(ours[t][1], peer[t][1], strict=True))
+    tell(f"largest difference from its percentiles, {name}, in bins", worst / BIN, 1, worst <= BIN, " ")
+    assert worst <= BIN

@@ -1,0 +1,85 @@
+"""How long the report of an hour takes to open and to pan in a browser. Prints; limits no time."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reports
+
+pytestmark = pytest.mark.bench
+
+_path = Path(__file__).with_name("test_report_cost.py")
+_spec = importlib.util.spec_from_file_location("report_cost", _path)
+assert _spec and _spec.loader
+cost = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(cost)
+
+WATCH = """window.seen = {}; window.long = [];
+    new PerformanceObserver(list => long.push(...list.getEntries().map(e => Math.round(e.duration))))
+        .observe({type: "longtask", buffered: true});
+    setInterval(() => {
+        const now = Math.round(performance.now());
+        if (document.querySelector(".preview, .main-svg")) seen.picture ??= now;
+        if (document.querySelector(".main-svg")) seen.figure ??= now;
+        if (window.drawn === document.querySelectorAll("script[id^=figure-]").length) seen.all ??= now;
+    }, 5);"""
+INSIDE = """id => {
+    const plot = document.getElementById(id), {xaxis2, yaxis} = plot._fullLayout;
+    const box = plot.getBoundingClientRect();
+    return [box.x + xaxis2._offset + xaxis2._length * 0.7, box.y + yaxis._offset + yaxis._length / 3];
+}"""
+ROUNDS = 3
+
+
+def opened(page: Any, address: str) -> dict[str, Any]:
+    """Milliseconds since the page was asked for, and the longest task of a pan over a map."""
+    page.goto(address)
+    for _ in range(600):
+        if page.evaluate("seen.all"):
+            break
+        page.wait_for_timeout(100)
+    found: dict[str, Any] = page.evaluate("seen")
+    found["longest_task_opening"] = page.evaluate("Math.max(0, ...long)")
+    target = page.evaluate("[...document.querySelectorAll('.map .plot')][0].id")
+    page.evaluate("id => Plotly.relayout(id, {dragmode: 'pan', 'xaxis2.range': [1000, 1600]})", target)
+    page.wait_for_timeout(1000)
+    page.evaluate("long.length = 0")
+    x, y = page.evaluate(INSIDE, target)
+    page.mouse.move(x, y)
+    page.mouse.down()
+    for step in range(40):
+        page.mouse.move(x - step * 10, y)
+    page.mouse.up()
+    page.wait_for_timeout(1000)
+    found["longest_task_panning"] = page.evaluate("Math.max(0, ...long)")
+    assert page.evaluate("id => document.getElementById(id).layout.xaxis2.range[0]", target) > 1000
+    return found
+
+
+def test_an_hour_opens_and_pans(tmp_path: Path) -> None:
+    chromium = shutil.which("chromium")
+    if not chromium:
+        pytest.skip("no chromium")
+    from playwright.sync_api import sync_playwright
+
+    run = cost.an_hour(tmp_path / "run")
+    reports.analyse(run)
+    address = reports.draw(run).as_uri() + "#phases"
+    rounds = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for _ in range(ROUNDS):
+            page = browser.new_page(viewport={"width": 1280, "height": 900})
+            page.add_init_script(WATCH)
+            rounds.append(opened(page, address))
+            page.close()
+        browser.close()
+    middle = {key: sorted(r[key] for r in rounds)[ROUNDS // 2] for key in rounds[0]}
+    for key, value in middle.items():
+        print(f"\nopening an hour  {key:24}{value:8} ms", end="")
+    cost.told({"bench": "opening", "report_bytes": run.report.stat().st_size, **middle}, tmp_path / "o.json")
