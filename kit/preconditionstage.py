@@ -28,6 +28,7 @@ _POLL_S = 2.0
 _FIRST_POLLS_S = 0.1
 _STALL_S = 600.0
 _MEASURE_DEADLINE_S = 3600.0
+_IO_DEADLINE_S = 0.1
 _STOP_DEADLINE_S = 120.0
 # The counter may have a little more than was asked for; much more is somebody else's.
 _OVER_SHARE, _OVER_BYTES = 0.01, 1 << 20
@@ -263,7 +264,8 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
     load = devicefio.one_by_one(work.device.path, op, span_bytes, block, settings.ios, seed)
     written = work.state.written_bytes + work.counter().kernel_bytes - before.kernel_bytes
     output, log = f"{directory}/measure.json", f"{directory}/measure"
-    work.host.run(load.argv(output, log), deadline_s=_MEASURE_DEADLINE_S)
+    deadline_s = _MEASURE_DEADLINE_S + settings.ios * _IO_DEADLINE_S
+    work.host.run(load.argv(output, log), deadline_s=deadline_s)
     fio.parse_output(work.host.get(output).decode(errors="replace"))
     text = work.host.get(f"{log}_lat.1.log").decode(errors="replace")
     latencies = fio.parse_latency_log(text).latency_ns
