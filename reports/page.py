@@ -56,15 +56,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
     ranges = json.loads(overview.ranges(ranged, reference, load).to_json())
     spec = {"title": "Ranges", "figure": ranges, "csv": overview.table(ranged)}
     drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(ranged), "overview")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.ChainableUndefined,
-    )
-    environment.filters.update({f.__name__: f for f in filters.ALL})
-    return environment.get_template("page.html.j2").render(
+    return _template().render(
         manifest=manifest,
         summary=summary,
         reference=reference,
@@ -81,6 +73,19 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json) -> str:
         # htmlsafe_json_dumps has written every <, > and & as \\u00..: nothing can end the script.
         blocks=[*collected.blocks, *((f"{f['id']}-data", f["json"]) for f in collected.all)],
     )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.ChainableUndefined,
+    )
+    environment.filters.update({f.__name__: f for f in filters.ALL})
+    return environment.get_template("page.html.j2")
 
 
 @functools.cache
