@@ -65,5 +65,5 @@ def _gaps(frame: pl.DataFrame, axis: heatmap.Columns) -> list[tuple[int, int]]:
 
 
 def _packed(numbers: npt.NDArray[np.int64]) -> str:
-    # Small numbers without much order: what repeats is not worth a reference to it.
-    return packing.packed(packing.varints(numbers), zlib.Z_FILTERED)
+    # Small numbers without much order: what repeats is not worth a long search, nor a reference to it.
+    return packing.packed(packing.varints(numbers), 5, zlib.Z_FILTERED)

@@ -49,7 +49,7 @@ _UNKNOWN = _Source("import", "a program that is not recorded", "as the file says
 def section(manifest: Json) -> Json | None:
     """The part of the manifest that tells of an import; None for a run of the kit's own."""
     found = manifest.get("import")
-    return found if isinstance(found, dict) else None
+    return found if isinstance(found, dict) and found else None
 
 
 def _source(manifest: Json) -> _Source:

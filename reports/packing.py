@@ -12,9 +12,9 @@ ALPHABET = bytes(c for c in range(33, 127) if chr(c) not in "\"&'<>\\`")[:85]
 _DIGITS = np.frombuffer(ALPHABET, dtype=np.uint8)
 
 
-def packed(data: bytes, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
+def packed(data: bytes, level: int = 9, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
     """`data` deflated (zlib format), as text that cells.js unpacks."""
-    deflate = zlib.compressobj(9, zlib.DEFLATED, 15, 9, strategy)
+    deflate = zlib.compressobj(level, zlib.DEFLATED, 15, 9, strategy)
     return base85(deflate.compress(data) + deflate.flush())
 
 

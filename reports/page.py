@@ -74,15 +74,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
     mark = "Verdict unknown" if summary["verdict"] == "unknown" else ""
     found = ageing.figures(aged, mark) if aged is not None and aged.height else []
     curves = [collected.add(f.spec, f.height, f.caption, "overview") for f in found]
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.ChainableUndefined,
-    )
-    environment.filters.update({f.__name__: f for f in filters.ALL})
-    return environment.get_template("page.html.j2").render(
+    return _template().render(
         manifest=manifest,
         summary=summary,
         reference=reference,
@@ -100,6 +92,19 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
         # htmlsafe_json_dumps has written every <, > and & as \\u00..: nothing can end the script.
         blocks=[*collected.blocks, *((f"{f['id']}-data", f["json"]) for f in collected.all)],
     )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.ChainableUndefined,
+    )
+    environment.filters.update({f.__name__: f for f in filters.ALL})
+    return environment.get_template("page.html.j2")
 
 
 @functools.cache

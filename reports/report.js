@@ -4,8 +4,8 @@ window.drawn = 0;
 const figures = new Map();
 let library = null, lastInput = -Infinity;
 
-const pause = () => new Promise(done => setTimeout(done));
-const idle = window.requestIdleCallback ? () => new Promise(done => requestIdleCallback(done, {timeout: 2000})) : pause;
+const pause = (time_ms = 0) => new Promise(done => setTimeout(done, time_ms));
+const idle = window.requestIdleCallback ? () => new Promise(done => requestIdleCallback(done, {timeout: 2000})) : () => pause();
 
 // The figure is drawn, or is being drawn: a promise. Whoever needs it first begins it.
 function begin(target) {
@@ -119,7 +119,7 @@ const near = target => {
   for (const target of figures.keys()) seen.observe(target);
   // The others while nobody does anything, so that whoever scrolls, searches or prints finds them drawn.
   for (const [target, figure] of figures) {
-    while (!figure.begun && (await idle(), performance.now() - lastInput < 500)) await pause();
+    while (!figure.begun && (await idle(), performance.now() - lastInput < 500)) await pause(100);
     await begin(target);
     await pause();
   }

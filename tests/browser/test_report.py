@@ -211,10 +211,10 @@ def test_percentiles_events_and_gaps(opened, synthetic):
     assert all(v is None for _, v in single["p99"])
     assert [x for x, v in single["p50"] if v is None] == [20, 21, 21, 22, 22, 23, 23, 24]
     text = page.locator(f"#{target} .legendtext").all_text_contents()
-    assert "nothing recorded" in text and "txg" in text and len(text) == 6
+    assert "nothing recorded" in text and "txg sync" in text and len(text) == 6
     assert "2 events are damaged" in page.locator("figcaption").all_text_contents()[1]
     figure(page, "512 B read: percentiles over time").get_by_label("events").uncheck()
-    until(page, f"!document.getElementById('{target}').data.some(t => t.name === 'txg')")
+    until(page, f"!document.getElementById('{target}').data.some(t => t.name === 'txg sync')")
     assert page.evaluate("window.hit") is None
 
 

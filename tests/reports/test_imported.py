@@ -116,7 +116,15 @@ def test_foreign_names_are_inert():
 
 
 @pytest.mark.parametrize(
-    "damage", [{"files": 7}, {"files": [3]}, {"warnings": 7}, {"files": [{"left_out": 3}]}]
+    "damage",
+    [
+        {"files": 7},
+        {"files": [3]},
+        {"warnings": 7},
+        {"files": [{"left_out": 3}]},
+        {"format": ["x"]},
+        {"format": None},
+    ],
 )
 def test_a_damaged_import_is_not_a_traceback(damage):
     manifest = manifest_of(IOSTAT, "zpool-iostat")
