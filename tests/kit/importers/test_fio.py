@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kit.bins import bin_edges, bin_index
 from kit.errors import ConfigError
-from kit.importers import fiobins, fiolog
+from kit.importers import fiobins, fiohist, fiolog
 from kit.importers.run import Imported, Options, read_files
 from kit.importers.source import Block, Source
 
@@ -297,6 +297,65 @@ def test_damaged_histograms_are_refused_with_their_line(tmp_path: Path, change: 
     lines = (DATA / "h6_clat_hist.1.log").read_text().splitlines()
     lines[2] = ",".join(change(lines[2].split(",")))  # type: ignore[operator]
     with pytest.raises(ConfigError, match=f"line 3: .*{said}"):
+        imported(put(tmp_path, "\n".join(lines) + "\n", "h_clat_hist.1.log"))
+
+
+count = st.sampled_from(["0"] * 6 + ["1", "20", "999999999", str(fiohist.MAX_COUNT)])
+wrong = st.sampled_from(
+    [
+        "",
+        " ",
+        "-1",
+        "x",
+        "0x1",
+        "1.0",
+        " 7",
+        "7 ",
+        "00",
+        "0" * 20,
+        str(fiohist.MAX_COUNT + 1),
+        "9" * 17,
+        "1, 2",
+    ]
+)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**13), st.integers(0, 2), st.lists(count, min_size=29, max_size=29))
+             , min_size=1, max_size=5),
+    comma,
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 31), wrong), max_size=2),
+)  # fmt: skip
+def test_fast_windows_agree_with_exact_ones(
+    rows: list[tuple[int, int, list[str]]], between: str, changes: list[tuple[int, int, str]]
+) -> None:
+    texts = [[str(time_ms), str(direction), "4096", *counts] for time_ms, direction, counts in rows]
+    for row, column, what in changes:
+        texts[row % len(texts)][column] = what
+    data = "".join(between.join(text) + "\n" for text in texts)
+    block = Block(data.encode(), 1, len(texts))
+    fast = fiohist.fast_windows(block, 29)
+    try:
+        slow = fiohist.slow_windows(Source(DATA / "plain.json"), block, 29)
+    except ConfigError:
+        assert fast is None
+        return
+    if fast is None:
+        # What fio writes must not be slow.
+        assert changes or max(row[0] for row in rows) > 10**12
+        return
+    for name in ("time_ms", "direction", "row", "column", "counts"):
+        assert np.array_equal(getattr(fast, name), getattr(slow, name)), name
+    assert fast.trims == slow.trims
+    assert int(slow.counts.sum()) + slow.trims == sum(int(v) for t in texts for v in t[3:])
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_histograms_whose_time_goes_back_name_the_line(tmp_path: Path, before: int) -> None:
+    row = "0, 4096" + ", 1" * 29
+    lines = [f"{1000 * n}, {row}" for n in range(1, before + 3)]
+    lines.append(f"{1000 * before}, {row}")
+    with pytest.raises(ConfigError, match=f"line {before + 3}: time goes back"):
         imported(put(tmp_path, "\n".join(lines) + "\n", "h_clat_hist.1.log"))
 
 
