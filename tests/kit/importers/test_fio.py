@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,28 @@ def test_damage_is_refused_with_its_line(tmp_path: Path, bad: str, said: str, be
         imported(path)
     assert f"x_lat.1.log, line {before + 1}: " in caught.value.message
     assert said in caught.value.message
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gz"])
+def test_damage_far_into_a_log_is_refused_with_its_line(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """Blocks are of 2 MiB: the damage is in the third; the fast parser refuses it, the exact one names it."""
+    rows = [f"{n // 100}, {n + 7}, {n % 2}, 512, 0" for n in range(300_000)]
+    rows[250_000] = "2500, 12, 0, 512"
+    path = put(tmp_path, pack(("\n".join(rows) + "\n").encode()))
+    assert path.stat().st_size > 4 << 20 or pack is gzip.compress
+    with pytest.raises(ConfigError, match=r"line 250001: 4 columns where the first line has 5"):
+        imported(path)
+    rows[250_000] = "2500, 12, 0, 512, 0"
+    found = imported(put(tmp_path, pack(("\n".join(rows) + "\n7").encode())))
+    assert (found.section["rows_counted"], found.section["files"][0]["rows_read"]) == (300_000, 300_001)
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    for start, line in (("1,2,0,4,", 1), (ROW * 3, 4), (ROW * 200_000, 200_001)):
+        with pytest.raises(ConfigError, match=f"line {line}: longer than 1 MiB"):
+            imported(put(tmp_path, start + "1" * (5 << 20)), format="fio-log")
 
 
 def test_a_truncated_last_line_is_left_out_and_told(tmp_path: Path) -> None:
