@@ -68,6 +68,13 @@ def test_extremes_are_exact() -> None:
     assert (extreme["min_ns"], extreme["max_ns"]) == (min(latencies), max(latencies))
 
 
+@given(st.lists(st.tuples(st.integers(0, fiolog.MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20))
+def test_extremes_of_both_directions(rows: list[tuple[int, int]]) -> None:
+    latency, direction = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1))
+    wanted = [(d, min(mine), max(mine)) for d in (0, 1) if (mine := [v for v, found in rows if found == d])]
+    assert fiolog._extremes(latency, direction) == wanted
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
