@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -27,22 +29,19 @@ def percentile_ns(bins: Bins, q: float, limits: tuple[int, int]) -> float | None
     the edge of a gap or where a clock ticks. Wider bins of imported data (zpool iostat) are interpolated.
     None where the sample is too small to tell.
     """
-    n = sum(count for _, _, count in bins)
+    upto = list(itertools.accumulate([count for _, _, count in bins]))
+    n = upto[-1] if upto else 0
     if n < sample_needed(q):
         return None
-    wanted = q * n
-    seen = 0
-    value = float(limits[1])
-    for lo, hi, count in bins:
-        if count and seen + count >= wanted:
-            if hi - lo <= max(1, lo * NARROW):
-                # Latencies are whole nanoseconds: the last one of the bin is hi - 1.
-                value = (max(lo, limits[0]) + min(hi - 1, limits[1])) / 2
-            else:
-                low, high = max(lo, limits[0]), min(hi, limits[1])
-                value = low + (high - low) * (wanted - seen) / count
-            break
-        seen += count
+    # The first bin up to whose end there are enough; it has an I/O itself.
+    at = min(bisect.bisect_left(upto, q * n), len(bins) - 1)
+    lo, hi, count = bins[at]
+    if hi - lo <= max(1, lo * NARROW):
+        # Latencies are whole nanoseconds: the last one of the bin is hi - 1.
+        value = (max(lo, limits[0]) + min(hi - 1, limits[1])) / 2
+    else:
+        low, high = max(lo, limits[0]), min(hi, limits[1])
+        value = low + (high - low) * (q * n - upto[at] + count) / count
     return min(max(value, float(limits[0])), float(limits[1]))
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-_COMMA, _NEWLINE, _BLANK, _ZERO, _X = b",\n 0x"
+_COMMA, _NEWLINE, _BLANK, _ZERO, _NINE, _X = b",\n 09x"
 _WORD = 8
 MAX_DIGITS = 2 * _WORD
 _MAX_HEX_DIGITS = 16
@@ -54,8 +54,11 @@ class Table:
         # The last of each row is a newline, and there are no more of them: so all others are commas.
         if np.count_nonzero(newline) != len(self.ends) or not newline[self.ends[:, -1]].all():
             raise Irregular
-        gap = separator | blank
         blanks = int(np.count_nonzero(blank))
+        # Below the digits there are only separators and blanks, if as many as there are of these.
+        gap = self.text < _ZERO
+        if int(np.count_nonzero(gap)) != ends.size + blanks:
+            raise Irregular
         # No field is empty: of two gaps in a row the first is a comma and the second a blank.
         if (
             gap[0]
@@ -63,11 +66,10 @@ class Table:
             or int(np.count_nonzero(comma[:-1] & blank[1:])) != blanks
         ):
             raise Irregular
-        digits = int(np.count_nonzero((self.text - np.uint8(_ZERO)) <= 9))
         # Where every comma has its blank, or none, nobody need look again.
         commas = ends.size - len(self.ends)
         self._skip = 1 if not blanks else 2 if blanks == commas else 0
-        others = self.text.size - digits - ends.size - blanks
+        others = int(np.count_nonzero(self.text > _NINE))
         if others and others != self._in_hexadecimals(hexadecimal):
             raise Irregular
 

@@ -28,6 +28,7 @@ CUT = "truncated last line"
 MIN_COLUMNS, MAX_COLUMNS = 4, 7
 # 104 days. Above it bins could not be told exactly; fio writes such numbers for a clock that went back.
 MAX_LATENCY_NS = 2**53
+_ASIDE_BITS = 60
 MAX_TIME_MS = 2**62 // 10**6
 _NUMBER = re.compile(rb"[ \t]*([0-9]{1,19})[ \t\r]*")
 _EXTRA = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
@@ -86,13 +87,24 @@ def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, block:
     ios = int(np.count_nonzero(kept))
     if ios < direction.size:
         time_ms, latency_ns, direction = time_ms[kept], latency_ns[kept], direction[kept]
-    extremes = []
-    for number, group in enumerate(groups.tolist()):
-        mine = latency_ns[direction == number]
-        if mine.size:
-            extremes.append((group, int(mine.min()), int(mine.max())))
-    part = tally.part(groups[direction], time_ms * 1_000_000, bin_index(latency_ns))
-    return _Digest(kept.size, ios, kept.size - ios, 0, part, tuple(extremes))
+    extremes = tuple((int(groups[n]), low, high) for n, low, high in _extremes(latency_ns, direction))
+    part = tally.part_of(groups, direction, time_ms * 1_000_000, bin_index(latency_ns))
+    return _Digest(kept.size, ios, kept.size - ios, 0, part, extremes)
+
+
+def _extremes(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int, int]]:
+    """Direction (0 or 1), lowest and highest latency of each that occurs."""
+    if not latency_ns.size:
+        return []
+    # Writes are moved out of the way, up and then down: picking rows takes five times as long.
+    aside = direction << _ASIDE_BITS
+    above, below = latency_ns + aside, latency_ns - aside
+    found = []
+    if (low := int(above.min())) < 1 << _ASIDE_BITS:
+        found.append((0, low, int(below.max())))
+    if (low := int(below.min())) < 0:
+        found.append((1, low + (1 << _ASIDE_BITS), int(above.max()) - (1 << _ASIDE_BITS)))
+    return found
 
 
 def column_count(source: Source) -> int:

@@ -125,6 +125,21 @@ class Tally:
         cell: IntArray = np.asarray((index * _MAX_GROUPS + group) * _BINS)
         return Part(interval_ns, *_summed((cell if row is None else cell[row]) + bins, counts))
 
+    def part_of(self, groups: IntArray, which: IntArray, time_ns: IntArray, bins: IntArray) -> Part:
+        """As part(), one I/O each, of group groups[which]; faster where their times are near each other."""
+        if not bins.size:
+            return self.part(0, time_ns, bins)
+        first, last = (int(time) // self.interval_ns for time in (time_ns.min(), time_ns.max()))
+        cells = (last - first + 1) * groups.size
+        if last >= _MAX_TIME_INDEX or cells * _BINS > max(_TABLE_PER_KEY * bins.size, 1 << 16):
+            return self.part(groups[which], time_ns, bins)
+        local = which if first == last else (time_ns // self.interval_ns - first) * groups.size + which
+        table = np.bincount((local << _BIN_BITS) + bins)
+        found = np.flatnonzero(table)
+        cell, at = found >> _BIN_BITS, found & (_BINS - 1)
+        keys = ((first + cell // groups.size) * _MAX_GROUPS + groups[cell % groups.size]) * _BINS + at
+        return Part(self.interval_ns, keys, table[found].astype(np.int64))
+
     def take(self, part: Part) -> None:
         """Add what part() made."""
         keys, counts, interval_ns = part.keys, part.counts, part.interval_ns

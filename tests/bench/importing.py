@@ -1,6 +1,7 @@
 """One side of a measurement, in a process of its own: `python importing.py SIDE FILE [OUT]`.
 
-Prints the seconds of the work alone (imports are before it) and the highest memory of the whole process.
+Prints the seconds of the work alone (imports are before it), those of all processors together, and the
+highest memory of the whole process.
 """
 
 from __future__ import annotations
@@ -75,13 +76,14 @@ else:
     work = by_fio_plot
 
 target = Path(sys.argv[3]) if len(sys.argv) > 3 else None
-started = time.perf_counter()
+started, started_cpu = time.perf_counter(), time.process_time()
 result = work(Path(sys.argv[2]), target)
-seconds = time.perf_counter() - started
+seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - started_cpu
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 rows = as_rows(result) if as_rows else None
 told = {
     "seconds": seconds,
+    "cpu_seconds": cpu_seconds,
     "peak_bytes": peak,
     "ios": sum(row[3] for row in rows) if rows is not None else len(result),
     "digest": hash(tuple(sorted(rows))) if rows is not None else None,

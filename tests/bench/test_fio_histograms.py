@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
-import json
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +32,6 @@ WORKER = Path(__file__).with_name("percentiles.py")
 ROOT = Path(__file__).parents[2]
 # A bin of the kit; those of fio are half as wide, and its scripts interpolate between the middles of two.
 BIN = 1 / 32
-RESULTS: list[dict[str, Any]] = []
 Table = dict[int, tuple[int, list[float]]]
 
 
@@ -62,10 +59,6 @@ def write_logs(folder: Path) -> list[Path]:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
     folder = tmp_path_factory.mktemp("histograms")
     yield write_logs(folder)
-    out = os.environ.get("HSP_BENCH_OUT")
-    path = (Path(out) if out else folder) / "bench-histograms.json"
-    path.write_text(json.dumps(RESULTS, indent=1) + "\n")
-    print(f"written: {path}")
 
 
 def tool(name: str, folder: Path) -> Path:
@@ -113,11 +106,6 @@ def table(text: str, columns: tuple[int, ...], ns_per_unit: int, shift_ms: int) 
     return found
 
 
-def tell(what: str, value: float, least: float, reached: bool, unit: str) -> None:
-    RESULTS.append({"row": "P2", "what": what, "value": value, "limit": least, "reached": reached})
-    print(f"P2  {what:66} {value:9.2f} {unit} (wanted: {least:g}){'' if reached else '  NOT REACHED'}")
-
-
 @pytest.mark.parametrize(
     ("name", "options", "columns", "ns_per_unit", "shift_ms"),
     [
@@ -128,7 +116,7 @@ def tell(what: str, value: float, least: float, reached: bool, unit: str) -> Non
 )
 def test_p2_beside_fios_scripts(
     logs: list[Path], tmp_path: Path, name: str, options: list[str], columns: tuple[int, ...],
-    ns_per_unit: int, shift_ms: int,
+    ns_per_unit: int, shift_ms: int, tell: Callable[..., None],
 ) -> None:  # fmt: skip
     if importlib.util.find_spec("pandas") is None:
         pytest.skip("pandas is not installed (tox -e bench installs it)")
@@ -140,8 +128,7 @@ def test_p2_beside_fios_scripts(
             seconds, said[side] = run([WORKER, *logs] if side == "ours" else theirs)
             took[side].append(seconds)
     ratio = statistics.median(b / a for a, b in zip(took["ours"], took["theirs"], strict=True))
-    print()
-    tell(f"{JOBS} jobs x {SECONDS} s, time of {name} / ours", ratio, 20, ratio >= 20, "x")
+    tell("P2", f"{JOBS} jobs x {SECONDS} s, time of {name} / ours", ratio, "x", at_least=20)
     ours = table(said["ours"], (2, 3, 4), 1, 0)
     peer = table(said["theirs"], columns, ns_per_unit, shift_ms)
     # They cut the edges of a run in their own ways; all else must be there.
@@ -149,5 +136,5 @@ def test_p2_beside_fios_scripts(
     assert len(both) >= SECONDS - 2
     assert all(abs(ours[t][0] - peer[t][0]) <= 1 for t in both), "unlike counts"
     worst = max(abs(a - b) / b for t in both for a, b in zip(ours[t][1], peer[t][1], strict=True))
-    tell(f"largest difference from its percentiles, {name}, in bins", worst / BIN, 1, worst <= BIN, " ")
+    tell("P2", f"largest difference from {name}", worst / BIN, "bins", at_most=1)
     assert worst <= BIN

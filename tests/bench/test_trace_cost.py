@@ -10,7 +10,6 @@ import json
 import statistics
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
 
 import pytest
 
@@ -98,7 +97,7 @@ def median_ns(client: Host) -> float:
     return float(read["clat_ns"]["percentile"]["50.000000"]) / CLOCK.dilation
 
 
-def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tmp_path: Path) -> None:
+def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tell: Callable[..., None]) -> None:
     guest, client = mounted
     ways: dict[str, Callable[[Host], AbstractContextManager[None]]] = {
         "no tracer": lambda _: nullcontext(),
@@ -111,19 +110,10 @@ def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tmp_p
             with ways[name](guest):
                 found[name].append(median_ns(client))
     none, kits, lines = (statistics.median(found[name]) for name in ways)
-    reached = "reached" if kits <= LIMIT * none else "not reached"
-    print(f"\n512 B NFS read from DRAM, p50 at the client: {none / 1e3:.2f} us without a tracer")
-    print(f"  with the kit's:          {kits / 1e3:.2f} us, {kits / none:.3f} x (at most {LIMIT}: {reached})")
-    print(f"  with a line per request: {lines / 1e3:.2f} us, {lines / none:.3f} x")
-    row = {
-        "work": "P5",
-        "none_ns": none,
-        "kit_ns": kits,
-        "printing_ns": lines,
-        "limit": LIMIT,
-        "reached": reached,
-    }
-    (tmp_path / "bench.json").write_text(json.dumps(row))
+    tell("P5", "512 B NFS read from DRAM, p50 at the client, the kit's tracer / none", kits / none, "x",
+         at_most=LIMIT)  # fmt: skip
+    tell("P5", "the same, a line printed per request / none", lines / none, "x")
+    tell("P5", "the same without a tracer", none / 1e3, "us")
     # The same twice: the clock counts instructions.
     for name, values in found.items():
         assert max(values) < 1.05 * min(values), name

@@ -8,6 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from reports.quantiles import percentile_ns
+
 _path = Path(__file__).with_name("test_report.py")
 _spec = importlib.util.spec_from_file_location("report_in_browser", _path)
 shared = importlib.util.module_from_spec(_spec)
@@ -55,6 +57,13 @@ def test_percentile_lines_are_saved_as_they_are_drawn(opened, synthetic, tmp_pat
         target,
     )
     assert [float(r["p95_us"]) if r["p95_us"] else None for r in rows] == drawn
+    # The page's percentiles are the summary's.
+    seen = frame.filter(pl.col("phase") == "read", pl.col("layer") == "nfs-server")
+    for second, value in enumerate(drawn):
+        rows = seen.filter(pl.col("time_ns") // synthetic.SECOND == second)
+        held = rows.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
+        told = percentile_ns(held, 0.95, (held[0][0], held[-1][1]))
+        assert value == (None if told is None else pytest.approx(told / 1e3, rel=1e-6))
 
 
 def test_a_formula_is_inert_in_every_csv(opened, synthetic, tmp_path):

@@ -8,6 +8,7 @@ import json
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from kit.bins import bin_edges, bin_index
 from kit.errors import ConfigError
-from kit.importers import fiobins, fiolog
+from kit.importers import fiobins, fiohist, fiolog
 from kit.importers.run import Imported, Options, read_files
 from kit.importers.source import Block, Source
 
@@ -67,6 +68,13 @@ def test_extremes_are_exact() -> None:
     assert (extreme["min_ns"], extreme["max_ns"]) == (min(latencies), max(latencies))
 
 
+@given(st.lists(st.tuples(st.integers(0, fiolog.MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20))
+def test_extremes_of_both_directions(rows: list[tuple[int, int]]) -> None:
+    latency, direction = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1))
+    wanted = [(d, min(mine), max(mine)) for d in (0, 1) if (mine := [v for v, found in rows if found == d])]
+    assert fiolog._extremes(latency, direction) == wanted
+
+
 @pytest.mark.parametrize(
     ("bad", "said"),
     [
@@ -96,6 +104,28 @@ def test_damage_is_refused_with_its_line(tmp_path: Path, bad: str, said: str, be
         imported(path)
     assert f"x_lat.1.log, line {before + 1}: " in caught.value.message
     assert said in caught.value.message
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gz"])
+def test_damage_far_into_a_log_is_refused_with_its_line(
+    tmp_path: Path, pack: Callable[[bytes], bytes]
+) -> None:
+    """Blocks have 512 KiB, the damage is in the tenth; the fast parser refuses it, the exact one names it."""
+    rows = [f"{n // 100}, {n + 7}, {n % 2}, 512, 0" for n in range(300_000)]
+    rows[250_000] = "2500, 12, 0, 512"
+    path = put(tmp_path, pack(("\n".join(rows) + "\n").encode()))
+    assert path.stat().st_size > 4 << 20 or pack is gzip.compress
+    with pytest.raises(ConfigError, match=r"line 250001: 4 columns where the first line has 5"):
+        imported(path)
+    rows[250_000] = "2500, 12, 0, 512, 0"
+    found = imported(put(tmp_path, pack(("\n".join(rows) + "\n7").encode())))
+    assert (found.section["rows_counted"], found.section["files"][0]["rows_read"]) == (300_000, 300_001)
+
+
+def test_a_line_without_end_is_refused(tmp_path: Path) -> None:
+    for start, line in (("1,2,0,4,", 1), (ROW * 3, 4), (ROW * 200_000, 200_001)):
+        with pytest.raises(ConfigError, match=f"line {line}: longer than 1 MiB"):
+            imported(put(tmp_path, start + "1" * (5 << 20)), format="fio-log")
 
 
 def test_a_truncated_last_line_is_left_out_and_told(tmp_path: Path) -> None:
@@ -297,6 +327,65 @@ def test_damaged_histograms_are_refused_with_their_line(tmp_path: Path, change: 
     lines = (DATA / "h6_clat_hist.1.log").read_text().splitlines()
     lines[2] = ",".join(change(lines[2].split(",")))  # type: ignore[operator]
     with pytest.raises(ConfigError, match=f"line 3: .*{said}"):
+        imported(put(tmp_path, "\n".join(lines) + "\n", "h_clat_hist.1.log"))
+
+
+count = st.sampled_from(["0"] * 6 + ["1", "20", "999999999", str(fiohist.MAX_COUNT)])
+wrong = st.sampled_from(
+    [
+        "",
+        " ",
+        "-1",
+        "x",
+        "0x1",
+        "1.0",
+        " 7",
+        "7 ",
+        "00",
+        "0" * 20,
+        str(fiohist.MAX_COUNT + 1),
+        "9" * 17,
+        "1, 2",
+    ]
+)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**13), st.integers(0, 2), st.lists(count, min_size=29, max_size=29))
+             , min_size=1, max_size=5),
+    comma,
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 31), wrong), max_size=2),
+)  # fmt: skip
+def test_fast_windows_agree_with_exact_ones(
+    rows: list[tuple[int, int, list[str]]], between: str, changes: list[tuple[int, int, str]]
+) -> None:
+    texts = [[str(time_ms), str(direction), "4096", *counts] for time_ms, direction, counts in rows]
+    for row, column, what in changes:
+        texts[row % len(texts)][column] = what
+    data = "".join(between.join(text) + "\n" for text in texts)
+    block = Block(data.encode(), 1, len(texts))
+    fast = fiohist.fast_windows(block, 29)
+    try:
+        slow = fiohist.slow_windows(Source(DATA / "plain.json"), block, 29)
+    except ConfigError:
+        assert fast is None
+        return
+    if fast is None:
+        # What fio writes must not be slow.
+        assert changes or max(row[0] for row in rows) > 10**12
+        return
+    for name in ("time_ms", "direction", "row", "column", "counts"):
+        assert np.array_equal(getattr(fast, name), getattr(slow, name)), name
+    assert fast.trims == slow.trims
+    assert int(slow.counts.sum()) + slow.trims == sum(int(v) for t in texts for v in t[3:])
+
+
+@pytest.mark.parametrize("before", [0, 3])
+def test_histograms_whose_time_goes_back_name_the_line(tmp_path: Path, before: int) -> None:
+    row = "0, 4096" + ", 1" * 29
+    lines = [f"{1000 * n}, {row}" for n in range(1, before + 3)]
+    lines.append(f"{1000 * before}, {row}")
+    with pytest.raises(ConfigError, match=f"line {before + 3}: time goes back"):
         imported(put(tmp_path, "\n".join(lines) + "\n", "h_clat_hist.1.log"))
 
 
