@@ -147,9 +147,7 @@ def device(
     duration: Annotated[str, typer.Option("--for", help="How long it stalls, e.g. 50ms.")] = "",
     sectors: Annotated[str, typer.Option("--sectors", help="FIRST+COUNT sectors that give errors.")] = "",
     of: Annotated[str, typer.Option("--of", help="Which requests give errors: read, write or any.")] = "any",
-    after: Annotated[
-        str, typer.Option("--after", help="When, e.g. in 200ms; else at once.")
-    ] = "",
+    after: Annotated[str, typer.Option("--after", help="When, e.g. in 200ms; else at once.")] = "",
     state: Annotated[str, typer.Option("--lab", help="Which lab, if several are up (hsp lab status).")] = "",
 ) -> None:
     """Break an emulated device of a lab that is up or of a run that is going on."""

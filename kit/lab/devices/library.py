@@ -1,27 +1,18 @@
-"""The C library of device models from Python: compiled once a version of its sources, and bound."""
+"""The C library of device models from Python."""
 
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import tempfile
 from functools import cache
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from kit.errors import ConfigError, HostError
-from kit.hosts.base import CommandFailed
-from kit.hosts.local import LocalHost
+from kit.errors import ConfigError
+from kit.lab.devices import program
 from kit.lab.devices.spec import SECTOR_BYTES, DeviceModel, to_spec
-from kit.lab.image.cache import cache_dir, cannot_use
-
-SOURCES = Path(__file__).parent
-CFLAGS = ("-std=c11", "-O2", "-g", "-fPIC")  # a newer compiler's warnings are no reason to fail here
-COMPILE_DEADLINE_S = 120.0
 
 READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
 NEVER_NS = 2**64 - 1
@@ -36,52 +27,9 @@ Requests = npt.NDArray[np.void]
 Answers = npt.NDArray[np.void]
 
 
-def sources() -> list[Path]:
-    """The C files of the models, in a fixed order."""
-    return sorted(SOURCES.glob("*.c"))
-
-
-def digest() -> str:
-    """Of everything that goes into the library."""
-    state = hashlib.sha256(" ".join(CFLAGS).encode())
-    for path in sorted([*SOURCES.glob("*.c"), *SOURCES.glob("*.h")]):
-        state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return state.hexdigest()[:16]
-
-
-def compile_library() -> Path:
-    """The shared library, made if it is not in the cache. Raises HostError without a C compiler."""
-    directory = cache_dir() / "devices"
-    library = directory / f"libhspdevices-{digest()}.so"
-    if library.exists():
-        return library
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=directory, prefix=".making-") as making:
-            made = Path(making) / library.name
-            _compile(["-shared", "-o", str(made)])
-            made.rename(library)  # whoever is first, it is the same
-    except OSError as error:
-        raise cannot_use(directory, error) from error
-    return library
-
-
-def _compile(options: list[str]) -> None:
-    argv = ["cc", *CFLAGS, *options, *(str(path) for path in sources()), "-lm"]
-    try:
-        LocalHost().run(argv, deadline_s=COMPILE_DEADLINE_S)
-    except CommandFailed as error:
-        if error.result.returncode != 127:
-            raise
-        raise HostError(
-            "there is no C compiler, and the emulated devices are compiled here",
-            "install gcc libc6-dev (Debian, Ubuntu) or your distribution's packages of that kind",
-        ) from error
-
-
 @cache
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(compile_library()))
+    library = ctypes.CDLL(str(program.library()))
     device, u64, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
     text, memory, number = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int
     signatures: dict[str, tuple[Any, list[Any]]] = {

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from kit.lab.devices.library import FLUSH, SOURCES, WRITE, EmulatedDevice, requests, sources
+from kit.lab.devices.library import FLUSH, WRITE, EmulatedDevice, requests
+from kit.lab.devices.program import HERE as SOURCES
+from kit.lab.devices.program import models as sources
 
 HERE = Path(__file__).parent
 Spec = dict[str, int | str]

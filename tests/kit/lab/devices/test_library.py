@@ -1,72 +1,20 @@
-"""The compiled library: made once, refused with reasons, and bound to the interface in model.h."""
+"""The library as Python has it: bound to the interface in model.h."""
 
 from __future__ import annotations
 
 import re
 import subprocess
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kit.errors import ConfigError, HostError
-from kit.lab.devices import library
-from kit.lab.devices.library import ANSWER, REQUEST, SOURCES, EmulatedDevice, compile_library, requests
+from kit.errors import ConfigError
+from kit.lab.devices.library import ANSWER, REQUEST, EmulatedDevice, _library, requests
+from kit.lab.devices.program import HERE as SOURCES
 from kit.lab.devices.spec import find_preset, preset_names, state_bytes, to_spec
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "hsp" / "devices"
-
-
-def test_it_is_compiled_once(cache: Path) -> None:
-    first = compile_library()
-    made = first.stat().st_mtime_ns
-    assert compile_library() == first and first.stat().st_mtime_ns == made
-    assert [path.name for path in cache.iterdir()] == [first.name]
-
-
-def test_two_at_once_leave_one(cache: Path) -> None:
-    threads = [threading.Thread(target=compile_library) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(list(cache.iterdir())) == 1
-
-
-def test_without_a_compiler_it_says_what_to_install(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(HostError) as caught:
-        compile_library()
-    assert caught.value.exit_code == 5
-    assert "install gcc libc6-dev" in caught.value.hint
-    assert not list(cache.iterdir())
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(HostError, match="file"):
-        compile_library()
-
-
-def test_other_sources_are_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = library.digest()
-    for path in SOURCES.glob("*.[ch]"):
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    monkeypatch.setattr(library, "SOURCES", tmp_path)
-    assert library.digest() == before
-    with (tmp_path / "rng.h").open("a") as file:
-        file.write("\n")
-    assert library.digest() != before
 
 
 def test_records_are_those_of_the_interface(tmp_path: Path) -> None:
@@ -89,7 +37,7 @@ def test_records_are_those_of_the_interface(tmp_path: Path) -> None:
 def test_every_function_of_the_interface_is_there() -> None:
     header = (SOURCES / "model.h").read_text()
     names = set(re.findall(r"\b(hsp_device_[a-z_]+)\(", header))
-    library_ = library._library()
+    library_ = _library()
     assert len(names) > 10
     assert not [name for name in names if not hasattr(library_, name)]
 
