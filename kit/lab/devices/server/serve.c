@@ -125,7 +125,9 @@ static void accept_request(struct hsp_server *server, unsigned number, uint16_t 
 	if (answer.error)
 		inflight->result = -answer.error;
 	uint64_t due_ns = answer.done_ns;
-	if (due_ns != HSP_NEVER)
+	if (due_ns == HSP_NEVER && answer.error) /* the device is gone; the kernel shall know at once */
+		due_ns = host_ns;
+	else if (due_ns != HSP_NEVER)
 		due_ns = host_ns + (due_ns - asked.arrival_ns) * server->dilation - device->own_cost_ns;
 	answer_at(server, number, tag, due_ns);
 }
