@@ -103,7 +103,7 @@ class Disk(_Table):
             yield f"{name}_bytes", getattr(self, name)
 
     def state_bytes(self, sectors: int) -> int:
-        return 4096 + 8 * (sectors + sectors // 64 + 2)
+        return 8192 + 8 * (sectors + sectors // 64)
 
 
 class Ssd(_Table):
