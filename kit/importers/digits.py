@@ -8,15 +8,23 @@ by line, and names what is wrong.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import numpy.typing as npt
 
 IntArray = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
 _COMMA, _NEWLINE, _BLANK, _ZERO, _NINE, _X = b",\n 09x"
 _WORD = 8
 MAX_DIGITS = 2 * _WORD
 _MAX_HEX_DIGITS = 16
+# A time, and a few of the counts of each line.
+_MOST_LONG = 4
+_DIGITS = re.compile(rb"[0-9]{1,16}(?![0-9])")
+_ZEROS, _HIGH_NIBBLES = np.uint64(0x3030303030303030), np.uint64(0xF0F0F0F0F0F0F0F0)
 # Pairs of digits become a number below 100, pairs of these one below 10,000, and those the value.
 _STEPS = tuple(
     tuple(map(np.uint64, step))
@@ -46,7 +54,7 @@ class Table:
         self._data = data
         self.text: Bytes = np.frombuffer(data, dtype=np.uint8)
         comma, newline, blank = (self.text == byte for byte in (_COMMA, _NEWLINE, _BLANK))
-        self._separator = separator = comma | newline
+        separator = comma | newline
         ends = np.flatnonzero(separator)
         if not ends.size or ends.size % columns:
             raise Irregular
@@ -55,17 +63,7 @@ class Table:
         if np.count_nonzero(newline) != len(self.ends) or not newline[self.ends[:, -1]].all():
             raise Irregular
         blanks = int(np.count_nonzero(blank))
-        # Below the digits there are only separators and blanks, if as many as there are of these.
-        gap = self.text < _ZERO
-        if int(np.count_nonzero(gap)) != ends.size + blanks:
-            raise Irregular
-        # No field is empty: of two gaps in a row the first is a comma and the second a blank.
-        if (
-            gap[0]
-            or int(np.count_nonzero(gap[1:] & gap[:-1])) != blanks
-            or int(np.count_nonzero(comma[:-1] & blank[1:])) != blanks
-        ):
-            raise Irregular
+        _check_gaps(self.text, ends.size, comma, blank, blanks)
         # Where every comma has its blank, or none, nobody need look again.
         commas = ends.size - len(self.ends)
         self._skip = 1 if not blanks else 2 if blanks == commas else 0
@@ -87,22 +85,6 @@ class Table:
             return found
         after: IntArray = before + 1 + (self.text[before + 1] == _BLANK)
         return after
-
-    def starts_of(self, fields: IntArray) -> IntArray:
-        """As starts(), for any fields, counted through all rows."""
-        ends = self.ends.reshape(-1)
-        after: IntArray = ends[fields - 1] + 1
-        # Before the first field of all is no end.
-        after[fields == 0] = 0
-        after += self.text[after] == _BLANK
-        return after
-
-    def not_zero(self) -> IntArray:
-        """The fields whose value is not 0, counted through all rows; ascending. There may be few of them."""
-        above = np.flatnonzero(self.text > _ZERO)
-        # The separators before a byte: several times faster here than a search for each in `ends`.
-        fields = np.cumsum(self._separator, dtype=np.int32)[above].astype(np.int64)
-        return fields[np.append(True, fields[1:] != fields[:-1])] if fields.size else fields
 
     def firsts(self, column: int) -> Bytes:
         """The first byte of each field of a column, one per row."""
@@ -132,17 +114,7 @@ class Table:
 
     def _eight(self, starts: IntArray, lengths: IntArray) -> IntArray:
         """The numbers of one to eight digits from `starts` on."""
-        data = self._data
-        if starts.size and int(starts[-1]) + _WORD > len(data):
-            data += bytes(_WORD)
-        words = np.ndarray((len(data) - _WORD + 1,), dtype="<u8", buffer=data, strides=(1,))
-        # The first digit is the lowest byte: what is shifted out is the text behind the field.
-        value = words[starts] << ((_WORD - lengths) << 3).astype(np.uint64)
-        for mask, factor, shift in _STEPS:
-            value &= mask
-            value *= factor
-            value >>= shift
-        return value.view(np.int64)
+        return _value(_words(self._data, starts), lengths)
 
     def _in_hexadecimals(self, columns: range) -> int:
         """How many bytes are the x, or a letter behind it, of a hexadecimal field of `columns`."""
@@ -157,3 +129,78 @@ class Table:
             found += int(np.count_nonzero(marked))
             found += int((before[ends[marked]] - before[starts[marked] + 2]).sum())
         return found
+
+
+def not_zero(data: bytes, columns: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Of whole lines of `columns` fields: the end of each line, the fields that are not 0, and their values.
+
+    Fields are counted through all lines and ascend. For tables that are nearly all 0, whose fields need not
+    be looked at one by one. Raises Irregular as Table does, and where many values have eight digits or more.
+    """
+    text = np.frombuffer(data, dtype=np.uint8)
+    comma, newline, blank = (text == byte for byte in (_COMMA, _NEWLINE, _BLANK))
+    lines = np.flatnonzero(newline)
+    before = np.cumsum(comma | newline, dtype=np.int32)
+    # As many separators up to the end of each line as there must be.
+    if not lines.size or not np.array_equal(before[lines], np.arange(1, lines.size + 1) * columns):
+        raise Irregular
+    if lines[-1] + 1 != text.size or int(text.max()) > _NINE:
+        raise Irregular
+    _check_gaps(text, int(before[-1]), comma, blank, int(np.count_nonzero(blank)))
+    # The first digit above 0 of each field.
+    starts = np.flatnonzero(text > _ZERO)
+    fields = before[starts]
+    first = np.append(True, fields[1:] != fields[:-1])[: fields.size]
+    starts, fields = starts[first], fields[first].astype(np.int64)
+    words = _words(data, starts)
+    # Digits are 3x; the lowest bit that is set here is the fifth of the byte behind the last digit.
+    other = (words ^ _ZEROS) & _HIGH_NIBBLES
+    long = np.flatnonzero(other == 0)
+    if long.size > _MOST_LONG * lines.size:
+        raise Irregular
+    lowest = (other & (~other + np.uint64(1))).astype(np.float64)
+    lengths = (lowest.view(np.int64) >> 52) - 1023 >> 3
+    values = _value(words, np.maximum(lengths, 0))
+    values[long] = [_long(data, start) for start in starts[long].tolist()]
+    return lines, fields, values
+
+
+def _long(data: bytes, start: int) -> int:
+    """The number from `start` on. Raises Irregular if it has more than 16 digits."""
+    found = _DIGITS.match(data, start)
+    if not found:
+        raise Irregular
+    return int(found[0])
+
+
+def _check_gaps(text: Bytes, separators: int, comma: Bools, blank: Bools, blanks: int) -> None:
+    """Raises Irregular unless no field is empty and nothing below the digits is anything but a gap."""
+    gap = text < _ZERO
+    if (
+        gap[0]
+        or int(np.count_nonzero(gap)) != separators + blanks
+        # Of two gaps in a row the first is a comma and the second a blank.
+        or int(np.count_nonzero(gap[1:] & gap[:-1])) != blanks
+        or int(np.count_nonzero(comma[:-1] & blank[1:])) != blanks
+    ):
+        raise Irregular
+
+
+def _words(data: bytes, starts: IntArray) -> Words:
+    """The eight bytes from each of `starts` on; these ascend. Zeros are what is behind the data."""
+    if starts.size and int(starts[-1]) + _WORD > len(data):
+        data += bytes(_WORD)
+    every = np.ndarray((max(len(data) - _WORD + 1, 0),), dtype="<u8", buffer=data, strides=(1,))
+    found: Words = every[starts]
+    return found
+
+
+def _value(words: Words, lengths: IntArray) -> IntArray:
+    """The numbers of one to eight digits that the words begin with."""
+    # The first digit is the lowest byte: what is shifted out is the text behind the field.
+    value = words << ((_WORD - lengths) << 3).astype(np.uint64)
+    for mask, factor, shift in _STEPS:
+        value &= mask
+        value *= factor
+        value >>= shift
+    return value.view(np.int64)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.errors import ConfigError
-from kit.importers.digits import Irregular, Table
+from kit.importers.digits import Irregular, not_zero
 from kit.importers.fiobins import Layout, layout_of
 from kit.importers.fiolog import CUT, MAX_TIME_MS, OPS, TRIM, TRIMS, shown
 from kit.importers.parallel import in_order
@@ -22,9 +22,9 @@ from kit.importers.tally import Account, IntArray, Tally
 _FIRST = 3
 MAX_COUNT = 1 << 40
 _HINT = "repair or remove the line; nothing was imported"
-# What slow_windows takes in any column; longer fields are for it to judge.
-_MAX_WIDTH = 18
-_NATURAL = re.compile(rb"[ \t]*[0-9]{1,19}[ \t\r]*")
+# A time and a direction, and more.
+_HEAD_BYTES = 40
+_NATURAL = re.compile(rb"[ \t]*0*[0-9]{1,19}[ \t\r]*")
 
 
 def layout(source: Source) -> Layout:
@@ -112,13 +112,17 @@ def _starts(
     The first is taken to be `first_ms` long. Raises ConfigError with the line where time goes back.
     """
     starts = np.empty(windows.time_ms.size, dtype=np.int64)
-    pairs = zip(windows.time_ms.tolist(), windows.direction.tolist(), strict=True)
-    for n, (time_ms, direction) in enumerate(pairs):
-        start_ms = before_ms.get(direction, max(time_ms - first_ms, 0))
-        if start_ms > time_ms:
-            raise source.fail(block.first_line + n, f"time goes back from {start_ms} ms", _HINT)
-        before_ms[direction] = time_ms
-        starts[n] = start_ms
+    back = []
+    for direction in np.unique(windows.direction).tolist():
+        mine = np.flatnonzero(windows.direction == direction)
+        times = windows.time_ms[mine]
+        first = before_ms.get(direction, max(int(times[0]) - first_ms, 0))
+        starts[mine] = np.concatenate([[first], times[:-1]])
+        before_ms[direction] = int(times[-1])
+        back += mine[starts[mine] > times][:1].tolist()
+    if back:
+        line = min(back)
+        raise source.fail(block.first_line + line, f"time goes back from {starts[line]} ms", _HINT)
     return starts
 
 
@@ -126,26 +130,20 @@ def fast_windows(block: Block, columns: int) -> Windows | None:
     """The windows of whole lines, or None where anything is odd: then slow_windows finds out what."""
     width = columns + _FIRST
     try:
-        table = Table(block.data, width)
-        time_ms = table.numbers(0)
-        ends = table.ends.reshape(-1)
-        fields = table.not_zero()
-        column = fields % width - _FIRST
-        fields = fields[column >= 0]
-        counts = table.values(table.starts_of(fields), ends[fields])
+        lines, fields, values = not_zero(block.data, width)
     except Irregular:
         return None
-    direction = table.firsts(1) - np.uint8(ord("0"))
-    good = (
-        int(time_ms.max()) <= MAX_TIME_MS
-        and table.longest(1) <= 2
-        and int(direction.max()) <= TRIM
-        and (not counts.size or int(counts.max()) <= MAX_COUNT)
-        and int(np.diff(ends).max(initial=0)) <= _MAX_WIDTH
-    )
-    if not good:
+    begins = [0, *(lines[:-1] + 1).tolist()]
+    heads = [block.data[at : at + _HEAD_BYTES].split(b",", 2) for at in begins]
+    if any(len(head) < 3 for head in heads):
         return None
-    return _windows(time_ms, direction.astype(np.int64), fields // width, column[column >= 0], counts)
+    time_ms, direction = (np.array([int(head[n]) for head in heads], dtype=np.float64) for n in (0, 1))
+    row, column = np.divmod(fields, width)
+    counted = column >= _FIRST
+    row, column, counts = row[counted], column[counted] - _FIRST, values[counted]
+    if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM:
+        return None
+    return _windows(time_ms.astype(np.int64), direction.astype(np.int64), row, column, counts)
 
 
 def slow_windows(source: Source, block: Block, columns: int) -> Windows:

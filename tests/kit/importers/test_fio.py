@@ -372,7 +372,8 @@ def test_fast_windows_agree_with_exact_ones(
         return
     if fast is None:
         # What fio writes must not be slow.
-        assert changes or max(row[0] for row in rows) > 10**12
+        long = sum(len(text) > 7 for row in texts for text in row)
+        assert changes or max(row[0] for row in rows) > 10**12 or long > 4 * len(rows)
         return
     for name in ("time_ms", "direction", "row", "column", "counts"):
         assert np.array_equal(getattr(fast, name), getattr(slow, name)), name
