@@ -84,8 +84,8 @@ def create_pool(server: Host, spec: PoolSpec) -> Pool:
 
 def find_pool(server: Host, name: str, run_id: str) -> Pool:
     """The pool with our name, if it carries our run id. Raises SafetyRefusal if it does not."""
-    answer = server.run(["zpool", "get", "-j", "--json-int", "guid", name]).stdout
-    guid = json.loads(answer)["pools"][name]["properties"]["guid"]["value"]
+    # Not as JSON: there, OpenZFS 2.3 has 2^63 - 1 for every GUID above it, which is half of them.
+    guid = server.run(["zpool", "get", "-H", "-p", "-o", "value", "guid", name]).stdout.strip()
     found = server.run(["zfs", "get", "-H", "-p", "-o", "value", RUN_PROPERTY, name]).stdout.strip()
     if found != run_id:
         raise SafetyRefusal(

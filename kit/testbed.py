@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from kit.clock import Clock, ClockKind
 from kit.errors import ConfigError
@@ -50,6 +50,14 @@ class Lab(_Table):
     memory: SizeBytes = 4 << 30
 
 
+def _resolve_preset(name: str, changes: dict[str, Any]) -> None:
+    """Raises ValueError for an unknown preset, and for changes that are none of it."""
+    try:
+        resolve(name, None, changes)
+    except ConfigError as error:
+        raise ValueError(error.message.removeprefix("set.")) from None
+
+
 class EmulatedDevice(_Table):
     """An emulated device: one of the kit's models (`preset`), of a `file`, or written here (`emulated`).
 
@@ -75,6 +83,22 @@ class EmulatedDevice(_Table):
             raise ValueError(f"'{self.name}': set changes a preset or a file; write the values into emulated")
         _check_size(self.size)
         return self
+
+    # As validators of single keys, so that a mistake has its line; a file is read later, when it is
+    # known where it lies.
+    @field_validator("preset")
+    @classmethod
+    def _is_known(cls, name: str | None) -> str | None:
+        if name is not None:
+            _resolve_preset(name, {})
+        return name
+
+    @field_validator("set")
+    @classmethod
+    def _fits_the_preset(cls, changes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if changes and info.data.get("preset") is not None:
+            _resolve_preset(info.data["preset"], changes)
+        return changes
 
     def _needs_model(self) -> bool:
         return True

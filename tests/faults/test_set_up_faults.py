@@ -62,12 +62,14 @@ def fake_image(cache: Path) -> Path:
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ('size = "512MiB"', 'sise = "512MiB"', ["device[0].sise", "size"]),
-        ('latency = "5ms"', "latency = 5", ["device[0].latency", "integer 5"]),
-        ('latency = "5ms"', 'latency = "5msecs"', ["'msecs'", "'ms'"]),
-        ('role = "log"', 'role = "logs"', ["device[2].role", "log"]),
+        ('size = "256MiB"', 'sise = "256MiB"', ["device[0].sise", "size"]),
+        ('memory = "4GiB"', "memory = 4", ["lab.memory", "integer 4"]),
+        ('memory = "4GiB"', 'memory = "4Gigs"', ["'Gigs'", "GiB"]),
+        ('role = "log"', 'role = "logs"', ["device[3].role", "log"]),
+        ('preset = "disk-10k"', 'preset = "disk-10K"', ["device[0]", "known presets", "disk-10k"]),
+        ("stroke_percent = 100", "stroke_percent = 101", ["device[0]", "stroke_percent"]),
         ("dilation = 4", "dilation = 4.5", ["lab.dilation"]),
-        ('name = "cache0"', 'name = "../x"', ["device[1].name"]),
+        ('name = "cache0"', 'name = "../x"', ["device[2].name"]),
     ],
 )
 def test_a_mistake_in_a_file_is_found_with_line_key_and_remedy(

@@ -51,9 +51,8 @@ class Server:
 
     def __init__(self, **answers: Any) -> None:
         self.answers: dict[str, Any] = {
-            "zpool get": {
-                "pools": {"hsp-a1": {"properties": {"guid": {"value": OURS.guid}, "ashift": {"value": 9}}}}
-            },
+            "zpool get -p value guid": f"{OURS.guid}\n",
+            "zpool get": {"pools": {"hsp-a1": {"properties": {"ashift": {"value": 9}}}}},
             "zfs get hsp:run": "a1\n",
             "zpool status": {"pools": {"hsp-a1": {"vdevs": {"hsp-a1": {"path": "/dev/data0"}}}}},
             "zdb": LABEL,
