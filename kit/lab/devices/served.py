@@ -21,6 +21,8 @@ _SECTOR_BYTES = 512
 # A save writes the whole content; a mark looks at each sector.
 _TELL_DEADLINE_S = 300.0
 _IS_RUNNING = '[ -x "$1" ] && [ -S "$2" ] && exec "$1" tell "$2" status'
+# Its socket goes when the devices are gone.
+_AWAIT_END = 'n=0; while [ -S "$1" ]; do n=$((n+1)); [ $n -lt 1000 ] || exit 1; sleep 0.05; done'
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 
@@ -55,6 +57,8 @@ class Served:
         """Make the devices; returns the path of each by name. Raises HostError."""
         host = self.host
         host.run(["mkdir", "-p", "-m", "0700", DIRECTORY])
+        # A new file: the one of a server before this may still be executed.
+        host.run(["rm", "-f", PROGRAM])
         host.put(program.read_bytes(), PROGRAM)
         host.run(["chmod", "0700", PROGRAM])
         host.put(description(devices, dilation).encode(), f"{DIRECTORY}/description")
@@ -127,3 +131,4 @@ class Served:
     def stop(self) -> None:
         """End the devices; they must not be in use."""
         self.tell("stop")
+        self.host.run(["sh", "-c", _AWAIT_END, "sh", SOCKET], deadline_s=_TELL_DEADLINE_S)
