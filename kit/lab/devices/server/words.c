@@ -116,7 +116,11 @@ static int load(struct hsp_served *device, const char *path, struct answer *answ
 		return failed(answer, path);
 	int result = -1;
 	char *state = NULL;
-	if (read(file, magic, sizeof magic) != sizeof magic || memcmp(magic, MAGIC, sizeof MAGIC) ||
+	/* Only a new model takes a state, and the kernel has looked at this one already. */
+	struct hsp_device *model = hsp_device_new(device->spec, device->sectors, error, sizeof error);
+	if (!model)
+		say(answer, "%s", error);
+	else if (read(file, magic, sizeof magic) != sizeof magic || memcmp(magic, MAGIC, sizeof MAGIC) ||
 	    read(file, head, sizeof head) != sizeof head || head[1] > UINT64_C(1) << 32)
 		say(answer, "%s: not the state of a device", path);
 	else if (head[0] != device->sectors)
@@ -124,12 +128,19 @@ static int load(struct hsp_served *device, const char *path, struct answer *answ
 		    device->sectors);
 	else if (!(state = malloc(head[1] ? head[1] : 1)) || read(file, state, head[1]) != (ssize_t)head[1])
 		say(answer, "%s: cut short", path);
-	else if (hsp_device_load(device->model, state, head[1], error, sizeof error))
+	else if (hsp_device_load(model, state, head[1], error, sizeof error))
 		say(answer, "%s: %s", path, error);
 	else if (hsp_store_load(device->store, file))
 		failed(answer, path);
 	else
 		result = 0;
+	if (!result) {
+		hsp_device_free(device->model);
+		device->model = model;
+		hsp_store_serve(device->store, model);
+	} else if (model) {
+		hsp_device_free(model);
+	}
 	free(state);
 	close(file);
 	return result;
