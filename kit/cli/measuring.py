@@ -93,7 +93,7 @@ def measure(plan: Plan, image: Image, results: Path, progress: Progress) -> Meas
 
 
 def _steps(plan: Plan) -> int:
-    """Boot, check, precondition, pool, export, fill, warm up, each phase, power, settings, clean up, report."""
+    """Boot, check, precondition, pool, export, fill, warm up, phases, power, settings, clean up, report."""
     workload = plan.workload
     preconditioned = workload.precondition is not None and workload.precondition.writes
     return 8 + preconditioned + bool(workload.warmup) + len(workload.phase) + bool(workload.power_loss)
