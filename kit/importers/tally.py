@@ -24,7 +24,7 @@ _MAX_TOTAL = 1 << 60
 # 62 bits for the key: 42 of time, 9 of group, 11 of bin.
 _MAX_TIME_INDEX = 1 << 42
 MAX_CELLS = 4_000_000
-_MAX_PENDING = 2_000_000
+_MAX_PENDING = 500_000
 # Entries of a table of counts that are still faster than sorting one key.
 _TABLE_PER_KEY = 4
 _EXACT = 1 << 53
