@@ -24,7 +24,8 @@ _MAX_TOTAL = 1 << 60
 # 62 bits for the key: 42 of time, 9 of group, 11 of bin.
 _MAX_TIME_INDEX = 1 << 42
 MAX_CELLS = 4_000_000
-_MAX_PENDING = 2_000_000
+# Cells that wait to be put together: twice the result, so that it is not gone through too often.
+_LEAST_PENDING, _MOST_PENDING = 100_000, 2_000_000
 # Entries of a table of counts that are still faster than sorting one key.
 _TABLE_PER_KEY = 4
 _EXACT = 1 << 53
@@ -148,7 +149,7 @@ class Tally:
             interval_ns *= 2
         self._pending.append((keys, counts))
         self._pending_size += keys.size
-        if self._pending_size > _MAX_PENDING:
+        if self._pending_size > min(max(2 * self._keys.size, _LEAST_PENDING), _MOST_PENDING):
             self._settle()
 
     def extremes(self, group: int, low_ns: int, high_ns: int) -> None:

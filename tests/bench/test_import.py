@@ -26,6 +26,7 @@ PAIRS = 5
 LARGE = os.environ.get("HSP_BENCH_LARGE") == "1"
 P1_ROWS = int(os.environ.get("HSP_BENCH_ROWS", "10000000" if LARGE else "1000000"))
 P6_ROWS = (10_000_000, 100_000_000) if LARGE else (2_000_000, 10_000_000)
+SECONDS = 100
 MEMORY_LIMIT_MIB = 1024
 # "The same at both sizes": a part of it may be what the allocators keep.
 SAME = 1.15
@@ -34,12 +35,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def write_log(path: Path, rows: int) -> Path:
-    """A log as fio writes it: two directions, three modes of latency, 100,000 I/Os a second."""
+    """A log of 100 s as fio writes it: two directions, three modes of latency.
+
+    All are of the same length in time, so that the result has the same size however many rows there are.
+    """
+    per_ms = rows / (SECONDS * 1000)
     generator = np.random.default_rng(1)
     with path.open("w") as file:
         for start in range(0, rows, 500_000):
             size = min(500_000, rows - start)
-            time_ms = np.arange(start, start + size) // 100
+            time_ms = (np.arange(start, start + size) / per_ms).astype(np.int64)
             mode = generator.choice([6_800, 155_000, 5_000_000], size, p=[0.5, 0.3, 0.2])
             latency = (mode * generator.lognormal(0, 0.2, size)).astype(np.int64)
             direction = generator.integers(0, 2, size)
