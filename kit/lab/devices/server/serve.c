@@ -157,14 +157,21 @@ static void serve_command(struct hsp_server *server)
 		return;
 	/* Whoever connects has the line ready; nobody may hold up the devices. */
 	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = 1 }, sizeof(struct timeval));
-	ssize_t count = recv(connection, command, sizeof command - 1, 0);
+	ssize_t count;
+	do /* a completion on the ring interrupts what waits */
+		count = recv(connection, command, sizeof command - 1, 0);
+	while (count < 0 && errno == EINTR);
 	if (count > 0) {
 		command[count] = 0;
 		command[strcspn(command, "\n")] = 0;
 		int refused = hsp_command(server, command, answer + 1, sizeof answer - 2);
 		answer[0] = refused ? '!' : '=';
 		strcat(answer, "\n");
-		if (send(connection, answer, strlen(answer), MSG_NOSIGNAL) < 0)
+		ssize_t sent;
+		do
+			sent = send(connection, answer, strlen(answer), MSG_NOSIGNAL);
+		while (sent < 0 && errno == EINTR);
+		if (sent < 0)
 			perror("hsp-devices: answer to a command");
 	}
 	close(connection);
