@@ -62,7 +62,7 @@ def fake_image(cache: Path) -> Path:
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ('size = "256MiB"', 'sise = "256MiB"', ["device[0].sise", "size"]),
+        ('size = "384MiB"', 'sise = "384MiB"', ["device[0].sise", "size"]),
         ('memory = "4GiB"', "memory = 4", ["lab.memory", "integer 4"]),
         ('memory = "4GiB"', 'memory = "4Gigs"', ["'Gigs'", "GiB"]),
         ('role = "log"', 'role = "logs"', ["device[3].role", "log"]),
