@@ -154,7 +154,7 @@ def test_a_file_is_found_beside_the_testbed(tmp_path: Path) -> None:
             "disk.full_seek",
             "shorter than average_seek",
         ),
-        ("disk-10k", 'settle = "1.5ms"', 'settle = "9ms"', "disk.average_seek", "shorter than settle"),
+        ("disk-10k", 'settle = "1.8ms"', 'settle = "9ms"', "disk.average_seek", "shorter than settle"),
         ("disk-10k", "rpm = 10000", "rpm = 0", "disk.rpm", "100"),
         ("disk-10k", "stroke_percent = 20", "stroke_percent = 101", "disk.stroke_percent", "100"),
         (
