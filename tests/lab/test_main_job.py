@@ -93,7 +93,7 @@ def test_the_journal_undid_everything(main_job: Finished) -> None:
 def test_report_redraws_from_the_stored_data_alone(main_job: Finished, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     copy.mkdir()
-    for name in ("manifest.json", "latency.parquet"):
+    for name in ("manifest.json", "latency.parquet", "ageing.parquet"):
         copy.joinpath(name).write_bytes((main_job.run / name).read_bytes())
     done = subprocess.run(
         [sys.executable, "-m", "kit.cli", "report", str(copy), "--json"],
@@ -115,6 +115,9 @@ def test_a_run_beside_a_busy_host_has_the_same_medians(main_job: Finished, tmp_p
             process.kill()
             process.wait()
     assert second.code == 0, second.stderr
+    # What varies is where the heads and dies happen to be, not how busy the host is: a median of
+    # 1500 waits spread over a turn of the disk is known to some percent.
+    tolerance = {"dram": 0.02, "l2arc": 0.06, "disk": 0.15, "slog": 0.06, "pool": 0.02}
     for tier in PUBLISHED_US:
         first_us, second_us = main_job.row(tier)["p50_us"], second.row(tier)["p50_us"]
-        assert second_us == pytest.approx(first_us, rel=0.02), tier
+        assert second_us == pytest.approx(first_us, rel=tolerance[tier]), tier
