@@ -46,9 +46,11 @@ def emulate(
             say(f"{paths[device.name]}  {device.name}: {device.title}, {format_size_bytes(device.size)}")
         say("serving; Ctrl-C ends it (the devices must not be in use then)")
         _wait_for_the_end(served)
-    finally:
+        # Only now: a state that could not be loaded must not be overwritten by a new device's.
         keep_states(served, emulation.device)
-        served.stop()
+    finally:
+        if served.is_running():
+            served.stop()
 
 
 @device_app.command("presets")

@@ -1,0 +1,73 @@
+"""`hsp device emulate` around the devices' server, which is played here: this needs neither root nor ublk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.cli import device
+from kit.errors import ConfigError, HostError
+
+TEXT = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\nkeep = "ssd0.state"\n'
+
+
+class Server:
+    """Knows whether it runs, and what it was told."""
+
+    def __init__(self, refuses: str) -> None:
+        self.refuses, self.running, self.told = refuses, False, list[str]()
+        self.host = self
+
+    def start(self, *_: Any, **__: Any) -> dict[str, str]:
+        self.running = True
+        return {"ssd0": "/dev/ublkb0"}
+
+    def tell(self, name: str, word: str, path: str) -> None:
+        self.told.append(word)
+        if word == self.refuses:
+            raise HostError("not its state")
+
+    def stop(self) -> None:
+        self.running = False
+
+    def is_running(self) -> bool:
+        return self.running
+
+    def state_path(self, name: str) -> str:
+        return name
+
+    def put(self, *_: Any, **__: Any) -> None: ...
+
+    def get(self, *_: Any, **__: Any) -> bytes:
+        return b"new state"
+
+    def run(self, *_: Any, **__: Any) -> None: ...
+
+
+def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") -> Server:
+    server = Server(refuses)
+    (tmp_path / "devices.toml").write_text(TEXT)
+    (tmp_path / "ssd0.state").write_bytes(b"old state")
+    monkeypatch.setattr(device, "Served", lambda host: server)
+    monkeypatch.setattr(device.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(device, "_wait_for_the_end", lambda served: None)
+    try:
+        device.emulate(tmp_path / "devices.toml")
+    finally:
+        assert not server.running
+    return server
+
+
+def test_the_state_is_kept_when_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert emulate(tmp_path, monkeypatch).told == ["load", "save"]
+    assert (tmp_path / "ssd0.state").read_bytes() == b"new state"
+
+
+def test_a_state_that_cannot_be_loaded_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigError, match="not its state"):
+        emulate(tmp_path, monkeypatch, refuses="load")
+    assert (tmp_path / "ssd0.state").read_bytes() == b"old state"
