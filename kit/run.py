@@ -9,7 +9,19 @@ from typing import Any
 
 import polars as pl
 
-from kit import __version__, agedevices, conditions, devicewatch, fio, nfs, pool, powerloss, store
+from kit import (
+    __version__,
+    agedevices,
+    conditions,
+    devicewatch,
+    fio,
+    fioserver,
+    nfs,
+    pool,
+    powerloss,
+    store,
+)
+from kit.clockoffset import Clocks
 from kit.errors import HostError, KitError
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal
@@ -112,6 +124,7 @@ def _run_steps(
         work_dir=f"{_WORK_ROOT}/{run_dir.path.name}",
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
+        clocks=Clocks(site.server),
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
@@ -246,8 +259,9 @@ def _versions(site: Site) -> dict[str, str]:
         "zfs": server.run(["cat", "/sys/module/zfs/version"]).stdout.strip(),
         "bpftrace": check_server(server).removeprefix("bpftrace v"),
     }
-    for client in site.clients:
-        found[f"fio on {client.host.name}"] = client.host.run(["fio", "--version"]).stdout.strip()
+    fios = {client.host.name: fio.version(client.host) for client in site.clients}
+    fioserver.check_versions(fios)
+    found |= {f"fio on {host}": version for host, version in fios.items()}
     packages = ["nfs-kernel-server", "python3-pyzfs"]
     for package in packages:
         query = ["dpkg-query", "--show", "--showformat", "${Version}", package]

@@ -126,6 +126,16 @@ class SshProcess:
         call(send())
 
 
+class Forward:
+    """A forwarded socket; `close` ends it and the connections through it. Safe to call twice."""
+
+    def __init__(self, listener: asyncssh.SSHListener) -> None:
+        self._listener = listener
+
+    def close(self) -> None:
+        _loop().call_soon_threadsafe(self._listener.close)
+
+
 class SshHost:
     """Commands over one SSH connection, opened at once and again never."""
 
@@ -214,6 +224,38 @@ class SshHost:
             raise DeadlineExceeded(self.name, ("cat", "--", path), deadline_s) from None
         except (asyncssh.Error, OSError) as error:
             raise self._lost(("cat", "--", path), error) from error
+
+    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
+        """Listen on a Unix socket here; what connects to it is connected to `remote_path` there.
+
+        The socket's directory is the caller's to keep private. Raises HostLost, and HostError if either
+        side refuses.
+        """
+
+        async def listen() -> asyncssh.SSHListener:
+            return await self._connection.forward_local_path(local_path, remote_path)
+
+        return self._forward(listen(), f"{local_path} to {remote_path}")
+
+    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
+        """Listen on a Unix socket there; what connects to it is connected to `local_path` here."""
+
+        async def listen() -> asyncssh.SSHListener:
+            return await self._connection.forward_remote_path(remote_path, local_path)
+
+        return self._forward(listen(), f"{remote_path} from there to {local_path}")
+
+    def _forward(self, listening: Awaitable[asyncssh.SSHListener], what: str) -> Forward:
+        try:
+            listener = call(_within(self._nudging(listening), _CHANNEL_DEADLINE_S))
+        except (asyncssh.ConnectionLost, TimeoutError) as error:
+            raise self._lost((), error) from error
+        except (asyncssh.Error, OSError) as error:
+            raise HostError(
+                f"{self.name}: cannot forward the socket {what}: {error}",
+                "sshd_config(5): AllowStreamLocalForwarding must not be off",
+            ) from error
+        return Forward(listener)
 
     async def _nudging(self, awaitable: Awaitable[T]) -> T:
         """The awaitable's result, with a nudge now and then while it is not there."""
