@@ -1,4 +1,4 @@
-"""kit.fioserver: several clients, one load. Here this machine is all of the clients; the lab has real ones."""
+"""kit.fioserver: several clients, one load. Here this machine is all of them; the lab has real ones."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def test_a_client_that_broke_off_is_not_there_and_the_words_say_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "{}", "fio: connect; No such file", '{\n"client_stats": 3}', '{\n"client_stats": [1]}', "[]"]
+    "text",
+    ["", "{", "{}", "fio: connect; No such file", '{\n"client_stats": 3}', '{\n"client_stats": [1]}', "[]"],
 )
 def test_what_is_no_result_is_refused(text: str) -> None:
     with pytest.raises(MeasurementUnknown, match="no results of clients"):
