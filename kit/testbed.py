@@ -346,8 +346,6 @@ def _check_hosts(testbed: Testbed) -> None:
         if testbed.device:
             raise ValueError('server.host = "none" has no devices that the kit could know: remove [[device]]')
         return
-    if not testbed.devices("data"):
-        raise ValueError('no device has role = "data"; a pool needs at least one')
     for device in testbed.device:
         if device.is_real == testbed.is_lab:
             should = "is made by the lab, so it has no path" if testbed.is_lab else "needs path and serial"
