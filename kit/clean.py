@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kit import hostlock, undo
+from kit import undo
 from kit.errors import ConfigError, KitError
 from kit.hosts.address import parse_address
 from kit.hosts.base import Host
@@ -37,19 +37,29 @@ def unfinished(results: Path) -> Iterator[Path]:
             yield path.parent
 
 
-def stored_hosts(run: Path) -> dict[str, str]:
-    """The hosts of a run by the journal's keys, as it was started then. Raises ConfigError."""
+@dataclass(frozen=True)
+class StoredHosts:
+    """Where the hosts of a run are, by the journal's keys, and the SSH configuration that it used."""
+
+    addresses: dict[str, str]
+    ssh_config: str | None
+
+
+def stored_hosts(run: Path) -> StoredHosts:
+    """As it was started then. Raises ConfigError."""
     path = run / "plan.json"
     try:
-        hosts = {str(key): str(host) for key, host in json.loads(path.read_text())["hosts"].items()}
+        plan = json.loads(path.read_text())
+        hosts = {str(key): str(host) for key, host in plan["hosts"].items()}
         for host in hosts.values():
             parse_address(host)
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+        config = plan["ssh_config"]
+        return StoredHosts(hosts, None if config is None else str(config))
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ConfigError(
             f"{path} does not say which hosts the run used: {str(error).splitlines()[0]}",
             "is this the directory of a run, made by this version?",
         ) from None
-    return hosts
 
 
 def shares_hosts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
@@ -60,12 +70,10 @@ def shares_hosts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 def clean(run: Path, progress: Progress) -> Cleaned:
     """Undo what is pending, and say what is left. Safe to call again. Raises KitError
     if it is still going on."""
-    cleaned, addresses = Cleaned(run), stored_hosts(run)
-    is_lab = addresses["server"] == "lab"
+    cleaned, stored = Cleaned(run), stored_hosts(run)
+    is_lab = stored.addresses["server"] == "lab"
     with ExitStack() as stack:
-        hosts = {} if is_lab else _open_all(addresses, stack, cleaned)
-        if "server" in hosts:
-            stack.enter_context(hostlock.hold(hosts["server"], run.name))
+        hosts = {} if is_lab else _open_all(stored, stack, cleaned)
         with Journal(run / "journal.jsonl") as journal:
             pending = len(journal.pending)
             with progress.step(f"cleaning up after {run.name}"):
@@ -83,14 +91,14 @@ def _undo(journal: Journal, hosts: Mapping[str, Host], is_lab: bool) -> list[Lef
     )
 
 
-def _open_all(addresses: Mapping[str, str], stack: ExitStack, cleaned: Cleaned) -> dict[str, Host]:
+def _open_all(stored: StoredHosts, stack: ExitStack, cleaned: Cleaned) -> dict[str, Host]:
     """As many as can be reached: what is on the others stays pending."""
     hosts: dict[str, Host] = {}
-    for key, address in addresses.items():
+    for key, address in stored.addresses.items():
         if address == "none":
             continue
         try:
-            hosts[key] = stack.enter_context(open_host(parse_address(address)))
+            hosts[key] = stack.enter_context(open_host(parse_address(address), stored.ssh_config))
         except KitError as error:
             cleaned.unreachable.append(error)
     return hosts

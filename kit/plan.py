@@ -54,6 +54,7 @@ class Plan:
             "workload_file": self.workload_file,
             "testbed_file": self.testbed_file,
             "hosts": self.hosts,
+            "ssh_config": self.testbed.ssh_config,
             "workload": self.workload.model_dump(mode="json"),
             "testbed": self.testbed.model_dump(mode="json"),
             "jobs": {name: job.text for name, job in sorted(self.jobs.items())},

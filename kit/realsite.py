@@ -6,6 +6,7 @@ import ipaddress
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 from kit.errors import ConfigError, HostError
 from kit.hosts.address import HostAddress
@@ -19,13 +20,16 @@ from kit.testbed import Client, Testbed
 CONNECT_DEADLINE_S = 60.0
 
 
-def open_host(address: HostAddress, deadline_s: float = CONNECT_DEADLINE_S) -> Host:
+def open_host(
+    address: HostAddress, ssh_config: str | None = None, deadline_s: float = CONNECT_DEADLINE_S
+) -> Host:
     """A host that commands can be run on. Raises HostError (HostLost) if it cannot be reached."""
     if address.kind == "local":
         return LocalHost()
     if address.kind != "ssh":
         raise ConfigError(f"'{address}' is not a host that can be reached by itself")
-    return connect(address, deadline_s=deadline_s)
+    config = Path(ssh_config) if ssh_config else None
+    return connect(address, deadline_s=deadline_s, config_path=config)
 
 
 def open_server(testbed: Testbed) -> Host:
@@ -35,7 +39,7 @@ def open_server(testbed: Testbed) -> Host:
             f"the server of the testbed '{testbed.name}' is an appliance (host = \"none\")",
             "nothing of it but its export can be seen",
         )
-    return open_host(testbed.server.at)
+    return open_host(testbed.server.at, testbed.ssh_config)
 
 
 @contextmanager
@@ -44,7 +48,9 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
     with ExitStack() as stack:
         with progress.step("connecting"):
             server = stack.enter_context(open_server(testbed))
-            hosts = [stack.enter_context(open_host(client.at)) for client in testbed.client]
+            hosts = [
+                stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
+            ]
         wanted = testbed.server.address or name_of_server(testbed)
         clients = tuple(
             locate_client(host, client, wanted) for host, client in zip(hosts, testbed.client, strict=True)
