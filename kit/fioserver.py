@@ -38,8 +38,13 @@ _POLL_S = 0.1
 # How long after the order all start. An idle guest's clock runs far ahead of the messengers'.
 _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
-# A directory for whom the SSH connection belongs to, whoever runs the command. Argument: the directory.
-_MAKE_PRIVATE = 'rm -rf "$1" && install -d -m 0700 ${SUDO_UID:+-o "$SUDO_UID"} "$1"'
+# A directory for whom the SSH connection belongs to, whoever runs the command: sshd, which forwards into it,
+# is that user. The run's directory is root's alone; through sudo, the user has to be let through (not to see
+# what is in it). Argument: the directory.
+_MAKE_PRIVATE = """\
+rm -rf "$1" && install -d -m 0700 ${SUDO_UID:+-o "$SUDO_UID"} "$1" || exit 1
+[ -z "$SUDO_UID" ] || chmod 0711 "${1%/*}"
+"""
 # fio binds and connects by names without directory: those of Unix sockets are short, and fio makes a part of
 # a file's name of them. Arguments: directory, then the command.
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
