@@ -40,11 +40,14 @@ log_alternate_epoch_clock_id=1
 
 
 # And to a job of fio's client/server mode: the file as it is named (else it has the name of the connection
-# before its own), and a wait for the time at which all clients start (kit.fioserver).
+# before its own), and a wait for the time at which all clients start (kit.fioserver). Threads: a job that is a
+# process makes a session of its own, and would outlive a server that is killed.
 _GROUP_OPTIONS = """\
 unique_filename=0
 exec_prerun=python3 -I start.py
+thread=1
 """
+_THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -80,16 +83,21 @@ class ClientLatencies:
     direction: IntArray
 
 
-def job_text(job: FioJob, files: FioFiles) -> bytes:
-    return (_LOG_OPTIONS.format(log=files.log_prefix) + job.text).encode()
+def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str]) -> bytes:
+    """The job for one client. Its variables are replaced here: sudo would take them out of fio's environment."""
+    return (_LOG_OPTIONS.format(log=files.log_prefix) + _replaced(job.text, values)).encode()
 
 
 def group_job_text(job: FioJob, values: Mapping[str, str]) -> bytes:
-    """The job for several clients. Its variables are replaced here, not from some host's environment."""
-    text = job.text
+    """The job for several clients, for a fio that runs in the directory of the phase."""
+    text = _THREAD.sub("", _replaced(job.text, values))
+    return (_LOG_OPTIONS.format(log="fio") + _GROUP_OPTIONS + text).encode()
+
+
+def _replaced(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         text = text.replace(f"${{{name}}}", value)
-    return (_LOG_OPTIONS.format(log="fio") + _GROUP_OPTIONS + text).encode()
+    return text
 
 
 def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock) -> dict[str, str]:
@@ -98,17 +106,9 @@ def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock) -> di
     return {"HSP_DIRECTORY": mount, "HSP_SIZE": str(size_bytes), "HSP_RUNTIME": f"{runtime_us}us"}
 
 
-def command(files: FioFiles, mount: str, size_bytes: int, duration_ns: int, clock: Clock) -> list[str]:
+def command(files: FioFiles) -> list[str]:
     """argv of fio on one client."""
-    values = variables(mount, size_bytes, duration_ns, clock)
-    return [
-        "env",
-        *(f"{name}={value}" for name, value in values.items()),
-        "fio",
-        "--output-format=json+",
-        f"--output={files.output}",
-        files.job,
-    ]
+    return ["fio", "--output-format=json+", f"--output={files.output}", files.job]
 
 
 def version(host: Host) -> str:

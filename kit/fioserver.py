@@ -38,18 +38,15 @@ _POLL_S = 0.1
 # How long after the order all start. An idle guest's clock runs far ahead of the messengers'.
 _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
-# A directory for whom the SSH connection belongs to, whoever runs the command: sshd, which forwards into it,
-# is that user. The run's directory is root's alone; through sudo, the user has to be let through (not to see
-# what is in it). Argument: the directory.
-_MAKE_PRIVATE = """\
-rm -rf "$1" && install -d -m 0700 ${SUDO_UID:+-o "$SUDO_UID"} "$1" || exit 1
-[ -z "$SUDO_UID" ] || chmod 0711 "${1%/*}"
-"""
+# fio and all around it run as the user of the SSH connection, for whom sshd forwards sockets: no word of these
+# commands is one that goes through sudo, they begin with `env`.
 # fio binds and connects by names without directory: those of Unix sockets are short, and fio makes a part of
 # a file's name of them. Arguments: directory, then the command.
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
 # Without SIGPIPE: a client that breaks off must not end the fio that speaks with the others.
 _IN_DIRECTORY_NO_PIPE = "trap '' PIPE; " + _IN_DIRECTORY
+# Whole or not there. Argument: the file.
+_WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
 
 
@@ -82,6 +79,11 @@ class _Member:
     def socket(self) -> str:
         return f"c{self.number}"
 
+    def write(self, name: str, content: bytes) -> None:
+        """A file in the directory, whole or not there."""
+        path = f"{self.directory}/{name}"
+        self.host.run(["env", "sh", "-c", _WRITE, "sh", path], stdin=content)
+
     def fail(self, reason: str) -> None:
         self.failure = self.failure or reason
 
@@ -113,13 +115,8 @@ def check_versions(versions: Mapping[str, str]) -> None:
 
 
 def server_command(directory: str, socket: str) -> list[str]:
-    """argv of a fio server on a Unix socket.
-
-    It is the first process of a PID namespace: jobs make sessions of their own, and would outlive a server
-    that is killed; with the namespace they cannot.
-    """
-    fork = ["unshare", "--pid", "--fork", "--kill-child", "--"]
-    return [*fork, "sh", "-c", _IN_DIRECTORY, "sh", directory, "fio", f"--server=sock:{socket}"]
+    """argv of a fio server on a Unix socket."""
+    return ["env", "sh", "-c", _IN_DIRECTORY, "sh", directory, "fio", f"--server=sock:{socket}"]
 
 
 def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
@@ -130,7 +127,7 @@ def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
     """
     clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
     return [
-        "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
+        "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
         "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,
     ]  # fmt: skip
 
@@ -159,14 +156,9 @@ class GroupLoad:
     def prepare(self) -> None:
         """A fio server on each client, its socket on the first."""
         for member in self._members:
-            member.host.run(["mkdir", "-p", self.spec.work_dir])
-            member.host.run(["sh", "-c", _MAKE_PRIVATE, "sh", member.directory])
-            member.host.put(_HELPER.read_bytes(), f"{member.directory}/start.py")
-        spec = self.spec
-        job = fio.group_job_text(
-            spec.job, fio.variables(spec.mount, spec.size_bytes, spec.duration_ns, spec.clock)
-        )
-        self._first.host.put(job, f"{self._first.directory}/job.fio")
+            self._make_directory(member)
+            member.write("start.py", _HELPER.read_bytes())
+        self._first.write("job.fio", fio.group_job_text(self.spec.job, self.spec.values))
         try:
             for member in self._members:
                 member.server = member.host.start(server_command(member.directory, member.socket))
@@ -177,10 +169,18 @@ class GroupLoad:
             self._close()
             raise
 
+    def _make_directory(self, member: _Member) -> None:
+        """Its user's alone. The run's directory is root's: another user is let through, and sees nothing."""
+        user = member.host.run(["id", "-u"]).stdout.strip()
+        member.host.run(["mkdir", "-p", self.spec.work_dir])
+        if user != "0":
+            member.host.run(["chmod", "0711", self.spec.work_dir])
+        member.host.run(["install", "-d", "-m", "0700", "-o", user, member.directory])
+
     def _await_socket(self, member: _Member) -> None:
         path = f"{member.directory}/{member.socket}"
         waiting = member.host.run(
-            ["sh", "-c", _AWAIT_SOCKET, "sh", path], deadline_s=_SOCKET_DEADLINE_S, check=False
+            ["env", "sh", "-c", _AWAIT_SOCKET, "sh", path], deadline_s=_SOCKET_DEADLINE_S, check=False
         )
         if waiting.returncode:
             assert member.server is not None
@@ -202,7 +202,7 @@ class GroupLoad:
             if isinstance(self._first.host, Forwarding):
                 self._forwards.append(self._first.host.forward_remote_unix(wanted, here))
             else:
-                self._first.host.run(["ln", "-s", here, wanted])
+                self._first.host.run(["env", "ln", "-s", here, wanted])
 
     def start(self) -> None:
         self._leader = self._first.host.start(
@@ -218,7 +218,7 @@ class GroupLoad:
         while missing and self.running() and time.monotonic() < end:
             for member in list(missing):
                 with _Watch(member):
-                    asked = member.host.run(["test", "-e", f"{member.directory}/ready"], check=False)
+                    asked = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
                     if asked.returncode == 0:
                         missing.remove(member)
                         end = min(end, time.monotonic() + _LAST_READY_S)
@@ -238,8 +238,7 @@ class GroupLoad:
 
         def give(member: _Member) -> None:
             with _Watch(member):
-                text = f"{when_ns + offsets[member.host.name].ns}\n"
-                member.host.put(text.encode(), f"{member.directory}/go")
+                member.write("go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
 
         with ThreadPoolExecutor(max(1, len(ready))) as pool:
             list(pool.map(give, ready))
@@ -290,7 +289,7 @@ class GroupLoad:
             if member.failure:
                 self.problems.append(f"fio failed on {member.host.name}: {member.failure}")
             with suppress(KitError):
-                member.host.run(["rm", "-rf", member.directory])
+                member.host.run(["rm", "-r", "-f", "--", member.directory])
         if self._ended and not self.problems:
             self.problems.append(f"fio failed {self._ended}")
         return results

@@ -30,6 +30,11 @@ class LoadSpec:
     duration_ns: int
     clock: Clock
 
+    @property
+    def values(self) -> dict[str, str]:
+        """What the job's variables stand for."""
+        return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock)
+
 
 @dataclass(frozen=True)
 class ClientResult:
@@ -77,12 +82,10 @@ class SingleLoad:
 
     def prepare(self) -> None:
         self._host.run(["mkdir", "-p", self._files.directory])
-        self._host.put(fio.job_text(self._spec.job, self._files), self._files.job)
+        self._host.put(fio.job_text(self._spec.job, self._files, self._spec.values), self._files.job)
 
     def start(self) -> None:
-        spec = self._spec
-        command = fio.command(self._files, spec.mount, spec.size_bytes, spec.duration_ns, spec.clock)
-        self._process = self._host.start(command)
+        self._process = self._host.start(fio.command(self._files))
 
     def running(self) -> bool:
         return self._process is not None and self._process.running()
