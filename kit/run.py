@@ -143,6 +143,7 @@ def _run_steps(
     with progress.step("checking server and clients"), journal.step("check"):
         manifest["versions"].update(_versions(site))
     work_dir = _make_work_directories(site, run_dir, journal)
+    _claim_devices(plan, site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
         with progress.step("preconditioning the devices") if asked else nullcontext():
@@ -217,6 +218,25 @@ def _make_work_directories(site: Site, run_dir: store.RunDir, journal: Journal) 
             journal.on_teardown("work-directory", key, f"remove {path} on {host.name}", path=path)
             workdir.create(host, run_id)
     return path
+
+
+def _claim_devices(plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal) -> None:
+    """Real devices are bare now, and shall be bare again afterwards."""
+    for device in plan.testbed.device:
+        if device.is_real:
+            with journal.step("take device", device=device.name, path=device.path, serial=device.serial):
+                journal.on_teardown(
+                    "device",
+                    "server",
+                    f"remove the pool's label from {device.path}",
+                    path=device.path,
+                    serial=device.serial,
+                    pool=_pool_name(run_dir),
+                )
+
+
+def _pool_name(run_dir: store.RunDir) -> str:
+    return f"hsp-{run_dir.path.name.rsplit('-', 1)[1]}"
 
 
 def _end_of(manifest: dict[str, Any]) -> int:
@@ -365,7 +385,7 @@ def _build_pool(
 ) -> tuple[pool.Pool, str]:
     workload, run_id = plan.workload, run_dir.path.name
     spec = pool.PoolSpec(
-        name=f"hsp-{run_id.rsplit('-', 1)[1]}",
+        name=_pool_name(run_dir),
         run_id=run_id,
         data_layout=workload.pool.data,
         data=_paths(plan, site, "data"),
