@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,7 @@ from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_a
 from kit.doctor.finding import Finding, Judgement, Subject, Wanted, examine, undetermined
 from kit.doctor.report import Examinee, Report, make_report
 from kit.errors import KitError
-from kit.hosts.base import Host, Result
+from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
 from kit.trace.nfsd import probes
 
 HELPER = Path(__file__).with_name("helper.py")
@@ -25,12 +25,11 @@ _TRUE_DEADLINE_S = 30.0
 # The helper's own deadline, and time for a slow host to start Python and read its kernel's symbols.
 _ANSWER_DEADLINE_S = HELPER_DEADLINE_S + 60.0
 _AT_ONCE = 8
-_HEADER = re.compile(r"^==> (/\S+) <==\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Target:
-    """A host to look at. `open` connects, and raises KitError if it cannot.
+    """A host to look at. `open` connects, and raises KitError if it cannot; leaving it lets go of the host.
 
     `peer`: of a client, the server's name or address as the client knows it. `real_clock`: whether
     its wall clock should be the world's; a lab's is not.
@@ -38,7 +37,7 @@ class Target:
 
     name: str
     roles: tuple[Role, ...]
-    open: Callable[[], Host]
+    open: Callable[[], AbstractContextManager[Host]]
     peer: str = ""
     real_clock: bool = True
 
@@ -66,12 +65,12 @@ def diagnose(targets: Sequence[Target], wanted: Wanted | None = None) -> Report:
 
 
 def gather(target: Target) -> Gathered:
-    """At most three commands: one that does nothing, for its time; the helper; what only root can read."""
+    """Two commands: one that does nothing, for its time, and the helper; more only where that is not root."""
     try:
-        host = target.open()
+        opened = target.open()
     except KitError as error:
         return Gathered(target, None, Judgement("reachable", "fail", _words(error)))
-    with host:
+    with opened as host:
         try:
             started = time.monotonic()
             host.run(["true"], deadline_s=_TRUE_DEADLINE_S)
@@ -118,26 +117,41 @@ def request(target: Target) -> Request:
 
 
 def _ask(host: Host, target: Target) -> Result:
+    """The helper's answer. Raises KitError, Unknown."""
     argv = ["/usr/bin/python3", "-", request(target).as_json()]
-    answer = host.run(argv, stdin=HELPER.read_bytes(), deadline_s=_ANSWER_DEADLINE_S, check=False)
-    if answer.returncode:
-        last = (answer.stderr.strip() or answer.stdout.strip() or "it said nothing").splitlines()[-1]
-        raise Unknown(f"/usr/bin/python3 ended with {answer.returncode}: {last[:200]}")
-    return answer
+    # Through sudo only where a run uses it so; `env` is nothing that sudo is asked for.
+    ways = [argv, ["env", *argv]] if "server" in target.roles else [["env", *argv]]
+    refusals: list[str] = []
+    for way in ways:
+        try:
+            answer = host.run(way, stdin=HELPER.read_bytes(), deadline_s=_ANSWER_DEADLINE_S, check=False)
+        except (HostLost, DeadlineExceeded):
+            raise
+        except KitError as error:
+            refusals.append(_words(error))
+            continue
+        if answer.returncode == 0:
+            return answer
+        said = (answer.stderr.strip() or answer.stdout.strip() or "it said nothing").splitlines()[-1]
+        refusals.append(f"/usr/bin/python3 ended with {answer.returncode}: {said[:200]}")
+        break
+    raise Unknown(refusals[0])
 
 
 def _with_roots_files(host: Host, target: Target, facts: Facts) -> Facts:
     """Where Python did not run as root, read what is root's with a command that may go through sudo."""
+    found: dict[str, str] = {}
     try:
         if facts.number("euid") == 0:
             return facts
-        paths = [machine.ROOT_ONLY, *(server.ROOT_FILES if "server" in target.roles else ())]
-        said = host.run(["tail", "-v", "-n", "+1", *paths], check=False, deadline_s=_TRUE_DEADLINE_S)
+        for path in (machine.ROOT_ONLY, *(server.ROOT_FILES if "server" in target.roles else ())):
+            said = host.run(["cat", "--", path], check=False, deadline_s=_TRUE_DEADLINE_S)
+            if said.returncode == 0 and said.stdout.strip():
+                found[path] = said.stdout
     except (KitError, Unknown):
+        # Not root, and no sudo either: what was not read is said not to be known.
         return facts
-    parts = _HEADER.split(said.stdout)[1:]
-    contents = dict(zip(parts[::2], parts[1::2], strict=True))
-    return replace(facts, elsewhere={path: text for path, text in contents.items() if text.strip()})
+    return replace(facts, elsewhere=found)
 
 
 def judge(gathered: Sequence[Gathered], wanted: Wanted) -> Report:
