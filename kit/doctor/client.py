@@ -9,7 +9,7 @@ from kit.doctor.facts import Facts, Unknown
 from kit.doctor.finding import Examined, Judgement, Subject
 
 FILES = ("/proc/filesystems",)
-PROGRAMS = ("fio", "ip", "mount", "mount.nfs", "nsenter", "tail", "umount")
+PROGRAMS = ("fio", "getent", "install", "ip", "mount", "mount.nfs", "umount")
 COMMANDS = {
     "fio": ("fio", "--version"),
     "nfs-module": ("modprobe", "--dry-run", "--quiet", "nfs"),

@@ -33,7 +33,7 @@ def read(path):
 
 
 def read_all(patterns):
-    """Each pattern's matches by path; a pattern that matches nothing is absent."""
+    """What is read, by path; a pattern that matches nothing has no path."""
     found = {}
     for pattern in patterns:
         for path in sorted(glob.glob(pattern))[:MAX_MATCHES]:

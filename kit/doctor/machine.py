@@ -24,7 +24,7 @@ FILES = (
     f"{CPU}/cpu0/cpuidle/state*/disable", f"{CPU}/smt/active", "/sys/devices/system/node/online",
     "/proc/cpuinfo", "/proc/stat", "/proc/loadavg", "/proc/meminfo",
 )  # fmt: skip
-PRESENT = (RUN_ROOT, f"{RUN_ROOT}/*")
+PRESENT = ("/run", RUN_ROOT, f"{RUN_ROOT}/*")
 COMMANDS = {"detect-virt": ("systemd-detect-virt",)}
 
 _QUICK_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
@@ -110,11 +110,11 @@ def _mitigations(subject: Subject) -> Iterator[Judgement]:
     if not paths:
         raise Unknown("the kernel does not say")
     if unknown:
-        yield Judgement("mitigations", "warn", f"could not be determined: {', '.join(unknown)}")
+        raise Unknown(f"what it says of {', '.join(unknown)}")
     lists = [f"{what}: {', '.join(names)}" for what, names in (("on", on), ("vulnerable", off)) if names]
     if lists:
         yield Judgement("mitigations", "note", "; ".join(lists))
-    elif not unknown:
+    else:
         yield Judgement("mitigations", "ok", "this CPU needs none")
 
 
@@ -246,6 +246,9 @@ def _run_space(subject: Subject) -> Iterator[Judgement]:
 
 def _leftovers(subject: Subject) -> Iterator[Judgement]:
     facts = subject.facts
+    # Every host has a /run; a list without it is not that list.
+    if not facts.present("/run"):
+        raise Unknown("there is no /run")
     runs = sorted(path for path in facts.names("present") if _RUN.fullmatch(path))
     if facts.present(RUN_ROOT) and not runs and facts.number("euid") != 0:
         raise Unknown(f"{RUN_ROOT} is root's to look into")

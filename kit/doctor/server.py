@@ -27,7 +27,12 @@ FILES = (
     ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/zfs_arc_max", KPROBES,
     LOCKDOWN,
 )  # fmt: skip
-PRESENT = (f"{TRACING}/kprobe_events", f"{TRACING}/events", f"{TRACING}/events/nfsd/*", BTF)
+PRESENT = (
+    BTF,
+    f"{TRACING}/kprobe_events",
+    f"{TRACING}/events",
+    *(f"{TRACING}/events/{name}" for name in probes().tracepoints),
+)
 PROGRAMS = (
     "blkid", "dd", "exportfs", "fio", "flock", "install", "lsblk", "tail", "udevadm", "wipefs", "zdb",
     "zfs", "zpool",
