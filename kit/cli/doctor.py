@@ -14,15 +14,16 @@ from kit.doctor.finding import Finding, Wanted
 from kit.doctor.lab import HERE, gather_lab, judge_lab
 from kit.doctor.places import targets_in, targets_of, wanted_by
 from kit.doctor.report import Examinee, Report, make_report, words
-from kit.errors import ConfigError, HostError
-from kit.hosts.address import HostAddress
-from kit.hosts.base import Host
-from kit.hosts.local import LocalHost
+from kit.errors import ConfigError
 from kit.lab.image import DEFAULT_SUITE, ImageInputs, build
 from kit.lab.site import lab_site
 from kit.progress import Progress
+from kit.realsite import open_host
 from kit.testbed import Testbed, read_testbed
 from kit.workload import find_workload
+
+# A host that is there answers sooner; a machine that is not shall not take a minute to be missed.
+_CONNECT_DEADLINE_S = 20.0
 
 
 def doctor(
@@ -49,19 +50,14 @@ def doctor(
             f'{testbed}: --boot is for server.host = "lab"', "leave it out: these hosts are up, or are not"
         )
     else:
-        report = _look(targets_of(plan, _connect), wanted, progress)
+        report = _look(
+            targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S)), wanted, progress
+        )
     if json_output:
         emit_json(report.as_json())
     else:
         say(words(report, verbose))
     raise typer.Exit(report.exit_code)
-
-
-def _connect(address: HostAddress) -> Host:
-    """Raises HostError if the host cannot be reached."""
-    if address.kind == "local":
-        return LocalHost()
-    raise HostError(f"{address} is not a host that can be reached from here")
 
 
 def _look(targets: list[Target], wanted: Wanted, progress: Progress) -> Report:

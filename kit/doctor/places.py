@@ -11,6 +11,7 @@ from kit.doctor.finding import Wanted
 from kit.fiojob import read_job
 from kit.hosts.address import HostAddress
 from kit.hosts.base import Host
+from kit.realsite import name_of_server
 from kit.site import Site
 from kit.testbed import Testbed
 from kit.workload import read_workload
@@ -47,7 +48,7 @@ def _server_as_clients_know_it(testbed: Testbed) -> str:
         return server.address
     if server.export:
         return server.export.rpartition(":/")[0].strip("[]")
-    return server.at.host or "127.0.0.1"
+    return name_of_server(testbed)
 
 
 def targets_in(site: Site) -> list[Target]:

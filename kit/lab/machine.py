@@ -29,7 +29,7 @@ from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.lab.qemu import READY_LINE, SSH_PORTS, Machine, command_line
+from kit.lab.qemu import READY_LINE, SSH_PORTS, Disk, Machine, command_line
 
 QEMU = "qemu-system-x86_64"
 BOOT_DEADLINE_S = 240.0
@@ -47,12 +47,15 @@ _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 
 @dataclass(frozen=True)
 class LabSpec:
-    """What to boot. Memory in MiB; `extra_kernel_args` are for tests of the guest's faults."""
+    """What to boot. Memory in MiB; the rest is for tests: of the guest's faults, of real disks, of many
+    connections at once. `ssh_ports`: serial lines with an sshd behind each, one connection at a time."""
 
     image_dir: Path
     clock: Clock
     memory_mib: int = 4096
     extra_kernel_args: tuple[str, ...] = ()
+    extra_disks: tuple[Disk, ...] = ()
+    ssh_ports: int = SSH_PORTS
 
 
 def runtime_dir() -> Path:
@@ -122,9 +125,12 @@ class Lab:
                     memory_mib=spec.memory_mib,
                     clock=spec.clock,
                     extra_kernel_args=spec.extra_kernel_args,
+                    extra_disks=spec.extra_disks,
+                    ssh_ports=spec.ssh_ports,
                 ),
                 QEMU,
             ),
+            sparse={disk.name: disk.size_bytes for disk in spec.extra_disks},
             info={
                 "clock": spec.clock.kind,
                 "dilation": spec.clock.dilation,
@@ -191,7 +197,9 @@ class Lab:
 class _Supervisor:
     """This side of kit.lab.supervisor's pipe."""
 
-    def __init__(self, files: dict[str, bytes], argv: list[str], info: dict[str, Any]) -> None:
+    def __init__(
+        self, files: dict[str, bytes], argv: list[str], info: dict[str, Any], sparse: dict[str, int]
+    ) -> None:
         self._child = subprocess.Popen(
             [sys.executable, "-S", "-m", "kit.lab.supervisor"],
             stdin=subprocess.PIPE,
@@ -205,6 +213,7 @@ class _Supervisor:
             "base": os.fspath(runtime_dir()),
             "prefix": _PREFIX,
             "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
+            "sparse": sparse,
             "argv": argv,
             "info": info,
         }
