@@ -12,7 +12,7 @@ from kit.testbed import safe_text
 
 State = Literal["ok", "note", "warn", "fail"]
 WORST_FIRST: tuple[State, ...] = ("fail", "warn", "note", "ok")
-_LONGEST = 300
+_LONGEST = 1000
 
 
 @dataclass(frozen=True)
