@@ -32,6 +32,11 @@ class Plan:
     workload_file: str
     testbed_file: str
 
+    @property
+    def digest(self) -> str:
+        """What the plan is recognised by."""
+        return str(self.as_json()["digest"])
+
     def as_json(self) -> dict[str, Any]:
         """What plan.json stores."""
         value: dict[str, Any] = {

@@ -111,6 +111,33 @@ def destroy_pool(server: Host, pool: Pool) -> None:
     server.run(["zpool", "destroy", pool.name])
 
 
+def remove(server: Host, name: str, run_id: str, guid: str = "", devices: tuple[str, ...] = ()) -> None:
+    """Destroy the run's pool wherever it is: imported, or, after a reboot, only on its devices.
+
+    `guid` is empty if the run did not live to learn it. Not there at all is no error. Raises SafetyRefusal
+    if a pool of that name is not this run's, HostError.
+    """
+    if name not in _imported(server):
+        if not guid or guid not in _importable(server, tuple(devices)):
+            return
+        import_pool(server, Pool(name, int(guid), run_id), tuple(devices))
+    found = find_pool(server, name, run_id)
+    destroy_pool(server, Pool(name, int(guid) if guid else found.guid, run_id))
+
+
+def _imported(server: Host) -> list[str]:
+    return server.run(["zpool", "list", "-H", "-o", "name"]).stdout.splitlines()
+
+
+def _importable(server: Host, devices: tuple[str, ...]) -> set[str]:
+    """GUIDs of pools that could be imported from these devices."""
+    argv = ["zpool", "import"]
+    for path in devices:
+        argv += ["-d", path]
+    # It ends with 1 where there is none.
+    return set(_LABEL_ID.findall(server.run(argv, check=False).stdout)) if devices else set()
+
+
 def export_pool(server: Host, pool: Pool) -> None:
     """Let go of the pool in order. Raises HostError if something holds it."""
     for _ in range(_DESTROY_ATTEMPTS - 1):

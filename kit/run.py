@@ -4,25 +4,41 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
-from kit import __version__, agedevices, conditions, devicewatch, fio, nfs, pool, powerloss, store
-from kit.errors import HostError, KitError
+from kit import (
+    __version__,
+    agedevices,
+    conditions,
+    devicewatch,
+    fio,
+    leaks,
+    nfs,
+    pool,
+    powerloss,
+    store,
+    undo,
+    workdir,
+)
+from kit.errors import HostError, KitError, SafetyRefusal
 from kit.hosts.base import CommandFailed
-from kit.journal import Journal
+from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
 from kit.plan import Plan
 from kit.progress import Progress
-from kit.site import Site
+from kit.resume import Earlier
+from kit.site import Site, client_key
 from kit.trace.nfsd import check_server
 from kit.tunables import read_tunables, write_tunable
 from kit.warmup import warm_up
+from kit.workload import Phase
 
 _FILL_DEADLINE_S = 1800.0
-_WORK_ROOT = "/run/hsp"
+# Between what was measured before an interruption and what is measured after it, on the time axis.
+_PAUSE_NS = 1_000_000_000
 
 
 @dataclass
@@ -32,10 +48,17 @@ class Outcome:
     manifest: dict[str, Any]
     latency: list[pl.DataFrame] = field(default_factory=list)
     interrupted: bool = False
-    teardown_failures: list[str] = field(default_factory=list)
+    left: list[Leftover] = field(default_factory=list)
 
 
-def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, command: list[str]) -> Outcome:
+def execute(
+    plan: Plan,
+    site: Site,
+    run_dir: store.RunDir,
+    progress: Progress,
+    command: list[str],
+    earlier: Earlier | None = None,
+) -> Outcome:
     """Run the plan. Steps:
 
     1  check the instruments and record versions
@@ -46,15 +69,23 @@ def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, c
     6  fill the working set, snapshot it
     7  warm up until the gate opens
     8  measure phase by phase; store after each
-    9  undo 5 to 3, whatever happened, and check that it is undone
+    9  undo 5 to 3, whatever happened, and check that all is as it was
+
+    With `earlier`, the phases that an interrupted run has measured are not measured again.
 
     A problem with the measurement is in the manifest (verdict unknown); a lost host raises
     after what was measured has been stored.
     """
     started = time.monotonic()
     outcome = Outcome(_manifest(plan, site, run_dir, command))
-    with Journal(run_dir.journal) as journal:
+    if earlier:
+        earlier.hand_on(outcome.manifest, outcome.latency)
+    with Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
+        was: leaks.Settings | None = None
         try:
+            with journal.step("look at the hosts"):
+                _refuse_leftovers(site)
+                was = leaks.read(site.server, tuple(site.device_paths.values()))
             _run_steps(plan, site, run_dir, progress, journal, outcome)
         except KeyboardInterrupt:
             outcome.interrupted = True
@@ -64,13 +95,39 @@ def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, c
             raise
         finally:
             with progress.step("cleaning up"):
-                outcome.teardown_failures = journal.teardown()
-            outcome.manifest["problems"] += [
-                f"not undone: {failure}" for failure in outcome.teardown_failures
-            ]
+                outcome.left = tear_down(journal, site, was)
+            outcome.manifest["problems"] += [f"not undone: {left}" for left in outcome.left]
             outcome.manifest["wall_s"] = round(time.monotonic() - started, 1)
             _store(run_dir, outcome)
     return outcome
+
+
+def tear_down(journal: Journal, site: Site, was: leaks.Settings | None) -> list[Leftover]:
+    """Undo everything that is pending, then compare. Returns what is not as it was."""
+    hosts = site.hosts
+    left = journal.teardown(
+        lambda item, kinds: undo.undo(item, hosts, kinds), lambda item: undo.by_hand(item, hosts)
+    )
+    if was is None:
+        return left
+    try:
+        now = leaks.read(site.server, tuple(site.device_paths.values()))
+    except KitError as error:
+        return [*left, Leftover("settings of the server", f"cannot be compared: {error.message}")]
+    return left + [
+        Leftover(leak, "it was changed and is not what it was") for leak in leaks.between(was, now)
+    ]
+
+
+def _refuse_leftovers(site: Site) -> None:
+    """Another run may have been killed before it could clean up. Raises SafetyRefusal."""
+    for host in site.hosts.values():
+        runs = workdir.left_by(host)
+        if runs:
+            raise SafetyRefusal(
+                f"{host.name} still has what the run {', '.join(runs)} made there ({workdir.ROOT})",
+                f"`hsp clean {runs[0]}` cleans it up, on the machine that made it; then begin again",
+            )
 
 
 def _run_steps(
@@ -84,14 +141,14 @@ def _run_steps(
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
         manifest["versions"].update(_versions(site))
-    if workload.precondition:
+    work_dir = _make_work_directories(site, run_dir, journal)
+    if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
         with progress.step("preconditioning the devices") if asked else nullcontext():
-            work_dir = f"{_WORK_ROOT}/{run_dir.path.name}"
             agedevices.precondition_all(
                 workload.precondition, plan.testbed, site, run_dir, work_dir, journal, progress, manifest
             )
-    run_origin_ns = server_now_ns(site.server)
+    run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(_end_of(manifest))
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
         built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
@@ -109,7 +166,7 @@ def _run_steps(
         objset=int(properties["objsetid"]),
         log_devices=_paths(plan, site, "log"),
         mount=mount,
-        work_dir=f"{_WORK_ROOT}/{run_dir.path.name}",
+        work_dir=work_dir,
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
     )
@@ -149,14 +206,31 @@ def _changed_settings(site: Site, built: pool.Pool, path: str, manifest: dict[st
     return found
 
 
+def _make_work_directories(site: Site, run_dir: store.RunDir, journal: Journal) -> str:
+    """Registered first, so that they go last: as long as one is there, something may be left."""
+    run_id = run_dir.path.name
+    path = workdir.path_of(run_id)
+    for key, host in site.hosts.items():
+        with journal.step("make work directory", host=host.name, path=path):
+            journal.on_teardown("work-directory", key, f"remove {path} on {host.name}", path=path)
+            workdir.create(host, run_id)
+    return path
+
+
+def _end_of(manifest: dict[str, Any]) -> int:
+    """Where the time axis of phases that were measured before ends, in ns of the experiment."""
+    ends = [phase["end_ns"] for phase in manifest["phases"]]
+    return max(ends) + _PAUSE_NS if ends else 0
+
+
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
+    measured = {phase["name"] for phase in outcome.manifest["phases"]}
     for phase in plan.workload.phase:
+        if phase.name in measured:
+            bench = _without(bench, plan, phase)
+            continue
         with progress.step(f"measuring: {phase.title}"), journal.step(f"phase {phase.name}"):
-            if phase.remove:
-                removed = _paths(plan, bench.site, phase.remove)
-                pool.remove_devices(bench.site.server, bench.pool, removed)
-                if phase.remove == "log":
-                    bench = Bench(**{**bench.__dict__, "log_devices": ()})
+            bench = _without(bench, plan, phase)
             result = run_phase(bench, phase, plan.jobs[phase.job])
             _watch_devices(bench, result)
         _keep(result, bench.run_dir, outcome)
@@ -166,6 +240,14 @@ def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, 
             outcome.manifest["problems"].append(f"stopped after phase {phase.name}: its load failed")
             return
         devicewatch.check_alive(bench.site.devices)
+
+
+def _without(bench: Bench, plan: Plan, phase: Phase) -> Bench:
+    """The bench after the devices that are to be taken out before this phase are."""
+    if not phase.remove:
+        return bench
+    pool.remove_devices(bench.site.server, bench.pool, _paths(plan, bench.site, phase.remove))
+    return replace(bench, log_devices=()) if phase.remove == "log" else bench
 
 
 def _watch_devices(bench: Bench, result: PhaseResult) -> None:
@@ -262,10 +344,8 @@ def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, 
     for tunable in plan.tunables:
         old, new = before[tunable.name], str(tunable.host_value)
         with journal.step(f"set {tunable.name}", before=old, value=new):
-            journal.on_teardown(
-                f"set {tunable.name} back to {old}",
-                lambda name=tunable.name, value=old: write_tunable(site.server, name, value),  # type: ignore[misc]
-            )
+            text = f"set {tunable.name} back to {old}"
+            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old)
             write_tunable(site.server, tunable.name, new)
         manifest["tunables"].append(
             {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
@@ -284,11 +364,15 @@ def _build_pool(
         log=_paths(plan, site, "log"),
         cache=_paths(plan, site, "cache"),
         properties=workload.pool.properties,
-        mount_root=f"{_WORK_ROOT}/pool-{run_id}",
+        mount_root=f"{workdir.path_of(run_id)}/pool",
     )
     with journal.step("create pool", pool=spec.name, argv=pool.create_arguments(spec)):
+        paths = [*spec.data, *spec.log, *spec.cache]
+        number = journal.on_teardown(
+            "pool", "server", f"destroy pool {spec.name}", name=spec.name, run_id=run_id, devices=paths
+        )
         built = pool.create_pool(site.server, spec)
-        journal.on_teardown(f"destroy pool {built.name}", lambda: pool.destroy_pool(site.server, built))
+        journal.know(number, guid=str(built.guid))
     dataset = f"{spec.name}/bench"
     with journal.step("create dataset", dataset=dataset, guid=built.guid):
         pool.create_dataset(site.server, built, dataset, workload.dataset.properties)
@@ -321,23 +405,21 @@ def _share(
     for client in site.clients:
         with journal.step("export", path=path, client=client.address):
             journal.on_teardown(
-                f"unexport {path}",
-                lambda client=client: nfs.unexport(site.server, path, client.address),  # type: ignore[misc]
+                "export", "server", f"unexport {path} to {client.address}", path=path, client=client.address
             )
             nfs.export(site.server, path, client.address)
     manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
-    for client in site.clients:
+    for number, client in enumerate(site.clients):
         with journal.step("mount", client=client.host.name):
+            journal.on_teardown(
+                "mount", client_key(number), f"unmount {target} on {client.host.name}", target=target
+            )
             found = nfs.mount(
                 client.host,
                 f"{client.server_address}:{path}",
                 target,
                 nfs_spec.version,
                 nfs_spec.options,
-            )
-            journal.on_teardown(
-                f"unmount {target}",
-                lambda client=client: nfs.unmount(client.host, target),  # type: ignore[misc]
             )
         manifest["mount"] = {"source": found.source, "options": found.options}
     return target

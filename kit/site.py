@@ -51,4 +51,16 @@ class Site:
     clock: Clock
     emulated: bool
     devices: Devices | None = None
+    # By device name: what a real device is recognised by, for the manifest.
+    identities: dict[str, dict[str, str | int]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        """By the keys that a journal calls them: "server", "client0", "client1"..."""
+        return {"server": self.server, **{client_key(n): c.host for n, c in enumerate(self.clients)}}
+
+
+def client_key(number: int) -> str:
+    """What a journal calls the client of that number, from 0."""
+    return f"client{number}"

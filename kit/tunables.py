@@ -77,6 +77,10 @@ def _host_value(name: str, value: str | int | bool, clock: Clock) -> int:
     raise ValueError(f"only whole numbers can be set, found '{value}'")
 
 
+def parameter_path(name: str) -> str:
+    return f"{_PARAMETERS}/{name}"
+
+
 def read_tunables(server: Host, names: list[str]) -> dict[str, str]:
     """Current values. Raises HostError if this OpenZFS has no such parameter."""
     if not names:

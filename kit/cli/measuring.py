@@ -149,6 +149,6 @@ def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:
     assert outcome is not None, "it ended without an error"
     if outcome.interrupted:
         return EXIT_INTERRUPTED
-    if outcome.teardown_failures:
+    if outcome.left:
         return EXIT_HOST
     return _VERDICT_CODES[summary["verdict"]]

@@ -97,7 +97,7 @@ def test_devices_may_fill_just_half_of_the_memory(tmp_path: Path) -> None:
 def test_missing_tables_are_named(tmp_path: Path) -> None:
     told = refused(tmp_path, 'name = "lab"\n').split("\n")
     assert [line.split(": ", 2)[1:] for line in told] == [
-        [key, "required, but missing"] for key in ("server", "client", "device")
+        [key, "required, but missing"] for key in ("server", "client")
     ]
 
 
