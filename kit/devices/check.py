@@ -1,4 +1,4 @@
-"""Checking the devices of a testbed, and once more right before the first write: a plan is of what was seen then."""
+"""Checking the devices of a testbed, and once more before the first write: a plan is of what was seen."""
 
 from __future__ import annotations
 

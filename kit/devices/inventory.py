@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ _DEADLINE_S = 600.0
 _SECTOR_BYTES = 512
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_!.-]*")
 _DM_KINDS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
+NO_HEALTH = Health()
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
@@ -95,7 +96,7 @@ class Look:
     alone: str
     signatures: tuple[Signature, ...] = ()
     labels: tuple[Label, ...] = ()
-    health: Health = Health()
+    health: Health = NO_HEALTH
     problems: tuple[str, ...] = ()
 
 
@@ -287,9 +288,7 @@ def _imported(problems: list[str], tools: Any) -> tuple[Pool, ...]:
         problems.append(f"zpool list: {why}")
         return ()
     names = tools["guids"]["out"]
-    found = _understood(
-        problems, tools["imported"], lambda members: toolwords.parse_imported(names, members)
-    )
+    found = _understood(problems, tools["imported"], lambda members: toolwords.parse_imported(names, members))
     return found or ()
 
 
@@ -364,7 +363,7 @@ def _health(found: Any) -> Health:
                 return read(said["out"])
             except (ValueError, KeyError, TypeError, AttributeError):
                 continue
-    return Health()
+    return NO_HEALTH
 
 
 def paste_ready(node: Node) -> str | None:
@@ -377,10 +376,16 @@ def _is_derived(name: str) -> bool:
     return name.startswith(("dm-", "md-", "lvm-", "raid-"))
 
 
-def _rank(node: Node, link: str) -> Sequence[Any]:
+def _rank(node: Node, link: str) -> tuple[bool, bool, bool, int, str]:
     """A namespace has one link with its number and, if it is the first, one without."""
     name = PurePosixPath(link).name
     number = re.search(r"n(\d+)$", node.kernel_name) if node.kernel_name.startswith("nvme") else None
     numbered = number is not None and name.endswith(f"_{number[1]}")
     said = bool(node.serial) and node.serial in name
-    return (name.startswith(("wwn-", "nvme-eui.", "nvme-uuid.", "nvme-nvme.")), not said, not numbered, len(name), name)
+    return (
+        name.startswith(("wwn-", "nvme-eui.", "nvme-uuid.", "nvme-nvme.")),
+        not said,
+        not numbered,
+        len(name),
+        name,
+    )

@@ -78,7 +78,7 @@ def lock_names(node: Node) -> tuple[str, ...]:
 
 @contextmanager
 def locked(host: Host, nodes: Sequence[Node], run: str, *, whole_host: bool = True) -> Iterator[Locks]:
-    """Hold the host's lock and each device's for the block. Raises SafetyRefusal if one is held, HostError."""
+    """Hold the host's lock and each device's for the block. Raises SafetyRefusal (one is held), HostError."""
     locks = Locks(host, nodes, run, whole_host=whole_host)
     try:
         yield locks
@@ -125,7 +125,13 @@ class Locks:
         try:
             answer: Any = json.loads(ended.stdout)
             name = str(answer["name"])
-            owner: dict[str, Any] = {"run": "?", "user": "?", "machine": "?", "pid": "?", "since_unix_s": None}
+            owner: dict[str, Any] = {
+                "run": "?",
+                "user": "?",
+                "machine": "?",
+                "pid": "?",
+                "since_unix_s": None,
+            }
             with contextlib.suppress(ValueError):
                 owner |= json.loads(answer["owner"])
         except (ValueError, KeyError, TypeError) as error:

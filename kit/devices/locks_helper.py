@@ -13,11 +13,12 @@ import os
 import select
 import signal
 import sys
+from typing import Any
 
 HELD = 3
 
 
-def main(directory, token, owner, names):
+def main(directory: str, token: str, owner: str, names: Any) -> int:
     os.umask(0o077)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     found = os.lstat(directory)

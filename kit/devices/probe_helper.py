@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 SYS = "/sys/class/block"
 LSBLK = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,WWN,TRAN,RO,LOG-SEC,DISC-MAX,FSTYPE"
@@ -28,7 +29,7 @@ WITHOUT_SMART = ("vd", "nullb", "ublkb", "loop", "nbd", "zd")
 NOT_DISKS = ("ram", "zram", "sr", "fd", "md", "dm-")
 
 
-def text_of(path):
+def text_of(path: str) -> Any:
     """What a file says, None if it is not there."""
     try:
         with open(path, errors="backslashreplace") as file:
@@ -37,14 +38,14 @@ def text_of(path):
         return None
 
 
-def names_in(path):
+def names_in(path: str) -> Any:
     try:
         return sorted(os.listdir(path))
     except OSError:
         return []
 
 
-def block_device(name):
+def block_device(name: str) -> Any:
     """What sysfs says of one block device."""
     place = os.path.join(SYS, name)
     real = os.path.realpath(place)
@@ -69,29 +70,31 @@ def block_device(name):
     }
 
 
-def mounts():
+def mounts() -> Any:
     """One entry a mount of each mount namespace; and processes whose namespace could not be read."""
-    seen, found, unread = set(), [], []
+    seen = set()
+    found: Any = []
+    unread = []
     for process in sorted((p for p in names_in("/proc") if p.isdigit()), key=int):
         try:
-            space = os.readlink("/proc/%s/ns/mnt" % process)
+            space = os.readlink(f"/proc/{process}/ns/mnt")
             if space in seen:
                 continue
-            with open("/proc/%s/mountinfo" % process, errors="backslashreplace") as file:
+            with open(f"/proc/{process}/mountinfo", errors="backslashreplace") as file:
                 lines = file.read().splitlines()
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has ended
         except OSError as error:
             # EINVAL: a process that is ending has no namespace any more.
             if error.errno != 22:
-                unread.append("%s: %s" % (process, error.strerror))
+                unread.append(f"{process}: {error.strerror}")
             continue
         seen.add(space)
         found += [[process, space, line] for line in lines]
     return found, unread
 
 
-def tool(argv, deadline_s):
+def tool(argv: Any, deadline_s: float) -> Any:
     """How a tool ended and what it said."""
     try:
         child = subprocess.Popen(
@@ -108,7 +111,7 @@ def tool(argv, deadline_s):
             child.communicate(timeout=2)
         except subprocess.TimeoutExpired:
             pass  # it hangs in the kernel; whoever asked is told all the same
-        out, err, code = b"", b"did not end within %d s" % deadline_s, None
+        out, err, code = b"", f"did not end within {deadline_s} s".encode(), None
     if len(out) > LIMIT:
         out, err, code = b"", b"said more than can be its answer", None
     return {
@@ -119,7 +122,7 @@ def tool(argv, deadline_s):
     }
 
 
-def may_have_label(path):
+def may_have_label(path: str) -> bool:
     """False only if nothing at all lies where a ZFS label has its configuration.
 
     zdb knows what lies there, but takes long: a blank disk need not wait for it.
@@ -136,9 +139,9 @@ def may_have_label(path):
     return False
 
 
-def signatures(disks, devices, deadline_s):
+def signatures(disks: Any, devices: Any, deadline_s: float) -> Any:
     """wipefs of all disks with their partitions at once; if that does not work, also of each."""
-    trees = {name: ["/dev/" + n for n in [name] + parts_of(name, devices)] for name in disks}
+    trees = {name: ["/dev/" + n for n in [name, *parts_of(name, devices)]] for name in disks}
     argv = ["wipefs", "--no-act", "--json"]
     every = tool(argv + [path for name in disks for path in trees[name]], deadline_s)
     if every["code"] == 0:
@@ -146,11 +149,11 @@ def signatures(disks, devices, deadline_s):
     return every, {name: tool(argv + trees[name], deadline_s) for name in disks}
 
 
-def parts_of(name, devices):
+def parts_of(name: str, devices: Any) -> Any:
     return sorted(n for n in devices if devices[n]["parent"] == name)
 
 
-def open_alone(path, deadline_s):
+def open_alone(path: str, deadline_s: float) -> str:
     """Only the kernel knows for certain who uses a device: it gives one in use to nobody else.
 
     Returns "" or the reason. In a child, because opening a dying disk may never return.
@@ -170,13 +173,13 @@ def open_alone(path, deadline_s):
     while os.waitpid(child, os.WNOHANG)[0] == 0:
         if time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
-            return "opening it did not end within %d s" % deadline_s
+            return f"opening it did not end within {deadline_s} s"
         time.sleep(0.005)
     with os.fdopen(reader, "rb") as pipe:
         return pipe.read().decode()
 
 
-def is_disk(name, entry):
+def is_disk(name: str, entry: Any) -> bool:
     return (
         entry["partition"] is None
         and entry["sectors"] not in (None, "0")
@@ -186,7 +189,7 @@ def is_disk(name, entry):
     )
 
 
-def chosen_disks(paths, devices):
+def chosen_disks(paths: Any, devices: Any) -> Any:
     """Kernel names of the whole disks to look at closely: those asked for, and their NVMe siblings."""
     disks = [name for name in sorted(devices) if is_disk(name, devices[name])]
     if paths is None:
@@ -200,12 +203,12 @@ def chosen_disks(paths, devices):
     return sorted(n for n in wanted | siblings if n in devices)
 
 
-def look_into(name, devices, asked):
+def look_into(name: str, devices: Any, asked: Any) -> Any:
     """The tools' words about one disk and its partitions."""
     deadline_s = asked["deadline_s"]
-    found = {"alone": open_alone("/dev/" + name, deadline_s)}
+    found: Any = {"alone": open_alone("/dev/" + name, deadline_s)}
     if asked["content"]:
-        nodes = [name] + parts_of(name, devices)
+        nodes = [name, *parts_of(name, devices)]
         found["zdb"] = {
             n: tool(["zdb", "-l", "/dev/" + n], deadline_s) if may_have_label("/dev/" + n) else None
             for n in nodes
@@ -218,7 +221,7 @@ def look_into(name, devices, asked):
     return found
 
 
-def main(asked):
+def main(asked: Any) -> Any:
     devices = {name: block_device(name) for name in names_in(SYS)}
     mounted, unread = mounts()
     links = {}

@@ -75,7 +75,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a testbed says of a device. `emulated` ones are made by the kit and need neither link nor serial."""
+    """What a testbed says of a device. `emulated` ones, made by the kit, need neither link nor serial."""
 
     path: str
     serial: str | None = None
@@ -118,7 +118,7 @@ def _of_the_name(inventory: Inventory, wanted: Wanted, node: Node | None) -> Ite
         link = paste_ready(node) if node else None
         yield Reason(
             Code.KERNEL_NAME,
-            f"its path is not {BY_ID}…: a name that the kernel gives can be another disk's after the next boot",
+            f"it is not named by {BY_ID}…, and another name can be another disk's after the next boot",
             f'write path = "{link}"' if link else f"write its path below {BY_ID}",
         )
         if node and not link:
@@ -134,11 +134,15 @@ def _of_the_name(inventory: Inventory, wanted: Wanted, node: Node | None) -> Ite
 def _of_the_identity(node: Node, wanted: Wanted) -> Iterator[Reason]:
     if not node.is_whole:
         owner = f" of {node.parent}" if node.parent else ""
-        kind = {"part": "a partition", "zvol": "a volume of a ZFS pool"}.get(node.kind, f"a {node.kind} device")
+        kind = {"part": "a partition", "zvol": "a volume of a ZFS pool"}.get(
+            node.kind, f"a {node.kind} device"
+        )
         yield Reason(Code.NOT_WHOLE, f"it is no whole disk but {kind}{owner}", "name the whole disk")
     if wanted.serial is None and not wanted.emulated:
         yield Reason(
-            Code.SERIAL, f"its serial is '{node.serial}', the testbed says none", f'write serial = "{node.serial}"'
+            Code.SERIAL,
+            f"its serial is '{node.serial}', the testbed says none",
+            f'write serial = "{node.serial}"',
         )
     if wanted.serial is not None and wanted.serial != node.serial:
         yield Reason(
@@ -185,7 +189,9 @@ def of_the_device(inventory: Inventory, node: Node) -> Iterator[Reason]:
         yield from _of_its_content(inventory, disk, look)
         yield from (_undetermined(problem) for problem in look.problems)
         if look.alone == "Device or resource busy":
-            yield Reason(Code.BUSY, "the kernel says that somebody uses it", "find out who; lsblk and fuser help")
+            yield Reason(
+                Code.BUSY, "the kernel says that somebody uses it", "find out who; lsblk and fuser help"
+            )
         elif look.alone:
             yield _undetermined(f"opening it failed: {look.alone}")
     yield from (_undetermined(problem) for problem in inventory.problems)
@@ -195,7 +201,9 @@ def _of_its_nature(disk: Node) -> Iterator[Reason]:
     if disk.kind == "rom" or disk.removable:
         yield Reason(Code.REMOVABLE, "it is a removable disk", "use a disk that stays where it is")
     if disk.read_only:
-        yield Reason(Code.READ_ONLY, "it is read-only", "use another disk, or find out why; see hdparm -r, blockdev")
+        yield Reason(
+            Code.READ_ONLY, "it is read-only", "use another disk, or find out why; see hdparm -r, blockdev"
+        )
     if disk.size_bytes < MIN_DEVICE_BYTES:
         yield Reason(
             Code.TOO_SMALL,
@@ -309,7 +317,9 @@ def _of_the_siblings(inventory: Inventory, node: Node, others: Sequence[Wanted])
     for sibling in inventory.siblings(node):
         if sibling.kernel_name in ours:
             continue
-        used = [r for r in of_the_device(inventory, sibling) if r.code in _IN_USE or r.code is Code.POOL_LABEL]
+        used = [
+            r for r in of_the_device(inventory, sibling) if r.code in _IN_USE or r.code is Code.POOL_LABEL
+        ]
         if used:
             yield Reason(
                 Code.SIBLING,

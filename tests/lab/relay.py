@@ -101,9 +101,7 @@ class Relay:
             return self._free.pop(0)
 
 
-def _greet(
-    client: socket.socket, line: socket.socket, said: bytes, end: float
-) -> tuple[bytes, bytes | None]:
+def _greet(client: socket.socket, line: socket.socket, said: bytes, end: float) -> tuple[bytes, bytes | None]:
     """What the client has said until now, and the answer.
 
     The answer is empty if that is no greeting of an sshd, None if the client has gone.
