@@ -153,6 +153,9 @@ def _run_steps(
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(_end_of(manifest))
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
+        if site.guard:
+            # Preconditioning may have taken hours, and what lies on the devices is its own.
+            site.guard.before_writing(content=not _is_filled(manifest))
         site = _with_parts(plan, site, journal)
         built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
     with progress.step("exporting it over NFS"):
@@ -222,6 +225,8 @@ def _make_work_directories(site: Site, run_dir: store.RunDir, journal: Journal) 
 
 def _claim_devices(plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal) -> None:
     """Real devices are bare now, and shall be bare again afterwards."""
+    if site.guard:
+        site.guard.before_writing()
     for device in plan.testbed.device:
         if device.is_real:
             with journal.step("take device", device=device.name, path=device.path, serial=device.serial):
@@ -233,6 +238,11 @@ def _claim_devices(plan: Plan, site: Site, run_dir: store.RunDir, journal: Journ
                     serial=device.serial,
                     pool=_pool_name(run_dir),
                 )
+
+
+def _is_filled(manifest: dict[str, Any]) -> bool:
+    """Whether preconditioning has written to devices in this run."""
+    return bool(manifest.get("precondition", {}).get("devices"))
 
 
 def _pool_name(run_dir: store.RunDir) -> str:
@@ -324,6 +334,7 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
                     "latency_ns": device.latency,
                     "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
                     "path": site.device_paths[device.name],
+                    "identity": site.identities.get(device.name),
                 }
                 for device in testbed.device
             ],
