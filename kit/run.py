@@ -16,6 +16,7 @@ from kit import (
     devicewatch,
     fio,
     leaks,
+    libnfs,
     nfs,
     pool,
     powerloss,
@@ -23,7 +24,7 @@ from kit import (
     undo,
     workdir,
 )
-from kit.errors import HostError, KitError, SafetyRefusal
+from kit.errors import ConfigError, HostError, KitError, SafetyRefusal
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
@@ -141,6 +142,9 @@ def _run_steps(
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
         manifest["versions"].update(_versions(site))
+        if workload.nfs.engine == "libnfs":
+            for client in site.clients:
+                libnfs.check_client(client.host)
     work_dir = _make_work_directories(site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
@@ -155,9 +159,12 @@ def _run_steps(
     with progress.step("exporting it over NFS"):
         path = pool.mountpoint(site.server, dataset)
         mount = _share(plan, site, run_dir, path, journal, manifest)
+        plan = _reaching(plan, site, path, manifest)
     with progress.step("filling the working set"), journal.step("fill"):
         _fill(plan, site, path)
         pool.snapshot(site.server, built, f"{dataset}@filled")
+        for client in site.clients if workload.nfs.engine == "kernel" else ():
+            nfs.check_file(client.host, f"{mount}/{workload.working_set.file}", workload.working_set.size)
     properties = pool.dataset_properties(site.server, dataset, ["objsetid"])
     bench = Bench(
         site=site,
@@ -399,7 +406,7 @@ def _share(
     journal: Journal,
     manifest: dict[str, Any],
 ) -> str:
-    """Export `path` and mount it on each client; returns the mount point."""
+    """Export `path` and, unless fio does without, mount it on each client; returns the mount point."""
     target = f"/mnt/hsp-{run_dir.path.name}"
     nfs_spec = plan.workload.nfs
     for client in site.clients:
@@ -409,7 +416,7 @@ def _share(
             )
             nfs.export(site.server, path, client.address)
     manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
-    for number, client in enumerate(site.clients):
+    for number, client in enumerate(site.clients) if nfs_spec.engine == "kernel" else ():
         with journal.step("mount", client=client.host.name):
             journal.on_teardown(
                 "mount", client_key(number), f"unmount {target} on {client.host.name}", target=target
@@ -423,6 +430,21 @@ def _share(
             )
         manifest["mount"] = {"source": found.source, "options": found.options}
     return target
+
+
+def _reaching(plan: Plan, site: Site, path: str, manifest: dict[str, Any]) -> Plan:
+    """The plan with jobs that reach the export: through the mount, or through libnfs. Raises ConfigError."""
+    if plan.workload.nfs.engine == "kernel":
+        return plan
+    addresses = {client.server_address for client in site.clients}
+    if len(addresses) > 1:
+        raise ConfigError(
+            f'nfs.engine = "libnfs": the clients know the server by different addresses, {sorted(addresses)}',
+            'all of them run one job, with one URL; use one client, or engine = "kernel"',
+        )
+    url = libnfs.url(addresses.pop(), path)
+    manifest["mount"] = {"source": url, "options": "none: fio reads through libnfs"}
+    return replace(plan, jobs={name: libnfs.through(job, url) for name, job in plan.jobs.items()})
 
 
 def _fill(plan: Plan, site: Site, path: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit import nfs, pool, tunables, workdir
+from kit import exportdir, nfs, pool, tunables, workdir
 from kit.errors import HostError
 from kit.hosts.base import Host
 from kit.journal import Undo
@@ -41,6 +41,14 @@ KINDS: Mapping[str, Kind] = {
     "pool": Kind(pool.remove, lambda **a: [["zpool", "destroy", a["name"]]], frozenset({"mount", "export"})),
     "export": Kind(
         nfs.unexport, lambda path, client: [["exportfs", "-u", f"{client}:{path}"]], frozenset({"mount"})
+    ),
+    # It is removed through the mount, which is undone after it.
+    "export-directory": Kind(
+        exportdir.remove,
+        lambda target, directory, file, **_: [
+            ["rm", "--", f"{target}/{directory}/{file}"],
+            ["rmdir", f"{target}/{directory}"],
+        ],
     ),
     "mount": Kind(nfs.unmount, lambda target: [["umount", target], ["rmdir", target]]),
 }
