@@ -52,9 +52,10 @@ class ClientLoad:
         self.host, self._bench, self._name = host, bench, name
         self._files = fio.FioFiles(f"{bench.work_dir}/{host.name.replace('/', '-')}-{name}")
         host.run(["mkdir", "-p", self._files.directory])
-        host.put(fio.job_text(job, self._files), self._files.job)
         place = f"{bench.target}/{bench.directory}"
-        self._command = fio.command(self._files, place, bench.size_bytes, duration_ns, bench.clock)
+        values = fio.variables(place, bench.size_bytes, duration_ns, bench.clock)
+        host.put(fio.job_text(job, self._files, values), self._files.job)
+        self._command = fio.command(self._files)
         self._process: Process | None = None
 
     def start(self) -> None:

@@ -15,6 +15,7 @@ from kit import (
     conditions,
     devicewatch,
     fio,
+    fioserver,
     leaks,
     libnfs,
     nfs,
@@ -25,6 +26,7 @@ from kit import (
     undo,
     workdir,
 )
+from kit.clockoffset import Clocks
 from kit.errors import ConfigError, HostError, KitError, SafetyRefusal
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal, Leftover
@@ -181,6 +183,7 @@ def _run_steps(
         work_dir=work_dir,
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
+        clocks=Clocks(site.server),
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
@@ -366,8 +369,9 @@ def _versions(site: Site) -> dict[str, str]:
         "zfs": server.run(["cat", "/sys/module/zfs/version"]).stdout.strip(),
         "bpftrace": check_server(server).removeprefix("bpftrace v"),
     }
-    for client in site.clients:
-        found[f"fio on {client.host.name}"] = client.host.run(["fio", "--version"]).stdout.strip()
+    fios = {client.host.name: fio.version(client.host) for client in site.clients}
+    fioserver.check_versions(fios)
+    found |= {f"fio on {host}": version for host, version in fios.items()}
     packages = ["nfs-kernel-server", "python3-pyzfs"]
     for package in packages:
         query = ["dpkg-query", "--show", "--showformat", "${Version}", package]

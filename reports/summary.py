@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from kit.store import FORMAT
-from reports import appliance, durability, expectations, references, separation
+from reports import appliance, clients, durability, expectations, references, separation
 from reports.quantiles import (
     COVERAGE,
     Bins,
@@ -73,6 +73,7 @@ def summarise(
     names = [str(_get(p, "name", "")) for p in phases]
     separate = partial(separation.describe, latency, names, reference)
     bands = _guarded("bands", reasons, separate, []) if with_bands else []
+    of_clients = _guarded("clients", reasons, partial(clients.describe, latency, manifest), [])
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
@@ -91,6 +92,7 @@ def summarise(
         "reference": references.told(reference),
         "rows": rows,
         "bands": bands,
+        "clients": of_clients,
         "expect": expect,
         "power_loss": promised,
     }

@@ -16,7 +16,8 @@ import pytest
 from kit import nfs, pool
 from kit.clock import Clock
 from kit.hosts.base import Host
-from kit.lab.site import make_client, make_devices
+from kit.lab.clients import make_client
+from kit.lab.site import make_devices
 from kit.testbed import Device
 from kit.trace.nfsd import Tracer
 from kit.trace.output import parse_trace

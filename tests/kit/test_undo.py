@@ -39,7 +39,16 @@ def test_every_kind_has_its_words_and_commands() -> None:
         item("pool", name="hsp-x", run_id="r", devices=["/dev/x"], guid="1"),
         item("export", path="/p", client="10.0.0.2"),
         item("device", path="/dev/disk/by-id/x", serial="S", pool="hsp-x"),
-        item("export-directory", "client0", target="/mnt/x", directory="hsp-r", file="f"),
+        item(
+            "export-directory",
+            "client0",
+            target="/mnt/x",
+            directory="hsp-r",
+            file="f",
+            source="nas:/x",
+            version="3",
+            options=["hard"],
+        ),
         item("partition", device_path="/dev/disk/by-id/x"),
         item("mount", "client0", target="/mnt/x y"),
     ]

@@ -12,8 +12,9 @@ from kit import conditions, nfs, pool
 from kit.clock import Clock
 from kit.errors import SafetyRefusal
 from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.lab.clients import make_client
 from kit.lab.machine import running_labs
-from kit.lab.site import make_client, make_devices
+from kit.lab.site import make_devices
 from kit.testbed import Device
 from kit.trace.nfsd import check_server
 from kit.tunables import read_tunables, write_tunable
