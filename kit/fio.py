@@ -39,9 +39,9 @@ log_alternate_epoch_clock_id=1
 """
 
 
-# And to a job of fio's client/server mode: the file as it is named (else it has the name of the connection
-# before its own), and a wait for the time at which all clients start (kit.fioserver). Threads, because a job
-# that is a process makes a session of its own, and would outlive a server that is killed.
+# And to a job of fio's client/server mode: the file as it is named (else it has the name of the
+# connection before its own), and a wait for the time at which all clients start (kit.fioserver).
+# Threads: a job that is a process makes a session of its own, and would outlive a server that is killed.
 _GROUP_OPTIONS = """\
 unique_filename=0
 exec_prerun=python3 -I start.py
@@ -84,7 +84,7 @@ class ClientLatencies:
 
 
 def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str]) -> bytes:
-    """The job for one client. Its variables are replaced here: sudo takes them out of an environment."""
+    """The job for one client. Its variables are replaced here: sudo would drop them from the environment."""
     return (_LOG_OPTIONS.format(log=files.log_prefix) + _replaced(job.text, values)).encode()
 
 

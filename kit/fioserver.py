@@ -38,8 +38,8 @@ _POLL_S = 0.1
 # How long after the order all start. An idle guest's clock runs far ahead of the messengers'.
 _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
-# fio and all around it run as the user of the SSH connection, for whom sshd forwards sockets: these commands
-# begin with `env`, which does not go through sudo.
+# fio and all around it run as the user of the SSH connection, for whom sshd forwards sockets: no word of
+# these commands is one that goes through sudo, they begin with `env`.
 # fio binds and connects by names without directory: those of Unix sockets are short, and fio makes a part of
 # a file's name of them. Arguments: directory, then the command.
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
