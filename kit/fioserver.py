@@ -25,7 +25,7 @@ from kit import fio
 from kit.clockoffset import Clocks, read_clock_ns
 from kit.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
-from kit.load import ClientResult, LoadSpec, raw_prefix, read_log
+from kit.load import ClientResult, LoadSpec, job_numbers, raw_prefix, read_log
 from kit.store import RunDir
 
 _HELPER = Path(__file__).with_name("fiostart_helper.py")
@@ -292,7 +292,7 @@ class GroupLoad:
                 self.problems.append(f"fio failed on {member.host.name}: {member.failure}")
             with suppress(KitError):
                 member.host.run(["rm", "-r", "-f", "--", member.directory])
-        if self._ended and not self.problems:
+        if self._ended and not (results and self.problems):
             self.problems.append(f"fio failed {self._ended}")
         return results
 
@@ -313,8 +313,8 @@ class GroupLoad:
         if not jobs:
             member.fail(f"no result came from it; {said}")
             return None
-        name = f"fio_lat.1.log.{member.socket}"
-        log = self._first.host.get(f"{self._first.directory}/{name}")
+        logs = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
+        log = b"".join(self._first.host.get(f"{self._first.directory}/{name}") for name in logs)
         run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
         ios = fio.total_ios({"jobs": jobs})
         return ClientResult(member.host, ios, read_log(member.host, log, ios))
