@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from kit import conditions, counters, fio, measure, pool
+from kit import conditions, counters, fio, measure, pool, untraced
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
 from kit.hosts.base import Host, HostLost, Process
@@ -16,7 +16,9 @@ from kit.site import Site, SiteClient
 from kit.store import LATENCY_SCHEMA, RunDir
 from kit.trace.nfsd import Tracer
 from kit.trace.output import Trace, parse_trace
+from kit.trace.tracing import Tracing
 from kit.workload import Phase
+from kit.zfsversion import ZfsVersion
 
 # A phase is over long before this on any machine that can run the lab at all.
 _LOAD_DEADLINE_S = 900.0
@@ -37,6 +39,8 @@ class Bench:
     work_dir: str
     size_bytes: int
     run_origin_ns: int
+    zfs: ZfsVersion
+    tracing: Tracing
 
 
 @dataclass
@@ -56,25 +60,39 @@ def server_now_ns(server: Host) -> int:
 def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     """Measure one phase. Steps: counters, tracer, load on all clients, tracer's end, counters, analysis.
 
+    Where the server cannot be traced, its list of reads takes the tracer's place (kit.untraced).
+
     What goes wrong with the load or the instruments becomes a problem of the result, which
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
     """
     result = PhaseResult(entry=_entry(phase, job))
     server = bench.site.server
     log_vdevs = pool.log_vdev_ids(server, bench.log_devices)
-    was = conditions.read(server, bench.pool.name)
-    before = counters.read(server, bench.pool.name, bench.objset)
-    tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval)
-    tracer.wait_ready()
+    traced = bench.tracing.kind == "full"
+    was = conditions.read(server, bench.pool.name, bench.zfs)
+    before = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
+    tracer = None
+    if traced:
+        tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval, bench.tracing)
+        tracer.wait_ready()
+    else:
+        untraced.begin(server, bench.pool.name)
     loads = [_Load(bench, client, phase, job) for client in bench.site.clients]
     result.interrupted = _drive(loads, tracer, result)
-    text, problems = tracer.stop()
-    result.entry["problems"] += problems
-    after = counters.read(server, bench.pool.name, bench.objset)
-    now = conditions.read(server, bench.pool.name)
-    bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
-    trace = parse_trace(text)
-    _analyse(bench, phase, result, trace, loads, log_vdevs, after.since(before))
+    trace = Trace()
+    if tracer:
+        text, problems = tracer.stop()
+        result.entry["problems"] += problems
+        bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
+        trace = parse_trace(text)
+    after = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
+    now = conditions.read(server, bench.pool.name, bench.zfs)
+    change = after.since(before)
+    _analyse(bench, phase, result, trace, loads, log_vdevs, change)
+    if not traced:
+        op = result.entry["op"]
+        reads = untraced.history(server, bench.pool.name, bench.objset)
+        untraced.fill(result.entry, now.calls[op] - was.calls[op], change, reads)
     _judge_surroundings(bench, result.entry, was, now, trace)
     return result
 
@@ -93,6 +111,7 @@ def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
         "server_ios": 0,
         "lost_events": 0,
         "checks": [],
+        "unavailable": [],
         "events": [],
         "extremes": [],
         "problems": [],
@@ -127,7 +146,7 @@ class _Load:
         return ios, latencies
 
 
-def _drive(loads: list[_Load], tracer: Tracer, result: PhaseResult) -> bool:
+def _drive(loads: list[_Load], tracer: Tracer | None, result: PhaseResult) -> bool:
     """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
     problems, interrupted = result.entry["problems"], False
     try:
@@ -155,13 +174,13 @@ def _drive(loads: list[_Load], tracer: Tracer, result: PhaseResult) -> bool:
     return interrupted
 
 
-def _wait(loads: list[_Load], tracer: Tracer, problems: list[str]) -> None:
+def _wait(loads: list[_Load], tracer: Tracer | None, problems: list[str]) -> None:
     end = time.monotonic() + _LOAD_DEADLINE_S
     while any(load.process and load.process.running() for load in loads):
         if time.monotonic() > end:
             problems.append(f"the load did not end within {_LOAD_DEADLINE_S:g} s and was stopped")
             return
-        if not tracer.running():
+        if tracer and not tracer.running():
             return  # its stop() says so; without it the load is worth nothing
         time.sleep(_POLL_S)
 
@@ -194,17 +213,18 @@ def _analyse(
         cells = measure.client_cells(latencies, grid)
         frames.append(measure.frame(cells, phase.name, "client", load.host.name))
         entry["extremes"] += measure.client_extremes(latencies, clock, load.host.name)
-    try:
-        cells = measure.server_cells(trace, grid, log_vdevs)
-        tiers = measure.totals(cells)
-        frames.append(measure.frame(cells, phase.name, "nfs-server", server.name))
-        entry["extremes"] += measure.server_extremes(trace, log_vdevs, server.name)
-        entry["server_ios"] = sum(count for (op, _), count in tiers.items() if op != "commit")
-        entry["checks"] = [check.as_json() for check in counters.checks(change, tiers)]
-    except ValueError as error:
-        entry["problems"].append(f"the tracer's counts cannot be used: {error}")
-    except MeasurementUnknown as error:
-        entry["problems"].append(error.message)
+    if bench.tracing.kind == "full":
+        try:
+            cells = measure.server_cells(trace, grid, log_vdevs)
+            tiers = measure.totals(cells)
+            frames.append(measure.frame(cells, phase.name, "nfs-server", server.name))
+            entry["extremes"] += measure.server_extremes(trace, log_vdevs, server.name)
+            entry["server_ios"] = sum(count for (op, _), count in tiers.items() if op != "commit")
+            _keep_checks(entry, counters.checks(change, tiers, bench.zfs))
+        except ValueError as error:
+            entry["problems"].append(f"the tracer's counts cannot be used: {error}")
+        except MeasurementUnknown as error:
+            entry["problems"].append(error.message)
     entry["start_ns"] = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in frames if frame.height), default=0)  # type: ignore[arg-type]
     entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
@@ -212,13 +232,19 @@ def _analyse(
         result.latency = pl.concat(frames)
 
 
+def _keep_checks(entry: dict[str, Any], found: list[counters.Check | counters.Missing]) -> None:
+    """What this OpenZFS cannot tell is listed beside what it can."""
+    entry["checks"] += [check.as_json() for check in found if isinstance(check, counters.Check)]
+    entry["unavailable"] += [check.as_json() for check in found if isinstance(check, counters.Missing)]
+
+
 def _judge_surroundings(
     bench: Bench, entry: dict[str, Any], was: conditions.Conditions, now: conditions.Conditions, trace: Trace
 ) -> None:
     """What nfsd itself counted, and what else went on."""
     pool_name, op = bench.pool.name, entry["op"]
-    found = conditions.checks(was, now, pool_name, op, entry["client_ios"], entry["block_bytes"])
-    entry["checks"] += [check.as_json() for check in found]
+    ios, block_bytes = entry["client_ios"], entry["block_bytes"]
+    _keep_checks(entry, conditions.checks(was, now, pool_name, op, ios, block_bytes, bench.zfs))
     entry["problems"] += conditions.problems(was, now)
     clock = bench.site.clock
     # Only those of the load: the tracer's start and end belong to no measurement.

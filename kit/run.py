@@ -21,7 +21,9 @@ from kit import (
     powerloss,
     store,
     undo,
+    untraced,
     workdir,
+    zfsversion,
 )
 from kit.errors import HostError, KitError, SafetyRefusal
 from kit.hosts.base import CommandFailed
@@ -31,7 +33,7 @@ from kit.plan import Plan
 from kit.progress import Progress
 from kit.resume import Earlier
 from kit.site import Site, client_key
-from kit.trace.nfsd import check_server
+from kit.trace.tracing import Tracing, find_tracing
 from kit.tunables import read_tunables, write_tunable
 from kit.warmup import warm_up
 from kit.workload import Phase
@@ -140,7 +142,10 @@ def _run_steps(
 ) -> None:
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
-        manifest["versions"].update(_versions(site))
+        zfs = zfsversion.read(site.server)
+        tracing = find_tracing(site.server, zfs, plan.testbed.server.trace)
+        manifest["versions"].update(_versions(site, zfs, tracing))
+        _tell_limits(manifest, site, zfs, tracing, progress)
     work_dir = _make_work_directories(site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
@@ -151,6 +156,8 @@ def _run_steps(
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(_end_of(manifest))
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
+        if tracing.kind == "none":
+            _keep_history(site, journal, manifest)
         built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
     with progress.step("exporting it over NFS"):
         path = pool.mountpoint(site.server, dataset)
@@ -169,6 +176,8 @@ def _run_steps(
         work_dir=work_dir,
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
+        zfs=zfs,
+        tracing=tracing,
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
@@ -312,6 +321,7 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
         "load": f"closed loop, {outstanding} outstanding",
         "phases": [],
         "problems": [],
+        "notes": [],
         "expect": [expectation.model_dump() for expectation in workload.expect],
     }
 
@@ -320,13 +330,38 @@ def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
     return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
 
 
-def _versions(site: Site) -> dict[str, str]:
+def _tell_limits(
+    manifest: dict[str, Any],
+    site: Site,
+    zfs: zfsversion.ZfsVersion,
+    tracing: Tracing,
+    progress: Progress,
+) -> None:
+    """What this server cannot show: said now, in the manifest, and first on the page."""
+    manifest["tracing"] = tracing.as_json()
+    notes = zfsversion.notes(site.server, zfs)
+    if tracing.kind == "none":
+        sentence = untraced.words(tracing)
+        if tracing.asked_for:
+            notes.append(sentence)
+        else:
+            progress.note(sentence)
+            manifest["problems"].append(
+                f'{sentence} Expectations on tiers cannot be judged; server.trace = "none" in the testbed '
+                "accepts that."
+            )
+    for note in notes:
+        progress.note(note)
+    manifest["notes"] += notes
+
+
+def _versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[str, str]:
     """What ran. Also the first proof that every tool is there. Raises HostError."""
     server = site.server
     found = {
         "kernel": server.run(["uname", "-r"]).stdout.strip(),
-        "zfs": server.run(["cat", "/sys/module/zfs/version"]).stdout.strip(),
-        "bpftrace": check_server(server).removeprefix("bpftrace v"),
+        "zfs": zfs.text,
+        "bpftrace": tracing.bpftrace or "none",
     }
     for client in site.clients:
         found[f"fio on {client.host.name}"] = client.host.run(["fio", "--version"]).stdout.strip()
@@ -339,17 +374,33 @@ def _versions(site: Site) -> dict[str, str]:
 
 
 def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    names = [tunable.name for tunable in plan.tunables]
-    before = read_tunables(site.server, names)
-    for tunable in plan.tunables:
-        old, new = before[tunable.name], str(tunable.host_value)
-        with journal.step(f"set {tunable.name}", before=old, value=new):
-            text = f"set {tunable.name} back to {old}"
-            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old)
-            write_tunable(site.server, tunable.name, new)
-        manifest["tunables"].append(
-            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
-        )
+    values = {tunable.name: str(tunable.host_value) for tunable in plan.tunables}
+    written = {tunable.name: tunable.written for tunable in plan.tunables}
+    _set(values, written, site, journal, manifest)
+
+
+def _keep_history(site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
+    """OpenZFS's list of reads, in place of a trace; a tunable that the workload sets itself stays its."""
+    own = {tunable["name"] for tunable in manifest["tunables"]}
+    values = {name: value for name, value in untraced.TUNABLES.items() if name not in own}
+    _set(values, values, site, journal, manifest)
+
+
+def _set(
+    values: dict[str, str],
+    written: dict[str, str],
+    site: Site,
+    journal: Journal,
+    manifest: dict[str, Any],
+) -> None:
+    before = read_tunables(site.server, list(values))
+    for name, new in values.items():
+        old = before[name]
+        with journal.step(f"set {name}", before=old, value=new):
+            text = f"set {name} back to {old}"
+            journal.on_teardown("tunable", "server", text, name=name, value=old)
+            write_tunable(site.server, name, new)
+        manifest["tunables"].append({"name": name, "before": old, "set": new, "written": written[name]})
 
 
 def _build_pool(

@@ -20,7 +20,7 @@ def junit(summary: Json) -> bytes:
     name = _clean(summary.get("workload") or "hsp")
     suite = ET.Element("testsuite", name=name)
     unknown = summary["verdict"] == "unknown"
-    unmet = [e for e in summary.get("expect") or [] if not e["ok"]]
+    unmet = [e for e in summary.get("expect") or [] if e["ok"] is False]
     verdict = _case(suite, name, "verdict")
     if unknown:
         _tell(verdict, "error", "the verdict is unknown", summary["reasons"])
@@ -35,9 +35,16 @@ def junit(summary: Json) -> bytes:
             if known.get("ok") is not True:
                 words = ", ".join(f"{k} {known.get(k)}" for k in ("source", "expected", "found", "tolerance"))
                 _tell(case, "error", "the check does not hold", [words])
+        unavailable = phase.get("unavailable")
+        for number, check in enumerate(unavailable if isinstance(unavailable, list) else [], 1):
+            known = check if isinstance(check, dict) else {"name": check}
+            case = _case(suite, f"{name}.{phase['phase']}", f"not available {number}: {known.get('name')}")
+            _tell(case, "skipped", str(known.get("why")), [])
     for number, wish in enumerate(summary.get("expect") or [], 1):
         case = _case(suite, f"{name}.{wish['phase']}", f"expect {number}: {wish['op']}/{wish['tier']}")
-        if not wish["ok"]:
+        if wish["ok"] is None:
+            _tell(case, "skipped", "not judged: the server was not traced", [])
+        elif not wish["ok"]:
             _tell(case, "failure", "the expectation is not met", wish["reasons"])
         elif unknown:
             _tell(case, "skipped", "the verdict is unknown", [])

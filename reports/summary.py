@@ -78,6 +78,7 @@ def summarise(
         "title": manifest.get("title"),
         "verdict": verdict,
         "reasons": [*reasons, *unmet],
+        "notes": [str(note) for note in _list(manifest.get("notes"))],
         "tracebacks": reasons.tracebacks,
         "clock": manifest.get("clock"),
         **({"precondition": manifest["precondition"]} if manifest.get("precondition") else {}),
@@ -213,8 +214,16 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
         sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
         for layer in (SERVER, "client")
     )
-    if not (client and server and binned):
+    # Of a server that nobody traced there is its own count of requests, and no latency.
+    untraced = bool(phase.get("shares"))
+    if not (client and server and (binned or untraced)):
         yield f"{name}: the phase has no I/O."
+    elif untraced and binned:
+        yield f"{name}: latency.parquet holds {binned} I/Os of a server that was not traced."
+    elif untraced and not at_clients:
+        yield f"{name}: latency.parquet has neither the clients' I/Os nor the server's."
+    elif untraced:
+        pass
     elif binned != server:
         yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
     # A run need not store what its clients saw, but must not store a part of it.
@@ -230,8 +239,23 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
 
 def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
     checks = sum(len(p.get("checks") or []) for p in phases)
+    missing = sum(len(p.get("unavailable") or []) for p in phases)
     ios = sum(p["server_ios"] for p in phases)
-    return f"All {ios} I/Os are accounted for, {checks} checks and {len(expect)} expectations hold."
+    open_ones = sum(e["ok"] is None for e in expect)
+    words = (
+        f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."
+    )
+    if missing:
+        words += f" {missing} checks cannot be made on this server."
+    if open_ones:
+        words += f" {open_ones} expectations on tiers could not be judged: the server was not traced."
+    return words
+
+
+def _shares(phase: Any) -> Json | None:
+    """What the server's counters say of tiers; None for a phase that was traced, or whose entry is damaged."""
+    found = _get(phase, "shares", None)
+    return found if isinstance(_get(found, "counts", None), dict) else None
 
 
 def _accounting(phases: Sequence[Any]) -> Json:
@@ -241,6 +265,8 @@ def _accounting(phases: Sequence[Any]) -> Json:
             "phase": _get(p, "name", None),
             **{f: _get(p, f, 0) for f in fields},
             "checks": _get(p, "checks", []),
+            "unavailable": [c for c in _list(_get(p, "unavailable", [])) if isinstance(c, dict)],
+            "shares": _shares(p),
         }
         for p in phases
     ]
