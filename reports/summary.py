@@ -214,18 +214,7 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
         sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
         for layer in (SERVER, "client")
     )
-    # Of a server that nobody traced there is its own count of requests, and no latency.
-    untraced = bool(phase.get("shares"))
-    if not (client and server and (binned or untraced)):
-        yield f"{name}: the phase has no I/O."
-    elif untraced and binned:
-        yield f"{name}: latency.parquet holds {binned} I/Os of a server that was not traced."
-    elif untraced and not at_clients:
-        yield f"{name}: latency.parquet has neither the clients' I/Os nor the server's."
-    elif untraced:
-        pass
-    elif binned != server:
-        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+    yield from _server_trouble(phase, binned, at_clients)
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
         yield f"{name}: latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
@@ -237,9 +226,23 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
             )
 
 
+def _server_trouble(phase: Json, binned: int, at_clients: int) -> Iterator[str]:
+    """Of the server's I/Os in latency.parquet; one that nobody traced has none there, only a count."""
+    name, untraced = phase["name"], bool(phase.get("shares"))
+    client, server = int(phase["client_ios"]), int(phase["server_ios"])
+    if not (client and server and (binned or untraced)):
+        yield f"{name}: the phase has no I/O."
+    elif untraced and binned:
+        yield f"{name}: latency.parquet holds {binned} I/Os of a server that was not traced."
+    elif untraced and not at_clients:
+        yield f"{name}: latency.parquet has neither the server's I/Os nor the clients'."
+    elif not untraced and binned != server:
+        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+
+
 def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
     checks = sum(len(p.get("checks") or []) for p in phases)
-    missing = sum(len(p.get("unavailable") or []) for p in phases)
+    missing = sum(len(_list(p.get("unavailable"))) for p in phases)
     ios = sum(p["server_ios"] for p in phases)
     open_ones = sum(e["ok"] is None for e in expect)
     words = (
@@ -253,7 +256,7 @@ def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
 
 
 def _shares(phase: Any) -> Json | None:
-    """What the server's counters say of tiers; None for a phase that was traced, or whose entry is damaged."""
+    """What the server's counters say of tiers; None for a phase that was traced or is damaged."""
     found = _get(phase, "shares", None)
     return found if isinstance(_get(found, "counts", None), dict) else None
 

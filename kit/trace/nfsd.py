@@ -46,7 +46,7 @@ class Tracer:
                 f"{tracing.map_keys_variable}={_MAP_KEYS}",
                 # Printing must not keep a request from the CPU.
                 "nice", "-n", "19",
-                "bpftrace", "-f", "json", "-o", self._output, "-c", f"{tracing.shell} {hold} {self._ready}",
+                "bpftrace", "-f", "json", "-o", self._output, "-c", f"{tracing.sh} {hold} {self._ready}",
                 path,
                 str(clock.dilation), str(max(1, host_ns // _TICKS // 1_000_000)), str(host_ns),
             ]

@@ -19,8 +19,8 @@ _AT = re.compile(r"hsp-trace (at|end) (\d+)\n")
 # Bits of `seen` that say what the request is.
 _WRITE, _COMMIT = 512, 1024
 _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
-# The bin of the longest time that 64 bits can hold.
-_LAST_BIN = int(bin_index(2**53 - 1)) + 11 * BINS_PER_OCTAVE
+# The bin below 2^62 ns: edges of longer times are no signed 64-bit numbers.
+_LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 
 # (op, seen, vdev): a class of requests, see nfsd.bt
 Class = tuple[str, int, int]

@@ -32,7 +32,7 @@ class Tracing:
     reason: str = ""
     missing: tuple[str, ...] = ()
     asked_for: bool = False
-    shell: str = "/bin/sh"
+    sh: str = "/bin/sh"
 
     @property
     def map_keys_variable(self) -> str:
@@ -73,7 +73,7 @@ def find_tracing(server: Host, zfs: ZfsVersion, wanted: str = "auto") -> Tracing
     if missing:
         why = f"the kernel of {server.name} has no {', '.join(missing)} to probe"
         return Tracing("none", whole, number, why, missing)
-    return Tracing("full", whole, number, shell=_shell(server))
+    return Tracing("full", whole, number, sh=_shell(server))
 
 
 def _missing(server: Host, needed: Program) -> list[str]:
