@@ -24,7 +24,9 @@ from kit import (
     powerloss,
     store,
     undo,
+    untraced,
     workdir,
+    zfsversion,
 )
 from kit.clockoffset import Clocks
 from kit.errors import ConfigError, HostError, KitError, SafetyRefusal
@@ -35,7 +37,7 @@ from kit.plan import Plan
 from kit.progress import Progress
 from kit.resume import Earlier, check_same_hosts, end_of
 from kit.site import Site, client_key
-from kit.trace.nfsd import check_server
+from kit.trace.tracing import Tracing, find_tracing
 from kit.tunables import in_order, read_effects, read_tunables, write_tunable
 from kit.warmup import warm_up
 from kit.workload import Expectation, Phase
@@ -142,8 +144,11 @@ def _run_steps(
 ) -> None:
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
-        manifest["versions"].update(_versions(site))
+        zfs = zfsversion.read(site.server)
+        tracing = find_tracing(site.server, zfs, plan.testbed.server.trace)
+        manifest["versions"].update(_versions(site, zfs, tracing))
         check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
+        _tell_limits(manifest, site, zfs, tracing, progress)
         if workload.nfs.engine == "libnfs":
             for client in site.clients:
                 libnfs.check_client(client.host)
@@ -158,6 +163,8 @@ def _run_steps(
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
+        if tracing.kind == "none":
+            _keep_history(site, journal, manifest)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
             site.guard.before_writing(content=not _is_filled(manifest))
@@ -184,6 +191,8 @@ def _run_steps(
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
         clocks=Clocks(site.server),
+        zfs=zfs,
+        tracing=tracing,
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
@@ -348,6 +357,7 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
         "load": f"closed loop, {outstanding} outstanding",
         "phases": [],
         "problems": [],
+        "notes": [],
         "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
     }
 
@@ -361,13 +371,38 @@ def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
     return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
 
 
-def _versions(site: Site) -> dict[str, str]:
+def _tell_limits(
+    manifest: dict[str, Any],
+    site: Site,
+    zfs: zfsversion.ZfsVersion,
+    tracing: Tracing,
+    progress: Progress,
+) -> None:
+    """What this server cannot show: said now, in the manifest, and first on the page."""
+    manifest["tracing"] = tracing.as_json()
+    notes = zfsversion.notes(site.server, zfs)
+    if tracing.kind == "none":
+        sentence = untraced.words(tracing)
+        if tracing.asked_for:
+            notes.append(sentence)
+        else:
+            progress.note(sentence)
+            manifest["problems"].append(
+                f'{sentence} Expectations on tiers cannot be judged; server.trace = "none" in the testbed '
+                "accepts that."
+            )
+    for note in notes:
+        progress.note(note)
+    manifest["notes"] += notes
+
+
+def _versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[str, str]:
     """What ran. Also the first proof that every tool is there. Raises HostError."""
     server = site.server
     found = {
         "kernel": server.run(["uname", "-r"]).stdout.strip(),
-        "zfs": server.run(["cat", "/sys/module/zfs/version"]).stdout.strip(),
-        "bpftrace": check_server(server).removeprefix("bpftrace v"),
+        "zfs": zfs.text,
+        "bpftrace": tracing.bpftrace or "none",
     }
     fios = {client.host.name: fio.version(client.host) for client in site.clients}
     fioserver.check_versions(fios)
@@ -381,18 +416,36 @@ def _versions(site: Site) -> dict[str, str]:
 
 
 def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    names = [tunable.name for tunable in plan.tunables]
-    before, effects = read_tunables(site.server, names), read_effects(site.server, names)
-    for tunable in in_order(plan.tunables, effects):
-        old, new = before[tunable.name], str(tunable.host_value)
-        effect = effects.get(tunable.name, "")
-        with journal.step(f"set {tunable.name}", before=old, value=new):
-            text = f"set {tunable.name} back to {old}"
-            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old, effect=effect)
-            write_tunable(site.server, tunable.name, new)
-        manifest["tunables"].append(
-            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
-        )
+    effects = read_effects(site.server, [one.name for one in plan.tunables])
+    ordered = in_order(plan.tunables, effects)
+    values = {one.name: str(one.host_value) for one in ordered}
+    written = {one.name: one.written for one in ordered}
+    _set(values, written, effects, site, journal, manifest)
+
+
+def _keep_history(site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
+    """OpenZFS's list of reads, in place of a trace; a tunable that the workload sets itself stays its."""
+    own = {tunable["name"] for tunable in manifest["tunables"]}
+    values = {name: value for name, value in untraced.TUNABLES.items() if name not in own}
+    _set(values, values, {}, site, journal, manifest)
+
+
+def _set(
+    values: dict[str, str],
+    written: dict[str, str],
+    effects: dict[str, str],
+    site: Site,
+    journal: Journal,
+    manifest: dict[str, Any],
+) -> None:
+    before = read_tunables(site.server, list(values))
+    for name, new in values.items():
+        old, effect = before[name], effects.get(name, "")
+        with journal.step(f"set {name}", before=old, value=new):
+            text = f"set {name} back to {old}"
+            journal.on_teardown("tunable", "server", text, name=name, value=old, effect=effect)
+            write_tunable(site.server, name, new)
+        manifest["tunables"].append({"name": name, "before": old, "set": new, "written": written[name]})
 
 
 def _build_pool(

@@ -16,7 +16,7 @@ from kit.doctor.finding import Finding, Judgement, Subject, Wanted, examine, und
 from kit.doctor.report import Examinee, Report, make_report
 from kit.errors import KitError
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
-from kit.trace.nfsd import probes
+from kit.trace.program import programs
 
 HELPER = Path(__file__).with_name("helper.py")
 Role = Literal["server", "client"]
@@ -111,9 +111,13 @@ def request(target: Target) -> Request:
         present=union("PRESENT"),
         programs=programs,
         commands={name: argv for part in parts for name, argv in getattr(part, "COMMANDS", {}).items()},
-        symbols=probes().functions if "server" in target.roles else (),
+        symbols=_functions() if "server" in target.roles else (),
         peer=target.peer,
     )
+
+
+def _functions() -> tuple[str, ...]:
+    return tuple(sorted({name for one in programs() for name in one.functions}))
 
 
 def _ask(host: Host, target: Target) -> Result:

@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kit import zfsversion
 from kit.doctor.client import programs
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examined, Judgement, State, Subject
 from kit.doctor.machine import memory_kib
-from kit.trace.nfsd import MIN_BPFTRACE, probes
+from kit.trace.program import Program, program
+from kit.trace.program import programs as trace_programs
+from kit.trace.tracing import MIN_BPFTRACE
 
 ZFS_VERSION = "/sys/module/zfs/version"
 THREADS, VERSIONS = "/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions"
@@ -31,7 +34,10 @@ PRESENT = (
     BTF,
     f"{TRACING}/kprobe_events",
     f"{TRACING}/events",
-    *(f"{TRACING}/events/{name}" for name in probes().tracepoints),
+    *(
+        f"{TRACING}/events/{name}"
+        for name in sorted({name for one in trace_programs() for name in one.tracepoints})
+    ),
 )
 PROGRAMS = (
     "blkid", "dd", "exportfs", "fio", "flock", "install", "lsblk", "tail", "udevadm", "wipefs", "zdb",
@@ -197,7 +203,7 @@ def _bpftrace(subject: Subject) -> Iterator[Judgement]:
 
 
 def _probes(subject: Subject) -> Iterator[Judgement]:
-    needed, facts = probes(), subject.facts
+    needed, facts = _program(subject), subject.facts
     missing = sorted(set(needed.functions) - facts.names("symbols"))
     if not facts.present(f"{TRACING}/events"):
         raise Unknown(f"{TRACING} {_hidden(subject)}")
@@ -207,6 +213,14 @@ def _probes(subject: Subject) -> Iterator[Judgement]:
         yield Judgement("probes", "warn", f"the kernel has no {', '.join(missing)}")
     else:
         yield Judgement("probes", "ok", found)
+
+
+def _program(subject: Subject) -> Program:
+    """The one for the server's OpenZFS; of a version that is not known, the newest."""
+    try:
+        return program(zfsversion.parse(subject.facts.optional(ZFS_VERSION) or ""))
+    except ValueError:
+        return trace_programs()[-1]
 
 
 def _kprobes(subject: Subject) -> Iterator[Judgement]:
