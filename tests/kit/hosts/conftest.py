@@ -135,6 +135,31 @@ def run_sshd(
         process.wait(10)
 
 
+def running(mark: str) -> list[int]:
+    """The processes with `mark` among their arguments."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def until(condition: Callable[[], object], deadline_s: float = 60.0) -> bool:
+    """Whether it came true in time."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def gone(mark: str) -> bool:
+    """Whether in time no process had `mark` among its arguments any more."""
+    return until(lambda: not running(mark))
+
+
 @pytest.fixture(scope="session")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     with run_sshd(tmp_path_factory.mktemp("sshd")) as server:

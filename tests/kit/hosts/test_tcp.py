@@ -19,7 +19,7 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
 from kit.hosts.ssh import SshHost
 from kit.hosts.tcp import HostKeyRefused, HostUnreachable, LoginRefused, connect
 
-from .conftest import Sshd, free_port, keygen, run_sshd
+from .conftest import Sshd, free_port, gone, keygen, run_sshd
 
 FAR = parse_address("ssh://far")
 
@@ -410,22 +410,3 @@ def test_a_lost_connection_leaves_what_happened_unknown(host: SshHost) -> None:
     with pytest.raises(HostLost, match="broke during `sleep 60`") as caught:
         host.run(["sleep", "60"])
     assert "not known" in caught.value.hint
-
-
-def gone(mark: str, deadline_s: float = 30.0) -> bool:
-    """Whether no process has `mark` in its arguments any more."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        if not running(mark):
-            return True
-        time.sleep(0.1)
-    return False
-
-
-def running(mark: str) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
