@@ -37,6 +37,14 @@ class Earlier:
         latency.append(self.latency)
 
 
+def sources(run: Path) -> tuple[Path, Path]:
+    """The files of workload and testbed that a run was planned from. Raises ConfigError."""
+    found = _json(run / "plan.json").get("sources")
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):
+        raise ConfigError(f"{run / 'plan.json'} does not say which files it is from", "begin a new run")
+    return Path(found[0]), Path(found[1])
+
+
 def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
     """What `run_dir` has. Raises ConfigError if the plan is not that run's, or it has ended."""
     stored = _json(run_dir.path / "plan.json")

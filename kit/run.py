@@ -17,6 +17,7 @@ from kit import (
     fio,
     leaks,
     nfs,
+    partition,
     pool,
     powerloss,
     store,
@@ -32,9 +33,9 @@ from kit.progress import Progress
 from kit.resume import Earlier
 from kit.site import Site, client_key
 from kit.trace.nfsd import check_server
-from kit.tunables import read_tunables, write_tunable
+from kit.tunables import in_order, read_effects, read_tunables, write_tunable
 from kit.warmup import warm_up
-from kit.workload import Phase
+from kit.workload import Expectation, Phase
 
 _FILL_DEADLINE_S = 1800.0
 # Between what was measured before an interruption and what is measured after it, on the time axis.
@@ -142,6 +143,7 @@ def _run_steps(
     with progress.step("checking server and clients"), journal.step("check"):
         manifest["versions"].update(_versions(site))
     work_dir = _make_work_directories(site, run_dir, journal)
+    _claim_devices(plan, site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
         with progress.step("preconditioning the devices") if asked else nullcontext():
@@ -151,6 +153,7 @@ def _run_steps(
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(_end_of(manifest))
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
+        site = _with_parts(plan, site, journal)
         built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
     with progress.step("exporting it over NFS"):
         path = pool.mountpoint(site.server, dataset)
@@ -215,6 +218,25 @@ def _make_work_directories(site: Site, run_dir: store.RunDir, journal: Journal) 
             journal.on_teardown("work-directory", key, f"remove {path} on {host.name}", path=path)
             workdir.create(host, run_id)
     return path
+
+
+def _claim_devices(plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal) -> None:
+    """Real devices are bare now, and shall be bare again afterwards."""
+    for device in plan.testbed.device:
+        if device.is_real:
+            with journal.step("take device", device=device.name, path=device.path, serial=device.serial):
+                journal.on_teardown(
+                    "device",
+                    "server",
+                    f"remove the pool's label from {device.path}",
+                    path=device.path,
+                    serial=device.serial,
+                    pool=_pool_name(run_dir),
+                )
+
+
+def _pool_name(run_dir: store.RunDir) -> str:
+    return f"hsp-{run_dir.path.name.rsplit('-', 1)[1]}"
 
 
 def _end_of(manifest: dict[str, Any]) -> int:
@@ -312,8 +334,13 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
         "load": f"closed loop, {outstanding} outstanding",
         "phases": [],
         "problems": [],
-        "expect": [expectation.model_dump() for expectation in workload.expect],
+        "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
     }
+
+
+def _expectation(expectation: Expectation, emulated: bool) -> dict[str, Any]:
+    asked = expectation.model_dump()
+    return {**asked, "inside": emulated if asked["inside"] is None else asked["inside"]}
 
 
 def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
@@ -340,12 +367,13 @@ def _versions(site: Site) -> dict[str, str]:
 
 def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
     names = [tunable.name for tunable in plan.tunables]
-    before = read_tunables(site.server, names)
-    for tunable in plan.tunables:
+    before, effects = read_tunables(site.server, names), read_effects(site.server, names)
+    for tunable in in_order(plan.tunables, effects):
         old, new = before[tunable.name], str(tunable.host_value)
+        effect = effects.get(tunable.name, "")
         with journal.step(f"set {tunable.name}", before=old, value=new):
             text = f"set {tunable.name} back to {old}"
-            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old)
+            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old, effect=effect)
             write_tunable(site.server, tunable.name, new)
         manifest["tunables"].append(
             {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
@@ -357,7 +385,7 @@ def _build_pool(
 ) -> tuple[pool.Pool, str]:
     workload, run_id = plan.workload, run_dir.path.name
     spec = pool.PoolSpec(
-        name=f"hsp-{run_id.rsplit('-', 1)[1]}",
+        name=_pool_name(run_dir),
         run_id=run_id,
         data_layout=workload.pool.data,
         data=_paths(plan, site, "data"),
@@ -391,6 +419,19 @@ def _build_pool(
     return built, dataset
 
 
+def _with_parts(plan: Plan, site: Site, journal: Journal) -> Site:
+    """The site with so much of each cache device as the workload wants."""
+    wanted, paths = plan.workload.pool.cache_size, dict(site.device_paths)
+    for device in plan.testbed.devices("cache"):
+        if wanted is None or device.size <= wanted:
+            continue
+        path = paths[device.name]
+        with journal.step("use a part", device=device.name, path=path, bytes=wanted):
+            journal.on_teardown("partition", "server", f"remove the partition of {path}", device_path=path)
+            paths[device.name] = partition.create(site.server, path, wanted)
+    return replace(site, device_paths=paths)
+
+
 def _share(
     plan: Plan,
     site: Site,
@@ -405,7 +446,11 @@ def _share(
     for client in site.clients:
         with journal.step("export", path=path, client=client.address):
             journal.on_teardown(
-                "export", "server", f"unexport {path} to {client.address}", path=path, client=client.address
+                "export",
+                "server",
+                f"unexport {path} to {client.address}",
+                path=path,
+                client_address=client.address,
             )
             nfs.export(site.server, path, client.address)
     manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
