@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,6 @@ Role = Literal["server", "client"]
 _TRUE_DEADLINE_S = 30.0
 # The helper's own deadline, and time for a slow host to start Python and read its kernel's symbols.
 _ANSWER_DEADLINE_S = HELPER_DEADLINE_S + 60.0
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,29 @@ class Gathered:
 
 def diagnose(targets: Sequence[Target], wanted: Wanted | None = None) -> Report:
     """Every host is looked at, whatever the others say."""
-    pool = ThreadPoolExecutor(max_workers=_AT_ONCE)
-    try:
-        gathered = list(pool.map(gather, targets))
-    finally:
-        # An interrupt does not wait for hosts that do not answer.
-        pool.shutdown(wait=False, cancel_futures=True)
+    found: dict[int, Gathered | BaseException] = {}
+
+    def look(number: int, target: Target) -> None:
+        try:
+            found[number] = gather(target)
+        except BaseException as error:
+            found[number] = error
+
+    # Daemons: an interrupt does not wait for hosts that do not answer.
+    threads = [
+        threading.Thread(target=look, args=(number, target), daemon=True)
+        for number, target in enumerate(targets)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gathered: list[Gathered] = []
+    for number, _ in enumerate(targets):
+        outcome = found[number]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        gathered.append(outcome)
     return judge(gathered, wanted or Wanted())
 
 
@@ -111,6 +127,7 @@ def request(target: Target) -> Request:
         present=union("PRESENT"),
         programs=programs,
         commands={name: argv for part in parts for name, argv in getattr(part, "COMMANDS", {}).items()},
+        needs={name: path for part in parts for name, path in getattr(part, "NEEDS", {}).items()},
         symbols=probes().functions if "server" in target.roles else (),
         peer=target.peer,
     )

@@ -39,7 +39,7 @@ PROGRAMS = (
 )  # fmt: skip
 DEVICE_PROGRAMS = ("nvme", "smartctl")
 COMMANDS = {
-    "zfs": ("zfs", "version"),
+    "zfs": ("zfs", "--version"),
     "pyzfs": ("/usr/bin/python3", "-c", "import libzfs_core"),
     "exportfs": ("exportfs", "-v"),
     "bpftrace": ("bpftrace", "--version"),
@@ -47,6 +47,8 @@ COMMANDS = {
     "marks": ("zfs", "get", "-H", "-p", "-d", "0", "-o", "name,value", "hsp:run"),
     "status": ("zpool", "status", "-t"),
 }
+# These (and `zfs version`, unlike `zfs --version`) load the module where it is not loaded; looking changes nothing.
+NEEDS = dict.fromkeys(("pyzfs", "pools", "marks", "status"), "/sys/module/zfs")
 _OLDEST, _NEWEST = (2, 1), (2, 4)
 _FEW_THREADS = 8
 _POOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.: -]{0,254}")
@@ -78,7 +80,7 @@ def _zfs_userland(subject: Subject) -> Iterator[Judgement]:
     command = subject.facts.command("zfs")
     found = re.match(r"zfs-([0-9]\S{0,60})$", command.out, re.MULTILINE)
     if not found:
-        raise Unknown(f"`zfs version` says: {command.words()}")
+        raise Unknown(f"`zfs --version` says: {command.words()}")
     module = subject.facts.optional(ZFS_VERSION)
     if module is None:
         yield Judgement("zfs-userland", "warn", f"{found[1]}; no module is loaded")
