@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from kit.devices.guard import guarded
+from kit.devices.reasons import Wanted
 from kit.errors import ConfigError, HostError
 from kit.hosts.address import HostAddress
 from kit.hosts.base import Host
@@ -61,13 +63,23 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
 @contextmanager
 def real_site(testbed: Testbed, run_id: str, progress: Progress) -> Iterator[Site]:
     """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
-    with open_hosts(testbed, progress) as (server, clients):
+    wanted = [Wanted(device.path or "", device.serial, device.size) for device in testbed.device]
+    with ExitStack() as stack:
+        server, clients = stack.enter_context(open_hosts(testbed, progress))
+        with progress.step("locking and checking the devices"):
+            guard = stack.enter_context(guarded(server, wanted, run_id))
         yield Site(
             server=server,
             clients=clients,
             device_paths={device.name: device.path or "" for device in testbed.device},
             clock=testbed.clock,
             emulated=False,
+            guard=guard,
+            identities={
+                device.name: one.node.identity()
+                for device, one in zip(testbed.device, guard.checked, strict=True)
+                if one.node is not None
+            },
         )
 
 

@@ -143,6 +143,7 @@ def _run_steps(
     with progress.step("checking server and clients"), journal.step("check"):
         manifest["versions"].update(_versions(site))
     work_dir = _make_work_directories(site, run_dir, journal)
+    _claim_devices(plan, site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
         with progress.step("preconditioning the devices") if asked else nullcontext():
@@ -152,6 +153,9 @@ def _run_steps(
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(_end_of(manifest))
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
+        if site.guard:
+            # Preconditioning may have taken hours, and what lies on the devices is its own.
+            site.guard.before_writing(content=not _is_filled(manifest))
         site = _with_parts(plan, site, journal)
         built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
     with progress.step("exporting it over NFS"):
@@ -217,6 +221,32 @@ def _make_work_directories(site: Site, run_dir: store.RunDir, journal: Journal) 
             journal.on_teardown("work-directory", key, f"remove {path} on {host.name}", path=path)
             workdir.create(host, run_id)
     return path
+
+
+def _claim_devices(plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal) -> None:
+    """Real devices are bare now, and shall be bare again afterwards."""
+    if site.guard:
+        site.guard.before_writing()
+    for device in plan.testbed.device:
+        if device.is_real:
+            with journal.step("take device", device=device.name, path=device.path, serial=device.serial):
+                journal.on_teardown(
+                    "device",
+                    "server",
+                    f"remove the pool's label from {device.path}",
+                    path=device.path,
+                    serial=device.serial,
+                    pool=_pool_name(run_dir),
+                )
+
+
+def _is_filled(manifest: dict[str, Any]) -> bool:
+    """Whether preconditioning has written to devices in this run."""
+    return bool(manifest.get("precondition", {}).get("devices"))
+
+
+def _pool_name(run_dir: store.RunDir) -> str:
+    return f"hsp-{run_dir.path.name.rsplit('-', 1)[1]}"
 
 
 def _end_of(manifest: dict[str, Any]) -> int:
@@ -304,6 +334,7 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
                     "latency_ns": device.latency,
                     "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
                     "path": site.device_paths[device.name],
+                    "identity": site.identities.get(device.name),
                 }
                 for device in testbed.device
             ],
@@ -365,7 +396,7 @@ def _build_pool(
 ) -> tuple[pool.Pool, str]:
     workload, run_id = plan.workload, run_dir.path.name
     spec = pool.PoolSpec(
-        name=f"hsp-{run_id.rsplit('-', 1)[1]}",
+        name=_pool_name(run_dir),
         run_id=run_id,
         data_layout=workload.pool.data,
         data=_paths(plan, site, "data"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit import nfs, partition, pool, tunables, workdir
+from kit import nfs, partition, pool, release, tunables, workdir
 from kit.errors import HostError
 from kit.hosts.base import Host
 from kit.journal import Undo
@@ -31,7 +31,7 @@ class Kind:
     after: frozenset[str] = frozenset()
 
 
-_ALL_OTHERS = frozenset({"mount", "export", "pool", "partition", "tunable"})
+_ALL_OTHERS = frozenset({"mount", "export", "pool", "partition", "tunable", "device"})
 
 KINDS: Mapping[str, Kind] = {
     # Last: as long as it is there, another run sees that something may be left.
@@ -48,6 +48,12 @@ KINDS: Mapping[str, Kind] = {
     "pool": Kind(pool.remove, lambda **a: [["zpool", "destroy", a["name"]]], frozenset({"mount", "export"})),
     "partition": Kind(
         partition.remove, lambda device_path: [["delpart", device_path, "1"]], frozenset({"pool"})
+    ),
+    # As bare as it was taken.
+    "device": Kind(
+        release.release,
+        lambda path, serial, pool: [["wipefs", "--all", f"{path}-part1"], ["wipefs", "--all", path]],
+        frozenset({"pool", "partition"}),
     ),
     "export": Kind(
         nfs.unexport,

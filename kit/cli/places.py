@@ -32,7 +32,7 @@ def prepare(
 ) -> Place:
     """What has to be there, or agreed to, before a run. Raises SafetyRefusal, HostError."""
     testbed = plan.testbed
-    confirm_erasing(testbed, erase_serials, _ask if sys.stdin.isatty() else None)
+    confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
     if testbed.is_lab:
         image = build(inputs, progress)
         return lambda run_id: lab_site(testbed, image, progress)
@@ -52,6 +52,7 @@ def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
             )
 
 
-def _ask(question: str) -> str:
+def ask(question: str) -> str:
+    """A line from the terminal."""
     say(question)
     return sys.stdin.readline()

@@ -152,7 +152,7 @@ class SudoHost:
             if allowed != 0:
                 raise SudoRefused(
                     f"on {self.name}: sudo did not run `{argv[0]}`: {said.strip() or decode(why).strip()}",
-                    "it must be allowed without a password: a line in /etc/sudoers.d/hsp there, see docs/hosts.md",
+                    "it must be allowed without a password: see docs/hosts.md for a line in /etc/sudoers.d/hsp",
                 )
         return code
 

@@ -38,6 +38,7 @@ def test_every_kind_has_its_words_and_commands() -> None:
         item("tunable", name="zfs_txg_timeout", value="5"),
         item("pool", name="hsp-x", run_id="r", devices=["/dev/x"], guid="1"),
         item("export", path="/p", client_address="10.0.0.2"),
+        item("device", path="/dev/disk/by-id/x", serial="S", pool="hsp-x"),
         item("partition", device_path="/dev/disk/by-id/x"),
         item("mount", "client0", target="/mnt/x y"),
     ]
@@ -51,7 +52,8 @@ def test_every_kind_has_its_words_and_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "before"), [("pool", "mount"), ("pool", "export"), ("export", "mount"), ("partition", "pool")]
+    ("kind", "before"),
+    [("pool", "mount"), ("pool", "export"), ("export", "mount"), ("partition", "pool"), ("device", "pool")],
 )
 def test_nothing_goes_under_a_client_that_still_has_it_mounted(kind: str, before: str) -> None:
     host = Answering()
