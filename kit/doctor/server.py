@@ -47,7 +47,7 @@ COMMANDS = {
     "marks": ("zfs", "get", "-H", "-p", "-d", "0", "-o", "name,value", "hsp:run"),
     "status": ("zpool", "status", "-t"),
 }
-# These (and `zfs version`, unlike `zfs --version`) load the module where it is not loaded; looking changes nothing.
+# These load the module where it is not loaded, as `zfs version` would (`zfs --version` does not).
 NEEDS = dict.fromkeys(("pyzfs", "pools", "marks", "status"), "/sys/module/zfs")
 _OLDEST, _NEWEST = (2, 1), (2, 4)
 _FEW_THREADS = 8

@@ -315,3 +315,17 @@ def test_only_what_a_role_needs_is_asked() -> None:
 def test_an_answer_nested_too_deep() -> None:
     with pytest.raises(Unknown):
         parse_answer("[" * 100_000)
+
+
+_INTERRUPTED = """
+import os, signal, threading
+from kit.doctor.diagnosis import Target, diagnose
+for_ever = threading.Event()
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+diagnose([Target("away", ("client",), for_ever.wait)])
+"""
+
+
+def test_an_interrupt_does_not_wait_for_a_host_that_hangs() -> None:
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=60)
+    assert "KeyboardInterrupt" in done.stderr
