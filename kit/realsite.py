@@ -16,7 +16,7 @@ from kit.hosts.base import Host
 from kit.hosts.local import LocalHost
 from kit.hosts.tcp import connect
 from kit.progress import Progress
-from kit.site import Site, SiteClient
+from kit.site import ApplianceSite, Site, SiteClient
 from kit.testbed import Client, Testbed
 
 CONNECT_DEADLINE_S = 60.0
@@ -81,6 +81,17 @@ def real_site(testbed: Testbed, run_id: str, progress: Progress) -> Iterator[Sit
                 if one.node is not None
             },
         )
+
+
+@contextmanager
+def appliance_site(testbed: Testbed, progress: Progress) -> Iterator[ApplianceSite]:
+    """The clients of a server that cannot be logged into. Raises HostError."""
+    with ExitStack() as stack:
+        with progress.step("connecting"):
+            hosts = tuple(
+                stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
+            )
+        yield ApplianceSite(hosts, testbed.clock)
 
 
 def name_of_server(testbed: Testbed) -> str:

@@ -16,6 +16,7 @@ from kit import (
     devicewatch,
     fio,
     leaks,
+    libnfs,
     nfs,
     partition,
     pool,
@@ -24,13 +25,13 @@ from kit import (
     undo,
     workdir,
 )
-from kit.errors import HostError, KitError, SafetyRefusal
+from kit.errors import ConfigError, HostError, KitError, SafetyRefusal
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
 from kit.plan import Plan
 from kit.progress import Progress
-from kit.resume import Earlier
+from kit.resume import Earlier, check_same_hosts, end_of
 from kit.site import Site, client_key
 from kit.trace.nfsd import check_server
 from kit.tunables import in_order, read_effects, read_tunables, write_tunable
@@ -38,8 +39,6 @@ from kit.warmup import warm_up
 from kit.workload import Expectation, Phase
 
 _FILL_DEADLINE_S = 1800.0
-# Between what was measured before an interruption and what is measured after it, on the time axis.
-_PAUSE_NS = 1_000_000_000
 
 
 @dataclass
@@ -142,6 +141,10 @@ def _run_steps(
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
         manifest["versions"].update(_versions(site))
+        check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
+        if workload.nfs.engine == "libnfs":
+            for client in site.clients:
+                libnfs.check_client(client.host)
     work_dir = _make_work_directories(site, run_dir, journal)
     _claim_devices(plan, site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
@@ -150,7 +153,7 @@ def _run_steps(
             agedevices.precondition_all(
                 workload.precondition, plan.testbed, site, run_dir, work_dir, journal, progress, manifest
             )
-    run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(_end_of(manifest))
+    run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
         _set_tunables(plan, site, journal, manifest)
         if site.guard:
@@ -161,9 +164,12 @@ def _run_steps(
     with progress.step("exporting it over NFS"):
         path = pool.mountpoint(site.server, dataset)
         mount = _share(plan, site, run_dir, path, journal, manifest)
+        plan = _reaching(plan, site, path, manifest)
     with progress.step("filling the working set"), journal.step("fill"):
         _fill(plan, site, path)
         pool.snapshot(site.server, built, f"{dataset}@filled")
+        for client in site.clients if workload.nfs.engine == "kernel" else ():
+            nfs.check_file(client.host, f"{mount}/{workload.working_set.file}", workload.working_set.size)
     properties = pool.dataset_properties(site.server, dataset, ["objsetid"])
     bench = Bench(
         site=site,
@@ -247,12 +253,6 @@ def _is_filled(manifest: dict[str, Any]) -> bool:
 
 def _pool_name(run_dir: store.RunDir) -> str:
     return f"hsp-{run_dir.path.name.rsplit('-', 1)[1]}"
-
-
-def _end_of(manifest: dict[str, Any]) -> int:
-    """Where the time axis of phases that were measured before ends, in ns of the experiment."""
-    ends = [phase["end_ns"] for phase in manifest["phases"]]
-    return max(ends) + _PAUSE_NS if ends else 0
 
 
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
@@ -451,7 +451,7 @@ def _share(
     journal: Journal,
     manifest: dict[str, Any],
 ) -> str:
-    """Export `path` and mount it on each client; returns the mount point."""
+    """Export `path` and, unless fio does without, mount it on each client; returns the mount point."""
     target = f"/mnt/hsp-{run_dir.path.name}"
     nfs_spec = plan.workload.nfs
     for client in site.clients:
@@ -461,11 +461,11 @@ def _share(
                 "server",
                 f"unexport {path} to {client.address}",
                 path=path,
-                client_address=client.address,
+                client=client.address,
             )
             nfs.export(site.server, path, client.address)
     manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
-    for number, client in enumerate(site.clients):
+    for number, client in enumerate(site.clients) if nfs_spec.engine == "kernel" else ():
         with journal.step("mount", client=client.host.name):
             journal.on_teardown(
                 "mount", client_key(number), f"unmount {target} on {client.host.name}", target=target
@@ -479,6 +479,21 @@ def _share(
             )
         manifest["mount"] = {"source": found.source, "options": found.options}
     return target
+
+
+def _reaching(plan: Plan, site: Site, path: str, manifest: dict[str, Any]) -> Plan:
+    """The plan with jobs that reach the export: through the mount, or through libnfs. Raises ConfigError."""
+    if plan.workload.nfs.engine == "kernel":
+        return plan
+    addresses = {client.server_address for client in site.clients}
+    if len(addresses) > 1:
+        raise ConfigError(
+            f'nfs.engine = "libnfs": the clients know the server by different addresses, {sorted(addresses)}',
+            'all of them run one job, with one URL; use one client, or engine = "kernel"',
+        )
+    url = libnfs.url(addresses.pop(), path)
+    manifest["mount"] = {"source": url, "options": "none: fio reads through libnfs"}
+    return replace(plan, jobs={name: libnfs.through(job, url) for name, job in plan.jobs.items()})
 
 
 def _fill(plan: Plan, site: Site, path: str) -> None:

@@ -74,6 +74,21 @@ class Site:
         return {"server": self.server, **{client_key(n): c.host for n, c in enumerate(self.clients)}}
 
 
+@dataclass(frozen=True)
+class ApplianceSite:
+    """Clients of a server that nobody can log into; what it exports is in the testbed."""
+
+    clients: tuple[Host, ...]
+    clock: Clock
+    emulated: bool = False
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        """By the keys that a journal calls them: "client0", "client1"..."""
+        return {client_key(n): host for n, host in enumerate(self.clients)}
+
+
 def client_key(number: int) -> str:
     """What a journal calls the client of that number, from 0."""
     return f"client{number}"

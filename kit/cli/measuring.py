@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import reports
+from kit import appliance, store
 from kit import run as runner
-from kit import store
 from kit.clean import clean
 from kit.cli.output import check_target, emit_json, say, write_junit
 from kit.cli.places import Place, prepare
@@ -28,6 +28,7 @@ from kit.lab.image import ImageInputs
 from kit.plan import Plan, make_plan
 from kit.progress import Progress
 from kit.resume import Earlier, read_earlier
+from kit.site import ApplianceSite, Site
 from kit.testbed import read_testbed
 from kit.workload import find_workload, read_workload
 
@@ -110,7 +111,7 @@ def measure(
     with progress.numbered(_steps(plan)):
         try:
             with place(run_dir.path.name) as site:
-                outcome = runner.execute(plan, site, run_dir, progress, ["hsp", *sys.argv[1:]], earlier)
+                outcome = _execute(plan, site, run_dir, progress, earlier)
         except KitError as error:
             failure = error
             if not (run_dir.path / "manifest.json").exists():
@@ -120,6 +121,15 @@ def measure(
             reports.draw(run_dir)
     code = failure.exit_code if failure else _exit_code(outcome, summary)
     return Measured(run_dir, summary, code, failure)
+
+
+def _execute(
+    plan: Plan, site: Site | ApplianceSite, run_dir: store.RunDir, progress: Progress, earlier: Earlier | None
+) -> runner.Outcome:
+    command = ["hsp", *sys.argv[1:]]
+    if isinstance(site, ApplianceSite):
+        return appliance.execute(plan, site, run_dir, progress, command, earlier)
+    return runner.execute(plan, site, run_dir, progress, command, earlier)
 
 
 def _steps(plan: Plan) -> int:

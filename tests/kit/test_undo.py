@@ -37,8 +37,9 @@ def test_every_kind_has_its_words_and_commands() -> None:
         item("work-directory", path="/run/hsp/20260101T000000Z-abcdef"),
         item("tunable", name="zfs_txg_timeout", value="5"),
         item("pool", name="hsp-x", run_id="r", devices=["/dev/x"], guid="1"),
-        item("export", path="/p", client_address="10.0.0.2"),
+        item("export", path="/p", client="10.0.0.2"),
         item("device", path="/dev/disk/by-id/x", serial="S", pool="hsp-x"),
+        item("export-directory", "client0", target="/mnt/x", directory="hsp-r", file="f"),
         item("partition", device_path="/dev/disk/by-id/x"),
         item("mount", "client0", target="/mnt/x y"),
     ]
