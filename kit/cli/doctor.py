@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,7 @@ def doctor(
     """Look at every host of a testbed: what would stop a run, and what would put its numbers off."""
     plan, progress = read_testbed(testbed), Progress(quiet=quiet)
     wanted = wanted_by(find_workload(workload), len(plan.client)) if workload else Wanted()
+    wanted = replace(wanted, traced=plan.server.trace != "none")
     if plan.is_lab:
         report = _look_at_lab(plan, ImageInputs(suite, tuple(pin or ())), wanted, boot, progress)
     elif boot:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kit.doctor import client, machine, network, server
+from kit.doctor import client, machine, network, server, tracing
 from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_answer
 from kit.doctor.finding import Finding, Judgement, Subject, Wanted, examine, undetermined
 from kit.doctor.report import Examinee, Report, make_report
@@ -113,7 +113,7 @@ def gather(target: Target) -> Gathered:
 def request(target: Target) -> Request:
     """What is asked of a host in its roles."""
     parts = [machine, network]
-    parts += [server] if "server" in target.roles else []
+    parts += [server, tracing] if "server" in target.roles else []
     parts += [client] if "client" in target.roles else []
 
     def union(name: str) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ def request(target: Target) -> Request:
 
     programs = union("PROGRAMS")
     if "server" in target.roles:
-        programs += (*server.DEVICE_PROGRAMS, "bpftrace")
+        programs += server.DEVICE_PROGRAMS
     return Request(
         files=union("FILES"),
         present=union("PRESENT"),
@@ -158,10 +158,11 @@ def _ask(host: Host, target: Target) -> Result:
 def _with_roots_files(host: Host, target: Target, facts: Facts) -> Facts:
     """Where Python did not run as root, read what is root's with a command that may go through sudo."""
     found: dict[str, str] = {}
+    roots_files = (*server.ROOT_FILES, tracing.KPROBES) if "server" in target.roles else ()
     try:
         if facts.number("euid") == 0:
             return facts
-        for path in (machine.ROOT_ONLY, *(server.ROOT_FILES if "server" in target.roles else ())):
+        for path in (machine.ROOT_ONLY, *roots_files):
             said = host.run(["cat", "--", path], check=False, deadline_s=_TRUE_DEADLINE_S)
             if said.returncode == 0 and said.stdout.strip():
                 found[path] = said.stdout
@@ -207,7 +208,7 @@ def _findings(
     subject = Subject(target.name, one.facts, wanted, server_facts, serves, one.offset_s, one.round_trip_s)
     examinations = machine.EXAMINATIONS + (machine.WALL_CLOCK if target.real_clock else ())
     if "server" in target.roles:
-        examinations += server.EXAMINATIONS
+        examinations += server.EXAMINATIONS + tracing.EXAMINATIONS
     if "client" in target.roles:
         examinations += client.EXAMINATIONS + network.CLIENT
     elif "server" in target.roles:

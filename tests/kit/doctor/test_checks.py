@@ -13,16 +13,8 @@ from kit.doctor.diagnosis import judge
 from kit.doctor.finding import Wanted
 from kit.doctor.machine import CLOCK_SOURCE, CPU, ROOT_ONLY
 from kit.doctor.network import NET
-from kit.doctor.server import (
-    ARCSTATS,
-    BTF,
-    KPROBES,
-    LOCKDOWN,
-    THREADS,
-    TRACING,
-    VERSIONS,
-    ZFS_VERSION,
-)
+from kit.doctor.server import ARCSTATS, THREADS, VERSIONS, ZFS_VERSION
+from kit.doctor.tracing import BTF, KPROBES, LOCKDOWN, TRACING
 from tests.kit.doctor.facts import (
     RECORDED,
     Change,
@@ -300,6 +292,13 @@ def test_a_workload_with_more_requests_than_the_server_has_threads() -> None:
     for threads, state in (("64", "ok"), ("63", "warn"), ("0", "fail")):
         found = report(changed("server", file(THREADS, threads)), wanted=Wanted(outstanding=64))
         assert only(found, "server", "nfsd-threads").state == state
+
+
+def test_a_server_that_is_not_to_be_traced_needs_no_tracer() -> None:
+    facts = changed("server", *nowhere("bpftrace"), file(KPROBES, "0"), without("symbols", "arc_read"))
+    for check in ("bpftrace", "kprobes", "probes"):
+        assert only(report(facts), "server", check).state == "warn"
+        assert only(report(facts, wanted=Wanted(traced=False)), "server", check).state == "note"
 
 
 def test_rpcbind_is_needed_by_nfs_3_only() -> None:
