@@ -301,6 +301,17 @@ def test_a_server_that_is_not_to_be_traced_needs_no_tracer() -> None:
         assert only(report(facts, wanted=Wanted(traced=False)), "server", check).state == "note"
 
 
+@pytest.mark.parametrize(("engines", "state"), [("\tpsync\n\tnfs\n", "ok"), ("\tpsync\n\thttp\n", "fail")])
+def test_fio_that_is_to_read_without_a_mount(engines: str, state: str) -> None:
+    facts = changed("client", said("fio-engines", "Available IO engines:\n" + engines), *nowhere("mount.nfs"))
+    found = report(client=facts, wanted=Wanted(libnfs=True))
+    assert only(found, "client", "fio").state == state
+    assert only(found, "client", "client-programs").state == "ok"
+    assert only(report(client=facts), "client", "fio").state == "ok"
+    silent = changed("client", part("command fio-engines", None))
+    assert only(report(client=silent, wanted=Wanted(libnfs=True)), "client", "fio").state == "warn"
+
+
 def test_rpcbind_is_needed_by_nfs_3_only() -> None:
     facts = changed("server", without("processes", "rpcbind"))
     for version, state in (("3", "fail"), ("4.2", "note"), (None, "warn")):
