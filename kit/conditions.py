@@ -24,9 +24,10 @@ _NFSD = "/proc/net/rpc/nfsd"
 _STAT = "/proc/stat"
 _KSTATS = "/proc/spl/kstat/zfs"
 _HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
-# Where a procedure is in the lists: after the list's own length; numbers of RFC 1813 and RFC 7530.
-_V3 = {"read": 6, "write": 7, "commit": 21}
-_V4 = {"read": 25, "write": 38, "commit": 5}
+# Where a procedure is in the lists: after the list's own length; numbers of RFC 1813, RFC 7530 and
+# RFC 7862 (68, READ_PLUS: how clients of NFS 4.2 read).
+_V3 = {"read": (6,), "write": (7,), "commit": (21,)}
+_V4 = {"read": (25, 68), "write": (38,), "commit": (5,)}
 # A hypervisor that takes more of the CPUs than this also takes part of what is measured.
 STEAL_SHARE = 0.01
 # Dataset properties that decide which tier can answer, always read back.
@@ -106,9 +107,8 @@ def _nfsd(text: str) -> tuple[dict[str, int], dict[str, int]]:
     calls = dict.fromkeys(_V3, 0)
     for key, places in (("proc3", _V3), ("proc4ops", _V4)):
         counts = lines.get(key, [0])
-        for op, place in places.items():
-            if place < counts[0]:
-                calls[op] += counts[1 + place]
+        for op, numbers in places.items():
+            calls[op] += sum(counts[1 + place] for place in numbers if place < counts[0])
     return {"read": lines["io"][0], "write": lines["io"][1]}, calls
 
 

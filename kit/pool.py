@@ -17,6 +17,8 @@ from kit.units import parse_size_bytes
 from kit.workload import Setting
 
 _DESTROY_ATTEMPTS = 15
+# What udev adds to the link of a disk for the partition that ZFS makes of a whole disk.
+WHOLE_DISK_PART = "-part1"
 RUN_PROPERTY = "hsp:run"
 _HELPER = Path(__file__).with_name("dataset_helper.py")
 _LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
@@ -194,12 +196,22 @@ def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
     """
     ids = set()
     for path in devices:
-        label = server.run(["zdb", "-l", path]).stdout
+        label = _label(server, path)
         found = _LABEL_ID.search(label)
         if not found or not _LABEL_LOG.search(label):
             raise HostError(f"the label of {path} on {server.name} does not say that it is a log device")
         ids.add(int(found[1]))
     return frozenset(ids)
+
+
+def _label(server: Host, path: str) -> str:
+    """What zdb says of a label; on a whole disk it is in the partition that ZFS makes for itself."""
+    result = server.run(["zdb", "-l", path], check=False)
+    if result.returncode and path.startswith("/dev/disk/"):
+        result = server.run(["zdb", "-l", f"{path}{WHOLE_DISK_PART}"], check=False)
+    if result.returncode:
+        raise HostError(f"on {server.name}: {path} has no label that could be read: {result.describe()}")
+    return result.stdout
 
 
 def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str, Setting]) -> None:

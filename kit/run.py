@@ -15,8 +15,11 @@ from kit import (
     conditions,
     devicewatch,
     fio,
+    fioserver,
     leaks,
+    libnfs,
     nfs,
+    partition,
     pool,
     powerloss,
     store,
@@ -25,22 +28,21 @@ from kit import (
     workdir,
     zfsversion,
 )
-from kit.errors import HostError, KitError, SafetyRefusal
+from kit.clockoffset import Clocks
+from kit.errors import ConfigError, HostError, KitError, SafetyRefusal
 from kit.hosts.base import CommandFailed
 from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
 from kit.plan import Plan
 from kit.progress import Progress
-from kit.resume import Earlier
+from kit.resume import Earlier, check_same_hosts, end_of
 from kit.site import Site, client_key
 from kit.trace.tracing import Tracing, find_tracing
-from kit.tunables import read_tunables, write_tunable
+from kit.tunables import Tunable, in_order, read_effects, read_tunables, write_tunable
 from kit.warmup import warm_up
-from kit.workload import Phase
+from kit.workload import Expectation, Phase
 
 _FILL_DEADLINE_S = 1800.0
-# Between what was measured before an interruption and what is measured after it, on the time axis.
-_PAUSE_NS = 1_000_000_000
 
 
 @dataclass
@@ -146,25 +148,36 @@ def _run_steps(
         tracing = find_tracing(site.server, zfs, plan.testbed.server.trace)
         manifest["versions"].update(_versions(site, zfs, tracing))
         _tell_limits(manifest, site, zfs, tracing, progress)
+        check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
+        if workload.nfs.engine == "libnfs":
+            for client in site.clients:
+                libnfs.check_client(client.host)
     work_dir = _make_work_directories(site, run_dir, journal)
+    _claim_devices(plan, site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
         with progress.step("preconditioning the devices") if asked else nullcontext():
             agedevices.precondition_all(
                 workload.precondition, plan.testbed, site, run_dir, work_dir, journal, progress, manifest
             )
-    run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(_end_of(manifest))
+    run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
-        _set_tunables(plan, site, journal, manifest)
-        if tracing.kind == "none":
-            _keep_history(site, journal, manifest)
+        history = untraced.tunables(plan.tunables) if tracing.kind == "none" else ()
+        _set_tunables((*plan.tunables, *history), site, journal, manifest)
+        if site.guard:
+            # Preconditioning may have taken hours, and what lies on the devices is its own.
+            site.guard.before_writing(content=not _is_filled(manifest))
+        site = _with_parts(plan, site, journal)
         built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
     with progress.step("exporting it over NFS"):
         path = pool.mountpoint(site.server, dataset)
         mount = _share(plan, site, run_dir, path, journal, manifest)
+        plan = _reaching(plan, site, path, manifest)
     with progress.step("filling the working set"), journal.step("fill"):
         _fill(plan, site, path)
         pool.snapshot(site.server, built, f"{dataset}@filled")
+        for client in site.clients if workload.nfs.engine == "kernel" else ():
+            nfs.check_file(client.host, f"{mount}/{workload.working_set.file}", workload.working_set.size)
     properties = pool.dataset_properties(site.server, dataset, ["objsetid"])
     bench = Bench(
         site=site,
@@ -178,6 +191,7 @@ def _run_steps(
         run_origin_ns=run_origin_ns,
         zfs=zfs,
         tracing=tracing,
+        clocks=Clocks(site.server),
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
@@ -226,10 +240,30 @@ def _make_work_directories(site: Site, run_dir: store.RunDir, journal: Journal) 
     return path
 
 
-def _end_of(manifest: dict[str, Any]) -> int:
-    """Where the time axis of phases that were measured before ends, in ns of the experiment."""
-    ends = [phase["end_ns"] for phase in manifest["phases"]]
-    return max(ends) + _PAUSE_NS if ends else 0
+def _claim_devices(plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal) -> None:
+    """Real devices are bare now, and shall be bare again afterwards."""
+    if site.guard:
+        site.guard.before_writing()
+    for device in plan.testbed.device:
+        if device.is_real:
+            with journal.step("take device", device=device.name, path=device.path, serial=device.serial):
+                journal.on_teardown(
+                    "device",
+                    "server",
+                    f"remove the pool's label from {device.path}",
+                    path=device.path,
+                    serial=device.serial,
+                    pool=_pool_name(run_dir),
+                )
+
+
+def _is_filled(manifest: dict[str, Any]) -> bool:
+    """Whether preconditioning has written to devices in this run."""
+    return bool(manifest.get("precondition", {}).get("devices"))
+
+
+def _pool_name(run_dir: store.RunDir) -> str:
+    return f"hsp-{run_dir.path.name.rsplit('-', 1)[1]}"
 
 
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
@@ -311,6 +345,7 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
                     "latency_ns": device.latency,
                     "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
                     "path": site.device_paths[device.name],
+                    "identity": site.identities.get(device.name),
                 }
                 for device in testbed.device
             ],
@@ -322,8 +357,13 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
         "phases": [],
         "problems": [],
         "notes": [],
-        "expect": [expectation.model_dump() for expectation in workload.expect],
+        "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
     }
+
+
+def _expectation(expectation: Expectation, emulated: bool) -> dict[str, Any]:
+    asked = expectation.model_dump()
+    return {**asked, "inside": emulated if asked["inside"] is None else asked["inside"]}
 
 
 def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
@@ -363,8 +403,9 @@ def _versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[
         "zfs": zfs.text,
         "bpftrace": tracing.bpftrace or "none",
     }
-    for client in site.clients:
-        found[f"fio on {client.host.name}"] = client.host.run(["fio", "--version"]).stdout.strip()
+    fios = {client.host.name: fio.version(client.host) for client in site.clients}
+    fioserver.check_versions(fios)
+    found |= {f"fio on {host}": version for host, version in fios.items()}
     packages = ["nfs-kernel-server", "python3-pyzfs"]
     for package in packages:
         query = ["dpkg-query", "--show", "--showformat", "${Version}", package]
@@ -373,34 +414,21 @@ def _versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[
     return found
 
 
-def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    values = {tunable.name: str(tunable.host_value) for tunable in plan.tunables}
-    written = {tunable.name: tunable.written for tunable in plan.tunables}
-    _set(values, written, site, journal, manifest)
-
-
-def _keep_history(site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    """OpenZFS's list of reads, in place of a trace; a tunable that the workload sets itself stays its."""
-    own = {tunable["name"] for tunable in manifest["tunables"]}
-    values = {name: value for name, value in untraced.TUNABLES.items() if name not in own}
-    _set(values, values, site, journal, manifest)
-
-
-def _set(
-    values: dict[str, str],
-    written: dict[str, str],
-    site: Site,
-    journal: Journal,
-    manifest: dict[str, Any],
+def _set_tunables(
+    tunables: tuple[Tunable, ...], site: Site, journal: Journal, manifest: dict[str, Any]
 ) -> None:
-    before = read_tunables(site.server, list(values))
-    for name, new in values.items():
-        old = before[name]
-        with journal.step(f"set {name}", before=old, value=new):
-            text = f"set {name} back to {old}"
-            journal.on_teardown("tunable", "server", text, name=name, value=old)
-            write_tunable(site.server, name, new)
-        manifest["tunables"].append({"name": name, "before": old, "set": new, "written": written[name]})
+    names = [tunable.name for tunable in tunables]
+    before, effects = read_tunables(site.server, names), read_effects(site.server, names)
+    for tunable in in_order(tunables, effects):
+        old, new = before[tunable.name], str(tunable.host_value)
+        effect = effects.get(tunable.name, "")
+        with journal.step(f"set {tunable.name}", before=old, value=new):
+            text = f"set {tunable.name} back to {old}"
+            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old, effect=effect)
+            write_tunable(site.server, tunable.name, new)
+        manifest["tunables"].append(
+            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
+        )
 
 
 def _build_pool(
@@ -408,7 +436,7 @@ def _build_pool(
 ) -> tuple[pool.Pool, str]:
     workload, run_id = plan.workload, run_dir.path.name
     spec = pool.PoolSpec(
-        name=f"hsp-{run_id.rsplit('-', 1)[1]}",
+        name=_pool_name(run_dir),
         run_id=run_id,
         data_layout=workload.pool.data,
         data=_paths(plan, site, "data"),
@@ -442,6 +470,19 @@ def _build_pool(
     return built, dataset
 
 
+def _with_parts(plan: Plan, site: Site, journal: Journal) -> Site:
+    """The site with so much of each cache device as the workload wants."""
+    wanted, paths = plan.workload.pool.cache_size, dict(site.device_paths)
+    for device in plan.testbed.devices("cache"):
+        if wanted is None or device.size <= wanted:
+            continue
+        path = paths[device.name]
+        with journal.step("use a part", device=device.name, path=path, bytes=wanted):
+            journal.on_teardown("partition", "server", f"remove the partition of {path}", device_path=path)
+            paths[device.name] = partition.create(site.server, path, wanted)
+    return replace(site, device_paths=paths)
+
+
 def _share(
     plan: Plan,
     site: Site,
@@ -450,17 +491,21 @@ def _share(
     journal: Journal,
     manifest: dict[str, Any],
 ) -> str:
-    """Export `path` and mount it on each client; returns the mount point."""
+    """Export `path` and, unless fio does without, mount it on each client; returns the mount point."""
     target = f"/mnt/hsp-{run_dir.path.name}"
     nfs_spec = plan.workload.nfs
     for client in site.clients:
         with journal.step("export", path=path, client=client.address):
             journal.on_teardown(
-                "export", "server", f"unexport {path} to {client.address}", path=path, client=client.address
+                "export",
+                "server",
+                f"unexport {path} to {client.address}",
+                path=path,
+                client=client.address,
             )
             nfs.export(site.server, path, client.address)
     manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
-    for number, client in enumerate(site.clients):
+    for number, client in enumerate(site.clients) if nfs_spec.engine == "kernel" else ():
         with journal.step("mount", client=client.host.name):
             journal.on_teardown(
                 "mount", client_key(number), f"unmount {target} on {client.host.name}", target=target
@@ -474,6 +519,21 @@ def _share(
             )
         manifest["mount"] = {"source": found.source, "options": found.options}
     return target
+
+
+def _reaching(plan: Plan, site: Site, path: str, manifest: dict[str, Any]) -> Plan:
+    """The plan with jobs that reach the export: through the mount, or through libnfs. Raises ConfigError."""
+    if plan.workload.nfs.engine == "kernel":
+        return plan
+    addresses = {client.server_address for client in site.clients}
+    if len(addresses) > 1:
+        raise ConfigError(
+            f'nfs.engine = "libnfs": the clients know the server by different addresses, {sorted(addresses)}',
+            'all of them run one job, with one URL; use one client, or engine = "kernel"',
+        )
+    url = libnfs.url(addresses.pop(), path)
+    manifest["mount"] = {"source": url, "options": "none: fio reads through libnfs"}
+    return replace(plan, jobs={name: libnfs.through(job, url) for name, job in plan.jobs.items()})
 
 
 def _fill(plan: Plan, site: Site, path: str) -> None:

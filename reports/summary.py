@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from kit.store import FORMAT
-from reports import durability, expectations, references, separation
+from reports import appliance, clients, durability, expectations, references, separation
 from reports.quantiles import (
     COVERAGE,
     Bins,
@@ -53,12 +53,17 @@ def summarise(
     imported = bool(manifest.get("import"))
     if imported:
         reasons.insert(0, IMPORTED)
+    unseen = appliance.section(manifest) is not None
+    judge_phase = _client_problems if unseen else _phase_problems
     # Nobody counted what was imported a second time: there is no accounting to judge.
     for index, phase in enumerate([] if imported else phases):
         label = f"phase {_get(phase, 'name', index)}"
-        reasons += _guarded(label, reasons, partial(_phase_problems, phase, rows), [])
+        reasons += _guarded(label, reasons, partial(judge_phase, phase, rows), [])
     if not phases:
         reasons.append("The run has no phases.")
+    if unseen:
+        told = partial(appliance.verdict_reason, phases, not reasons)
+        reasons.insert(0, _guarded("appliance", reasons, told, appliance.UNSEEN))
     judge = partial(expectations.judge, manifest, rows, SERVER)
     expect, unmet = _guarded("expectations", reasons, judge, ([], []))
     promised, broken, kept = _guarded(
@@ -68,6 +73,7 @@ def summarise(
     names = [str(_get(p, "name", "")) for p in phases]
     separate = partial(separation.describe, latency, names, reference)
     bands = _guarded("bands", reasons, separate, []) if with_bands else []
+    of_clients = _guarded("clients", reasons, partial(clients.describe, latency, manifest), [])
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
@@ -87,6 +93,7 @@ def summarise(
         "reference": references.told(reference),
         "rows": rows,
         "bands": bands,
+        "clients": of_clients,
         "expect": expect,
         "power_loss": promised,
     }
@@ -202,6 +209,11 @@ def _phase_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
     return list(_phase_trouble(phase, rows))
 
 
+def _client_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
+    """The same of a phase whose server could not be looked into."""
+    return list(appliance.trouble(phase, rows))
+
+
 def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
     name = phase["name"]
     yield from (f"{name}: {p}" for p in phase.get("problems") or [])
@@ -261,6 +273,13 @@ def _shares(phase: Any) -> Json | None:
     return found if isinstance(_get(found, "counts", None), dict) else None
 
 
+def _sum(values: Sequence[Any]) -> int | None:
+    """None where nobody could count in any phase."""
+    if values and all(value is None for value in values):
+        return None
+    return sum(value for value in values if isinstance(value, int))
+
+
 def _accounting(phases: Sequence[Any]) -> Json:
     fields = ("client_ios", "server_ios", "lost_events")
     listed = [
@@ -273,5 +292,5 @@ def _accounting(phases: Sequence[Any]) -> Json:
         }
         for p in phases
     ]
-    sums = {f: sum(p[f] for p in listed if isinstance(p[f], int)) for f in fields}
+    sums = {f: _sum([p[f] for p in listed]) for f in fields}
     return {**sums, "phases": listed}

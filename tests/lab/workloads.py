@@ -74,3 +74,34 @@ def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
     path = directory / "small.toml"
     path.write_text(text)
     return path
+
+
+_CLIENTS = """\
+name = "clients"
+[server]
+host = "lab"
+{clients}
+[lab]
+clock = "virtual"
+dilation = 4
+memory = "1GiB"
+[[device]]
+name = "data0"
+role = "data"
+size = "128MiB"
+model = "null_blk"
+latency = "200us"
+[[device]]
+name = "log0"
+role = "log"
+size = "64MiB"
+model = "null_blk"
+latency = "60us"
+"""
+
+
+def write_testbed(directory: Path, clients: int) -> Path:
+    """A testbed with so many clients, and devices that are made in no time."""
+    path = directory / "clients.toml"
+    path.write_text(_CLIENTS.format(clients='[[client]]\nhost = "lab"\n' * clients))
+    return path
