@@ -84,12 +84,7 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     else:
         untraced.begin(server, bench.pool.name)
     result.interrupted = _drive(load, tracer, result)
-    trace = Trace()
-    if tracer:
-        text, problems = tracer.stop()
-        result.entry["problems"] += problems
-        bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
-        trace = parse_trace(text)
+    trace = _end_of_trace(bench, phase, tracer, result.entry) if tracer else Trace()
     after = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
     now = conditions.read(server, bench.pool.name, bench.zfs)
     change = after.since(before)
@@ -101,6 +96,13 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
         untraced.fill(result.entry, now.calls[op] - was.calls[op], change, reads)
     _judge_surroundings(bench, result.entry, was, now, trace)
     return result
+
+
+def _end_of_trace(bench: Bench, phase: Phase, tracer: Tracer, entry: dict[str, Any]) -> Trace:
+    text, problems = tracer.stop()
+    entry["problems"] += problems
+    bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
+    return parse_trace(text)
 
 
 def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:

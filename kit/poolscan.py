@@ -42,6 +42,8 @@ _ERROR_SCRUBS = {
     "PAUSED": re.compile(rf"error scrub paused since {_WHEN}"),
 }
 _NEVER = "none requested"
+# One word for hosts whose user is no root: sudo keeps no variables of its caller's.
+_STATUS = "LC_ALL=C TZ=UTC exec zpool status"
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def read(server: Host, zfs: ZfsVersion) -> dict[str, Scan | None]:
     try:
         if zfs.has_json:
             return from_json(json.loads(server.run(["zpool", "status", "-j", "--json-int"]).stdout))
-        return from_text(server.run(["env", "LC_ALL=C", "TZ=UTC", "zpool", "status"]).stdout)
+        return from_text(server.run(["sh", "-c", _STATUS]).stdout)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise HostError(
             f"{server.name}: what `zpool status` of OpenZFS {zfs.text} says is not understood: {error}",

@@ -38,7 +38,7 @@ from kit.progress import Progress
 from kit.resume import Earlier, check_same_hosts, end_of
 from kit.site import Site, client_key
 from kit.trace.tracing import Tracing, find_tracing
-from kit.tunables import in_order, read_effects, read_tunables, write_tunable
+from kit.tunables import Tunable, in_order, read_effects, read_tunables, write_tunable
 from kit.warmup import warm_up
 from kit.workload import Expectation, Phase
 
@@ -162,9 +162,8 @@ def _run_steps(
             )
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
-        _set_tunables(plan, site, journal, manifest)
-        if tracing.kind == "none":
-            _keep_history(site, journal, manifest)
+        history = untraced.tunables(plan.tunables) if tracing.kind == "none" else ()
+        _set_tunables((*plan.tunables, *history), site, journal, manifest)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
             site.guard.before_writing(content=not _is_filled(manifest))
@@ -190,9 +189,9 @@ def _run_steps(
         work_dir=work_dir,
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
-        clocks=Clocks(site.server),
         zfs=zfs,
         tracing=tracing,
+        clocks=Clocks(site.server),
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
@@ -415,37 +414,21 @@ def _versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[
     return found
 
 
-def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    effects = read_effects(site.server, [one.name for one in plan.tunables])
-    ordered = in_order(plan.tunables, effects)
-    values = {one.name: str(one.host_value) for one in ordered}
-    written = {one.name: one.written for one in ordered}
-    _set(values, written, effects, site, journal, manifest)
-
-
-def _keep_history(site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    """OpenZFS's list of reads, in place of a trace; a tunable that the workload sets itself stays its."""
-    own = {tunable["name"] for tunable in manifest["tunables"]}
-    values = {name: value for name, value in untraced.TUNABLES.items() if name not in own}
-    _set(values, values, {}, site, journal, manifest)
-
-
-def _set(
-    values: dict[str, str],
-    written: dict[str, str],
-    effects: dict[str, str],
-    site: Site,
-    journal: Journal,
-    manifest: dict[str, Any],
+def _set_tunables(
+    tunables: tuple[Tunable, ...], site: Site, journal: Journal, manifest: dict[str, Any]
 ) -> None:
-    before = read_tunables(site.server, list(values))
-    for name, new in values.items():
-        old, effect = before[name], effects.get(name, "")
-        with journal.step(f"set {name}", before=old, value=new):
-            text = f"set {name} back to {old}"
-            journal.on_teardown("tunable", "server", text, name=name, value=old, effect=effect)
-            write_tunable(site.server, name, new)
-        manifest["tunables"].append({"name": name, "before": old, "set": new, "written": written[name]})
+    names = [tunable.name for tunable in tunables]
+    before, effects = read_tunables(site.server, names), read_effects(site.server, names)
+    for tunable in in_order(tunables, effects):
+        old, new = before[tunable.name], str(tunable.host_value)
+        effect = effects.get(tunable.name, "")
+        with journal.step(f"set {tunable.name}", before=old, value=new):
+            text = f"set {tunable.name} back to {old}"
+            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old, effect=effect)
+            write_tunable(site.server, tunable.name, new)
+        manifest["tunables"].append(
+            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
+        )
 
 
 def _build_pool(

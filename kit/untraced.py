@@ -16,6 +16,7 @@ from kit.errors import HostError
 from kit.hosts.base import Host
 from kit.hosts.base import Result as _Result
 from kit.trace.tracing import Tracing
+from kit.tunables import Tunable
 
 # Entries that are kept, of 150 bytes of the kernel's memory each.
 HISTORY_ENTRIES = 1 << 18
@@ -26,6 +27,8 @@ TUNABLES = {"zfs_read_history": str(HISTORY_ENTRIES), "zfs_read_history_hits": "
 _PREFETCH, _CACHED = 1 << 2, 1 << 3
 # One line for each kind of entry and how many of it there are: objset, object, level, flags, process.
 _GROUP = '$1 ~ /^[0-9]+$/ { n[$3 " " $4 " " $5 " " $7 " " $NF]++ } END { for (k in n) print n[k], k }'
+# Root's alone may read the list, and sh is what a user who is no root may run as root (docs/hosts.md).
+_RUN = 'exec awk "$@"'
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,12 @@ class Reads:
     def overflowed(self) -> bool:
         """The list was full, so its beginning is lost."""
         return self.entries >= HISTORY_ENTRIES
+
+
+def tunables(own: Iterable[Tunable]) -> tuple[Tunable, ...]:
+    """TUNABLES, but for those that the workload sets itself."""
+    taken = {one.name for one in own}
+    return tuple(Tunable(name, value, int(value)) for name, value in TUNABLES.items() if name not in taken)
 
 
 def words(tracing: Tracing) -> str:
@@ -57,7 +66,7 @@ def begin(server: Host, pool: str) -> None:
 
 def history(server: Host, pool: str, objset: int) -> Reads:
     """What was read since `begin`. Raises HostError if the list cannot be read."""
-    return parse(server.run(["awk", _GROUP, _reads(pool)]), objset)
+    return parse(server.run(["sh", "-c", _RUN, "sh", _GROUP, _reads(pool)]), objset)
 
 
 def parse(answer: _Result, objset: int) -> Reads:

@@ -41,7 +41,8 @@ class Tracer:
         host_ns = clock.to_host_ns(interval_ns)
         self._process: Process = server.start(
             [
-                "env",
+                # Whoever is no root runs a shell with sudo, which keeps no variables of its caller's.
+                "sh", "-c", 'exec env "$@"', "sh",
                 f"BPFTRACE_AVAILABLE_FUNCTIONS_TEST={functions}",
                 f"{tracing.map_keys_variable}={_MAP_KEYS}",
                 # Printing must not keep a request from the CPU.

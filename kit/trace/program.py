@@ -35,6 +35,11 @@ def parts(zfs: ZfsVersion) -> tuple[Path, ...]:
     return tuple(HERE / name for name in names)
 
 
+def every() -> Program:
+    """Whatever any version's program attaches to; not to be run."""
+    return Program("".join(path.read_text() for path in sorted(HERE.glob("*.bt"))))
+
+
 def program(zfs: ZfsVersion) -> Program:
     return Program("".join(path.read_text() for path in parts(zfs)))
 

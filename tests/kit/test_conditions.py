@@ -254,7 +254,7 @@ class Server:
         self.missing = missing
 
     def run(self, argv: Any, **_: Any) -> Result:
-        if "zpool" in argv:
+        if argv[0] == "sh":
             text = STATUS
         else:
             known = files("tank", "other")

@@ -131,7 +131,7 @@ class Server:
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", **_: Any) -> Result:
         self.ran.append((tuple(argv), stdin))
-        return Result(self.name, tuple(argv), 0, GROUPS if argv[0] == "awk" else "", "")
+        return Result(self.name, tuple(argv), 0, GROUPS if argv[0] == "sh" else "", "")
 
 
 def test_the_list_of_the_pool_is_emptied_and_read() -> None:

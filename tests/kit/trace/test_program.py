@@ -83,7 +83,7 @@ class Server:
 
     def start(self, argv: Sequence[str]) -> Running:
         self.started.append(tuple(argv))
-        if argv[0] == "sh":
+        if argv[2] == nfsd._WAIT:
             return Running(alive=not self.ready, returncode=self.waiting_code)
         return self.process
 
