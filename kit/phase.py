@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from kit import conditions, counters, fio, measure, pool
+from kit import conditions, counters, fio, measure, pool, untraced
 from kit.clockoffset import Clocks, Offset, combined
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
@@ -19,7 +19,9 @@ from kit.site import Site
 from kit.store import LATENCY_SCHEMA, RunDir
 from kit.trace.nfsd import Tracer
 from kit.trace.output import Trace, parse_trace
+from kit.trace.tracing import Tracing
 from kit.workload import Phase
+from kit.zfsversion import ZfsVersion
 
 # A phase is over long before this on any machine that can run the lab at all.
 _LOAD_DEADLINE_S = 900.0
@@ -40,6 +42,8 @@ class Bench:
     size_bytes: int
     run_origin_ns: int
     clocks: Clocks
+    zfs: ZfsVersion
+    tracing: Tracing
 
 
 @dataclass
@@ -59,30 +63,46 @@ def server_now_ns(server: Host) -> int:
 def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     """Measure one phase. Steps: load made ready, counters, tracer, load, tracer's end, counters, analysis.
 
+    Where the server cannot be traced, its list of reads takes the tracer's place (kit.untraced).
+
     What goes wrong with the load or the instruments becomes a problem of the result, which
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
     """
     result = PhaseResult(entry=_entry(phase, job))
     server = bench.site.server
     log_vdevs = pool.log_vdev_ids(server, bench.log_devices)
-    was = conditions.read(server, bench.pool.name)
+    traced = bench.tracing.kind == "full"
+    was = conditions.read(server, bench.pool.name, bench.zfs)
     load = _load(bench, phase, job)
     load.prepare()
     apart = bench.clocks.offsets([client.host for client in bench.site.clients])
-    before = counters.read(server, bench.pool.name, bench.objset)
-    tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval)
-    tracer.wait_ready()
+    before = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
+    tracer = None
+    if traced:
+        tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval, bench.tracing)
+        tracer.wait_ready()
+    else:
+        untraced.begin(server, bench.pool.name)
     result.interrupted = _drive(load, tracer, result)
-    text, problems = tracer.stop()
-    result.entry["problems"] += problems
-    after = counters.read(server, bench.pool.name, bench.objset)
-    now = conditions.read(server, bench.pool.name)
-    bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
-    trace = parse_trace(text)
+    trace = _end_of_trace(bench, phase, tracer, result.entry) if tracer else Trace()
+    after = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
+    now = conditions.read(server, bench.pool.name, bench.zfs)
+    change = after.since(before)
     collected = _collect(bench, load, result.entry, apart)
-    _analyse(bench, phase, result, trace, collected, log_vdevs, after.since(before))
+    _analyse(bench, phase, result, trace, collected, log_vdevs, change)
+    if not traced:
+        op = result.entry["op"]
+        reads = untraced.history(server, bench.pool.name, bench.objset)
+        untraced.fill(result.entry, now.calls[op] - was.calls[op], change, reads)
     _judge_surroundings(bench, result.entry, was, now, trace)
     return result
+
+
+def _end_of_trace(bench: Bench, phase: Phase, tracer: Tracer, entry: dict[str, Any]) -> Trace:
+    text, problems = tracer.stop()
+    entry["problems"] += problems
+    bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
+    return parse_trace(text)
 
 
 def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
@@ -99,6 +119,7 @@ def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
         "server_ios": 0,
         "lost_events": 0,
         "checks": [],
+        "unavailable": [],
         "events": [],
         "extremes": [],
         "clients": [],
@@ -121,7 +142,7 @@ def _load(bench: Bench, phase: Phase, job: FioJob) -> Load:
     return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, bench.clocks)
 
 
-def _drive(load: Load, tracer: Tracer, result: PhaseResult) -> bool:
+def _drive(load: Load, tracer: Tracer | None, result: PhaseResult) -> bool:
     """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
     interrupted = False
     try:
@@ -134,13 +155,13 @@ def _drive(load: Load, tracer: Tracer, result: PhaseResult) -> bool:
     return interrupted
 
 
-def _wait(load: Load, tracer: Tracer, problems: list[str]) -> None:
+def _wait(load: Load, tracer: Tracer | None, problems: list[str]) -> None:
     end = time.monotonic() + _LOAD_DEADLINE_S
     while load.running():
         if time.monotonic() > end:
             problems.append(f"the load did not end within {_LOAD_DEADLINE_S:g} s and was stopped")
             return
-        if not tracer.running():
+        if tracer and not tracer.running():
             return  # its stop() says so; without it the load is worth nothing
         time.sleep(_POLL_S)
 
@@ -196,17 +217,18 @@ def _analyse(
         [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
     )
     entry["problems"] += measure.late_clients(entry["clients"], max(phase.interval, phase.duration // 10))
-    try:
-        cells = measure.server_cells(trace, grid, log_vdevs)
-        tiers = measure.totals(cells)
-        frames.append(measure.frame(cells, phase.name, "nfs-server", server.name))
-        entry["extremes"] += measure.server_extremes(trace, log_vdevs, server.name)
-        entry["server_ios"] = sum(count for (op, _), count in tiers.items() if op != "commit")
-        entry["checks"] = [check.as_json() for check in counters.checks(change, tiers)]
-    except ValueError as error:
-        entry["problems"].append(f"the tracer's counts cannot be used: {error}")
-    except MeasurementUnknown as error:
-        entry["problems"].append(error.message)
+    if bench.tracing.kind == "full":
+        try:
+            cells = measure.server_cells(trace, grid, log_vdevs)
+            tiers = measure.totals(cells)
+            frames.append(measure.frame(cells, phase.name, "nfs-server", server.name))
+            entry["extremes"] += measure.server_extremes(trace, log_vdevs, server.name)
+            entry["server_ios"] = sum(count for (op, _), count in tiers.items() if op != "commit")
+            _keep_checks(entry, counters.checks(change, tiers, bench.zfs))
+        except ValueError as error:
+            entry["problems"].append(f"the tracer's counts cannot be used: {error}")
+        except MeasurementUnknown as error:
+            entry["problems"].append(error.message)
     entry["start_ns"] = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in frames if frame.height), default=0)  # type: ignore[arg-type]
     entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
@@ -214,13 +236,19 @@ def _analyse(
         result.latency = pl.concat(frames)
 
 
+def _keep_checks(entry: dict[str, Any], found: list[counters.Check | counters.Missing]) -> None:
+    """What this OpenZFS cannot tell is listed beside what it can."""
+    entry["checks"] += [check.as_json() for check in found if isinstance(check, counters.Check)]
+    entry["unavailable"] += [check.as_json() for check in found if isinstance(check, counters.Missing)]
+
+
 def _judge_surroundings(
     bench: Bench, entry: dict[str, Any], was: conditions.Conditions, now: conditions.Conditions, trace: Trace
 ) -> None:
     """What nfsd itself counted, and what else went on."""
     pool_name, op = bench.pool.name, entry["op"]
-    found = conditions.checks(was, now, pool_name, op, entry["client_ios"], entry["block_bytes"])
-    entry["checks"] += [check.as_json() for check in found]
+    ios, block_bytes = entry["client_ios"], entry["block_bytes"]
+    _keep_checks(entry, conditions.checks(was, now, pool_name, op, ios, block_bytes, bench.zfs))
     entry["problems"] += conditions.problems(was, now)
     clock = bench.site.clock
     # Only those of the load: the tracer's start and end belong to no measurement.

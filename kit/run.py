@@ -24,7 +24,9 @@ from kit import (
     powerloss,
     store,
     undo,
+    untraced,
     workdir,
+    zfsversion,
 )
 from kit.clockoffset import Clocks
 from kit.errors import ConfigError, HostError, KitError, SafetyRefusal
@@ -35,8 +37,8 @@ from kit.plan import Plan
 from kit.progress import Progress
 from kit.resume import Earlier, check_same_hosts, end_of
 from kit.site import Site, client_key
-from kit.trace.nfsd import check_server
-from kit.tunables import in_order, read_effects, read_tunables, write_tunable
+from kit.trace.tracing import Tracing, find_tracing
+from kit.tunables import Tunable, in_order, read_effects, read_tunables, write_tunable
 from kit.warmup import warm_up
 from kit.workload import Expectation, Phase
 
@@ -142,8 +144,11 @@ def _run_steps(
 ) -> None:
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
-        manifest["versions"].update(_versions(site))
+        zfs = zfsversion.read(site.server)
+        tracing = find_tracing(site.server, zfs, plan.testbed.server.trace)
+        manifest["versions"].update(_versions(site, zfs, tracing))
         check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
+        _tell_limits(manifest, site, zfs, tracing, progress)
         if workload.nfs.engine == "libnfs":
             for client in site.clients:
                 libnfs.check_client(client.host)
@@ -157,7 +162,8 @@ def _run_steps(
             )
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
-        _set_tunables(plan, site, journal, manifest)
+        history = untraced.tunables(plan.tunables) if tracing.kind == "none" else ()
+        _set_tunables((*plan.tunables, *history), site, journal, manifest)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
             site.guard.before_writing(content=not _is_filled(manifest))
@@ -183,6 +189,8 @@ def _run_steps(
         work_dir=work_dir,
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
+        zfs=zfs,
+        tracing=tracing,
         clocks=Clocks(site.server),
     )
     if workload.warmup:
@@ -348,6 +356,7 @@ def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str])
         "load": f"closed loop, {outstanding} outstanding",
         "phases": [],
         "problems": [],
+        "notes": [],
         "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
     }
 
@@ -361,13 +370,38 @@ def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
     return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
 
 
-def _versions(site: Site) -> dict[str, str]:
+def _tell_limits(
+    manifest: dict[str, Any],
+    site: Site,
+    zfs: zfsversion.ZfsVersion,
+    tracing: Tracing,
+    progress: Progress,
+) -> None:
+    """What this server cannot show: said now, in the manifest, and first on the page."""
+    manifest["tracing"] = tracing.as_json()
+    notes = zfsversion.notes(site.server, zfs)
+    if tracing.kind == "none":
+        sentence = untraced.words(tracing)
+        if tracing.asked_for:
+            notes.append(sentence)
+        else:
+            progress.note(sentence)
+            manifest["problems"].append(
+                f'{sentence} Expectations on tiers cannot be judged; server.trace = "none" in the testbed '
+                "accepts that."
+            )
+    for note in notes:
+        progress.note(note)
+    manifest["notes"] += notes
+
+
+def _versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[str, str]:
     """What ran. Also the first proof that every tool is there. Raises HostError."""
     server = site.server
     found = {
         "kernel": server.run(["uname", "-r"]).stdout.strip(),
-        "zfs": server.run(["cat", "/sys/module/zfs/version"]).stdout.strip(),
-        "bpftrace": check_server(server).removeprefix("bpftrace v"),
+        "zfs": zfs.text,
+        "bpftrace": tracing.bpftrace or "none",
     }
     fios = {client.host.name: fio.version(client.host) for client in site.clients}
     fioserver.check_versions(fios)
@@ -380,10 +414,12 @@ def _versions(site: Site) -> dict[str, str]:
     return found
 
 
-def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    names = [tunable.name for tunable in plan.tunables]
+def _set_tunables(
+    tunables: tuple[Tunable, ...], site: Site, journal: Journal, manifest: dict[str, Any]
+) -> None:
+    names = [tunable.name for tunable in tunables]
     before, effects = read_tunables(site.server, names), read_effects(site.server, names)
-    for tunable in in_order(plan.tunables, effects):
+    for tunable in in_order(tunables, effects):
         old, new = before[tunable.name], str(tunable.host_value)
         effect = effects.get(tunable.name, "")
         with journal.step(f"set {tunable.name}", before=old, value=new):

@@ -46,10 +46,10 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate:
     _drive(bench, warmup, job)
     clock, server = bench.site.clock, bench.site.server
     window_s = clock.to_host_ns(warmup.window) / 1e9
-    seen = [counters.read(server, bench.pool.name, bench.objset).arc]
+    seen = [counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc]
     while True:
         server.run(["sleep", f"{window_s:.3f}"], deadline_s=60 + window_s)
-        seen.append(counters.read(server, bench.pool.name, bench.objset).arc)
+        seen.append(counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc)
         gate = judge(seen[-warmup.windows - 1 :], warmup)
         if len(seen) > warmup.windows and not gate.problems:
             return gate

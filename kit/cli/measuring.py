@@ -162,13 +162,17 @@ def _present(measured: Measured, json_output: bool) -> None:
 
 
 def say_summary(summary: dict[str, Any]) -> None:
-    """The table of the server's rows, for people who read no JSON."""
+    """The table of the server's rows, or else the clients', for people who read no JSON."""
+    # Of a server that was not traced there is only what its clients saw.
+    layer = "nfs-server" if any(row["layer"] == "nfs-server" for row in summary["rows"]) else "client"
     say(f"\nverdict: {summary['verdict']}")
+    for note in summary.get("notes") or []:
+        say(f"  - {note}")
     for reason in summary["reasons"]:
         say(f"  - {reason}")
     say(f"\n{'phase':12} {'op':6} {'tier':9} {'I/Os':>7} {'p50 us':>10} {'range us':>21} {'published':>13}")
     for row in summary["rows"]:
-        if row["layer"] != "nfs-server":
+        if row["layer"] != layer:
             continue
         published = row["published"] or {}
         low, high = row["range_us"]
@@ -179,6 +183,9 @@ def say_summary(summary: dict[str, Any]) -> None:
             f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['count']:7} {p50:>10} "
             f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
         )
+    for phase in summary["accounting"]["phases"]:
+        for tier, count in ((phase.get("shares") or {}).get("counts") or {}).items():
+            say(f"{phase['phase']}: {count} {phase['shares']['unit']} from {tier}, by counters")
     for entry in summary["bands"]:
         for warning in (entry["kernel"] or {}).get("warnings", []):
             say(f"{entry['phase']}, {entry['op']}: {warning}")
