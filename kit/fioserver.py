@@ -25,7 +25,7 @@ from kit import fio
 from kit.clockoffset import Clocks, read_clock_ns
 from kit.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
-from kit.load import ClientResult, LoadSpec, job_numbers, raw_prefix, read_log
+from kit.load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
 from kit.store import RunDir
 
 _HELPER = Path(__file__).with_name("fiostart_helper.py")
@@ -101,6 +101,11 @@ class _Watch:
             self._member.fail(error.message)
             return True
         return False
+
+
+def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
+    """fio on the only client, or on all of them together."""
+    return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, clocks)
 
 
 def check_versions(versions: Mapping[str, str]) -> None:

@@ -101,7 +101,7 @@ class SingleLoad:
         except HostLost:
             raise
         except KitError as error:
-            self.problems.append(f"fio on {self._host.name}: {error.message}")
+            self.problems.append(f"fio failed on {self._host.name}: {error.message}")
             return
         if ended.returncode != 0 and not interrupted:
             self.problems.append(f"fio failed {ended.describe()}")
