@@ -27,7 +27,7 @@ _VIRTUAL_DEADLINE_S = 900.0
 
 @dataclass(frozen=True)
 class Bench:
-    """What every phase needs. `origin_ns`: the run's begin on the first client's clock, which is the axis of all.
+    """What every phase needs. `origin_ns`: the run's begin on the first client's clock, the axis of all.
 
     `target` is where the export is mounted, `directory` the run's own inside it; `mounted` those
     clients whose mount counts the load's calls.
