@@ -18,8 +18,8 @@ import pytest
 from kit.hosts.address import parse_address
 from kit.hosts.base import DeadlineExceeded, HostLost
 from kit.hosts.ssh import SshHost
-from kit.hosts.supervise import Supervision
 from kit.hosts.sudo import SudoHost
+from kit.hosts.supervise import Supervision
 from kit.hosts.tcp import connect
 
 from .conftest import Sshd, gone, running, until
