@@ -76,7 +76,7 @@ class SshProcess:
         supervision: Supervision | None = None,
     ) -> None:
         self.argv = argv
-        self._supervised = supervision is not None
+        self._supervision = supervision
         self._host = host
         self._process = process
         self._lost = lost
@@ -139,10 +139,11 @@ class SshProcess:
     def _signal(self, name: str) -> None:
         async def send() -> None:
             with contextlib.suppress(asyncssh.Error, OSError):
-                if self._supervised:
+                if self._supervision:
                     self._process.stdin.write(f"{name}\n".encode())
-                # KILL also past the watcher, which may still be waiting for the command's input.
-                if name == "KILL" or not self._supervised:
+                # KILL also past the watcher, which may still be waiting for the command's input;
+                # but not where the watcher alone can do it, with sudo.
+                if not self._supervision or (name == "KILL" and not self._supervision.killer):
                     self._process.send_signal(name)
 
         call(send())
