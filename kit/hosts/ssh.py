@@ -333,6 +333,8 @@ class SshHost:
         try:
             listener = call(_within(listening, DEFAULT_DEADLINE_S))
         except asyncssh.ChannelListenError as error:
+            if self._connection.is_closed():
+                raise self._lost(("forward", what), error) from error
             raise HostError(
                 f"on {self.name}: cannot forward {what}: {error}",
                 "the path is taken, its directory is not there or not writable, or the server's sshd_config "
