@@ -29,6 +29,7 @@ from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     CommandFailed,
     DeadlineExceeded,
+    Forward,
     HostLost,
     Result,
     checked_argv,
@@ -149,7 +150,7 @@ class SshProcess:
         call(send())
 
 
-class Forward:
+class SshForward:
     """A forwarded socket. `close` takes it away; safe to call twice, and after the connection's end."""
 
     def __init__(self, listener: asyncssh.SSHListener, remove: Callable[[], object]) -> None:
@@ -217,7 +218,7 @@ class SshHost:
             ) from error
         except (asyncssh.Error, OSError) as error:
             raise self._lost((), error) from error
-        self._forwards: list[Forward] = []
+        self._forwards: list[SshForward] = []
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
@@ -344,7 +345,7 @@ class SshHost:
             if isinstance(error, OSError) and error.errno:
                 raise HostError(f"on {self.name}: cannot forward {what}: {error}") from error
             raise self._lost(("forward", what), error) from error
-        self._forwards.append(forward := Forward(listener, remove))
+        self._forwards.append(forward := SshForward(listener, remove))
         return forward
 
     async def _nudging(self, awaitable: Awaitable[T]) -> T:

@@ -6,14 +6,24 @@ nothing); docs/hosts.md has the sudoers files and says what they grant.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from kit.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, Host, Process, Result, checked_argv, decode
-from kit.hosts.ssh import Forward
+from kit.hosts.base import (
+    DEFAULT_DEADLINE_S,
+    CommandFailed,
+    Forward,
+    Process,
+    Reached,
+    Result,
+    checked_argv,
+    decode,
+)
+from kit.hosts.local import LocalHost
 
 KILLER = ("sudo", "-n", "--")
 # English messages, and `--` so that nothing of a command is taken for sudo's own.
@@ -71,23 +81,16 @@ class SudoRefused(HostError):
     """sudo did not run a command: it is not on the user's list, or a password is wanted."""
 
 
-class Reached(Host, Protocol):
-    """A host that also gives a command's output as it is."""
-
-    def output(
-        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
-    ) -> tuple[int | None, bytes, bytes]: ...
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward: ...
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward: ...
-
-
 def elevated(argv: Sequence[str]) -> tuple[str, ...]:
     """`argv` as it is run for an ordinary user: through sudo if its program needs that."""
     command = checked_argv(argv)
     program = command[0].rpartition("/")[2]
     return (*_SUDO, *command) if program in PRIVILEGED else command
+
+
+def here(name: str = "local") -> LocalHost | SudoHost:
+    """This machine: as it is for root, through sudo for anybody else."""
+    return LocalHost(name) if os.getuid() == 0 else SudoHost(LocalHost(name, KILLER))
 
 
 class SudoProcess:
