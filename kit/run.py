@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
-from kit import __version__, agedevices, conditions, devicewatch, fio, nfs, pool, powerloss, store
-from kit.errors import HostError, KitError
-from kit.hosts.base import CommandFailed
-from kit.journal import Journal
+from kit import (
+    agedevices,
+    conditions,
+    devicewatch,
+    leaks,
+    libnfs,
+    manifests,
+    nfs,
+    pool,
+    powerloss,
+    setup,
+    store,
+    undo,
+    untraced,
+    workdir,
+    zfsversion,
+)
+from kit.clockoffset import Clocks
+from kit.errors import HostError, KitError, SafetyRefusal
+from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
 from kit.plan import Plan
 from kit.progress import Progress
+from kit.resume import Earlier, check_same_hosts, end_of
 from kit.site import Site
-from kit.trace.nfsd import check_server
-from kit.tunables import read_tunables, write_tunable
+from kit.trace.tracing import find_tracing
+from kit.tunables import read_tunables
 from kit.warmup import warm_up
-
-_FILL_DEADLINE_S = 1800.0
-_WORK_ROOT = "/run/hsp"
+from kit.workload import Phase
 
 
 @dataclass
@@ -32,10 +47,17 @@ class Outcome:
     manifest: dict[str, Any]
     latency: list[pl.DataFrame] = field(default_factory=list)
     interrupted: bool = False
-    teardown_failures: list[str] = field(default_factory=list)
+    left: list[Leftover] = field(default_factory=list)
 
 
-def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, command: list[str]) -> Outcome:
+def execute(
+    plan: Plan,
+    site: Site,
+    run_dir: store.RunDir,
+    progress: Progress,
+    command: list[str],
+    earlier: Earlier | None = None,
+) -> Outcome:
     """Run the plan. Steps:
 
     1  check the instruments and record versions
@@ -46,15 +68,23 @@ def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, c
     6  fill the working set, snapshot it
     7  warm up until the gate opens
     8  measure phase by phase; store after each
-    9  undo 5 to 3, whatever happened, and check that it is undone
+    9  undo 5 to 3, whatever happened, and check that all is as it was
+
+    With `earlier`, the phases that an interrupted run has measured are not measured again.
 
     A problem with the measurement is in the manifest (verdict unknown); a lost host raises
     after what was measured has been stored.
     """
     started = time.monotonic()
-    outcome = Outcome(_manifest(plan, site, run_dir, command))
-    with Journal(run_dir.journal) as journal:
+    outcome = Outcome(manifests.new_manifest(plan, site, run_dir, command))
+    if earlier:
+        earlier.hand_on(outcome.manifest, outcome.latency)
+    with Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
+        was: leaks.Settings | None = None
         try:
+            with journal.step("look at the hosts"):
+                _refuse_leftovers(site)
+                was = leaks.read(site.server, tuple(site.device_paths.values()))
             _run_steps(plan, site, run_dir, progress, journal, outcome)
         except KeyboardInterrupt:
             outcome.interrupted = True
@@ -64,13 +94,39 @@ def execute(plan: Plan, site: Site, run_dir: store.RunDir, progress: Progress, c
             raise
         finally:
             with progress.step("cleaning up"):
-                outcome.teardown_failures = journal.teardown()
-            outcome.manifest["problems"] += [
-                f"not undone: {failure}" for failure in outcome.teardown_failures
-            ]
+                outcome.left = tear_down(journal, site, was)
+            outcome.manifest["problems"] += [f"not undone: {left}" for left in outcome.left]
             outcome.manifest["wall_s"] = round(time.monotonic() - started, 1)
             _store(run_dir, outcome)
     return outcome
+
+
+def tear_down(journal: Journal, site: Site, was: leaks.Settings | None) -> list[Leftover]:
+    """Undo everything that is pending, then compare. Returns what is not as it was."""
+    hosts = site.hosts
+    left = journal.teardown(
+        lambda item, kinds: undo.undo(item, hosts, kinds), lambda item: undo.by_hand(item, hosts)
+    )
+    if was is None:
+        return left
+    try:
+        now = leaks.read(site.server, tuple(site.device_paths.values()))
+    except KitError as error:
+        return [*left, Leftover("settings of the server", f"cannot be compared: {error.message}")]
+    return left + [
+        Leftover(leak, "it was changed and is not what it was") for leak in leaks.between(was, now)
+    ]
+
+
+def _refuse_leftovers(site: Site) -> None:
+    """Another run may have been killed before it could clean up. Raises SafetyRefusal."""
+    for host in site.hosts.values():
+        runs = workdir.left_by(host)
+        if runs:
+            raise SafetyRefusal(
+                f"{host.name} still has what the run {', '.join(runs)} made there ({workdir.ROOT})",
+                f"`hsp clean {runs[0]}` cleans it up, on the machine that made it; then begin again",
+            )
 
 
 def _run_steps(
@@ -83,35 +139,54 @@ def _run_steps(
 ) -> None:
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking server and clients"), journal.step("check"):
-        manifest["versions"].update(_versions(site))
-    if workload.precondition:
+        zfs = zfsversion.read(site.server)
+        tracing = find_tracing(site.server, zfs, plan.testbed.server.trace)
+        manifest["versions"].update(manifests.versions(site, zfs, tracing))
+        check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
+        manifests.tell_limits(manifest, site, zfs, tracing, progress)
+        if workload.nfs.engine == "libnfs":
+            for client in site.clients:
+                libnfs.check_client(client.host)
+    work_dir = setup.make_work_directories(site, run_dir, journal)
+    setup.claim_devices(plan, site, run_dir, journal)
+    if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
         with progress.step("preconditioning the devices") if asked else nullcontext():
-            work_dir = f"{_WORK_ROOT}/{run_dir.path.name}"
             agedevices.precondition_all(
                 workload.precondition, plan.testbed, site, run_dir, work_dir, journal, progress, manifest
             )
-    run_origin_ns = server_now_ns(site.server)
+    run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
-        _set_tunables(plan, site, journal, manifest)
-        built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
+        history = untraced.tunables(plan.tunables) if tracing.kind == "none" else ()
+        setup.set_tunables((*plan.tunables, *history), site, journal, manifest)
+        if site.guard:
+            # Preconditioning may have taken hours, and what lies on the devices is its own.
+            site.guard.before_writing(content=not setup.is_filled(manifest))
+        site = setup.with_parts(plan, site, journal)
+        built, dataset = setup.build_pool(plan, site, run_dir, journal, manifest)
     with progress.step("exporting it over NFS"):
         path = pool.mountpoint(site.server, dataset)
-        mount = _share(plan, site, run_dir, path, journal, manifest)
+        mount = setup.share(plan, site, run_dir, path, journal, manifest)
+        plan = setup.reaching(plan, site, path, manifest)
     with progress.step("filling the working set"), journal.step("fill"):
-        _fill(plan, site, path)
+        setup.fill(plan, site, path)
         pool.snapshot(site.server, built, f"{dataset}@filled")
+        for client in site.clients if workload.nfs.engine == "kernel" else ():
+            nfs.check_file(client.host, f"{mount}/{workload.working_set.file}", workload.working_set.size)
     properties = pool.dataset_properties(site.server, dataset, ["objsetid"])
     bench = Bench(
         site=site,
         run_dir=run_dir,
         pool=built,
         objset=int(properties["objsetid"]),
-        log_devices=_paths(plan, site, "log"),
+        log_devices=setup.paths(plan, site, "log"),
         mount=mount,
-        work_dir=f"{_WORK_ROOT}/{run_dir.path.name}",
+        work_dir=work_dir,
         size_bytes=workload.working_set.size,
         run_origin_ns=run_origin_ns,
+        zfs=zfs,
+        tracing=tracing,
+        clocks=Clocks(site.server),
     )
     if workload.warmup:
         with progress.step("warming up"), journal.step("warm up"):
@@ -150,13 +225,13 @@ def _changed_settings(site: Site, built: pool.Pool, path: str, manifest: dict[st
 
 
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
+    measured = {phase["name"] for phase in outcome.manifest["phases"]}
     for phase in plan.workload.phase:
+        if phase.name in measured:
+            bench = _without(bench, plan, phase)
+            continue
         with progress.step(f"measuring: {phase.title}"), journal.step(f"phase {phase.name}"):
-            if phase.remove:
-                removed = _paths(plan, bench.site, phase.remove)
-                pool.remove_devices(bench.site.server, bench.pool, removed)
-                if phase.remove == "log":
-                    bench = Bench(**{**bench.__dict__, "log_devices": ()})
+            bench = _without(bench, plan, phase)
             result = run_phase(bench, phase, plan.jobs[phase.job])
             _watch_devices(bench, result)
         _keep(result, bench.run_dir, outcome)
@@ -166,6 +241,14 @@ def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, 
             outcome.manifest["problems"].append(f"stopped after phase {phase.name}: its load failed")
             return
         devicewatch.check_alive(bench.site.devices)
+
+
+def _without(bench: Bench, plan: Plan, phase: Phase) -> Bench:
+    """The bench after the devices that are to be taken out before this phase are."""
+    if not phase.remove:
+        return bench
+    pool.remove_devices(bench.site.server, bench.pool, setup.paths(plan, bench.site, phase.remove))
+    return replace(bench, log_devices=()) if phase.remove == "log" else bench
 
 
 def _watch_devices(bench: Bench, result: PhaseResult) -> None:
@@ -190,167 +273,3 @@ def _store(run_dir: store.RunDir, outcome: Outcome) -> None:
     empty = pl.DataFrame(schema=store.LATENCY_SCHEMA)
     store.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
     store.write_json(run_dir.path / "manifest.json", outcome.manifest)
-
-
-def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str]) -> dict[str, Any]:
-    workload, testbed = plan.workload, plan.testbed
-    clients = [client.host.name for client in site.clients]
-    outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
-    return {
-        "format": store.FORMAT,
-        "run": run_dir.path.name,
-        "workload": workload.name,
-        "title": agedevices.title(workload.title, workload.precondition, testbed),
-        "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": command,
-        "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},
-        "reference": workload.reference,
-        "testbed": {
-            "name": testbed.name,
-            "file": plan.testbed_file,
-            "server": site.server.name,
-            "clients": clients,
-            "emulated": site.emulated,
-            "devices": [
-                {
-                    "name": device.name,
-                    "role": device.role,
-                    "model": device.title,
-                    "size_bytes": device.size,
-                    "latency_ns": device.latency,
-                    "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
-                    "path": site.device_paths[device.name],
-                }
-                for device in testbed.device
-            ],
-        },
-        "versions": {"hsp": __version__, **site.versions},
-        "tunables": [],
-        "working_set": {"bytes": workload.working_set.size},
-        "load": f"closed loop, {outstanding} outstanding",
-        "phases": [],
-        "problems": [],
-        "expect": [expectation.model_dump() for expectation in workload.expect],
-    }
-
-
-def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
-    return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
-
-
-def _versions(site: Site) -> dict[str, str]:
-    """What ran. Also the first proof that every tool is there. Raises HostError."""
-    server = site.server
-    found = {
-        "kernel": server.run(["uname", "-r"]).stdout.strip(),
-        "zfs": server.run(["cat", "/sys/module/zfs/version"]).stdout.strip(),
-        "bpftrace": check_server(server).removeprefix("bpftrace v"),
-    }
-    for client in site.clients:
-        found[f"fio on {client.host.name}"] = client.host.run(["fio", "--version"]).stdout.strip()
-    packages = ["nfs-kernel-server", "python3-pyzfs"]
-    for package in packages:
-        query = ["dpkg-query", "--show", "--showformat", "${Version}", package]
-        answer = server.run(query, check=False)
-        found[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
-    return found
-
-
-def _set_tunables(plan: Plan, site: Site, journal: Journal, manifest: dict[str, Any]) -> None:
-    names = [tunable.name for tunable in plan.tunables]
-    before = read_tunables(site.server, names)
-    for tunable in plan.tunables:
-        old, new = before[tunable.name], str(tunable.host_value)
-        with journal.step(f"set {tunable.name}", before=old, value=new):
-            journal.on_teardown(
-                f"set {tunable.name} back to {old}",
-                lambda name=tunable.name, value=old: write_tunable(site.server, name, value),  # type: ignore[misc]
-            )
-            write_tunable(site.server, tunable.name, new)
-        manifest["tunables"].append(
-            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
-        )
-
-
-def _build_pool(
-    plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal, manifest: dict[str, Any]
-) -> tuple[pool.Pool, str]:
-    workload, run_id = plan.workload, run_dir.path.name
-    spec = pool.PoolSpec(
-        name=f"hsp-{run_id.rsplit('-', 1)[1]}",
-        run_id=run_id,
-        data_layout=workload.pool.data,
-        data=_paths(plan, site, "data"),
-        log=_paths(plan, site, "log"),
-        cache=_paths(plan, site, "cache"),
-        properties=workload.pool.properties,
-        mount_root=f"{_WORK_ROOT}/pool-{run_id}",
-    )
-    with journal.step("create pool", pool=spec.name, argv=pool.create_arguments(spec)):
-        built = pool.create_pool(site.server, spec)
-        journal.on_teardown(f"destroy pool {built.name}", lambda: pool.destroy_pool(site.server, built))
-    dataset = f"{spec.name}/bench"
-    with journal.step("create dataset", dataset=dataset, guid=built.guid):
-        pool.create_dataset(site.server, built, dataset, workload.dataset.properties)
-    named = dict.fromkeys((*workload.dataset.properties, *conditions.DECISIVE_PROPERTIES))
-    manifest["pool"] = {
-        "name": built.name,
-        "guid": str(built.guid),
-        "properties": pool.pool_properties(site.server, built, list(workload.pool.properties)),
-    }
-    manifest["dataset"] = {
-        "name": dataset,
-        "properties": pool.dataset_properties(site.server, dataset, list(named)),
-    }
-    tiers = {str(tier) for phase in workload.phase for tier in phase.tiers}
-    manifest["problems"] += conditions.property_problems(manifest["dataset"]["properties"], tiers)
-    return built, dataset
-
-
-def _share(
-    plan: Plan,
-    site: Site,
-    run_dir: store.RunDir,
-    path: str,
-    journal: Journal,
-    manifest: dict[str, Any],
-) -> str:
-    """Export `path` and mount it on each client; returns the mount point."""
-    target = f"/mnt/hsp-{run_dir.path.name}"
-    nfs_spec = plan.workload.nfs
-    for client in site.clients:
-        with journal.step("export", path=path, client=client.address):
-            journal.on_teardown(
-                f"unexport {path}",
-                lambda client=client: nfs.unexport(site.server, path, client.address),  # type: ignore[misc]
-            )
-            nfs.export(site.server, path, client.address)
-    manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
-    for client in site.clients:
-        with journal.step("mount", client=client.host.name):
-            found = nfs.mount(
-                client.host,
-                f"{client.server_address}:{path}",
-                target,
-                nfs_spec.version,
-                nfs_spec.options,
-            )
-            journal.on_teardown(
-                f"unmount {target}",
-                lambda client=client: nfs.unmount(client.host, target),  # type: ignore[misc]
-            )
-        manifest["mount"] = {"source": found.source, "options": found.options}
-    return target
-
-
-def _fill(plan: Plan, site: Site, path: str) -> None:
-    working_set = plan.workload.working_set
-    fill = fio.fill_command(path, working_set.file, working_set.size, working_set.fill_block)
-    try:
-        result = site.server.run(fill, deadline_s=_FILL_DEADLINE_S)
-    except CommandFailed as error:
-        raise HostError(f"filling the working set failed: {error.message}") from error
-    fio.parse_output(result.stdout)
-    # root is squashed on the clients, and stays so.
-    site.server.run(["chmod", "0666", f"{path}/{working_set.file}"])
-    site.server.run(["zpool", "sync"])

@@ -1,0 +1,106 @@
+"""Going on with a run that was interrupted: what of it is kept, and whether it still is the same run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from kit import store
+from kit.errors import ConfigError
+from kit.journal import read_journal
+from kit.plan import Plan
+
+# What a phase belongs to: all of it must be as it was.
+_PAUSE_NS = 1_000_000_000
+_PREFIXES = ("fio on ", "kernel of ", "fio of ")
+_VERSIONS = ("kernel", "zfs", "bpftrace")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an interrupted run has measured. `phases` have ended; `latency` is theirs."""
+
+    manifest: dict[str, Any]
+    phases: tuple[dict[str, Any], ...]
+    latency: pl.DataFrame
+
+    def hand_on(self, manifest: dict[str, Any], latency: list[pl.DataFrame]) -> None:
+        """Into the manifest and the tables of the run that goes on. Raises ConfigError."""
+        manifest["started_utc"] = self.manifest["started_utc"]
+        manifest["resumed"] = [*self.manifest.get("resumed", []), {"utc": manifest.pop("began_utc", None)}]
+        manifest["phases"] += self.phases
+        if "precondition" in self.manifest and not manifest["testbed"]["emulated"]:
+            manifest["precondition"] = self.manifest["precondition"]
+        manifest["earlier_versions"] = self.manifest["versions"]
+        latency.append(self.latency)
+
+
+def sources(run: Path) -> tuple[Path, Path]:
+    """The files of workload and testbed that a run was planned from. Raises ConfigError."""
+    found = _json(run / "plan.json").get("sources")
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):
+        raise ConfigError(f"{run / 'plan.json'} does not say which files it is from", "begin a new run")
+    return Path(found[0]), Path(found[1])
+
+
+def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
+    """What `run_dir` has. Raises ConfigError if the plan is not that run's, or it has ended."""
+    stored = _json(run_dir.path / "plan.json")
+    if stored.get("digest") != plan.digest:
+        changed = [
+            key for key in plan.as_json() if key != "digest" and stored.get(key) != plan.as_json()[key]
+        ]
+        raise ConfigError(
+            f"{run_dir.path} cannot be gone on with: its {' and '.join(changed) or 'plan'} changed since",
+            "what was measured before and after would not belong together; begin a new run",
+        )
+    manifest_path = run_dir.path / "manifest.json"
+    manifest = _json(manifest_path) if manifest_path.exists() else {}
+    wanted = [phase.name for phase in plan.workload.phase]
+    phases = tuple(phase for phase in manifest.get("phases", []) if not phase["problems"])
+    done = [phase["name"] for phase in phases]
+    # Phases build on each other: what comes after the first one that is missing is measured again.
+    kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
+    if kept == len(wanted) and read_journal(run_dir.journal).finished:
+        raise ConfigError(f"{run_dir.path} is complete: there is nothing to go on with")
+    names = set(wanted[:kept])
+    empty = pl.DataFrame(schema=store.LATENCY_SCHEMA)
+    latency = store.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
+    return Earlier(
+        manifest,
+        tuple(phase for phase in phases if phase["name"] in names),
+        latency.filter(pl.col("phase").is_in(sorted(names))),
+    )
+
+
+def end_of(manifest: dict[str, Any]) -> int:
+    """Where the time axis of phases that were measured before ends, in ns of the experiment."""
+    ends = [phase["end_ns"] for phase in manifest["phases"]]
+    return max(ends) + _PAUSE_NS if ends else 0
+
+
+def check_same_hosts(before: dict[str, str], now: dict[str, str]) -> None:
+    """Versions of what measures and what is measured. Raises ConfigError naming what differs."""
+    keys = [key for key in before if key in _VERSIONS or key.startswith(_PREFIXES)]
+    changed = [
+        f"{key} was {before[key]} and is {now.get(key)}" for key in keys if now.get(key) != before[key]
+    ]
+    if changed:
+        raise ConfigError(
+            f"the hosts changed since the run was interrupted: {'; '.join(changed)}",
+            "what was measured before and after would not belong together; begin a new run",
+        )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}", "is this the directory of a run?") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} is no object", "is this the directory of a run?")
+    return value
