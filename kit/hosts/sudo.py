@@ -1,7 +1,8 @@
 """A host as an ordinary user sees it who may run some programs as root with sudo.
 
 Only the programs of PRIVILEGED go through `sudo -n` (which asks nothing and waits for
-nothing); docs/hosts.md has the sudoers files and says what they grant.
+nothing); docs/hosts.md has the sudoers files and says what they grant. A command that begins
+with `env` is run as the user, whatever program follows.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ KILLER = ("sudo", "-n", "--")
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = (
+    "addpart",
     "blkdiscard",
     "blkid",
     "blockdev",
     "bpftrace",
     "cat",
     "chmod",
+    "delpart",
     "dmsetup",
-    "env",
     "exportfs",
+    "find",
     "fio",
     "flock",
     "grep",
@@ -56,7 +59,6 @@ SERVER_PROGRAMS = (
     "sg_format",
     "sh",
     "smartctl",
-    "tail",
     "tee",
     "test",
     "umount",
@@ -67,7 +69,20 @@ SERVER_PROGRAMS = (
 )
 """What is run as root on a server; /etc/sudoers.d/hsp there lists the same."""
 
-CLIENT_PROGRAMS = ("cat", "chmod", "fio", "install", "kill", "mkdir", "mount", "rm", "rmdir", "tee", "umount")
+CLIENT_PROGRAMS = (
+    "cat",
+    "chmod",
+    "find",
+    "fio",
+    "install",
+    "kill",
+    "mkdir",
+    "mount",
+    "rm",
+    "rmdir",
+    "tee",
+    "umount",
+)
 """What is run as root on a client."""
 
 PRIVILEGED = frozenset(SERVER_PROGRAMS) | frozenset(CLIENT_PROGRAMS)
