@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self, runtime_checkable
+from typing import Protocol, Self
 
 from kit.errors import HostError
 
@@ -128,9 +128,8 @@ class Forward(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-@runtime_checkable
 class Forwarding(Protocol):
-    """A host that Unix sockets can be forwarded to and from: every host, of whatever kind."""
+    """A host that Unix sockets can be forwarded to and from."""
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
         """A new socket here, for this user alone; its connections go to `remote_path` there.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from kit.hosts.base import DEFAULT_DEADLINE_S, Forward, Forwarding, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
 
 
 class NetnsHost:
@@ -39,19 +39,6 @@ class NetnsHost:
 
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
         return self._host.get(path, deadline_s=deadline_s)
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """As Forwarding's: Unix sockets are the same in every network namespace."""
-        return self._forwarding().forward_unix_to_remote(local_path, remote_path)
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """As Forwarding's."""
-        return self._forwarding().forward_remote_unix(remote_path, local_path)
-
-    def _forwarding(self) -> Forwarding:
-        if not isinstance(self._host, Forwarding):
-            raise TypeError(f"{self._host.name} forwards no sockets")
-        return self._host
 
     def close(self) -> None:
         """The wrapped host is closed by whoever opened it."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.hosts.base import Result
-from kit.hosts.local import LocalHost
 from kit.hosts.netns import NetnsHost
 
 PREFIX = ("nsenter", "--net=/run/netns/client0", "--")
@@ -86,13 +84,3 @@ def test_the_host_is_closed_by_whoever_opened_it(host: NetnsHost, inner: Inner) 
         assert entered is host
     host.close()
     assert inner.closed == 0
-
-
-def test_sockets_are_forwarded_by_the_host(host: NetnsHost, tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="lab forwards no sockets"):
-        host.forward_unix_to_remote("/here", "/there")
-    own = NetnsHost(LocalHost(), "client0")
-    with own.forward_unix_to_remote(str(tmp_path / "a"), "/there"):
-        assert (tmp_path / "a").readlink() == Path("/there")
-    with own.forward_remote_unix(str(tmp_path / "a"), "/here"):
-        assert (tmp_path / "a").readlink() == Path("/here")
