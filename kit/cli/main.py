@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kit import __version__
-from kit.cli import clean, compare, demo, device, doctor, export, import_, lab, report, run
+from kit.cli import clean, compare, demo, device, devices, doctor, export, import_, lab, report, run
 from kit.cli.output import say_error
 from kit.errors import KitError
 
@@ -32,6 +32,7 @@ app.command("clean")(clean.clean_command)
 app.command("report")(report.report)
 app.command("import")(import_.import_)
 app.command("compare", cls=compare.SplitCommand)(compare.compare)
+app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)
 app.command("export")(export.export)
 app.add_typer(device.device_app, name="device")

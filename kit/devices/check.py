@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.devices.inventory import Inventory, Node, probe
+from kit.devices.inventory import Inventory, Node
+from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, Reason, Wanted, reasons
 from kit.errors import SafetyRefusal
 from kit.hosts.base import Host

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
-from kit.devices.inventory import Node, probe
+from kit.devices.inventory import Node
+from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Wanted
 from kit.hosts.base import Host
 

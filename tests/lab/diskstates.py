@@ -135,10 +135,11 @@ class States:
 
     @contextlib.contextmanager
     def partition_of_the_root_disk(self) -> Iterator[str]:
-        for verb in ("1", "2"):
-            self.run(["/usr/bin/python3", "-c", _PARTITION, "/dev/vda", verb])
-            if verb == "1":
-                yield "/dev/vda1"
+        self.run(["/usr/bin/python3", "-c", _PARTITION, "/dev/vda", "1"])
+        try:
+            yield "/dev/vda1"
+        finally:
+            self.run(["/usr/bin/python3", "-c", _PARTITION, "/dev/vda", "2"])
 
     @contextlib.contextmanager
     def pool(self, name: str, *arguments: str) -> Iterator[None]:

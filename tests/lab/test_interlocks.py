@@ -17,9 +17,10 @@ import pytest
 from kit import blockdevice
 from kit.devices.check import check
 from kit.devices.guard import guarded
-from kit.devices.inventory import Inventory, paste_ready, probe
+from kit.devices.inventory import Inventory, paste_ready
 from kit.devices.listing import list_devices
 from kit.devices.locks import locked
+from kit.devices.probe import probe
 from kit.devices.reasons import Code, Wanted, reasons
 from kit.devices.wipe import plan_wipe, wipe
 from kit.errors import SafetyRefusal
