@@ -6,8 +6,13 @@ One guest for all. D12 is of the command line, D13 of fio jobs (tests/kit/test_f
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import os
+import subprocess
+import sys
 import threading
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,24 +20,32 @@ from typing import Any
 import pytest
 
 from kit import blockdevice
+from kit.clock import Clock
 from kit.devices.check import check
 from kit.devices.guard import guarded
 from kit.devices.inventory import Inventory, paste_ready
 from kit.devices.listing import list_devices
 from kit.devices.locks import locked
 from kit.devices.probe import probe
-from kit.devices.reasons import Code, Wanted, reasons
+from kit.devices.reasons import WIPEABLE, Code, Wanted, reasons
 from kit.devices.wipe import plan_wipe, wipe
 from kit.errors import SafetyRefusal
 from kit.hosts.base import Process, Result
+from kit.lab.devices.links import unlink
 from kit.lab.machine import open_host
+from kit.lab.site import make_devices
+from kit.precondition import Target, precondition
+from kit.preconditiontable import Precondition
+from kit.progress import Progress
 from kit.purge import purge
+from kit.testbed import LAB_TESTBED, Device, read_testbed, resolve_devices
 from tests.lab.diskstates import States
 from tests.lab.rig import MIB, Rig, ssh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 SIZE = 128 * MIB
+NULLB = "/sys/kernel/config/nullb"
 
 
 @pytest.fixture(scope="module")
@@ -404,3 +417,82 @@ def test_the_rig_is_a_host_like_any_other(rig: Rig) -> None:
     assert rig.relay.drop() >= 1
     held.join()
     assert ssh(rig, "echo", "again").stdout == "again\n"
+
+
+def test_d14_a_smart_warning_ends_preconditioning_and_the_data_stay(
+    rig: Rig, blank: States, tmp_path: Path
+) -> None:
+    controller = f"/machine/peripheral/{rig.disks['ns2'].serial}"
+
+    class Watched(Progress):
+        """The flash gets worn out when the first fill has been told of."""
+
+        def note(self, text: str) -> None:
+            super().note(text)
+            if ": fill 1" in text:
+                # Bit 2 of the critical warning: the reliability of the device is degraded.
+                rig.monitor("qom-set", path=controller, property="smart_critical_warning", value=4)
+
+    told = io.StringIO()
+    asked = Precondition.model_validate({"method": "fills", "fills": 4, "ios": 100, "purge": "discard"})
+    try:
+        done = precondition(
+            rig.host, Target("ns2", "log", rig.by_id["ns2"], SIZE), asked, Clock("virtual", 4),
+            work_dir="/run/hsp/d14", state_path=tmp_path / "state.json", progress=Watched(stream=told),
+        )  # fmt: skip
+        (problem,) = done.problems
+        assert "SMART has the critical warning 0x4" in problem
+        stages = [stage["stage"] for stage in done.entry["stages"]]
+        assert stages[:2] == ["purge", "fill 1"] and len(stages) < 5
+        assert done.entry["stopped"] and done.points  # what was measured is kept
+        # Whoever looks for disks is told as well.
+        (listed,) = [one for one in list_devices(rig.host) if one.path == rig.by_id["ns2"]]
+        assert listed.health.warning is True
+    finally:
+        rig.monitor("qom-set", path=controller, property="smart_critical_warning", value=0)
+
+
+def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
+    """`hsp devices` with a testbed that has no devices yet; what it prints is a testbed's."""
+    testbed = tmp_path / "testbed.toml"
+    testbed.write_text(f'ssh_config = "{rig.ssh_config()}"\n{rig.testbed_toml({})}')
+    argv = [sys.executable, "-m", "kit.cli", "devices", "--testbed", os.fspath(testbed)]
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert f"11 of 13 disks of {rig.address} are available" in shown.stderr
+    assert "available: no, because" in shown.stderr and "the system runs from it (/)" in shown.stderr
+    found = tomllib.loads(shown.stdout)["device"]
+    assert {(one["path"], one["serial"], one["size"]) for one in found} == {
+        (rig.by_id[name], disk.serial, "128MiB") for name, disk in rig.disks.items()
+    }
+    with_devices = tmp_path / "with-devices.toml"
+    with_devices.write_text(testbed.read_text() + shown.stdout)
+    assert len(read_testbed(with_devices).device) == 11
+
+
+def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
+    """One of each kind has a link and a serial; a pool is made and destroyed on the links."""
+    devices = tuple(
+        Device.model_validate({"role": "data", "size": "128MiB", **more})
+        for more in (
+            {"name": "flat0", "model": "null_blk", "latency": "100us"},
+            {"name": "disk0", "preset": "disk-7200"},
+        )
+    )
+    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4), by_id=True)
+    try:
+        asked = [Wanted(made.paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
+        assert [one.path for one in asked] == [f"/dev/disk/by-id/hsp-emulated-{d.name}" for d in devices]
+        with guarded(rig.host, asked, "run-e") as guard:
+            guard.before_writing()
+            with states.pool("named", *made.paths.values()):
+                assert Code.POOL_IMPORTED in {r.code for r in check(rig.host, asked)[0].reasons}
+        assert {r.code for one in check(rig.host, asked) for r in one.reasons} <= WIPEABLE
+        for one in asked:
+            wipe(rig.host, plan_wipe(rig.host, one, "/run/hsp-test-backup"))
+    finally:
+        assert made.served
+        made.served.stop()
+        unlink(rig.host)
+        rig.host.run(["sh", "-c", 'echo 0 >"$1/power" && rmdir "$1"', "sh", f"{NULLB}/flat0"])
+        rig.host.run(["rm", "-rf", "/run/hsp-test-backup"])
