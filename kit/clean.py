@@ -6,18 +6,22 @@ Everything is in the run's directory: which hosts (plan.json), and what is to be
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kit import undo
-from kit.errors import ConfigError, KitError
+from kit.devices.locks import Locks
+from kit.errors import ConfigError, KitError, SafetyRefusal
 from kit.hosts.address import parse_address
 from kit.hosts.base import Host
 from kit.journal import Journal, Leftover, read_journal
 from kit.progress import Progress
 from kit.realsite import open_host
+
+_LOCK_WAIT_S = 30.0
 
 
 @dataclass
@@ -74,12 +78,32 @@ def clean(run: Path, progress: Progress) -> Cleaned:
     is_lab = stored.addresses["server"] == "lab"
     with ExitStack() as stack:
         hosts = {} if is_lab else _open_all(stored, stack, cleaned)
+        if "server" in hosts:
+            stack.enter_context(_lock(hosts["server"], run.name))
         with Journal(run / "journal.jsonl") as journal:
             pending = len(journal.pending)
             with progress.step(f"cleaning up after {run.name}"):
                 cleaned.left = _undo(journal, hosts, is_lab)
             cleaned.undone = pending - len(journal.pending)
     return cleaned
+
+
+@contextmanager
+def _lock(server: Host, run: str) -> Iterator[None]:
+    """The server's lock. That of a run that was killed goes by itself, but not at once."""
+    end = time.monotonic() + _LOCK_WAIT_S
+    while True:
+        try:
+            locks = Locks(server, [], run)
+            break
+        except SafetyRefusal:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
+    try:
+        yield
+    finally:
+        locks.release()
 
 
 def _undo(journal: Journal, hosts: Mapping[str, Host], is_lab: bool) -> list[Leftover]:

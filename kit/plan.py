@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit import agedevices
+from kit import agedevices, libnfs
 from kit.errors import ConfigError
 from kit.fiojob import FioJob, read_job
 from kit.pool import record_bytes
@@ -20,6 +20,7 @@ from kit.site import client_key
 from kit.testbed import Testbed
 from kit.tunables import SIZE_TUNABLES, Tunable, tunable
 from kit.units import format_size_bytes, parse_size_bytes
+from kit.unseen import left_out
 from kit.workload import Expectation, Phase, Workload
 
 
@@ -67,6 +68,10 @@ class Plan:
 def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
     """Read the jobs and check that everything can happen. Raises ConfigError or SafetyRefusal (a budget)."""
     jobs = _read_jobs(workload, workload_path)
+    libnfs.check_workload(workload, jobs, workload_path)
+    if testbed.is_appliance:
+        _check_appliance(workload, workload_path)
+        return Plan(workload, testbed, jobs, (), workload_path.name, testbed_path.name)
     clock = testbed.clock
     try:
         record_bytes(workload.dataset.properties)
@@ -106,6 +111,23 @@ def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
 
 
 MAX_BYTES = 2**63 - 1
+
+
+def _check_appliance(workload: Workload, path: Path) -> None:
+    """What is left of the workload without its server must be worth a run."""
+    if workload.power_loss:
+        raise ConfigError(
+            f'{path}: [power_loss] needs devices whose power can be cut; the server is host = "none"',
+            "remove the table for an appliance",
+        )
+    skipped = left_out(workload).skipped
+    if len(skipped) == len(workload.phase):
+        raise ConfigError(
+            f'{path}: no phase can be measured on an appliance (server.host = "none")',
+            "; ".join(f"{name}: {reason}" for name, reason in skipped.items()),
+        )
+
+
 _LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}
 
 

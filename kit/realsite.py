@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from kit.devices.guard import guarded
+from kit.devices.reasons import Wanted
 from kit.errors import ConfigError, HostError
 from kit.hosts.address import HostAddress
 from kit.hosts.base import Host
 from kit.hosts.local import LocalHost
 from kit.hosts.tcp import connect
 from kit.progress import Progress
-from kit.site import Site, SiteClient
+from kit.site import ApplianceSite, Site, SiteClient
 from kit.testbed import Client, Testbed
 
 CONNECT_DEADLINE_S = 60.0
@@ -61,14 +63,35 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
 @contextmanager
 def real_site(testbed: Testbed, run_id: str, progress: Progress) -> Iterator[Site]:
     """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
-    with open_hosts(testbed, progress) as (server, clients):
+    wanted = [Wanted(device.path or "", device.serial, device.size) for device in testbed.device]
+    with ExitStack() as stack:
+        server, clients = stack.enter_context(open_hosts(testbed, progress))
+        with progress.step("locking and checking the devices"):
+            guard = stack.enter_context(guarded(server, wanted, run_id))
         yield Site(
             server=server,
             clients=clients,
             device_paths={device.name: device.path or "" for device in testbed.device},
             clock=testbed.clock,
             emulated=False,
+            guard=guard,
+            identities={
+                device.name: one.node.identity()
+                for device, one in zip(testbed.device, guard.checked, strict=True)
+                if one.node is not None
+            },
         )
+
+
+@contextmanager
+def appliance_site(testbed: Testbed, progress: Progress) -> Iterator[ApplianceSite]:
+    """The clients of a server that cannot be logged into. Raises HostError."""
+    with ExitStack() as stack:
+        with progress.step("connecting"):
+            hosts = tuple(
+                stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
+            )
+        yield ApplianceSite(hosts, testbed.clock)
 
 
 def name_of_server(testbed: Testbed) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit import nfs, partition, pool, release, tunables, workdir
+from kit import exportdir, nfs, partition, pool, release, tunables, workdir
 from kit.errors import HostError
 from kit.hosts.base import Host
 from kit.journal import Undo
@@ -31,7 +31,7 @@ class Kind:
     after: frozenset[str] = frozenset()
 
 
-_ALL_OTHERS = frozenset({"mount", "export", "pool", "partition", "tunable", "device"})
+_ALL_OTHERS = frozenset({"export-directory", "mount", "export", "pool", "partition", "tunable", "device"})
 
 KINDS: Mapping[str, Kind] = {
     # Last: as long as it is there, another run sees that something may be left.
@@ -57,8 +57,16 @@ KINDS: Mapping[str, Kind] = {
     ),
     "export": Kind(
         nfs.unexport,
-        lambda path, client_address: [["exportfs", "-u", f"{client_address}:{path}"]],
+        lambda path, client: [["exportfs", "-u", f"{client}:{path}"]],
         frozenset({"mount"}),
+    ),
+    # It is removed through the mount, which is undone after it.
+    "export-directory": Kind(
+        exportdir.remove,
+        lambda target, directory, file, **_: [
+            ["rm", "--", f"{target}/{directory}/{file}"],
+            ["rmdir", f"{target}/{directory}"],
+        ],
     ),
     "mount": Kind(nfs.unmount, lambda target: [["umount", target], ["rmdir", target]]),
 }

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kit.errors import ConfigError
+from kit.nfsoptions import Version, check_option
 from kit.preconditiontable import PreconditionTable
 from kit.toml import load
 from kit.units import DurationNs, SizeBytes
@@ -23,7 +24,6 @@ Setting = str | int | bool
 _PROPERTY = re.compile(r"[a-z][a-z0-9_@:.-]*")
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
 _TUNABLE = re.compile(r"(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+")
-_MOUNT_OPTION = re.compile(r"[a-z_]+(=[A-Za-z0-9.-]+)?")
 
 
 class _Table(BaseModel):
@@ -52,23 +52,32 @@ class Dataset(_Table):
 
 
 class Nfs(_Table):
-    """How the clients mount; `options` are those of nfs(5)."""
+    """How the clients reach the export; `options` are those of nfs(5), read back once it is mounted.
 
-    version: Literal[3] = 3
+    `engine = "libnfs"`: fio reads without a mount, through a library of its own. It cannot do O_DSYNC.
+    """
+
+    version: Version = "3"
     options: tuple[str, ...] = ("hard",)
+    engine: Literal["kernel", "libnfs"] = "kernel"
 
     @field_validator("options")
     @classmethod
     def _are_known(cls, options: tuple[str, ...]) -> tuple[str, ...]:
         for option in options:
-            if not _MOUNT_OPTION.fullmatch(option):
-                raise ValueError(f"'{option}' is not a mount option")
-            if option.split("=")[0] in ("soft", "softerr", "bg", "vers", "nfsvers"):
-                raise ValueError(
-                    f"'{option}' is not for measuring: soft mounts lose data silently, bg returns "
-                    "before it is mounted, and the version is nfs.version"
-                )
+            check_option(option)
         return options
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.engine == "libnfs" and self.version != "3":
+            raise ValueError(
+                f'engine = "libnfs" is for version = 3: libnfs 5 cannot open files over NFSv{self.version} '
+                "of a Linux server"
+            )
+        if self.engine == "libnfs" and self.options not in ((), ("hard",)):
+            raise ValueError('options are those of a mount, and engine = "libnfs" has none: remove them')
+        return self
 
 
 class WorkingSet(_Table):

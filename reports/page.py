@@ -19,6 +19,7 @@ from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 from kit.store import ConfigError  # type: ignore[attr-defined]
 from reports import (
     ageing,
+    appliance,
     cells,
     events,
     figures,
@@ -85,6 +86,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
         imported=imported.section(manifest),
         sentences=imported.sentences(manifest, latency) if imported.section(manifest) else [],
         timed=imported.timed(manifest),
+        unseen=appliance.listed(manifest) if appliance.section(manifest) else None,
         traced=bool(server),
         sentence=_clock(manifest),
         plotly=_plotly(),

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from kit.store import FORMAT
-from reports import durability, expectations, references, separation
+from reports import appliance, clients, durability, expectations, references, separation
 from reports.quantiles import (
     COVERAGE,
     Bins,
@@ -53,12 +53,17 @@ def summarise(
     imported = bool(manifest.get("import"))
     if imported:
         reasons.insert(0, IMPORTED)
+    unseen = appliance.section(manifest) is not None
+    judge_phase = _client_problems if unseen else _phase_problems
     # Nobody counted what was imported a second time: there is no accounting to judge.
     for index, phase in enumerate([] if imported else phases):
         label = f"phase {_get(phase, 'name', index)}"
-        reasons += _guarded(label, reasons, partial(_phase_problems, phase, rows), [])
+        reasons += _guarded(label, reasons, partial(judge_phase, phase, rows), [])
     if not phases:
         reasons.append("The run has no phases.")
+    if unseen:
+        told = partial(appliance.verdict_reason, phases, not reasons)
+        reasons.insert(0, _guarded("appliance", reasons, told, appliance.UNSEEN))
     judge = partial(expectations.judge, manifest, rows, SERVER)
     expect, unmet = _guarded("expectations", reasons, judge, ([], []))
     promised, broken, kept = _guarded(
@@ -68,6 +73,7 @@ def summarise(
     names = [str(_get(p, "name", "")) for p in phases]
     separate = partial(separation.describe, latency, names, reference)
     bands = _guarded("bands", reasons, separate, []) if with_bands else []
+    of_clients = _guarded("clients", reasons, partial(clients.describe, latency, manifest), [])
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
@@ -78,6 +84,7 @@ def summarise(
         "title": manifest.get("title"),
         "verdict": verdict,
         "reasons": [*reasons, *unmet],
+        "notes": [str(note) for note in _list(manifest.get("notes"))],
         "tracebacks": reasons.tracebacks,
         "clock": manifest.get("clock"),
         **({"precondition": manifest["precondition"]} if manifest.get("precondition") else {}),
@@ -86,6 +93,7 @@ def summarise(
         "reference": references.told(reference),
         "rows": rows,
         "bands": bands,
+        "clients": of_clients,
         "expect": expect,
         "power_loss": promised,
     }
@@ -201,6 +209,11 @@ def _phase_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
     return list(_phase_trouble(phase, rows))
 
 
+def _client_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
+    """The same of a phase whose server could not be looked into."""
+    return list(appliance.trouble(phase, rows))
+
+
 def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
     name = phase["name"]
     yield from (f"{name}: {p}" for p in phase.get("problems") or [])
@@ -213,10 +226,7 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
         sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
         for layer in (SERVER, "client")
     )
-    if not (client and server and binned):
-        yield f"{name}: the phase has no I/O."
-    elif binned != server:
-        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+    yield from _server_trouble(phase, binned, at_clients)
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
         yield f"{name}: latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
@@ -228,10 +238,46 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
             )
 
 
+def _server_trouble(phase: Json, binned: int, at_clients: int) -> Iterator[str]:
+    """Of the server's I/Os in latency.parquet; one that nobody traced has none there, only a count."""
+    name, untraced = phase["name"], bool(phase.get("shares"))
+    client, server = int(phase["client_ios"]), int(phase["server_ios"])
+    if not (client and server and (binned or untraced)):
+        yield f"{name}: the phase has no I/O."
+    elif untraced and binned:
+        yield f"{name}: latency.parquet holds {binned} I/Os of a server that was not traced."
+    elif untraced and not at_clients:
+        yield f"{name}: latency.parquet has neither the server's I/Os nor the clients'."
+    elif not untraced and binned != server:
+        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+
+
 def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
     checks = sum(len(p.get("checks") or []) for p in phases)
+    missing = sum(len(_list(p.get("unavailable"))) for p in phases)
     ios = sum(p["server_ios"] for p in phases)
-    return f"All {ios} I/Os are accounted for, {checks} checks and {len(expect)} expectations hold."
+    open_ones = sum(e["ok"] is None for e in expect)
+    words = (
+        f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."
+    )
+    if missing:
+        words += f" {missing} checks cannot be made on this server."
+    if open_ones:
+        words += f" {open_ones} expectations on tiers could not be judged: the server was not traced."
+    return words
+
+
+def _shares(phase: Any) -> Json | None:
+    """What the server's counters say of tiers; None for a phase that was traced or is damaged."""
+    found = _get(phase, "shares", None)
+    return found if isinstance(_get(found, "counts", None), dict) else None
+
+
+def _sum(values: Sequence[Any]) -> int | None:
+    """None where nobody could count in any phase."""
+    if values and all(value is None for value in values):
+        return None
+    return sum(value for value in values if isinstance(value, int))
 
 
 def _accounting(phases: Sequence[Any]) -> Json:
@@ -241,8 +287,10 @@ def _accounting(phases: Sequence[Any]) -> Json:
             "phase": _get(p, "name", None),
             **{f: _get(p, f, 0) for f in fields},
             "checks": _get(p, "checks", []),
+            "unavailable": [c for c in _list(_get(p, "unavailable", [])) if isinstance(c, dict)],
+            "shares": _shares(p),
         }
         for p in phases
     ]
-    sums = {f: sum(p[f] for p in listed if isinstance(p[f], int)) for f in fields}
+    sums = {f: _sum([p[f] for p in listed]) for f in fields}
     return {**sums, "phases": listed}

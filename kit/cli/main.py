@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from kit import __version__
-from kit.cli import clean, compare, demo, device, devices, doctor, export, import_, lab, report, run
+from kit.cli import (
+    clean,
+    compare,
+    demo,
+    device,
+    devices,
+    doctor,
+    export,
+    import_,
+    lab,
+    report,
+    run,
+    wipe,
+)
 from kit.cli.output import say_error
 from kit.errors import KitError
 
@@ -32,8 +45,9 @@ app.command("clean")(clean.clean_command)
 app.command("report")(report.report)
 app.command("import")(import_.import_)
 app.command("compare", cls=compare.SplitCommand)(compare.compare)
-app.command("devices")(devices.devices)
 app.command("doctor")(doctor.doctor)
+app.command("devices")(devices.devices)
+app.command("wipe")(wipe.wipe_command)
 app.command("export")(export.export)
 app.add_typer(device.device_app, name="device")
 app.add_typer(lab.lab_app, name="lab")

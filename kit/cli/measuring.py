@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import reports
+from kit import appliance, store
 from kit import run as runner
-from kit import store
 from kit.clean import clean
 from kit.cli.output import check_target, emit_json, say, write_junit
 from kit.cli.places import Place, prepare
@@ -28,6 +28,7 @@ from kit.lab.image import ImageInputs
 from kit.plan import Plan, make_plan
 from kit.progress import Progress
 from kit.resume import Earlier, read_earlier
+from kit.site import ApplianceSite, Site
 from kit.testbed import read_testbed
 from kit.workload import find_workload, read_workload
 
@@ -110,7 +111,7 @@ def measure(
     with progress.numbered(_steps(plan)):
         try:
             with place(run_dir.path.name) as site:
-                outcome = runner.execute(plan, site, run_dir, progress, ["hsp", *sys.argv[1:]], earlier)
+                outcome = _execute(plan, site, run_dir, progress, earlier)
         except KitError as error:
             failure = error
             if not (run_dir.path / "manifest.json").exists():
@@ -120,6 +121,15 @@ def measure(
             reports.draw(run_dir)
     code = failure.exit_code if failure else _exit_code(outcome, summary)
     return Measured(run_dir, summary, code, failure)
+
+
+def _execute(
+    plan: Plan, site: Site | ApplianceSite, run_dir: store.RunDir, progress: Progress, earlier: Earlier | None
+) -> runner.Outcome:
+    command = ["hsp", *sys.argv[1:]]
+    if isinstance(site, ApplianceSite):
+        return appliance.execute(plan, site, run_dir, progress, command, earlier)
+    return runner.execute(plan, site, run_dir, progress, command, earlier)
 
 
 def _steps(plan: Plan) -> int:
@@ -152,13 +162,17 @@ def _present(measured: Measured, json_output: bool) -> None:
 
 
 def say_summary(summary: dict[str, Any]) -> None:
-    """The table of the server's rows, for people who read no JSON."""
+    """The table of the server's rows, or else the clients', for people who read no JSON."""
+    # Of a server that was not traced there is only what its clients saw.
+    layer = "nfs-server" if any(row["layer"] == "nfs-server" for row in summary["rows"]) else "client"
     say(f"\nverdict: {summary['verdict']}")
+    for note in summary.get("notes") or []:
+        say(f"  - {note}")
     for reason in summary["reasons"]:
         say(f"  - {reason}")
     say(f"\n{'phase':12} {'op':6} {'tier':9} {'I/Os':>7} {'p50 us':>10} {'range us':>21} {'published':>13}")
     for row in summary["rows"]:
-        if row["layer"] != "nfs-server":
+        if row["layer"] != layer:
             continue
         published = row["published"] or {}
         low, high = row["range_us"]
@@ -169,6 +183,9 @@ def say_summary(summary: dict[str, Any]) -> None:
             f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['count']:7} {p50:>10} "
             f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
         )
+    for phase in summary["accounting"]["phases"]:
+        for tier, count in ((phase.get("shares") or {}).get("counts") or {}).items():
+            say(f"{phase['phase']}: {count} {phase['shares']['unit']} from {tier}, by counters")
     for entry in summary["bands"]:
         for warning in (entry["kernel"] or {}).get("warnings", []):
             say(f"{entry['phase']}, {entry['op']}: {warning}")

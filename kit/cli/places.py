@@ -10,16 +10,16 @@ from pathlib import Path
 from kit.clean import shares_hosts, stored_hosts, unfinished
 from kit.cli.output import say
 from kit.confirm import confirm_erasing
-from kit.errors import ConfigError, SafetyRefusal
+from kit.errors import SafetyRefusal
 from kit.lab.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan import Plan
 from kit.progress import Progress
-from kit.realsite import real_site
-from kit.site import Site
+from kit.realsite import appliance_site, real_site
+from kit.site import ApplianceSite, Site
 
 # From the id of a run to the site that it has to itself.
-Place = Callable[[str], AbstractContextManager[Site]]
+Place = Callable[[str], AbstractContextManager[Site | ApplianceSite]]
 
 
 def prepare(
@@ -32,13 +32,13 @@ def prepare(
 ) -> Place:
     """What has to be there, or agreed to, before a run. Raises SafetyRefusal, HostError."""
     testbed = plan.testbed
-    confirm_erasing(testbed, erase_serials, _ask if sys.stdin.isatty() else None)
+    confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
     if testbed.is_lab:
         image = build(inputs, progress)
         return lambda run_id: lab_site(testbed, image, progress)
-    if testbed.is_appliance:
-        raise ConfigError(f"the testbed '{testbed.name}' is an appliance")
     refuse_unfinished(plan, results, resuming)
+    if testbed.is_appliance:
+        return lambda run_id: appliance_site(testbed, progress)
     return lambda run_id: real_site(testbed, run_id, progress)
 
 
@@ -52,6 +52,7 @@ def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
             )
 
 
-def _ask(question: str) -> str:
+def ask(question: str) -> str:
+    """A line from the terminal."""
     say(question)
     return sys.stdin.readline()

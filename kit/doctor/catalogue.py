@@ -191,9 +191,9 @@ SERVER = (
     ),
     Check(
         "bpftrace", "The version of bpftrace.",
-        "The tracer says which tier answered a request. Before 0.20 its bins are coarser; without it tiers "
+        "The tracer says which tier answered a request. It takes 0.17; without it tiers "
         "come from the pool's own counters, and latencies only from the clients.",
-        "Install bpftrace 0.20 or later on the server.",
+        "Install bpftrace 0.17 or later on the server.",
     ),
     Check(
         "probes", "The functions and tracepoints that the tracer needs.",

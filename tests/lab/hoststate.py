@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from kit.hosts.base import Host
 
+# By subject, the lines that are there.
+State = dict[str, set[str]]
+
 # One command a subject; what is printed must be the same afterwards, line by line in any order.
 _COMMANDS = {
     "pools": ["zpool", "list", "-H", "-o", "name,guid"],
@@ -27,16 +30,16 @@ _COMMANDS = {
 _MOVING = ("spl_kmem_cache", "zfs_arc_average_blocksize")
 
 
-def state_of(host: Host) -> dict[str, set[str]]:
-    """By subject, the lines that are there."""
-    found = {}
+def state_of(host: Host) -> State:
+    """All of it, now."""
+    found: State = {}
     for subject, argv in _COMMANDS.items():
         lines = host.run(argv, check=False, deadline_s=300).stdout.splitlines()
         found[subject] = {line for line in lines if not any(word in line for word in _MOVING)}
     return found
 
 
-def differences(before: dict[str, set[str]], after: dict[str, set[str]]) -> list[str]:
+def differences(before: State, after: State) -> list[str]:
     """What is there now and was not, and the other way round."""
     found = []
     for subject in before:
