@@ -42,13 +42,16 @@ class States:
         self.rig, self.run = rig, rig.host.run
 
     def node(self, disk: str) -> str:
-        return self.run(["readlink", "-f", self.rig.by_id[disk]]).stdout.strip()
+        return self.rig.nodes[disk]
 
-    def digest(self, disk: str) -> str:
-        """Of the whole content, as it is on the disk itself."""
+    def digests(self, *disks: str) -> dict[str, str]:
+        """Of the whole content of each, as it is on the disk itself."""
         self.run(["sync"])
-        with (self.rig.lab.state / disk).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        found = {}
+        for disk in disks:
+            with (self.rig.lab.state / disk).open("rb") as file:
+                found[disk] = hashlib.file_digest(file, "sha256").hexdigest()
+        return found
 
     def blank(self, *disks: str) -> None:
         """Nothing on it, not even a partition that the kernel remembers."""
