@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.devices.inventory import Inventory, Node, probe
+from kit.devices.inventory import Inventory, Node
+from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, Reason, Wanted, reasons
 from kit.errors import SafetyRefusal
 from kit.hosts.base import Host
@@ -63,8 +64,9 @@ def recheck(host: Host, checked: Sequence[Checked], *, content: bool = True) -> 
     now = judge(
         probe(host, [one.wanted.path for one in checked], content=content), [one.wanted for one in checked]
     )
+    ignored = frozenset[Code]() if content else CONTENT
     for before, found in zip(checked, now, strict=True):
-        changes = _changes(before, found)
+        changes = _changes(before, found, ignored)
         if changes:
             raise SafetyRefusal(
                 f"{before.wanted.path} on {host.name} is not touched: the plan is void, because {changes}",
@@ -72,15 +74,12 @@ def recheck(host: Host, checked: Sequence[Checked], *, content: bool = True) -> 
             )
 
 
-def _changes(before: Checked, now: Checked) -> str:
+def _changes(before: Checked, now: Checked, ignored: frozenset[Code]) -> str:
     """In words; empty if it is as it was."""
     if before.node is None or now.node is None:
         return "" if before.node is now.node else "it was there and is not" if before.node else "it is new"
     old, new = before.node.identity(), now.node.identity()
     changed = [f"{key} was '{old[key]}' and is '{new[key]}'" for key in old if old[key] != new[key]]
     known = {reason.text for reason in before.reasons}
-    changed += [reason.text for reason in now.reasons if reason.text not in known]
+    changed += [reason.text for reason in now.reasons_but(ignored) if reason.text not in known]
     return "; ".join(changed)
-
-
-assert Code.UNDETERMINED not in CONTENT

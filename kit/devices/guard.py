@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
-from kit.devices.inventory import probe
 from kit.devices.locks import Locks, locked
+from kit.devices.probe import probe
 from kit.devices.reasons import Code, Wanted
 from kit.hosts.base import Host
 
