@@ -12,8 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from kit import __version__, applianceload, exportdir, fio, libnfs, nfs, store, undo, workdir
-from kit.applianceload import Bench, ClientLoad
+from kit import __version__, applianceload, exportdir, fio, fioserver, libnfs, nfs, store, undo, workdir
+from kit.applianceload import Bench
+from kit.clockoffset import Clocks
 from kit.errors import ConfigError, KitError, MeasurementUnknown, SafetyRefusal
 from kit.hosts.base import Host
 from kit.journal import Journal
@@ -121,10 +122,7 @@ def _run_steps(
         _fill(plan, mounting, target, directory, journal)
     bench = Bench(
         clients=site.clients,
-        # One after the other: clients' clocks are aligned to some 10 ms and the way to them.
-        origins_ns={
-            host.name: server_now_ns(host) - site.clock.to_host_ns(end_of(manifest)) for host in site.clients
-        },
+        origin_ns=server_now_ns(site.clients[0]) - site.clock.to_host_ns(end_of(manifest)),
         mounted=site.clients if workload.nfs.engine == "kernel" else (),
         run_dir=run_dir,
         target=target,
@@ -132,6 +130,7 @@ def _run_steps(
         work_dir=work_dir,
         size_bytes=workload.working_set.size,
         clock=site.clock,
+        clocks=Clocks(site.clients[0]),
     )
     plan = _reaching(plan, directory)
     if workload.warmup:
@@ -149,10 +148,11 @@ def _versions(plan: Plan, site: ApplianceSite) -> dict[str, str]:
     found = {}
     for host in site.clients:
         found[f"kernel of {host.name}"] = host.run(["uname", "-r"]).stdout.strip()
-        found[f"fio on {host.name}"] = host.run(["fio", "--version"]).stdout.strip()
         if plan.workload.nfs.engine == "libnfs":
             libnfs.check_client(host)
-    return found
+    fios = {host.name: fio.version(host) for host in site.clients}
+    fioserver.check_versions(fios)
+    return found | {f"fio on {host}": version for host, version in fios.items()}
 
 
 def _mount(plan: Plan, clients: tuple[Host, ...], target: str, journal: Journal) -> dict[str, str]:
@@ -209,12 +209,12 @@ def _warm_up(plan: Plan, bench: Bench) -> None:
         argv = fio.read_through_command(path, warmup.read_first)
         argv = [f"{word},direct" if word.startswith("iflag=") else word for word in argv]
         first.run(argv, deadline_s=_READ_DEADLINE_S)
-    problems: list[str] = []
-    load = ClientLoad(bench, first, "warm-up", plan.jobs[warmup.job], warmup.duration)
-    if applianceload.drive([load], bench.clock, warmup.duration, problems):
+    load = applianceload.load_on([first], bench, "warm-up", plan.jobs[warmup.job], warmup.duration)
+    load.prepare()
+    if applianceload.drive(load, bench, warmup.duration):
         raise KeyboardInterrupt
-    if problems:
-        raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(problems)}")
+    if load.problems:
+        raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")
 
 
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:

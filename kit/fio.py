@@ -70,8 +70,12 @@ class FioFiles:
 
     @property
     def latency_log(self) -> str:
+        """The log of the first job, often the only one."""
+        return self.latency_log_of(1)
+
+    def latency_log_of(self, number: int) -> str:
         """fio appends the kind of log and the number of the job (HOWTO, write_lat_log)."""
-        return f"{self.directory}/fio_lat.1.log"
+        return f"{self.log_prefix}_lat.{number}.log"
 
 
 @dataclass(frozen=True)

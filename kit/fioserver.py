@@ -25,7 +25,7 @@ from kit import fio
 from kit.clockoffset import Clocks, read_clock_ns
 from kit.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
-from kit.load import ClientResult, LoadSpec, raw_prefix, read_log
+from kit.load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
 from kit.store import RunDir
 
 _HELPER = Path(__file__).with_name("fiostart_helper.py")
@@ -101,6 +101,11 @@ class _Watch:
             self._member.fail(error.message)
             return True
         return False
+
+
+def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
+    """fio on the only client, or on all of them together."""
+    return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, clocks)
 
 
 def check_versions(versions: Mapping[str, str]) -> None:
@@ -292,7 +297,7 @@ class GroupLoad:
                 self.problems.append(f"fio failed on {member.host.name}: {member.failure}")
             with suppress(KitError):
                 member.host.run(["rm", "-r", "-f", "--", member.directory])
-        if self._ended and not self.problems:
+        if self._ended and not (results and self.problems):
             self.problems.append(f"fio failed {self._ended}")
         return results
 
@@ -313,8 +318,8 @@ class GroupLoad:
         if not jobs:
             member.fail(f"no result came from it; {said}")
             return None
-        name = f"fio_lat.1.log.{member.socket}"
-        log = self._first.host.get(f"{self._first.directory}/{name}")
+        logs = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
+        log = b"".join(self._first.host.get(f"{self._first.directory}/{name}") for name in logs)
         run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
         ios = fio.total_ios({"jobs": jobs})
         return ClientResult(member.host, ios, read_log(member.host, log, ios))

@@ -101,7 +101,7 @@ class SingleLoad:
         except HostLost:
             raise
         except KitError as error:
-            self.problems.append(f"fio on {self._host.name}: {error.message}")
+            self.problems.append(f"fio failed on {self._host.name}: {error.message}")
             return
         if ended.returncode != 0 and not interrupted:
             self.problems.append(f"fio failed {ended.describe()}")
@@ -111,7 +111,8 @@ class SingleLoad:
         try:
             output = self._host.get(self._files.output)
             run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
-            log = self._host.get(self._files.latency_log)
+            logs = (self._files.latency_log_of(number) for number in job_numbers(self._spec.job))
+            log = b"".join(self._host.get(name) for name in logs)
             run_dir.raw.joinpath(f"{prefix}-fio_lat.log").write_bytes(log)
             ios = fio.total_ios(fio.parse_output(output.decode(errors="replace")))
             return [ClientResult(self._host, ios, read_log(self._host, log, ios))]
@@ -120,6 +121,11 @@ class SingleLoad:
         except KitError as error:
             self.problems.append(f"fio on {self._host.name}: {error.message}")
             return []
+
+
+def job_numbers(job: FioJob) -> range:
+    """fio numbers its jobs, copies of one (numjobs) each by itself, and logs each into a file of its own."""
+    return range(1, 1 + sum(int(section.options.get("numjobs", "1")) for section in job.sections))
 
 
 def raw_prefix(spec: LoadSpec, host: Host) -> str:

@@ -8,13 +8,12 @@ from typing import Any
 
 import polars as pl
 
-from kit import conditions, counters, fio, measure, pool, untraced
+from kit import conditions, counters, fio, fioserver, measure, pool, untraced
 from kit.clockoffset import Clocks, Offset, combined
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
-from kit.fioserver import GroupLoad
 from kit.hosts.base import Host
-from kit.load import Load, LoadSpec, SingleLoad
+from kit.load import Load, LoadSpec
 from kit.site import Site
 from kit.store import LATENCY_SCHEMA, RunDir
 from kit.trace.nfsd import Tracer
@@ -139,7 +138,7 @@ def _load(bench: Bench, phase: Phase, job: FioJob) -> Load:
         duration_ns=phase.duration,
         clock=bench.site.clock,
     )
-    return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, bench.clocks)
+    return fioserver.load_on(hosts, spec, bench.clocks)
 
 
 def _drive(load: Load, tracer: Tracer | None, result: PhaseResult) -> bool:

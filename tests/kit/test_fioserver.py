@@ -21,7 +21,7 @@ from kit.fiojob import read_job
 from kit.fioserver import GroupLoad
 from kit.hosts.base import HostLost
 from kit.hosts.local import LocalHost
-from kit.load import LoadSpec
+from kit.load import Load, LoadSpec, SingleLoad
 from kit.store import RunDir
 
 DATA = Path(__file__).parent / "data"
@@ -41,6 +41,7 @@ norandommap
 time_based
 runtime=${HSP_RUNTIME}
 rate_iops=500
+numjobs=2
 """
 
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
@@ -139,7 +140,7 @@ def run_dir(tmp_path: Path) -> RunDir:
     return found
 
 
-def wait(running: GroupLoad) -> None:
+def wait(running: Load) -> None:
     end = time.monotonic() + 60
     while running.running():
         assert time.monotonic() < end
@@ -157,6 +158,18 @@ def processes_in(directory: str) -> list[str]:
             except OSError:
                 continue
     return found
+
+
+@needs_fio
+def test_one_client_runs_fio_itself(tmp_path: Path) -> None:
+    running = SingleLoad(Machine("client0"), spec(tmp_path))
+    running.prepare()
+    running.start()
+    wait(running)
+    running.finish(False)
+    (result,) = running.collect(run_dir(tmp_path))
+    assert running.problems == []
+    assert sum(result.ios.values()) == len(result.latencies.end_ns) > 0
 
 
 @needs_fio

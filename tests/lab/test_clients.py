@@ -51,7 +51,7 @@ def second_connection(state: Path) -> SshHost:
 @pytest.fixture(scope="module")
 def broken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broken]:
     directory = tmp_path_factory.mktemp("clients")
-    workload = write_small(directory, ("good", "write", "400ms"), ("bad", "write", "2s"))
+    workload = write_small(directory, ("good", "write", "300ms"), ("bad", "write", "800ms"))
     testbed = write_testbed(directory, len(CLIENTS))
     before = states()
     process = hsp("run", str(workload), "--testbed", str(testbed), results=directory)
@@ -68,8 +68,8 @@ def broken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
 def test_total_and_merged_histogram_are_the_sums_over_the_clients(broken: Broken) -> None:
     merged, *each = [row for row in broken.run.summary["clients"] if row["phase"] == "good"]
     assert [row["host"] for row in each] == CLIENTS
-    assert merged["merged"] and merged["count"] == sum(row["count"] for row in each) > 400
-    assert all(row["count"] > 100 for row in each)
+    assert merged["merged"] and merged["count"] == sum(row["count"] for row in each) > 300
+    assert all(row["count"] > 60 for row in each)
     assert merged["iops"] == pytest.approx(sum(row["iops"] for row in each), rel=1e-9)
     # Bin by bin, and against what each client's fio itself counted.
     mine = broken.latency.filter((pl.col("phase") == "good") & (pl.col("layer") == "client"))
