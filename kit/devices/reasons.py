@@ -286,7 +286,7 @@ def _of_a_label(label: Label, known: set[str]) -> Iterator[Reason]:
         what = _ROLES.get(label.state, f"the destroyed pool '{label.pool}' (GUID {label.guid})")
         yield Reason(
             Code.OLD_LABEL, f"/dev/{label.kernel_name} has the ZFS label of {what}",
-            "if it is not needed, the wipe step clears it",
+            "if it is not needed, `hsp wipe` clears it",
         )  # fmt: skip
         return
     state = "exported" if label.state == EXPORTED else "which its label says is in use"
@@ -311,7 +311,7 @@ def _of_its_content(inventory: Inventory, disk: Node, look: Look) -> Iterator[Re
         yield Reason(code, f"there is a signature on /dev/{name}: {kind}", remedy)
 
 
-_WIPE = "if what is on it is not needed, the wipe step removes it, with a backup of each signature"
+_WIPE = "if what is on it is not needed, `hsp wipe` removes it, with a backup of each signature"
 
 
 def _of_the_siblings(
