@@ -12,14 +12,16 @@ from typing import Any
 
 import polars as pl
 
-from kit import __version__, applianceload, exportdir, fio, libnfs, nfs, store, undo, workdir
-from kit.applianceload import Bench, ClientLoad
+from kit import __version__, applianceload, exportdir, fio, fioserver, libnfs, nfs, store, undo, workdir
+from kit.applianceload import Bench
+from kit.clockoffset import Clocks
 from kit.errors import ConfigError, KitError, MeasurementUnknown, SafetyRefusal
 from kit.hosts.base import Host
 from kit.journal import Journal
 from kit.phase import server_now_ns
 from kit.plan import Plan
 from kit.progress import Progress
+from kit.resume import Earlier, check_same_hosts, end_of
 from kit.run import Outcome
 from kit.site import ApplianceSite, client_key
 from kit.unseen import LeftOut, left_out
@@ -28,7 +30,12 @@ _READ_DEADLINE_S = 3600.0
 
 
 def execute(
-    plan: Plan, site: ApplianceSite, run_dir: store.RunDir, progress: Progress, command: list[str]
+    plan: Plan,
+    site: ApplianceSite,
+    run_dir: store.RunDir,
+    progress: Progress,
+    command: list[str],
+    earlier: Earlier | None = None,
 ) -> Outcome:
     """Run the plan. Steps:
 
@@ -45,6 +52,8 @@ def execute(
     skipped = left_out(plan.workload)
     outcome = Outcome(_manifest(plan, site, run_dir, command, skipped))
     manifest = outcome.manifest
+    if earlier:
+        earlier.hand_on(manifest, outcome.latency)
     with Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
         try:
             with journal.step("look at the hosts"):
@@ -97,6 +106,7 @@ def _run_steps(
     manifest, workload = outcome.manifest, plan.workload
     with progress.step("checking the clients"), journal.step("check"):
         manifest["versions"].update(_versions(plan, site))
+        check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
     run_id = run_dir.path.name
     work_dir = workdir.path_of(run_id)
     for key, host in site.hosts.items():
@@ -112,8 +122,7 @@ def _run_steps(
         _fill(plan, mounting, target, directory, journal)
     bench = Bench(
         clients=site.clients,
-        # One after the other: clients' clocks are aligned to some 10 ms and the way to them.
-        origins_ns={host.name: server_now_ns(host) for host in site.clients},
+        origin_ns=server_now_ns(site.clients[0]) - site.clock.to_host_ns(end_of(manifest)),
         mounted=site.clients if workload.nfs.engine == "kernel" else (),
         run_dir=run_dir,
         target=target,
@@ -121,6 +130,7 @@ def _run_steps(
         work_dir=work_dir,
         size_bytes=workload.working_set.size,
         clock=site.clock,
+        clocks=Clocks(site.clients[0]),
     )
     plan = _reaching(plan, directory)
     if workload.warmup:
@@ -138,10 +148,11 @@ def _versions(plan: Plan, site: ApplianceSite) -> dict[str, str]:
     found = {}
     for host in site.clients:
         found[f"kernel of {host.name}"] = host.run(["uname", "-r"]).stdout.strip()
-        found[f"fio on {host.name}"] = host.run(["fio", "--version"]).stdout.strip()
         if plan.workload.nfs.engine == "libnfs":
             libnfs.check_client(host)
-    return found
+    fios = {host.name: fio.version(host) for host in site.clients}
+    fioserver.check_versions(fios)
+    return found | {f"fio on {host}": version for host, version in fios.items()}
 
 
 def _mount(plan: Plan, clients: tuple[Host, ...], target: str, journal: Journal) -> dict[str, str]:
@@ -198,16 +209,17 @@ def _warm_up(plan: Plan, bench: Bench) -> None:
         argv = fio.read_through_command(path, warmup.read_first)
         argv = [f"{word},direct" if word.startswith("iflag=") else word for word in argv]
         first.run(argv, deadline_s=_READ_DEADLINE_S)
-    problems: list[str] = []
-    load = ClientLoad(bench, first, "warm-up", plan.jobs[warmup.job], warmup.duration)
-    if applianceload.drive([load], bench.clock, warmup.duration, problems):
+    load = applianceload.load_on([first], bench, "warm-up", plan.jobs[warmup.job], warmup.duration)
+    load.prepare()
+    if applianceload.drive(load, bench, warmup.duration):
         raise KeyboardInterrupt
-    if problems:
-        raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(problems)}")
+    if load.problems:
+        raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")
 
 
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
     skipped = {entry["phase"] for entry in outcome.manifest["appliance"]["skipped"]}
+    skipped |= {entry["name"] for entry in outcome.manifest["phases"]}
     for phase in plan.workload.phase:
         if phase.name in skipped:
             continue
@@ -218,7 +230,8 @@ def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, 
         _store(bench.run_dir, outcome)
         if result.interrupted:
             raise KeyboardInterrupt
-        if any(problem.startswith("fio failed") for problem in result.entry["problems"]):
+        # A server that does not answer would take its deadline of every phase that follows.
+        if any(problem.startswith(("fio failed", "the load on")) for problem in result.entry["problems"]):
             outcome.manifest["problems"].append(f"stopped after phase {phase.name}: its load failed")
             return
 

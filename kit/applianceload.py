@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from kit import fio, measure, mountstats
+from kit import fioserver, measure, mountstats
 from kit.clock import Clock
-from kit.errors import KitError, MeasurementUnknown
+from kit.clockoffset import Clocks, Offset, combined
 from kit.fiojob import FioJob
-from kit.hosts.base import Host, HostLost, Process
+from kit.hosts.base import Host
+from kit.load import ClientResult, Load, LoadSpec
 from kit.phase import PhaseResult
 from kit.store import RunDir
 from kit.workload import Phase
 
-_STOP_DEADLINE_S = 60.0
 _POLL_S = 0.1
 # fio that runs on after its time waits for a server that does not answer. The lab's clock is another.
 _LATE_S = 120.0
@@ -28,14 +27,14 @@ _VIRTUAL_DEADLINE_S = 900.0
 
 @dataclass(frozen=True)
 class Bench:
-    """What every phase needs. `origins_ns`: the run's begin on each client's monotonic clock, by name.
+    """What every phase needs. `origin_ns`: the run's begin on the first client's clock, the axis of all.
 
     `target` is where the export is mounted, `directory` the run's own inside it; `mounted` those
     clients whose mount counts the load's calls.
     """
 
     clients: tuple[Host, ...]
-    origins_ns: Mapping[str, int]
+    origin_ns: int
     mounted: tuple[Host, ...]
     run_dir: RunDir
     target: str
@@ -43,54 +42,21 @@ class Bench:
     work_dir: str
     size_bytes: int
     clock: Clock
+    clocks: Clocks
 
 
-class ClientLoad:
-    """One client's fio, from its job file to its log. `name` is the phase's."""
-
-    def __init__(self, bench: Bench, host: Host, name: str, job: FioJob, duration_ns: int) -> None:
-        self.host, self._bench, self._name = host, bench, name
-        self._files = fio.FioFiles(f"{bench.work_dir}/{host.name.replace('/', '-')}-{name}")
-        host.run(["mkdir", "-p", self._files.directory])
-        host.put(fio.job_text(job, self._files), self._files.job)
-        place = f"{bench.target}/{bench.directory}"
-        self._command = fio.command(self._files, place, bench.size_bytes, duration_ns, bench.clock)
-        self._process: Process | None = None
-
-    def start(self) -> None:
-        self._process = self.host.start(self._command)
-
-    def running(self) -> bool:
-        return self._process is not None and self._process.running()
-
-    def finish(self, interrupted: bool) -> list[str]:
-        """Stop it if it still runs. Returns what went wrong, in words."""
-        if self._process is None:
-            return []
-        try:
-            if self._process.running():
-                # fio ends its jobs on SIGINT and still writes its output, unless its I/O hangs.
-                self._process.stop(_STOP_DEADLINE_S)
-            ended = self._process.wait(_STOP_DEADLINE_S)
-        except HostLost:
-            raise
-        except KitError as error:
-            return [f"fio failed on {self.host.name}: {error.message}"]
-        return [f"fio failed {ended.describe()}"] if ended.returncode and not interrupted else []
-
-    def collect(self) -> tuple[dict[str, int], fio.ClientLatencies]:
-        """Bring fio's files home, then read them. Raises KitError."""
-        raw, prefix = self._bench.run_dir.raw, f"{self._name}-{self.host.name.replace('/', '-')}"
-        output, log = self.host.get(self._files.output), self.host.get(self._files.latency_log)
-        raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
-        raw.joinpath(f"{prefix}-fio_lat.log").write_bytes(log)
-        ios = fio.total_ios(fio.parse_output(output.decode(errors="replace")))
-        latencies = fio.parse_latency_log(log.decode(errors="replace"))
-        if len(latencies.end_ns) != sum(ios.values()):
-            raise MeasurementUnknown(
-                f"it reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"
-            )
-        return ios, latencies
+def load_on(hosts: Sequence[Host], bench: Bench, name: str, job: FioJob, duration_ns: int) -> Load:
+    """fio on these clients, in the run's directory of the export. `name` is the phase's."""
+    spec = LoadSpec(
+        name=name,
+        job=job,
+        work_dir=bench.work_dir,
+        mount=f"{bench.target}/{bench.directory}",
+        size_bytes=bench.size_bytes,
+        duration_ns=duration_ns,
+        clock=bench.clock,
+    )
+    return fioserver.load_on(hosts, spec, bench.clocks)
 
 
 def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
@@ -99,23 +65,19 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     What goes wrong with the load becomes a problem of the result. A lost host raises.
     """
     result = PhaseResult(entry=_entry(phase, job))
+    load = load_on(bench.clients, bench, phase.name, job, phase.duration)
+    load.prepare()
+    apart = bench.clocks.offsets(bench.clients)
     before = {host.name: mountstats.read(host, bench.target) for host in bench.mounted}
-    loads = [ClientLoad(bench, host, phase.name, job, phase.duration) for host in bench.clients]
-    result.interrupted = drive(loads, bench.clock, phase.duration, result.entry["problems"])
-    collected: dict[str, tuple[dict[str, int], fio.ClientLatencies]] = {}
-    for load in loads:
-        try:
-            collected[load.host.name] = load.collect()
-        except HostLost:
-            raise
-        except KitError as error:
-            result.entry["problems"].append(f"fio on {load.host.name}: {error.message}")
-    for host in bench.mounted:
-        if host.name in collected:
-            change = mountstats.read(host, bench.target).since(before[host.name])
-            checks = mountstats.checks(change, collected[host.name][0], job.block_bytes, host.name)
+    result.interrupted = drive(load, bench, phase.duration)
+    results = load.collect(bench.run_dir)
+    result.entry["problems"] += load.problems
+    for found in results:
+        if found.host in bench.mounted:
+            change = mountstats.read(found.host, bench.target).since(before[found.host.name])
+            checks = mountstats.checks(change, found.ios, job.block_bytes, found.host.name)
             result.entry["checks"] += [check.as_json() for check in checks]
-    _analyse(bench, phase, result, collected)
+    _analyse(bench, phase, result, results, apart)
     return result
 
 
@@ -136,33 +98,32 @@ def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
         "checks": [],
         "events": [],
         "extremes": [],
+        "clients": [],
         "problems": [],
     }
 
 
-def drive(loads: list[ClientLoad], clock: Clock, duration_ns: int, problems: list[str]) -> bool:
+def drive(load: Load, bench: Bench, duration_ns: int) -> bool:
     """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
     interrupted = False
     try:
-        for load in loads:
-            load.start()
-        _wait(loads, clock, duration_ns, problems)
+        load.start()
+        _wait(load, bench, duration_ns)
     except KeyboardInterrupt:
         interrupted = True
-        problems.append("interrupted by the user: the load was stopped early")
-    for load in loads:
-        problems += load.finish(interrupted)
+        load.problems.append("interrupted by the user: the load was stopped early")
+    load.finish(interrupted)
     return interrupted
 
 
-def _wait(loads: list[ClientLoad], clock: Clock, duration_ns: int, problems: list[str]) -> None:
-    limit_s = _VIRTUAL_DEADLINE_S if clock.kind == "virtual" else duration_ns / 1e9 + _LATE_S
+def _wait(load: Load, bench: Bench, duration_ns: int) -> None:
+    limit_s = _VIRTUAL_DEADLINE_S if bench.clock.kind == "virtual" else duration_ns / 1e9 + _LATE_S
     end = time.monotonic() + limit_s
-    while any(load.running() for load in loads):
+    while load.running():
         if time.monotonic() > end:
-            hung = ", ".join(load.host.name for load in loads if load.running())
-            problems.append(
-                f"the load on {hung} did not end within {limit_s:g} s and was stopped: "
+            hosts = ", ".join(host.name for host in bench.clients)
+            load.problems.append(
+                f"the load on {hosts} did not end within {limit_s:g} s and was stopped: "
                 "does the server answer?"
             )
             return
@@ -173,24 +134,29 @@ def _analyse(
     bench: Bench,
     phase: Phase,
     result: PhaseResult,
-    collected: Mapping[str, tuple[dict[str, int], fio.ClientLatencies]],
+    results: Sequence[ClientResult],
+    apart: Mapping[str, Offset],
 ) -> None:
-    """All clients on one time axis: that of the run's begin, which was read on each of their clocks."""
+    """All clients on one time axis: that of the first client's clock, since the run's begin."""
     entry, clock = result.entry, bench.clock
-    moved = {
-        name: replace(found, end_ns=found.end_ns - bench.origins_ns[name])
-        for name, (_, found) in collected.items()
-    }
-    starts = [int((found.end_ns - found.latency_ns).min()) for found in moved.values() if found.end_ns.size]
-    first = max(0, min(starts, default=0))
-    grid = measure.Grid(0, first, clock.to_host_ns(phase.interval), clock)
+    after = bench.clocks.offsets([found.host for found in results])
+    offsets = {name: combined(apart[name], offset) for name, offset in after.items()}
+    seen = {found.host.name: measure.on_axis(found.latencies, offsets[found.host.name]) for found in results}
+    starts = [int((one.end_ns - one.latency_ns).min()) for one in seen.values() if one.end_ns.size]
+    first = max(bench.origin_ns, min(starts, default=bench.origin_ns))
+    grid = measure.Grid(bench.origin_ns, first, clock.to_host_ns(phase.interval), clock)
     frames = []
-    for name, found in moved.items():
-        entry["client_ios"] += sum(collected[name][0].values())
-        frames.append(measure.frame(measure.client_cells(found, grid), phase.name, "client", name))
-        entry["extremes"] += measure.client_extremes(found, clock, name)
-    entry["start_ns"] = clock.from_host_ns(first)
-    ends = [int(np.max(found.end_ns)) for found in moved.values() if found.end_ns.size]
+    for found in results:
+        name = found.host.name
+        entry["client_ios"] += sum(found.ios.values())
+        frames.append(measure.frame(measure.client_cells(seen[name], grid), phase.name, "client", name))
+        entry["extremes"] += measure.client_extremes(seen[name], clock, name)
+    entry["clients"] = measure.client_rows(
+        [(name, one, offsets[name]) for name, one in seen.items()], grid, bench.origin_ns
+    )
+    entry["problems"] += measure.late_clients(entry["clients"], max(phase.interval, phase.duration // 10))
+    entry["start_ns"] = clock.from_host_ns(first - bench.origin_ns)
+    ends = [int(one.end_ns.max()) for one in seen.values() if one.end_ns.size]
     last = max((grid.start_of(end) for end in ends), default=entry["start_ns"])
     entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
     if frames:

@@ -2,21 +2,23 @@
 
 Sources: /proc/net/rpc/nfsd (fs/nfsd/stats.c: `io` bytes read and written, `proc3` calls by
 procedure of RFC 1813, `proc4ops` operations of NFSv4); per pool /proc/spl/kstat/zfs/POOL/iostats
-and txgs (OpenZFS module/zfs/spa_stats.c); scan_stats of `zpool status -j`; /proc/stat (proc(5)).
+and txgs (OpenZFS module/zfs/spa_stats.c); scans of kit.poolscan; /proc/stat (proc(5)).
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kit import poolscan
 from kit.clock import Clock
-from kit.counters import TOLERANCE_IOS, Check, parse_kstat
+from kit.counters import TOLERANCE_IOS, Check, Missing, parse_kstat
 from kit.errors import HostError
 from kit.hosts.base import Host
+from kit.poolscan import Scan
+from kit.zfsversion import ZfsVersion
 
 _NFSD = "/proc/net/rpc/nfsd"
 _STAT = "/proc/stat"
@@ -43,20 +45,6 @@ class Txg:
 
 
 @dataclass(frozen=True)
-class Scan:
-    """The last scrub or resilver of a pool, as `zpool status` has it; times are seconds since 1970."""
-
-    function: str
-    state: str
-    start_s: int
-    end_s: int
-
-    @property
-    def running(self) -> bool:
-        return self.state == "SCANNING"
-
-
-@dataclass(frozen=True)
 class Conditions:
     """The server at one moment. `io_bytes` and `calls` are nfsd's by op; kstats are by pool."""
 
@@ -71,16 +59,16 @@ class Conditions:
     steal_ticks: int
 
 
-def read(server: Host, pool: str) -> Conditions:
+def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
     """Now. Raises HostError if the server does not say what is needed."""
-    status = json.loads(server.run(["zpool", "status", "-j", "--json-int"]).stdout)
-    pools = sorted(status.get("pools", {}))
+    scans = poolscan.read(server, zfs)
+    pools = sorted(scans)
     files = ["/proc/uptime", _NFSD, _STAT, f"{_KSTATS}/{pool}/txgs"]
     files += [f"{_KSTATS}/{name}/iostats" for name in pools]
     # Beside each file's content its name; a pool that vanished meanwhile is one that is not ours.
     said = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
     try:
-        return parse(said, status, pool, pools)
+        return parse(said, scans, pool)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise HostError(
             f"{server.name} does not say what its NFS server and pools are doing ({error!r})",
@@ -88,21 +76,21 @@ def read(server: Host, pool: str) -> Conditions:
         ) from error
 
 
-def parse(text: str, status: dict[str, Any], pool: str, pools: list[str]) -> Conditions:
-    """From what `tail -v` and `zpool status -j` said. Raises KeyError or ValueError for what is not there."""
+def parse(text: str, scans: Mapping[str, Scan | None], pool: str) -> Conditions:
+    """From what `tail -v` and `zpool status` said. Raises KeyError or ValueError for what is not there."""
     parts = _HEADER.split(text)[1:]
     files = dict(zip(parts[::2], parts[1::2], strict=True))
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
     ticks = [int(value) for value in stat["cpu"]]
     io_bytes, calls = _nfsd(files[_NFSD])
-    found = [name for name in pools if f"{_KSTATS}/{name}/iostats" in files]
+    found = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
     return Conditions(
         uptime_ns=int(float(files["/proc/uptime"].split()[0]) * 1e9),
         wall_s=int(stat["btime"][0]) + int(float(files["/proc/uptime"].split()[0])),
         io_bytes=io_bytes,
         calls=calls,
         iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in found},
-        scans=dict(_scans(status)),
+        scans={name: scan for name, scan in scans.items() if scan},
         txgs=tuple(_txgs(files[f"{_KSTATS}/{pool}/txgs"])),
         # user nice system idle iowait irq softirq steal; guest time is in user already.
         cpu_ticks=sum(ticks[:8]),
@@ -124,21 +112,6 @@ def _nfsd(text: str) -> tuple[dict[str, int], dict[str, int]]:
     return {"read": lines["io"][0], "write": lines["io"][1]}, calls
 
 
-def _scans(status: dict[str, Any]) -> Iterator[tuple[str, Scan]]:
-    for name, entry in status.get("pools", {}).items():
-        found = entry.get("scan_stats")
-        if found:
-            yield (
-                name,
-                Scan(
-                    str(found["function"]),
-                    str(found["state"]),
-                    int(found["start_time"]),
-                    int(found["end_time"]),
-                ),
-            )
-
-
 def _txgs(text: str) -> Iterator[Txg]:
     """Those that are committed (state C). Birth, then open, quiescing, waiting and syncing in a row."""
     rows = [line.split() for line in text.splitlines()]
@@ -151,24 +124,26 @@ def _txgs(text: str) -> Iterator[Txg]:
 
 
 def checks(
-    before: Conditions, after: Conditions, pool: str, op: str, ios: int, block_bytes: int
-) -> list[Check]:
+    before: Conditions,
+    after: Conditions,
+    pool: str,
+    op: str,
+    ios: int,
+    block_bytes: int,
+    zfs: ZfsVersion,
+) -> list[Check | Missing]:
     """Hold what the clients asked for (`ios` of `op`) against nfsd's own count, and the rest against rest."""
     moved = after.io_bytes[op] - before.io_bytes[op]
     name = f"NFS {op.upper()} calls"
-    found = [
+    found: list[Check | Missing] = [
         Check(name, f"{_NFSD} proc3", ios, after.calls[op] - before.calls[op], 0),
         Check(f"bytes of NFS {op.upper()} calls", f"{_NFSD} io", ios * block_bytes, moved, 0),
     ]
     change = {key: _change(before.iostats, after.iostats, key) for key in after.iostats}
     ours = change.get(pool, {})
-    direct = ours.get("direct_read_count", 0) + ours.get("direct_write_count", 0)
-    found.append(Check("direct I/O, past the ARC", "iostats direct_*_count", 0, direct, 0))
     trimmed = sum(value for key, value in ours.items() if key.endswith("_extents_written"))
     found.append(Check("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))
-    for other in sorted(set(change) - {pool}):
-        busy = change[other].get("arc_read_count", 0) + change[other].get("arc_write_count", 0)
-        found.append(Check(f"I/Os of another pool, {other}", "iostats arc_*_count", 0, busy, TOLERANCE_IOS))
+    found += _pool_checks(change, pool, zfs)
     ticks = after.cpu_ticks - before.cpu_ticks
     stolen = after.steal_ticks - before.steal_ticks
     found.append(
@@ -181,6 +156,25 @@ def checks(
         )
     )
     return found
+
+
+def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) -> Iterator[Check | Missing]:
+    """Of I/O by pool, which iostats count since OpenZFS 2.3."""
+    source = "iostats direct_*_count"
+    if zfs.has_direct_io:
+        ours = change.get(pool, {})
+        direct = ours.get("direct_read_count", 0) + ours.get("direct_write_count", 0)
+        yield Check("direct I/O, past the ARC", source, 0, direct, 0)
+    else:
+        yield Missing("direct I/O, past the ARC", source, f"not available on {zfs}, which has no direct I/O")
+    source = "iostats arc_*_count"
+    for other in sorted(set(change) - {pool}):
+        name = f"I/Os of another pool, {other}"
+        if zfs.has_direct_io:
+            busy = change[other].get("arc_read_count", 0) + change[other].get("arc_write_count", 0)
+            yield Check(name, source, 0, busy, TOLERANCE_IOS)
+        else:
+            yield Missing(name, source, f"not available on {zfs}")
 
 
 def _change(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], pool: str) -> dict[str, int]:

@@ -1,13 +1,14 @@
 """Settings of the server that a run must leave as it found them, whether it meant to change them or not.
 
-Sources: /sys/module/{zfs,spl,nfsd,sunrpc}/parameters, /sys/block/*/queue (write cache, scheduler), and nfsd's
-threads and versions below /proc/fs/nfsd.
+Sources: /sys/module/{zfs,spl,nfsd,sunrpc}/parameters; what is in effect of the ARC's limits (arcstats);
+/sys/block/*/queue (write cache, scheduler); nfsd's threads and versions below /proc/fs/nfsd.
 """
 
 from __future__ import annotations
 
 from kit.errors import HostError
 from kit.hosts.base import Host
+from kit.tunables import EFFECTS, read_effects
 
 # Path -> content, of every file that could be read.
 Settings = dict[str, str]
@@ -30,7 +31,8 @@ def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
         raise HostError(
             f"on {server.name}: the parameters of OpenZFS cannot be read ({_FOLDERS[0]})", "is zfs loaded?"
         )
-    return found
+    effects = read_effects(server, list(EFFECTS))
+    return found | {f"arcstats {EFFECTS[name]}": value for name, value in effects.items()}
 
 
 def _kernel_name(server: Host, path: str) -> str:

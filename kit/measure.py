@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import polars as pl
 
 from kit.bins import bin_edges, bin_index
 from kit.clock import Clock
+from kit.clockoffset import Offset
 from kit.fio import ClientLatencies
 from kit.store import LATENCY_SCHEMA
 from kit.trace.classify import tier_of
@@ -69,6 +71,45 @@ def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
             for index, count in counts.items():
                 cells[start, op, tier, index] += count
     return cells
+
+
+def on_axis(latencies: ClientLatencies, offset: Offset) -> ClientLatencies:
+    """The same I/Os where they belong on the server's time axis. What each took is not touched."""
+    return replace(latencies, end_ns=latencies.end_ns - offset.ns)
+
+
+def client_rows(
+    found: Sequence[tuple[str, ClientLatencies, Offset]], grid: Grid, run_origin_ns: int
+) -> list[dict[str, Any]]:
+    """When each client began and ended, and how many I/Os it made; rows of the manifest, experiment's ns.
+
+    `skew_ns` is from the first I/O of any client to the client's first; `found` is on the server's axis.
+    """
+    starts = {host: int((seen.end_ns - seen.latency_ns).min()) for host, seen, _ in found if seen.end_ns.size}
+    first = min(starts.values(), default=0)
+    to_experiment = grid.clock.from_host_ns
+    return [
+        {
+            "host": host,
+            "ios": int(seen.end_ns.size),
+            "first_ns": to_experiment(starts[host] - run_origin_ns) if host in starts else None,
+            "last_ns": to_experiment(int(seen.end_ns.max()) - run_origin_ns) if host in starts else None,
+            "skew_ns": to_experiment(starts[host] - first) if host in starts else None,
+            "clock_offset_ns": offset.ns,
+            "clock_error_ns": to_experiment(offset.error_ns),
+        }
+        for host, seen, offset in found
+    ]
+
+
+def late_clients(rows: Sequence[dict[str, Any]], most_ns: int) -> list[str]:
+    """Clients that began more than `most_ns` after the first one, in words. Pure."""
+    return [
+        f"the clients did not start together: the first I/O of {row['host']} came "
+        f"{row['skew_ns'] / 1e6:.1f} ms after that of the first client, more than {most_ns / 1e6:.1f} ms"
+        for row in rows
+        if row["skew_ns"] is not None and row["skew_ns"] > most_ns
+    ]
 
 
 def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:

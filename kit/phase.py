@@ -8,19 +8,22 @@ from typing import Any
 
 import polars as pl
 
-from kit import conditions, counters, fio, measure, pool
+from kit import conditions, counters, fio, fioserver, measure, pool, untraced
+from kit.clockoffset import Clocks, Offset, combined
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
-from kit.hosts.base import Host, HostLost, Process
-from kit.site import Site, SiteClient
+from kit.hosts.base import Host
+from kit.load import Load, LoadSpec
+from kit.site import Site
 from kit.store import LATENCY_SCHEMA, RunDir
 from kit.trace.nfsd import Tracer
 from kit.trace.output import Trace, parse_trace
+from kit.trace.tracing import Tracing
 from kit.workload import Phase
+from kit.zfsversion import ZfsVersion
 
 # A phase is over long before this on any machine that can run the lab at all.
 _LOAD_DEADLINE_S = 900.0
-_STOP_DEADLINE_S = 60.0
 _POLL_S = 0.1
 
 
@@ -37,6 +40,9 @@ class Bench:
     work_dir: str
     size_bytes: int
     run_origin_ns: int
+    clocks: Clocks
+    zfs: ZfsVersion
+    tracing: Tracing
 
 
 @dataclass
@@ -54,7 +60,9 @@ def server_now_ns(server: Host) -> int:
 
 
 def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
-    """Measure one phase. Steps: counters, tracer, load on all clients, tracer's end, counters, analysis.
+    """Measure one phase. Steps: load made ready, counters, tracer, load, tracer's end, counters, analysis.
+
+    Where the server cannot be traced, its list of reads takes the tracer's place (kit.untraced).
 
     What goes wrong with the load or the instruments becomes a problem of the result, which
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
@@ -62,21 +70,38 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     result = PhaseResult(entry=_entry(phase, job))
     server = bench.site.server
     log_vdevs = pool.log_vdev_ids(server, bench.log_devices)
-    was = conditions.read(server, bench.pool.name)
-    before = counters.read(server, bench.pool.name, bench.objset)
-    tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval)
-    tracer.wait_ready()
-    loads = [_Load(bench, client, phase, job) for client in bench.site.clients]
-    result.interrupted = _drive(loads, tracer, result)
-    text, problems = tracer.stop()
-    result.entry["problems"] += problems
-    after = counters.read(server, bench.pool.name, bench.objset)
-    now = conditions.read(server, bench.pool.name)
-    bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
-    trace = parse_trace(text)
-    _analyse(bench, phase, result, trace, loads, log_vdevs, after.since(before))
+    traced = bench.tracing.kind == "full"
+    was = conditions.read(server, bench.pool.name, bench.zfs)
+    load = _load(bench, phase, job)
+    load.prepare()
+    apart = bench.clocks.offsets([client.host for client in bench.site.clients])
+    before = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
+    tracer = None
+    if traced:
+        tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval, bench.tracing)
+        tracer.wait_ready()
+    else:
+        untraced.begin(server, bench.pool.name)
+    result.interrupted = _drive(load, tracer, result)
+    trace = _end_of_trace(bench, phase, tracer, result.entry) if tracer else Trace()
+    after = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
+    now = conditions.read(server, bench.pool.name, bench.zfs)
+    change = after.since(before)
+    collected = _collect(bench, load, result.entry, apart)
+    _analyse(bench, phase, result, trace, collected, log_vdevs, change)
+    if not traced:
+        op = result.entry["op"]
+        reads = untraced.history(server, bench.pool.name, bench.objset)
+        untraced.fill(result.entry, now.calls[op] - was.calls[op], change, reads)
     _judge_surroundings(bench, result.entry, was, now, trace)
     return result
+
+
+def _end_of_trace(bench: Bench, phase: Phase, tracer: Tracer, entry: dict[str, Any]) -> Trace:
+    text, problems = tracer.stop()
+    entry["problems"] += problems
+    bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
+    return parse_trace(text)
 
 
 def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
@@ -93,77 +118,78 @@ def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
         "server_ios": 0,
         "lost_events": 0,
         "checks": [],
+        "unavailable": [],
         "events": [],
         "extremes": [],
+        "clients": [],
         "problems": [],
     }
 
 
-class _Load:
-    """One client's fio."""
-
-    def __init__(self, bench: Bench, client: SiteClient, phase: Phase, job: FioJob) -> None:
-        self.host = client.host
-        self.files = fio.FioFiles(f"{bench.work_dir}/{client.host.name.replace('/', '-')}-{phase.name}")
-        self.host.run(["mkdir", "-p", self.files.directory])
-        self.host.put(fio.job_text(job, self.files), self.files.job)
-        self.command = fio.command(
-            self.files, bench.mount, bench.size_bytes, phase.duration, bench.site.clock
-        )
-        self.process: Process | None = None
-
-    def collect(self, raw_prefix: str, run_dir: RunDir) -> tuple[dict[str, int], fio.ClientLatencies]:
-        """Bring fio's files home, then read them. Raises MeasurementUnknown."""
-        output = self.host.get(self.files.output)
-        run_dir.raw.joinpath(f"{raw_prefix}-fio.json").write_bytes(output)
-        log = self.host.get(self.files.latency_log)
-        run_dir.raw.joinpath(f"{raw_prefix}-fio_lat.log").write_bytes(log)
-        ios = fio.total_ios(fio.parse_output(output.decode(errors="replace")))
-        latencies = fio.parse_latency_log(log.decode(errors="replace"))
-        if len(latencies.end_ns) != sum(ios.values()):
-            raise MeasurementUnknown(
-                f"fio on {self.host.name} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"
-            )
-        return ios, latencies
+def _load(bench: Bench, phase: Phase, job: FioJob) -> Load:
+    """fio on the only client, or on all of them together."""
+    hosts = [client.host for client in bench.site.clients]
+    spec = LoadSpec(
+        name=phase.name,
+        job=job,
+        work_dir=bench.work_dir,
+        mount=bench.mount,
+        size_bytes=bench.size_bytes,
+        duration_ns=phase.duration,
+        clock=bench.site.clock,
+    )
+    return fioserver.load_on(hosts, spec, bench.clocks)
 
 
-def _drive(loads: list[_Load], tracer: Tracer, result: PhaseResult) -> bool:
+def _drive(load: Load, tracer: Tracer | None, result: PhaseResult) -> bool:
     """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
-    problems, interrupted = result.entry["problems"], False
+    interrupted = False
     try:
-        for load in loads:
-            load.process = load.host.start(load.command)
-        _wait(loads, tracer, problems)
+        load.start()
+        _wait(load, tracer, load.problems)
     except KeyboardInterrupt:
         interrupted = True
-        problems.append("interrupted by the user: the load was stopped early")
-    for load in loads:
-        if load.process is None:
-            continue
-        try:
-            if load.process.running():
-                # fio ends its jobs on SIGINT and still writes its output.
-                load.process.stop(_STOP_DEADLINE_S)
-            ended = load.process.wait(_STOP_DEADLINE_S)
-        except HostLost:
-            raise
-        except KitError as error:
-            problems.append(f"fio on {load.host.name}: {error.message}")
-            continue
-        if ended.returncode != 0 and not interrupted:
-            problems.append(f"fio failed {ended.describe()}")
+        load.problems.append("interrupted by the user: the load was stopped early")
+    load.finish(interrupted)
     return interrupted
 
 
-def _wait(loads: list[_Load], tracer: Tracer, problems: list[str]) -> None:
+def _wait(load: Load, tracer: Tracer | None, problems: list[str]) -> None:
     end = time.monotonic() + _LOAD_DEADLINE_S
-    while any(load.process and load.process.running() for load in loads):
+    while load.running():
         if time.monotonic() > end:
             problems.append(f"the load did not end within {_LOAD_DEADLINE_S:g} s and was stopped")
             return
-        if not tracer.running():
+        if tracer and not tracer.running():
             return  # its stop() says so; without it the load is worth nothing
         time.sleep(_POLL_S)
+
+
+@dataclass(frozen=True)
+class _Collected:
+    """One client's I/Os on the server's time axis, and how well that is known."""
+
+    host: str
+    ios: dict[str, int]
+    latencies: fio.ClientLatencies
+    offset: Offset
+
+
+def _collect(bench: Bench, load: Load, entry: dict[str, Any], apart: dict[str, Offset]) -> list[_Collected]:
+    """What the clients brought home. `apart`: how far their clocks were from the server's before it."""
+    results = load.collect(bench.run_dir)
+    entry["problems"] += load.problems
+    found = []
+    for result in results:
+        host = result.host
+        try:
+            offset = combined(apart[host.name], bench.clocks.offsets([host])[host.name])
+        except KitError as error:
+            entry["problems"].append(f"the clock of {host.name} cannot be compared: {error.message}")
+            continue
+        latencies = measure.on_axis(result.latencies, offset)
+        found.append(_Collected(host.name, result.ios, latencies, offset))
+    return found
 
 
 def _analyse(
@@ -171,7 +197,7 @@ def _analyse(
     phase: Phase,
     result: PhaseResult,
     trace: Trace,
-    loads: list[_Load],
+    collected: list[_Collected],
     log_vdevs: frozenset[int],
     change: counters.Counters,
 ) -> None:
@@ -179,32 +205,29 @@ def _analyse(
     entry, clock, server = result.entry, bench.site.clock, bench.site.server
     entry["problems"] += trace.problems
     entry["lost_events"] = trace.lost_events
-    frames, collected = [], []
-    for load in loads:
+    frames = []
+    grid = _grid(bench, phase, trace, [client.latencies for client in collected])
+    for client in collected:
+        entry["client_ios"] += sum(client.ios.values())
+        cells = measure.client_cells(client.latencies, grid)
+        frames.append(measure.frame(cells, phase.name, "client", client.host))
+        entry["extremes"] += measure.client_extremes(client.latencies, clock, client.host)
+    entry["clients"] = measure.client_rows(
+        [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
+    )
+    entry["problems"] += measure.late_clients(entry["clients"], max(phase.interval, phase.duration // 10))
+    if bench.tracing.kind == "full":
         try:
-            ios, latencies = load.collect(f"{phase.name}-{load.host.name.replace('/', '-')}", bench.run_dir)
-            entry["client_ios"] += sum(ios.values())
-            collected.append((load, latencies))
-        except HostLost:
-            raise
-        except KitError as error:
-            entry["problems"].append(f"fio on {load.host.name}: {error.message}")
-    grid = _grid(bench, phase, trace, [latencies for _, latencies in collected])
-    for load, latencies in collected:
-        cells = measure.client_cells(latencies, grid)
-        frames.append(measure.frame(cells, phase.name, "client", load.host.name))
-        entry["extremes"] += measure.client_extremes(latencies, clock, load.host.name)
-    try:
-        cells = measure.server_cells(trace, grid, log_vdevs)
-        tiers = measure.totals(cells)
-        frames.append(measure.frame(cells, phase.name, "nfs-server", server.name))
-        entry["extremes"] += measure.server_extremes(trace, log_vdevs, server.name)
-        entry["server_ios"] = sum(count for (op, _), count in tiers.items() if op != "commit")
-        entry["checks"] = [check.as_json() for check in counters.checks(change, tiers)]
-    except ValueError as error:
-        entry["problems"].append(f"the tracer's counts cannot be used: {error}")
-    except MeasurementUnknown as error:
-        entry["problems"].append(error.message)
+            cells = measure.server_cells(trace, grid, log_vdevs)
+            tiers = measure.totals(cells)
+            frames.append(measure.frame(cells, phase.name, "nfs-server", server.name))
+            entry["extremes"] += measure.server_extremes(trace, log_vdevs, server.name)
+            entry["server_ios"] = sum(count for (op, _), count in tiers.items() if op != "commit")
+            _keep_checks(entry, counters.checks(change, tiers, bench.zfs))
+        except ValueError as error:
+            entry["problems"].append(f"the tracer's counts cannot be used: {error}")
+        except MeasurementUnknown as error:
+            entry["problems"].append(error.message)
     entry["start_ns"] = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in frames if frame.height), default=0)  # type: ignore[arg-type]
     entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
@@ -212,13 +235,19 @@ def _analyse(
         result.latency = pl.concat(frames)
 
 
+def _keep_checks(entry: dict[str, Any], found: list[counters.Check | counters.Missing]) -> None:
+    """What this OpenZFS cannot tell is listed beside what it can."""
+    entry["checks"] += [check.as_json() for check in found if isinstance(check, counters.Check)]
+    entry["unavailable"] += [check.as_json() for check in found if isinstance(check, counters.Missing)]
+
+
 def _judge_surroundings(
     bench: Bench, entry: dict[str, Any], was: conditions.Conditions, now: conditions.Conditions, trace: Trace
 ) -> None:
     """What nfsd itself counted, and what else went on."""
     pool_name, op = bench.pool.name, entry["op"]
-    found = conditions.checks(was, now, pool_name, op, entry["client_ios"], entry["block_bytes"])
-    entry["checks"] += [check.as_json() for check in found]
+    ios, block_bytes = entry["client_ios"], entry["block_bytes"]
+    _keep_checks(entry, conditions.checks(was, now, pool_name, op, ios, block_bytes, bench.zfs))
     entry["problems"] += conditions.problems(was, now)
     clock = bench.site.clock
     # Only those of the load: the tracer's start and end belong to no measurement.

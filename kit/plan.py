@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from kit import agedevices, libnfs
 from kit.errors import ConfigError
 from kit.fiojob import FioJob, read_job
 from kit.pool import record_bytes
+from kit.site import client_key
 from kit.testbed import Testbed
 from kit.tunables import SIZE_TUNABLES, Tunable, tunable
 from kit.units import format_size_bytes, parse_size_bytes
@@ -32,11 +34,19 @@ class Plan:
     tunables: tuple[Tunable, ...]
     workload_file: str
     testbed_file: str
+    # Where the two were read from. Not part of what is planned.
+    sources: tuple[str, str] = ("", "")
 
     @property
     def digest(self) -> str:
         """What the plan is recognised by."""
         return str(self.as_json()["digest"])
+
+    @property
+    def hosts(self) -> dict[str, str]:
+        """Where each host is, by the keys that a journal calls them."""
+        clients = {client_key(number): client.host for number, client in enumerate(self.testbed.client)}
+        return {"server": self.testbed.server.host, **clients}
 
     def as_json(self) -> dict[str, Any]:
         """What plan.json stores."""
@@ -44,11 +54,14 @@ class Plan:
             "format": 1,
             "workload_file": self.workload_file,
             "testbed_file": self.testbed_file,
+            "hosts": self.hosts,
+            "ssh_config": self.testbed.ssh_config,
             "workload": self.workload.model_dump(mode="json"),
             "testbed": self.testbed.model_dump(mode="json"),
             "jobs": {name: job.text for name, job in sorted(self.jobs.items())},
         }
         value["digest"] = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        value["sources"] = list(self.sources)
         return value
 
 
@@ -71,7 +84,8 @@ def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed
     _check_layout(workload, testbed, workload_path)
     _check_phases(workload, testbed, jobs, workload_path)
     _check_working_set(workload, testbed, workload_path)
-    return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name)
+    sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
+    return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
 
 
 def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
@@ -96,6 +110,9 @@ def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
     return jobs
 
 
+MAX_BYTES = 2**63 - 1
+
+
 def _check_appliance(workload: Workload, path: Path) -> None:
     """What is left of the workload without its server must be worth a run."""
     if workload.power_loss:
@@ -116,6 +133,11 @@ _LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 
 
 def _check_layout(workload: Workload, testbed: Testbed, path: Path) -> None:
     found, needed = len(testbed.devices("data")), _LEAST_DEVICES[workload.pool.data]
+    if not found:
+        raise ConfigError(
+            f"the testbed '{testbed.name}' has no device with role = \"data\"; a pool needs at least one",
+            "`hsp devices --testbed FILE` shows what its server has",
+        )
     if found < needed:
         raise ConfigError(
             f"{path}: pool.data: a {workload.pool.data} needs {needed} data devices, "
@@ -184,7 +206,8 @@ def _check_working_set(workload: Workload, testbed: Testbed, path: Path) -> None
     tiers = {tier for phase in workload.phase for tier in phase.tiers}
     arc = workload.tunables.get("zfs_arc_max")
     arc_bytes = parse_size_bytes(arc) if isinstance(arc, str) else int(arc or 0)
-    cache_bytes = sum(device.size for device in testbed.devices("cache"))
+    most = workload.pool.cache_size or MAX_BYTES
+    cache_bytes = sum(min(device.size, most) for device in testbed.devices("cache"))
     shown = format_size_bytes(size)
     if tiers & {"l2arc", "disk"}:
         if not arc_bytes:
@@ -203,7 +226,7 @@ def _check_working_set(workload: Workload, testbed: Testbed, path: Path) -> None
         raise ConfigError(
             f"{path}: working_set.size: {shown} fits into the cache devices "
             f"({format_size_bytes(cache_bytes)}), so in the end no disk would answer",
-            "make the working set larger or the cache devices smaller",
+            "make the working set larger, or use less of the cache devices (pool.cache_size)",
         )
 
 

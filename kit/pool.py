@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from kit.errors import HostError, SafetyRefusal
 from kit.hosts.base import Host
@@ -19,6 +17,8 @@ from kit.units import parse_size_bytes
 from kit.workload import Setting
 
 _DESTROY_ATTEMPTS = 15
+# What udev adds to the link of a disk for the partition that ZFS makes of a whole disk.
+WHOLE_DISK_PART = "-part1"
 RUN_PROPERTY = "hsp:run"
 _HELPER = Path(__file__).with_name("dataset_helper.py")
 _LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
@@ -161,36 +161,32 @@ def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
 def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
     """Take log or cache devices out, and wait until they are."""
     server.run(["zpool", "remove", "-w", pool.name, *devices])
-    status = pool_status(server, pool)
-    left = sorted(set(devices) & set(_paths(status)))
+    left = sorted(set(devices) & set(vdev_paths(server, pool)))
     if left:
         raise HostError(f"{', '.join(left)} is still part of the pool {pool.name} after its removal")
 
 
-def _paths(status: Any) -> Iterator[str]:
-    """Every "path" in a pool's status, however deep."""
-    if isinstance(status, dict):
-        if isinstance(status.get("path"), str):
-            yield status["path"]
-        for value in status.values():
-            yield from _paths(value)
-
-
-def pool_status(server: Host, pool: Pool) -> dict[str, Any]:
-    """`zpool status` of the pool as OpenZFS's JSON (2.3 and later)."""
-    answer = json.loads(server.run(["zpool", "status", "-j", "--json-int", pool.name]).stdout)
-    status = answer["pools"][pool.name]
-    assert isinstance(status, dict)
-    return status
+def vdev_paths(server: Host, pool: Pool) -> list[str]:
+    """Full paths of the devices that the pool is made of."""
+    # Not as JSON, which OpenZFS has only since 2.3; with -H this is as exact.
+    rows = server.run(["zpool", "list", "-H", "-P", "-v", "-o", "name", pool.name]).stdout.splitlines()
+    return [name for row in rows for name in row.split("\t") if name.startswith("/")]
 
 
 def pool_properties(server: Host, pool: Pool, names: list[str]) -> dict[str, str]:
-    """Properties of the pool as they are in effect."""
+    """Properties of the pool as they are in effect. Raises HostError if one is not told."""
+    return _properties(server, ["zpool", "get"], pool.name, names)
+
+
+def _properties(server: Host, get: list[str], of: str, names: list[str]) -> dict[str, str]:
     if not names:
         return {}
-    answer = server.run(["zpool", "get", "-j", "--json-int", ",".join(names), pool.name]).stdout
-    found = json.loads(answer)["pools"][pool.name]["properties"]
-    return {name: str(found[name]["value"]) for name in names}
+    answer = server.run([*get, "-H", "-p", "-o", "property,value", ",".join(names), of]).stdout
+    found = dict(line.split("\t", 1) for line in answer.splitlines() if "\t" in line)
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise HostError(f"{server.name} does not tell {', '.join(missing)} of {of}: {answer[:200]!r}")
+    return {name: found[name] for name in names}
 
 
 def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
@@ -200,12 +196,22 @@ def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
     """
     ids = set()
     for path in devices:
-        label = server.run(["zdb", "-l", path]).stdout
+        label = _label(server, path)
         found = _LABEL_ID.search(label)
         if not found or not _LABEL_LOG.search(label):
             raise HostError(f"the label of {path} on {server.name} does not say that it is a log device")
         ids.add(int(found[1]))
     return frozenset(ids)
+
+
+def _label(server: Host, path: str) -> str:
+    """What zdb says of a label; on a whole disk it is in the partition that ZFS makes for itself."""
+    result = server.run(["zdb", "-l", path], check=False)
+    if result.returncode and path.startswith("/dev/disk/"):
+        result = server.run(["zdb", "-l", f"{path}{WHOLE_DISK_PART}"], check=False)
+    if result.returncode:
+        raise HostError(f"on {server.name}: {path} has no label that could be read: {result.describe()}")
+    return result.stdout
 
 
 def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str, Setting]) -> None:
@@ -237,10 +243,8 @@ def record_bytes(properties: dict[str, Setting]) -> int:
 
 
 def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str, str]:
-    """Properties of a dataset as they are in effect."""
-    answer = server.run(["zfs", "get", "-j", "--json-int", ",".join(names), dataset]).stdout
-    found = json.loads(answer)["datasets"][dataset]["properties"]
-    return {name: str(found[name]["value"]) for name in names}
+    """Properties of a dataset as they are in effect. Raises HostError if one is not told."""
+    return _properties(server, ["zfs", "get"], dataset, names)
 
 
 def snapshot(server: Host, pool: Pool, name: str) -> None:

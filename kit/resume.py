@@ -15,6 +15,8 @@ from kit.journal import read_journal
 from kit.plan import Plan
 
 # What a phase belongs to: all of it must be as it was.
+_PAUSE_NS = 1_000_000_000
+_PREFIXES = ("fio on ", "kernel of ", "fio of ")
 _VERSIONS = ("kernel", "zfs", "bpftrace")
 
 
@@ -35,6 +37,14 @@ class Earlier:
             manifest["precondition"] = self.manifest["precondition"]
         manifest["earlier_versions"] = self.manifest["versions"]
         latency.append(self.latency)
+
+
+def sources(run: Path) -> tuple[Path, Path]:
+    """The files of workload and testbed that a run was planned from. Raises ConfigError."""
+    found = _json(run / "plan.json").get("sources")
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):
+        raise ConfigError(f"{run / 'plan.json'} does not say which files it is from", "begin a new run")
+    return Path(found[0]), Path(found[1])
 
 
 def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
@@ -67,9 +77,15 @@ def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
     )
 
 
+def end_of(manifest: dict[str, Any]) -> int:
+    """Where the time axis of phases that were measured before ends, in ns of the experiment."""
+    ends = [phase["end_ns"] for phase in manifest["phases"]]
+    return max(ends) + _PAUSE_NS if ends else 0
+
+
 def check_same_hosts(before: dict[str, str], now: dict[str, str]) -> None:
     """Versions of what measures and what is measured. Raises ConfigError naming what differs."""
-    keys = [key for key in before if key in _VERSIONS or key.startswith("fio on ")]
+    keys = [key for key in before if key in _VERSIONS or key.startswith(_PREFIXES)]
     changed = [
         f"{key} was {before[key]} and is {now.get(key)}" for key in keys if now.get(key) != before[key]
     ]

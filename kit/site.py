@@ -5,6 +5,7 @@ What made it (the lab, or SSH) is not visible from here on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -41,9 +42,20 @@ class Devices(Protocol):
         ...
 
 
+class Guard(Protocol):
+    """Real devices that are locked, and were nobody's when they were looked at."""
+
+    def before_writing(self, paths: Sequence[str] | None = None, *, content: bool = True) -> None:
+        """That nothing has changed since (all devices, or those of `paths`). Raises SafetyRefusal.
+
+        `content=False` leaves out what lies on them, which is the run's own by now.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class Site:
-    """A testbed that is up."""
+    """A testbed that is up. `guard` is there where devices are real."""
 
     server: Host
     clients: tuple[SiteClient, ...]
@@ -51,6 +63,7 @@ class Site:
     clock: Clock
     emulated: bool
     devices: Devices | None = None
+    guard: Guard | None = None
     # By device name: what a real device is recognised by, for the manifest.
     identities: dict[str, dict[str, str | int]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)

@@ -303,6 +303,8 @@ class Testbed(_Table):
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
     name: Name = "lab"
+    # Read in place of the user's and the system's SSH configuration; lies beside the testbed.
+    ssh_config: Annotated[str, Field(min_length=1)] | None = None
     server: Server
     client: Annotated[tuple[Client, ...], Field(min_length=1, max_length=16)]
     lab: Lab = Lab()
@@ -346,8 +348,6 @@ def _check_hosts(testbed: Testbed) -> None:
         if testbed.device:
             raise ValueError('server.host = "none" has no devices that the kit could know: remove [[device]]')
         return
-    if not testbed.devices("data"):
-        raise ValueError('no device has role = "data"; a pool needs at least one')
     for device in testbed.device:
         if device.is_real == testbed.is_lab:
             should = "is made by the lab, so it has no path" if testbed.is_lab else "needs path and serial"
@@ -384,7 +384,13 @@ def ages(device: Device) -> bool:
 def read_testbed(path: Path) -> Testbed:
     """Raises ConfigError with file, line and key."""
     testbed = load(path, Testbed)
-    return testbed.model_copy(update={"device": resolve_devices(testbed.device, path)})
+    changes: dict[str, object] = {"device": resolve_devices(testbed.device, path)}
+    if testbed.ssh_config is not None:
+        config = (path.parent / testbed.ssh_config).absolute()
+        if not config.is_file():
+            raise ConfigError(f"{path}: ssh_config: there is no file {config}")
+        changes["ssh_config"] = os.fspath(config)
+    return testbed.model_copy(update=changes)
 
 
 def safe_text(text: str) -> str:

@@ -14,6 +14,12 @@ from kit.hosts.base import Host
 from kit.units import parse_duration_ns, parse_size_bytes
 
 _PARAMETERS = "/sys/module/zfs/parameters"
+_ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
+
+# Limits that OpenZFS works out for itself while the parameter is 0, and the kstat that has what is in
+# effect. Out of its range a value is silently ignored, and a 0 written back changes nothing: the limit
+# stays what it was set to (zfs(4), and arc_tuning_update in module/zfs/arc.c).
+EFFECTS = {"zfs_arc_max": "c_max", "zfs_arc_min": "c_min"}
 
 # Parameters that are times, with the unit the module counts in (zfs(4)).
 TIME_TUNABLES_NS = {
@@ -101,9 +107,57 @@ def read_tunables(server: Host, names: list[str]) -> dict[str, str]:
     return found
 
 
-def write_tunable(server: Host, name: str, value: str) -> None:
-    """Set one parameter and read it back. Raises HostError if it did not take."""
-    server.run(["tee", f"{_PARAMETERS}/{name}"], stdin=f"{value}\n".encode())
+def read_effects(server: Host, names: list[str]) -> dict[str, str]:
+    """What is in effect of those that have a kstat. Raises HostError."""
+    wanted = {EFFECTS[name]: name for name in names if name in EFFECTS}
+    if not wanted:
+        return {}
+    lines = [line.split() for line in server.run(["cat", _ARCSTATS]).stdout.splitlines()]
+    found = {wanted[fields[0]]: fields[2] for fields in lines if len(fields) == 3 and fields[0] in wanted}
+    if len(found) < len(wanted):
+        raise HostError(f"on {server.name}: {_ARCSTATS} has no {' and '.join(sorted(wanted))}")
+    return found
+
+
+def in_order(tunables: tuple[Tunable, ...], effects: dict[str, str]) -> list[Tunable]:
+    """The order in which none is out of its range when it is written: the ARC's least is below its most."""
+    named = {one.name: one for one in tunables}
+    least, most = named.get("zfs_arc_min"), named.get("zfs_arc_max")
+    if not (least and most):
+        return list(tunables)
+    first, second = (least, most) if least.host_value <= int(effects["zfs_arc_max"]) else (most, least)
+    return [first, second, *(one for one in tunables if one.name not in EFFECTS)]
+
+
+def write_tunable(server: Host, name: str, value: str, effect: str = "") -> None:
+    """Set one parameter, read it back, and see that it is in effect. Raises HostError if it is not.
+
+    `effect`: what shall be in effect where the value is 0, which leaves it to OpenZFS.
+    """
+    if name in EFFECTS and value == "0" and effect:
+        if read_effects(server, [name])[name] != effect:
+            _write(server, name, effect)
+            _check_effect(server, name, effect)
+        _write(server, name, value)
+    else:
+        _write(server, name, value)
+        if name in EFFECTS and value != "0":
+            _check_effect(server, name, value)
+
+
+def _check_effect(server: Host, name: str, value: str) -> None:
+    found = read_effects(server, [name])[name]
+    if found != value:
+        raise HostError(
+            f"on {server.name}: {name} was set to {value}, but in effect ({EFFECTS[name]} of arcstats) "
+            f"is {found}",
+            "OpenZFS ignores a value out of its range: zfs_arc_min is at least 32MiB, and zfs_arc_max at "
+            "least 64MiB, above zfs_arc_min and below the memory of the server",
+        )
+
+
+def _write(server: Host, name: str, value: str) -> None:
+    server.run(["tee", parameter_path(name)], stdin=f"{value}\n".encode())
     found = read_tunables(server, [name])[name]
     if found != value:
         raise HostError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kit import exportdir, nfs, pool, tunables, workdir
+from kit import exportdir, nfs, partition, pool, release, tunables, workdir
 from kit.errors import HostError
 from kit.hosts.base import Host
 from kit.journal import Undo
@@ -31,16 +31,34 @@ class Kind:
     after: frozenset[str] = frozenset()
 
 
+_ALL_OTHERS = frozenset({"export-directory", "mount", "export", "pool", "partition", "tunable", "device"})
+
 KINDS: Mapping[str, Kind] = {
-    "work-directory": Kind(workdir.remove, lambda path: [["rm", "-r", "--", path]]),
+    # Last: as long as it is there, another run sees that something may be left.
+    "work-directory": Kind(
+        workdir.remove,
+        lambda path: [["rm", "-r", "--", path]],
+        _ALL_OTHERS,
+    ),
     "tunable": Kind(
         tunables.write_tunable,
-        lambda name, value: [["tee", tunables.parameter_path(name), f"(and type: {value})"]],
+        lambda name, value, effect="": [["tee", tunables.parameter_path(name), f"(and type: {value})"]],
     ),
     # Never under a client that still has it mounted: its processes would hang for good.
     "pool": Kind(pool.remove, lambda **a: [["zpool", "destroy", a["name"]]], frozenset({"mount", "export"})),
+    "partition": Kind(
+        partition.remove, lambda device_path: [["delpart", device_path, "1"]], frozenset({"pool"})
+    ),
+    # As bare as it was taken.
+    "device": Kind(
+        release.release,
+        lambda path, serial, pool: [["wipefs", "--all", f"{path}-part1"], ["wipefs", "--all", path]],
+        frozenset({"pool", "partition"}),
+    ),
     "export": Kind(
-        nfs.unexport, lambda path, client: [["exportfs", "-u", f"{client}:{path}"]], frozenset({"mount"})
+        nfs.unexport,
+        lambda path, client: [["exportfs", "-u", f"{client}:{path}"]],
+        frozenset({"mount"}),
     ),
     # It is removed through the mount, which is undone after it.
     "export-directory": Kind(

@@ -37,6 +37,7 @@ class Gate:
 def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate:
     """Read the begin of `file` on the server, drive the load untraced, then watch windows.
 
+    The load is the first client's: what it warms is at the server, whoever asks for it.
     Returns when the gate opens or its deadline is over.
     """
     if warmup.read_first:
@@ -45,10 +46,10 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate:
     _drive(bench, warmup, job)
     clock, server = bench.site.clock, bench.site.server
     window_s = clock.to_host_ns(warmup.window) / 1e9
-    seen = [counters.read(server, bench.pool.name, bench.objset).arc]
+    seen = [counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc]
     while True:
         server.run(["sleep", f"{window_s:.3f}"], deadline_s=60 + window_s)
-        seen.append(counters.read(server, bench.pool.name, bench.objset).arc)
+        seen.append(counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc)
         gate = judge(seen[-warmup.windows - 1 :], warmup)
         if len(seen) > warmup.windows and not gate.problems:
             return gate
@@ -85,8 +86,8 @@ def _drive(bench: Bench, warmup: Warmup, job: FioJob) -> None:
     client = bench.site.clients[0].host
     files = fio.FioFiles(f"{bench.work_dir}/warm-up")
     client.run(["mkdir", "-p", files.directory])
-    client.put(fio.job_text(job, files), files.job)
-    command = fio.command(files, bench.mount, bench.size_bytes, warmup.duration, bench.site.clock)
-    ended = client.run(command, deadline_s=_LOAD_DEADLINE_S, check=False)
+    values = fio.variables(bench.mount, bench.size_bytes, warmup.duration, bench.site.clock)
+    client.put(fio.job_text(job, files, values), files.job)
+    ended = client.run(fio.command(files), deadline_s=_LOAD_DEADLINE_S, check=False)
     if ended.returncode:
         raise MeasurementUnknown(f"the warm-up load failed {ended.describe()}")

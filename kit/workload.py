@@ -31,9 +31,13 @@ class _Table(BaseModel):
 
 
 class Pool(_Table):
-    """`data`: how the data devices are laid out; `properties`: of `zpool create -o`."""
+    """`data`: how the data devices are laid out; `properties`: of `zpool create -o`.
+
+    `cache_size`: so much of each cache device is used, in a partition, where the device is larger.
+    """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
+    cache_size: Annotated[SizeBytes, Field(ge=64 << 20, multiple_of=1 << 20)] | None = None
     properties: dict[str, Setting] = {}
 
     _names = field_validator("properties")(lambda found: _checked_settings(found, _PROPERTY))
@@ -150,7 +154,8 @@ class Expectation(_Table):
     op: Op
     tier: Tier
     min_count: Annotated[int, Field(ge=1)] = 1
-    inside: bool = True
+    # None: where devices are emulated. Real ones are compared with what was published, not judged by it.
+    inside: bool | None = None
     p50_us_max: Limit | None = None
     p95_us_max: Limit | None = None
     p99_us_max: Limit | None = None

@@ -20,24 +20,19 @@ def junit(summary: Json) -> bytes:
     name = _clean(summary.get("workload") or "hsp")
     suite = ET.Element("testsuite", name=name)
     unknown = summary["verdict"] == "unknown"
-    unmet = [e for e in summary.get("expect") or [] if not e["ok"]]
+    unmet = [e for e in summary.get("expect") or [] if e["ok"] is False]
     verdict = _case(suite, name, "verdict")
     if unknown:
         _tell(verdict, "error", "the verdict is unknown", summary["reasons"])
     elif summary["verdict"] != "valid" and not unmet:
         _tell(verdict, "failure", f"the verdict is {summary['verdict']}", summary["reasons"])
     for phase in summary["accounting"]["phases"]:
-        listed = phase.get("checks")
-        for number, check in enumerate(listed if isinstance(listed, list) else [], 1):
-            # What a damaged manifest has instead of a check does not hold either.
-            known = check if isinstance(check, dict) else {"name": check}
-            case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {known.get('name')}")
-            if known.get("ok") is not True:
-                words = ", ".join(f"{k} {known.get(k)}" for k in ("source", "expected", "found", "tolerance"))
-                _tell(case, "error", "the check does not hold", [words])
+        _checks(suite, name, phase)
     for number, wish in enumerate(summary.get("expect") or [], 1):
         case = _case(suite, f"{name}.{wish['phase']}", f"expect {number}: {wish['op']}/{wish['tier']}")
-        if not wish["ok"]:
+        if wish["ok"] is None:
+            _tell(case, "skipped", "not judged: the server was not traced", [])
+        elif not wish["ok"]:
             _tell(case, "failure", "the expectation is not met", wish["reasons"])
         elif unknown:
             _tell(case, "skipped", "the verdict is unknown", [])
@@ -49,6 +44,22 @@ def junit(summary: Json) -> bytes:
     ET.indent(root)
     text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return text + b"\n"
+
+
+def _checks(suite: ET.Element, name: str, phase: Json) -> None:
+    listed = phase.get("checks")
+    for number, check in enumerate(listed if isinstance(listed, list) else [], 1):
+        # What a damaged manifest has instead of a check does not hold either.
+        known = check if isinstance(check, dict) else {"name": check}
+        case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {known.get('name')}")
+        if known.get("ok") is not True:
+            words = ", ".join(f"{k} {known.get(k)}" for k in ("source", "expected", "found", "tolerance"))
+            _tell(case, "error", "the check does not hold", [words])
+    unavailable = phase.get("unavailable")
+    for number, check in enumerate(unavailable if isinstance(unavailable, list) else [], 1):
+        known = check if isinstance(check, dict) else {"name": check}
+        case = _case(suite, f"{name}.{phase['phase']}", f"not available {number}: {known.get('name')}")
+        _tell(case, "skipped", str(known.get("why")), [])
 
 
 def _case(suite: ET.Element, group: str, name: str) -> ET.Element:

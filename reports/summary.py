@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from kit.store import FORMAT
-from reports import appliance, durability, expectations, references, separation
+from reports import appliance, clients, durability, expectations, references, separation
 from reports.quantiles import (
     COVERAGE,
     Bins,
@@ -73,6 +73,7 @@ def summarise(
     names = [str(_get(p, "name", "")) for p in phases]
     separate = partial(separation.describe, latency, names, reference)
     bands = _guarded("bands", reasons, separate, []) if with_bands else []
+    of_clients = _guarded("clients", reasons, partial(clients.describe, latency, manifest), [])
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
@@ -83,6 +84,7 @@ def summarise(
         "title": manifest.get("title"),
         "verdict": verdict,
         "reasons": [*reasons, *unmet],
+        "notes": [str(note) for note in _list(manifest.get("notes"))],
         "tracebacks": reasons.tracebacks,
         "clock": manifest.get("clock"),
         **({"precondition": manifest["precondition"]} if manifest.get("precondition") else {}),
@@ -91,6 +93,7 @@ def summarise(
         "reference": references.told(reference),
         "rows": rows,
         "bands": bands,
+        "clients": of_clients,
         "expect": expect,
         "power_loss": promised,
     }
@@ -223,10 +226,7 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
         sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
         for layer in (SERVER, "client")
     )
-    if not (client and server and binned):
-        yield f"{name}: the phase has no I/O."
-    elif binned != server:
-        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+    yield from _server_trouble(phase, binned, at_clients)
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
         yield f"{name}: latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
@@ -238,10 +238,39 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
             )
 
 
+def _server_trouble(phase: Json, binned: int, at_clients: int) -> Iterator[str]:
+    """Of the server's I/Os in latency.parquet; one that nobody traced has none there, only a count."""
+    name, untraced = phase["name"], bool(phase.get("shares"))
+    client, server = int(phase["client_ios"]), int(phase["server_ios"])
+    if not (client and server and (binned or untraced)):
+        yield f"{name}: the phase has no I/O."
+    elif untraced and binned:
+        yield f"{name}: latency.parquet holds {binned} I/Os of a server that was not traced."
+    elif untraced and not at_clients:
+        yield f"{name}: latency.parquet has neither the server's I/Os nor the clients'."
+    elif not untraced and binned != server:
+        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+
+
 def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
     checks = sum(len(p.get("checks") or []) for p in phases)
+    missing = sum(len(_list(p.get("unavailable"))) for p in phases)
     ios = sum(p["server_ios"] for p in phases)
-    return f"All {ios} I/Os are accounted for, {checks} checks and {len(expect)} expectations hold."
+    open_ones = sum(e["ok"] is None for e in expect)
+    words = (
+        f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."
+    )
+    if missing:
+        words += f" {missing} checks cannot be made on this server."
+    if open_ones:
+        words += f" {open_ones} expectations on tiers could not be judged: the server was not traced."
+    return words
+
+
+def _shares(phase: Any) -> Json | None:
+    """What the server's counters say of tiers; None for a phase that was traced or is damaged."""
+    found = _get(phase, "shares", None)
+    return found if isinstance(_get(found, "counts", None), dict) else None
 
 
 def _sum(values: Sequence[Any]) -> int | None:
@@ -258,6 +287,8 @@ def _accounting(phases: Sequence[Any]) -> Json:
             "phase": _get(p, "name", None),
             **{f: _get(p, f, 0) for f in fields},
             "checks": _get(p, "checks", []),
+            "unavailable": [c for c in _list(_get(p, "unavailable", [])) if isinstance(c, dict)],
+            "shares": _shares(p),
         }
         for p in phases
     ]

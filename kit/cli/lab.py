@@ -20,11 +20,12 @@ from kit.cli.output import emit_json, say
 from kit.clock import Clock
 from kit.errors import ConfigError, HostError
 from kit.hosts.ssh import call
+from kit.lab.clients import make_client
 from kit.lab.devices.served import Served
 from kit.lab.image import DEFAULT_SUITE, Image, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.machine import Lab, LabSpec, free_port, open_host, running_labs
-from kit.lab.site import check_clock, make_client, make_devices
+from kit.lab.site import check_clock, make_devices
 from kit.progress import Progress
 from kit.testbed import LAB_TESTBED, read_testbed
 from kit.units import parse_duration_ns

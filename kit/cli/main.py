@@ -10,7 +10,20 @@ from typing import Annotated
 import typer
 
 from kit import __version__
-from kit.cli import compare, demo, device, export, import_, lab, report, run
+from kit.cli import (
+    clean,
+    compare,
+    demo,
+    device,
+    devices,
+    doctor,
+    export,
+    import_,
+    lab,
+    report,
+    run,
+    wipe,
+)
 from kit.cli.output import say_error
 from kit.errors import KitError
 
@@ -28,9 +41,13 @@ app = typer.Typer(
 )
 app.command("demo")(demo.demo)
 app.command("run")(run.run)
+app.command("clean")(clean.clean_command)
 app.command("report")(report.report)
 app.command("import")(import_.import_)
 app.command("compare", cls=compare.SplitCommand)(compare.compare)
+app.command("doctor")(doctor.doctor)
+app.command("devices")(devices.devices)
+app.command("wipe")(wipe.wipe_command)
 app.command("export")(export.export)
 app.add_typer(device.device_app, name="device")
 app.add_typer(lab.lab_app, name="lab")

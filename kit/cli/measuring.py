@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import reports
+from kit import appliance, store
 from kit import run as runner
-from kit import store
+from kit.clean import clean
 from kit.cli.output import check_target, emit_json, say, write_junit
+from kit.cli.places import Place, prepare
 from kit.errors import (
     EXIT_EXPECTATION,
     EXIT_HOST,
@@ -21,10 +24,11 @@ from kit.errors import (
     HostError,
     KitError,
 )
-from kit.lab.image import Image, ImageInputs, build
-from kit.lab.site import lab_site
+from kit.lab.image import ImageInputs
 from kit.plan import Plan, make_plan
 from kit.progress import Progress
+from kit.resume import Earlier, read_earlier
+from kit.site import ApplianceSite, Site
 from kit.testbed import read_testbed
 from kit.workload import find_workload, read_workload
 
@@ -57,14 +61,24 @@ class Measured:
 
 
 def once(
-    side: Side, inputs: ImageInputs, results: Path, json_output: bool, quiet: bool, junit: Path | None
+    side: Side,
+    inputs: ImageInputs,
+    results: Path,
+    json_output: bool,
+    quiet: bool,
+    junit: Path | None,
+    erase_serials: Sequence[str] = (),
+    resume: Path | None = None,
 ) -> int:
     """Measure once and say what came of it; returns the exit code. Raises KitError."""
     check_target(junit)
     plan = side.plan()
     progress = Progress(quiet=quiet)
-    image = build(inputs, progress)
-    measured = measure(plan, image, results, progress)
+    earlier = read_earlier(store.RunDir(resume), plan) if resume else None
+    place = prepare(plan, inputs, results, erase_serials, progress, resume)
+    if resume:
+        clean_first(resume, progress)
+    measured = measure(plan, place, results, progress, resume, earlier)
     _present(measured, json_output)
     write_junit(junit, measured.summary)
     if measured.failure:
@@ -72,15 +86,32 @@ def once(
     return measured.code
 
 
-def measure(plan: Plan, image: Image, results: Path, progress: Progress) -> Measured:
-    """Run the plan in a lab of its own, analyse, draw. Raises KitError if there is nothing to keep."""
-    run_dir = _create_run(results, plan)
+def clean_first(run: Path, progress: Progress) -> None:
+    """A run that goes on begins on hosts that are as they were before it. Raises HostError."""
+    left = clean(run, progress)
+    if left.left or left.unreachable:
+        why = [str(one) for one in left.left] + [error.message for error in left.unreachable]
+        raise HostError(
+            f"{run} cannot be gone on with: {'; '.join(why)}", f"`hsp clean {run}` says what to do"
+        )
+
+
+def measure(
+    plan: Plan,
+    place: Place,
+    results: Path,
+    progress: Progress,
+    resume: Path | None = None,
+    earlier: Earlier | None = None,
+) -> Measured:
+    """Run the plan, analyse, draw. Raises KitError if there is nothing to keep."""
+    run_dir = store.RunDir(resume) if resume else _create_run(results, plan)
     failure: KitError | None = None
     outcome = None
     with progress.numbered(_steps(plan)):
         try:
-            with lab_site(plan.testbed, image, progress) as site:
-                outcome = runner.execute(plan, site, run_dir, progress, ["hsp", *sys.argv[1:]])
+            with place(run_dir.path.name) as site:
+                outcome = _execute(plan, site, run_dir, progress, earlier)
         except KitError as error:
             failure = error
             if not (run_dir.path / "manifest.json").exists():
@@ -90,6 +121,15 @@ def measure(plan: Plan, image: Image, results: Path, progress: Progress) -> Meas
             reports.draw(run_dir)
     code = failure.exit_code if failure else _exit_code(outcome, summary)
     return Measured(run_dir, summary, code, failure)
+
+
+def _execute(
+    plan: Plan, site: Site | ApplianceSite, run_dir: store.RunDir, progress: Progress, earlier: Earlier | None
+) -> runner.Outcome:
+    command = ["hsp", *sys.argv[1:]]
+    if isinstance(site, ApplianceSite):
+        return appliance.execute(plan, site, run_dir, progress, command, earlier)
+    return runner.execute(plan, site, run_dir, progress, command, earlier)
 
 
 def _steps(plan: Plan) -> int:
@@ -122,13 +162,17 @@ def _present(measured: Measured, json_output: bool) -> None:
 
 
 def say_summary(summary: dict[str, Any]) -> None:
-    """The table of the server's rows, for people who read no JSON."""
+    """The table of the server's rows, or else the clients', for people who read no JSON."""
+    # Of a server that was not traced there is only what its clients saw.
+    layer = "nfs-server" if any(row["layer"] == "nfs-server" for row in summary["rows"]) else "client"
     say(f"\nverdict: {summary['verdict']}")
+    for note in summary.get("notes") or []:
+        say(f"  - {note}")
     for reason in summary["reasons"]:
         say(f"  - {reason}")
     say(f"\n{'phase':12} {'op':6} {'tier':9} {'I/Os':>7} {'p50 us':>10} {'range us':>21} {'published':>13}")
     for row in summary["rows"]:
-        if row["layer"] != "nfs-server":
+        if row["layer"] != layer:
             continue
         published = row["published"] or {}
         low, high = row["range_us"]
@@ -139,6 +183,9 @@ def say_summary(summary: dict[str, Any]) -> None:
             f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['count']:7} {p50:>10} "
             f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
         )
+    for phase in summary["accounting"]["phases"]:
+        for tier, count in ((phase.get("shares") or {}).get("counts") or {}).items():
+            say(f"{phase['phase']}: {count} {phase['shares']['unit']} from {tier}, by counters")
     for entry in summary["bands"]:
         for warning in (entry["kernel"] or {}).get("warnings", []):
             say(f"{entry['phase']}, {entry['op']}: {warning}")
@@ -147,6 +194,10 @@ def say_summary(summary: dict[str, Any]) -> None:
 
 def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:
     assert outcome is not None, "it ended without an error"
+    for left in outcome.left:
+        say(f"not undone: {left}")
+        for command in left.by_hand:
+            say(f"  {command}")
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.left:

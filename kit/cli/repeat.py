@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kit.cli.compare import StoredRun, comparison
 from kit.cli.measuring import Measured, Side, measure
 from kit.cli.output import emit_json, say
-from kit.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError
-from kit.lab.image import ImageInputs, build
+from kit.cli.places import prepare
+from kit.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
+from kit.lab.image import ImageInputs
+from kit.plan import Plan
 from kit.progress import Progress
 from reports import comparetable
 
@@ -59,16 +61,21 @@ def repeat(
     results: Path,
     json_output: bool,
     progress: Progress,
+    erase_serials: Sequence[str] = (),
 ) -> int:
     """Run one side `count` times, or two in turn; say and return what came of it. Raises KitError."""
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
-    image = build(inputs, progress)
+    _refuse_unknown(plans.values(), erase_serials)
+    places = {
+        letter: prepare(plan, inputs, results, _of(plan, erase_serials), progress)
+        for letter, plan in plans.items()
+    }
     turns = order(count) if len(plans) == 2 else ["A"] * count
     done: dict[str, list[Measured]] = {letter: [] for letter in plans}
     code, result = EXIT_OK, None
     for number, letter in enumerate(turns, start=1):
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
-        measured = measure(plans[letter], image, results, progress)
+        measured = measure(plans[letter], places[letter], results, progress)
         done[letter].append(measured)
         say(f"{letter}: {measured.summary['verdict']}: {measured.run_dir.path}")
         if measured.failure:
@@ -83,6 +90,18 @@ def repeat(
                 break
     _present(done, result, json_output)
     return code
+
+
+def _of(plan: Plan, serials: Sequence[str]) -> list[str]:
+    """Those of them that are devices of the plan."""
+    return [serial for serial in serials if any(device.serial == serial for device in plan.testbed.device)]
+
+
+def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
+    known = {device.serial for plan in plans for device in plan.testbed.device}
+    unknown = sorted(set(serials) - {serial for serial in known if serial})
+    if unknown:
+        raise SafetyRefusal(f"neither A nor B has a device of the serial {', '.join(unknown)}")
 
 
 def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None:

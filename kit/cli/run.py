@@ -13,14 +13,30 @@ from kit.cli.repeat import parse_width, repeat
 from kit.errors import ConfigError
 from kit.lab.image import DEFAULT_SUITE, ImageInputs
 from kit.progress import Progress
+from kit.resume import sources
 from kit.testbed import LAB_TESTBED
 
 MAX_RUNS = 100
 
 
 def run(
-    workload: Annotated[str, typer.Argument(help="A workload of the kit, or a .toml file.")],
-    testbed: Annotated[Path, typer.Option("--testbed", help="Servers, clients and devices.")] = LAB_TESTBED,
+    workload: Annotated[
+        str | None, typer.Argument(help="A workload of the kit, or a .toml file.", show_default=False)
+    ] = None,
+    testbed: Annotated[
+        Path | None,
+        typer.Option("--testbed", help="Server, clients and devices; without it, the built-in lab."),
+    ] = None,
+    erase_serial: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--erase-serial", metavar="SERIAL", help="Agree that this device is erased. Once per device."
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="RUN", help="Go on with a run that was interrupted."),
+    ] = None,
     count: Annotated[
         int, typer.Option("--repeat", min=1, max=MAX_RUNS, help="Runs of each side, interleaved ABBA.")
     ] = 1,
@@ -47,8 +63,8 @@ def run(
 ) -> None:
     """Run a workload on a testbed."""
     inputs = ImageInputs(suite, tuple(pin or ()))
-    one = Side(workload, testbed)
-    other = Side(versus_workload or workload, versus or testbed)
+    one = _side(workload, testbed, resume)
+    other = Side(versus_workload or one.workload, versus or one.testbed)
     two = versus is not None or versus_workload is not None
     if not two and (until or across):
         raise ConfigError(
@@ -56,7 +72,10 @@ def run(
             "name it with --versus TESTBED or --versus-workload WORKLOAD",
         )
     if not two and count == 1:
-        raise typer.Exit(once(one, inputs, results, json_output, quiet, junit))
+        code = once(one, inputs, results, json_output, quiet, junit, erase_serial or (), resume)
+        raise typer.Exit(code)
+    if resume:
+        raise ConfigError("--resume is for a single run", "the others of a series are runs of their own")
     if junit:
         raise ConfigError(
             "--junit is for a single run", "`hsp report RUN --junit FILE` makes it of a stored one"
@@ -64,4 +83,21 @@ def run(
     width = parse_width(until) if until else None
     sides = [one, other] if two else [one]
     progress = Progress(quiet=quiet)
-    raise typer.Exit(repeat(sides, count, width, across or [], inputs, results, json_output, progress))
+    code = repeat(
+        sides, count, width, across or [], inputs, results, json_output, progress, erase_serial or ()
+    )
+    raise typer.Exit(code)
+
+
+def _side(workload: str | None, testbed: Path | None, resume: Path | None) -> Side:
+    """What is to be run; a run that goes on says itself what it was. Raises ConfigError."""
+    if resume is None:
+        if workload is None:
+            raise ConfigError("no workload is named", "for example `hsp run top-speeds`")
+        return Side(workload, testbed or LAB_TESTBED)
+    if workload is not None or testbed is not None:
+        raise ConfigError(
+            "--resume goes on with the workload and testbed of that run", "name neither beside it"
+        )
+    workload_path, testbed_path = sources(resume)
+    return Side(str(workload_path), testbed_path)

@@ -1,7 +1,7 @@
 """A host behind an SSH connection; how the connection is made is given from outside.
 
-The lab gives a connector that speaks over a virtio-serial port; a connector over TCP
-is the same class with another function. One connection carries all commands.
+The lab gives a connector that speaks over a virtio-serial port; kit.hosts.tcp gives one
+over TCP, and supervision (kit.hosts.supervise). One connection carries all commands.
 
 asyncssh is asynchronous and the kit is not: one event loop in a thread of its own
 serves every SSH host of the process.
@@ -13,10 +13,12 @@ import asyncio
 import concurrent.futures
 import contextlib
 import functools
+import os
 import shlex
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -27,11 +29,13 @@ from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     CommandFailed,
     DeadlineExceeded,
+    Forward,
     HostLost,
     Result,
     checked_argv,
     decode,
 )
+from kit.hosts.supervise import BEAT, Supervision
 
 T = TypeVar("T")
 Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
@@ -70,17 +74,32 @@ class SshProcess:
         argv: tuple[str, ...],
         process: asyncssh.SSHClientProcess[bytes],
         lost: Callable[[Sequence[str], BaseException | None], HostLost],
+        supervision: Supervision | None = None,
     ) -> None:
         self.argv = argv
+        self._supervision = supervision
         self._host = host
         self._process = process
         self._lost = lost
         # Collected from the start, so that the SSH window never fills and stalls the command.
-        self._finished = asyncio.run_coroutine_threadsafe(self._collect(), _loop())
+        self._finished = asyncio.run_coroutine_threadsafe(self._collect(supervision), _loop())
 
-    async def _collect(self) -> tuple[bytes, bytes]:
-        out, err = await self._process.communicate()
+    async def _collect(self, supervision: Supervision | None) -> tuple[bytes, bytes]:
+        beats = asyncio.ensure_future(self._beat(supervision)) if supervision else None
+        try:
+            out, err = await self._process.communicate()
+        finally:
+            if beats:
+                beats.cancel()
         return out or b"", err or b""
+
+    async def _beat(self, supervision: Supervision) -> None:
+        """Tell the watcher now and then that this side is still there."""
+        await asyncio.sleep(supervision.first_beat_s)
+        with contextlib.suppress(asyncssh.Error, OSError):
+            while not self._process.is_closing():
+                self._process.stdin.write(BEAT)
+                await asyncio.sleep(supervision.beat_s)
 
     def running(self) -> bool:
         return not self._finished.done()
@@ -121,9 +140,42 @@ class SshProcess:
     def _signal(self, name: str) -> None:
         async def send() -> None:
             with contextlib.suppress(asyncssh.Error, OSError):
-                self._process.send_signal(name)
+                if self._supervision:
+                    self._process.stdin.write(f"{name}\n".encode())
+                # KILL also past the watcher, which may still be waiting for the command's input;
+                # but not where the watcher alone can do it, with sudo.
+                if not self._supervision or (name == "KILL" and not self._supervision.killer):
+                    self._process.send_signal(name)
 
         call(send())
+
+
+class SshForward:
+    """A forwarded socket. `close` takes it away; safe to call twice, and after the connection's end."""
+
+    def __init__(self, listener: asyncssh.SSHListener, remove: Callable[[], object]) -> None:
+        self._listener: asyncssh.SSHListener | None = listener
+        self._remove = remove
+
+    def close(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is None:
+            return
+
+        async def end() -> None:
+            with contextlib.suppress(asyncssh.Error, OSError, TimeoutError):
+                listener.close()
+                await _within(listener.wait_closed(), _CLOSE_GRACE_S)
+
+        call(end())
+        with contextlib.suppress(HostError, OSError):
+            self._remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class SshHost:
@@ -136,14 +188,20 @@ class SshHost:
         deadline_s: float,
         diagnose: Callable[[], str] | None = None,
         nudge_s: float | None = None,
+        supervision: Supervision | None = None,
     ) -> None:
         """`diagnose` says why the host is gone, where somebody knows (the lab does).
 
         With `nudge_s`, while an answer is waited for, a message without meaning is sent every
         so many seconds: a far end that slept through a wake-up looks again. Never during a
         command that goes on (`start`), which may be a measurement.
+
+        With `supervision` every command ends when the connection does.
+
+        Raises HostLost.
         """
         self.name = name
+        self.supervision = supervision
         self._nudge_s = nudge_s
         self._diagnose = diagnose or (lambda: "")
         try:
@@ -160,6 +218,7 @@ class SshHost:
             ) from error
         except (asyncssh.Error, OSError) as error:
             raise self._lost((), error) from error
+        self._forwards: list[SshForward] = []
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
@@ -185,35 +244,109 @@ class SshHost:
         return self._open(checked_argv(argv), b"")
 
     def _open(self, argv: tuple[str, ...], stdin: bytes) -> SshProcess:
+        supervision = self.supervision
+
         async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
-            process = await self._connection.create_process(shlex.join(argv), encoding=None)
+            command = supervision.wrap(argv, len(stdin)) if supervision else shlex.join(argv)
+            process = await self._connection.create_process(command, encoding=None)
             if stdin:
                 process.stdin.write(stdin)
-            process.stdin.write_eof()
+            if not supervision:
+                process.stdin.write_eof()
             return process
 
         try:
             process = call(_within(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (asyncssh.Error, OSError, TimeoutError) as error:
             raise self._lost(argv, error) from error
-        return SshProcess(self.name, argv, process, self._lost)
+        return SshProcess(self.name, argv, process, self._lost, supervision)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)
 
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
-        async def read() -> bytes:
-            done = await self._connection.run(shlex.join(("cat", "--", path)), encoding=None)
-            if done.returncode != 0:
-                raise HostError(f"on {self.name}: cannot read {path}: {decode(_raw(done.stderr)).strip()}")
-            return _raw(done.stdout)
+        code, out, err = self.output(("cat", "--", path), deadline_s=deadline_s)
+        if code != 0:
+            raise HostError(f"on {self.name}: cannot read {path}: {decode(err).strip()}")
+        return out
+
+    def output(
+        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
+    ) -> tuple[int | None, bytes, bytes]:
+        """Status, stdout and stderr as bytes of a command that only reads; it is not supervised.
+
+        Raises DeadlineExceeded, HostLost.
+        """
+        command = checked_argv(argv)
+
+        async def read() -> tuple[int | None, bytes, bytes]:
+            done = await self._connection.run(shlex.join(command), encoding=None, stdin=asyncssh.DEVNULL)
+            return done.returncode, _raw(done.stdout), _raw(done.stderr)
 
         try:
             return call(_within(self._nudging(read()), deadline_s))
         except TimeoutError:
-            raise DeadlineExceeded(self.name, ("cat", "--", path), deadline_s) from None
+            raise DeadlineExceeded(self.name, command, deadline_s) from None
         except (asyncssh.Error, OSError) as error:
-            raise self._lost(("cat", "--", path), error) from error
+            raise self._lost(command, error) from error
+
+    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
+        """A socket here whose connections go to the socket `remote_path` there.
+
+        `local_path` is new, in a directory that is the user's alone. Whether anybody listens
+        there is found out with each connection. Raises HostError, HostLost.
+        """
+        here = Path(local_path)
+        try:
+            owner = here.parent.stat()
+        except OSError as error:
+            raise HostError(f"{here.parent}: {error.strerror}", "a socket is to be made there") from error
+        if owner.st_uid != os.getuid() or owner.st_mode & 0o077:
+            raise HostError(f"{here.parent} is open to others", "a socket in it would be; chmod 0700 it")
+        # asyncio would silently take the place of another's socket.
+        if os.path.lexists(here):
+            raise HostError(f"{here} is there already", "choose another path, or remove it")
+
+        async def listen() -> asyncssh.SSHListener:
+            return await self._connection.forward_local_path(local_path, remote_path)
+
+        return self._forward(
+            listen(), f"{local_path} here to {remote_path}", lambda: here.unlink(missing_ok=True)
+        )
+
+    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
+        """A socket there (sshd makes it 0600) whose connections go to the socket `local_path` here.
+
+        Raises HostError: sshd refused (the path is taken, its directory is not there or not
+        the user's, or the server forbids it); HostLost.
+        """
+
+        async def listen() -> asyncssh.SSHListener:
+            return await self._connection.forward_remote_path(remote_path, local_path)
+
+        # sshd leaves it lying there, and would not listen at the same path again.
+        remove = functools.partial(self.run, ("rm", "-f", "--", remote_path), check=False)
+        return self._forward(listen(), f"{remote_path} there to {local_path} here", remove)
+
+    def _forward(
+        self, listening: Coroutine[Any, Any, asyncssh.SSHListener], what: str, remove: Callable[[], object]
+    ) -> Forward:
+        try:
+            listener = call(_within(listening, DEFAULT_DEADLINE_S))
+        except asyncssh.ChannelListenError as error:
+            if self._connection.is_closed():
+                raise self._lost(("forward", what), error) from error
+            raise HostError(
+                f"on {self.name}: cannot forward {what}: {error}",
+                "the path is taken, its directory is not there or not writable, or the server's sshd_config "
+                "has AllowStreamLocalForwarding no",
+            ) from error
+        except (asyncssh.Error, OSError, TimeoutError) as error:
+            if isinstance(error, OSError) and error.errno:
+                raise HostError(f"on {self.name}: cannot forward {what}: {error}") from error
+            raise self._lost(("forward", what), error) from error
+        self._forwards.append(forward := SshForward(listener, remove))
+        return forward
 
     async def _nudging(self, awaitable: Awaitable[T]) -> T:
         """The awaitable's result, with a nudge now and then while it is not there."""
@@ -238,6 +371,9 @@ class SshHost:
         )
 
     def close(self) -> None:
+        for forward in self._forwards:
+            forward.close()
+
         async def end() -> None:
             self._connection.close()
             try:

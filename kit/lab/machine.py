@@ -29,10 +29,10 @@ from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.lab.qemu import READY_LINE, SSH_PORTS, Machine, command_line
+from kit.lab.qemu import READY_LINE, SSH_PORTS, Disk, Machine, command_line
 
 QEMU = "qemu-system-x86_64"
-BOOT_DEADLINE_S = 240.0
+BOOT_DEADLINE_S = 480.0
 SSH_DEADLINE_S = 120.0
 # The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
 _SSH_ATTEMPT_S = 40.0
@@ -47,12 +47,15 @@ _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 
 @dataclass(frozen=True)
 class LabSpec:
-    """What to boot. Memory in MiB; `extra_kernel_args` are for tests of the guest's faults."""
+    """What to boot. Memory in MiB; the rest is for tests: of the guest's faults, of real disks, of many
+    connections at once. `ssh_ports`: serial lines with an sshd behind each, one connection at a time."""
 
     image_dir: Path
     clock: Clock
     memory_mib: int = 4096
     extra_kernel_args: tuple[str, ...] = ()
+    extra_disks: tuple[Disk, ...] = ()
+    ssh_ports: int = SSH_PORTS
 
 
 def runtime_dir() -> Path:
@@ -122,9 +125,12 @@ class Lab:
                     memory_mib=spec.memory_mib,
                     clock=spec.clock,
                     extra_kernel_args=spec.extra_kernel_args,
+                    extra_disks=spec.extra_disks,
+                    ssh_ports=spec.ssh_ports,
                 ),
                 QEMU,
             ),
+            sparse={disk.name: disk.size_bytes for disk in spec.extra_disks},
             info={
                 "clock": spec.clock.kind,
                 "dilation": spec.clock.dilation,
@@ -150,6 +156,10 @@ class Lab:
     def host(self, port: int = 0) -> SshHost:
         """The guest as a host, over serial line `port`."""
         return open_host(self.state, port, self.diagnose)
+
+    def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
+        """A machine of the guest's own networks as a host."""
+        return open_inner_host(self.state, guest, name, address, self.diagnose)
 
     def console(self) -> str:
         """What the guest's kernel and init have printed."""
@@ -191,7 +201,9 @@ class Lab:
 class _Supervisor:
     """This side of kit.lab.supervisor's pipe."""
 
-    def __init__(self, files: dict[str, bytes], argv: list[str], info: dict[str, Any]) -> None:
+    def __init__(
+        self, files: dict[str, bytes], argv: list[str], info: dict[str, Any], sparse: dict[str, int]
+    ) -> None:
         self._child = subprocess.Popen(
             [sys.executable, "-S", "-m", "kit.lab.supervisor"],
             stdin=subprocess.PIPE,
@@ -205,6 +217,7 @@ class _Supervisor:
             "base": os.fspath(runtime_dir()),
             "prefix": _PREFIX,
             "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
+            "sparse": sparse,
             "argv": argv,
             "info": info,
         }
@@ -251,8 +264,6 @@ class _Supervisor:
 
 def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
     """Connect to a running guest by its state directory. Raises HostLost."""
-    pinned = asyncssh.read_public_key(state / "host.pub")
-    key = asyncssh.read_private_key(state / "client.key")
 
     async def connect() -> asyncssh.SSHClientConnection:
         # A session that broke may still hold the other end; it lets go when it sees us hang up.
@@ -268,25 +279,36 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
         line = socket.socket(socket.AF_UNIX)
         line.setblocking(False)
         line.connect(os.fspath(state / f"ssh{port}.sock"))
-        return await asyncssh.connect(
-            "hsp-lab",
-            sock=line,
-            username="root",
-            client_keys=[key],
-            known_hosts=([pinned], [], []),
-            config=None,
-            agent_path=None,
-            # The guest's clock is not ours: asyncssh's own timers must not end the session.
-            login_timeout=0,
-            connect_timeout=0,
-            keepalive_interval=0,
-            # What a software-emulated CPU does quickest.
-            kex_algs=["curve25519-sha256"],
-            encryption_algs=["aes128-gcm@openssh.com"],
-            compression_algs=None,
-        )
+        return await asyncssh.connect("hsp-lab", sock=line, options=_ssh_options(state))
 
     return SshHost("lab", connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
+
+
+def open_inner_host(state: Path, guest: SshHost, name: str, address: str, diagnose: Any = None) -> SshHost:
+    """Connect to an sshd of the guest's own networks, through the guest. Raises HostLost."""
+
+    async def connect() -> asyncssh.SSHClientConnection:
+        return await asyncssh.connect(address, tunnel=guest.connection, options=_ssh_options(state))
+
+    return SshHost(name, connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
+
+
+def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
+    """How every sshd of a lab is spoken to: this boot's keys, and what an emulated CPU does quickest."""
+    return asyncssh.SSHClientConnectionOptions(
+        username="root",
+        client_keys=[asyncssh.read_private_key(state / "client.key")],
+        known_hosts=([asyncssh.read_public_key(state / "host.pub")], [], []),
+        config=None,
+        agent_path=None,
+        # The guest's clock is not ours: asyncssh's own timers must not end the session.
+        login_timeout=0,
+        connect_timeout=0,
+        keepalive_interval=0,
+        kex_algs=["curve25519-sha256"],
+        encryption_algs=["aes128-gcm@openssh.com"],
+        compression_algs=None,
+    )
 
 
 def free_port() -> int:

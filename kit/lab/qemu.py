@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from kit.clock import Clock
 
@@ -23,6 +24,19 @@ _RTC = "base=2026-01-01T00:00:00,clock=vm"
 
 
 @dataclass(frozen=True)
+class Disk:
+    """A disk beside the root disk, as tests of real devices need it: its content is the file `name`.
+
+    NVMe disks with the same serial are namespaces of one controller. SCSI disks can be pulled out.
+    """
+
+    name: str
+    kind: Literal["virtio", "scsi", "nvme"]
+    serial: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class Machine:
     """What a lab guest is made of. Paths may contain any character."""
 
@@ -31,6 +45,8 @@ class Machine:
     memory_mib: int
     clock: Clock
     extra_kernel_args: tuple[str, ...] = ()
+    extra_disks: tuple[Disk, ...] = ()
+    ssh_ports: int = SSH_PORTS
 
 
 def quote_value(value: str | os.PathLike[str]) -> str:
@@ -78,14 +94,39 @@ def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str
         "-drive", f"file={quote_value(state / 'keys.tar')},if=none,id=keys,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=keys,serial=hsp-keys",
         "-device", "virtio-rng-pci",
-        "-device", f"virtio-serial-pci,max_ports={SSH_PORTS + 1}",
+        "-device", f"virtio-serial-pci,max_ports={machine.ssh_ports + 1}",
         "-chardev", f"file,id=console,path={quote_value(state / 'console.log')}",
         "-serial", "chardev:console",
     ]  # fmt: skip
-    for port in range(SSH_PORTS):
+    for port in range(machine.ssh_ports):
         socket = quote_value(state / f"ssh{port}.sock")
         argv += [
             "-chardev", f"socket,id=ssh{port},path={socket},server=on,wait=off",
             "-device", f"virtserialport,chardev=ssh{port},name=hsp.ssh.{port}",
         ]  # fmt: skip
+    return argv + (_disk_arguments(machine) if machine.extra_disks else [])
+
+
+def _disk_arguments(machine: Machine) -> list[str]:
+    """The disks, and a monitor by which they are pulled out and made to fail."""
+    state = machine.state_dir
+    argv = ["-qmp", f"unix:{quote_value(state / 'qmp.sock')},server=on,wait=off"]
+    if any(disk.kind == "scsi" for disk in machine.extra_disks):
+        argv += ["-device", "virtio-scsi-pci,id=scsi"]
+    serials = {disk.serial: None for disk in machine.extra_disks if disk.kind == "nvme"}
+    for serial in serials:
+        argv += ["-device", f"nvme,id={serial},serial={quote_value(serial)}"]
+    for disk in machine.extra_disks:
+        file = quote_value(state / disk.name)
+        drive = f"file={file},if=none,id={disk.name},format=raw,cache=unsafe,discard=unmap"
+        argv += ["-drive", drive, "-device", disk_device(disk)]
     return argv
+
+
+def disk_device(disk: Disk) -> str:
+    """The option value of -device for a disk whose drive has the disk's name as its id."""
+    named = f"drive={disk.name},id=dev-{disk.name}"
+    if disk.kind == "nvme":
+        return f"nvme-ns,bus={disk.serial},{named}"
+    driver = "virtio-blk-pci" if disk.kind == "virtio" else "scsi-hd,bus=scsi.0"
+    return f"{driver},{named},serial={quote_value(disk.serial)}"

@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.base import Host
-from kit.hosts.netns import NetnsHost
+from kit.lab.clients import lab_clients
 from kit.lab.devices import program
 from kit.lab.devices.emulation import keep_states, load_states, served_devices
+from kit.lab.devices.links import link_by_id
 from kit.lab.devices.served import Served
 from kit.lab.image import Image
 from kit.lab.machine import Lab, LabSpec, probe_real_clock
 from kit.progress import Progress
-from kit.site import Site, SiteClient
+from kit.site import Site
 from kit.testbed import Device, Testbed
 
 _NULLB = "/sys/kernel/config/nullb"
-_SERVER_ADDRESS = "10.97.{}.1"
-_CLIENT_ADDRESS = "10.97.{}.2"
 
 # Each device: made through configfs (Documentation/block/null_blk.rst). irqmode 2 completes
 # a request by a timer after completion_nsec; queue_mode 2 is blk-mq. Arguments: directory,
 # then name=value pairs in order, `power` last.
 _MAKE_NULLB = 'd=$1; shift; mkdir "$d" && for s; do echo "${s#*=}" >"$d/${s%%=*}" || exit 1; done'
-
-# A veth pair with its far end in a namespace of its own. Arguments: number, the two addresses.
-_MAKE_CLIENT = """\
-set -e
-ip netns add "client$1"
-ip link add "srv$1" type veth peer name eth0 netns "client$1"
-ip addr add "$2/24" dev "srv$1"
-ip link set "srv$1" up
-ip -n "client$1" addr add "$3/24" dev eth0
-ip -n "client$1" link set eth0 up
-ip -n "client$1" link set lo up
-"""
 
 
 @dataclass(frozen=True)
@@ -54,24 +41,23 @@ def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Sit
     """Boot the lab and make the testbed in it; gone at the end. Raises HostError."""
     spec = LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
     check_clock(spec, progress)
-    with Lab(spec) as lab:
+    with Lab(spec) as lab, ExitStack() as stack:
         with progress.step("booting the lab"):
             lab.wait_ready()
-            guest = lab.host()
-        with guest:
-            made = make_devices(guest, testbed.device, testbed.clock)
-            clients = tuple(make_client(guest, number) for number, _ in enumerate(testbed.client))
-            yield Site(
-                server=guest,
-                clients=clients,
-                device_paths=made.paths,
-                clock=testbed.clock,
-                emulated=True,
-                devices=made.served,
-                versions={"image": image.path.name, **lab.versions()},
-            )
-            if made.served:
-                keep_states(made.served, testbed.device)
+            guest = stack.enter_context(lab.host())
+            clients = stack.enter_context(lab_clients(lab, guest, len(testbed.client)))
+        made = make_devices(guest, testbed.device, testbed.clock)
+        yield Site(
+            server=guest,
+            clients=clients,
+            device_paths=made.paths,
+            clock=testbed.clock,
+            emulated=True,
+            devices=made.served,
+            versions={"image": image.path.name, **lab.versions()},
+        )
+        if made.served:
+            keep_states(made.served, testbed.device)
 
 
 def check_clock(spec: LabSpec, progress: Progress) -> None:
@@ -87,8 +73,13 @@ def check_clock(spec: LabSpec, progress: Progress) -> None:
         )
 
 
-def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> MadeDevices:
-    """Emulated devices, on the guest's clock. Raises HostError."""
+def make_devices(
+    guest: Host, devices: tuple[Device, ...], clock: Clock, *, by_id: bool = False
+) -> MadeDevices:
+    """Emulated devices, on the guest's clock. Raises HostError.
+
+    `by_id`: with serials, and with links that a testbed can name them by, as real ones have.
+    """
     paths = {}
     for device in devices:
         if device.model == "null_blk":
@@ -100,7 +91,7 @@ def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> Made
         paths |= served.start(program.server(), served_devices(modelled), clock.dilation)
         load_states(served, modelled)
         guest.run(["udevadm", "settle", "--timeout=30"])
-    return MadeDevices(paths, served)
+    return MadeDevices(link_by_id(guest, paths) if by_id else paths, served)
 
 
 def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:
@@ -119,10 +110,3 @@ def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:
     guest.run(["sh", "-c", _MAKE_NULLB, "sh", f"{_NULLB}/{device.name}", *pairs])
     guest.run(["udevadm", "settle", "--timeout=30"])
     guest.run(["test", "-b", f"/dev/{device.name}"])
-
-
-def make_client(guest: Host, number: int) -> SiteClient:
-    """A client with an address of its own."""
-    server, client = _SERVER_ADDRESS.format(number), _CLIENT_ADDRESS.format(number)
-    guest.run(["sh", "-c", _MAKE_CLIENT, "sh", str(number), server, client])
-    return SiteClient(NetnsHost(guest, f"client{number}"), address=client, server_address=server)

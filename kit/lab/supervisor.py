@@ -5,8 +5,8 @@ ended in whatever way, `kill -9` included) the supervisor ends QEMU and removes 
 state directory. QEMU itself is started so that the kernel kills it when the supervisor
 dies. A lab that shall outlive its CLI (`hsp lab up`) is released with a line `detach`.
 
-stdin, first line: JSON {base, prefix, files: {name: base64}, argv: [...], info: {...}};
-"{state}" in an argument stands for the state directory.
+stdin, first line: JSON {base, prefix, files: {name: base64}, sparse: {name: bytes}, argv: [...],
+info: {...}}; "{state}" in an argument stands for the state directory.
 stdout: one JSON line {state, qemu_pid}, or {error}; later {exited: code} if QEMU ends.
 Only the standard library is imported: it must be up within milliseconds.
 """
@@ -62,10 +62,13 @@ def main() -> int:
 
 
 def _start(spec: dict[str, object], state: Path) -> subprocess.Popen[bytes]:
-    files, argv = spec["files"], spec["argv"]
-    assert isinstance(files, dict) and isinstance(argv, list)
+    files, sparse, argv = spec["files"], spec["sparse"], spec["argv"]
+    assert isinstance(files, dict) and isinstance(sparse, dict) and isinstance(argv, list)
     for name, content in files.items():
         (state / name).write_bytes(base64.b64decode(content))
+    for name, size_bytes in sparse.items():
+        with (state / name).open("wb") as file:
+            file.truncate(size_bytes)
     with (state / "qemu.log").open("wb") as log:
         qemu = subprocess.Popen(
             [argument.replace("{state}", os.fspath(state)) for argument in argv],

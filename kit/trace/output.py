@@ -1,7 +1,8 @@
 """What `bpftrace -f json nfsd.bt` prints, as values. Pure.
 
-The program prints cumulative histograms; here they become counts per interval. Anything
-that does not add up is a problem, in words; a problem makes a run unknown.
+The program prints cumulative counts by class and bin; here they become counts per interval. Anything
+that does not add up is a problem, in words; a problem makes a run unknown. Output of the kit before
+0.5, with the operation as a word and bpftrace's own histograms, is read as well.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.bins import bin_edges, bin_index
+from kit.bins import BINS_PER_OCTAVE, bin_edges, bin_index
 
 _AT = re.compile(r"hsp-trace (at|end) (\d+)\n")
+# Bits of `seen` that say what the request is.
+_WRITE, _COMMIT = 512, 1024
+_OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
+# The bin below 2^62 ns: edges of longer times are no signed 64-bit numbers.
+_LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 
 # (op, seen, vdev): a class of requests, see nfsd.bt
 Class = tuple[str, int, int]
@@ -87,7 +93,7 @@ def _take(trace: Trace, kind: str, data: Any, at_ns: int | None) -> int | None:
         counts = {_class(key): _buckets(rows) for key, rows in data["@latency"].items()}
         trace.snapshots[-1] = Snapshot(at_ns, counts)
     elif kind == "map":
-        _take_map(trace, data)
+        _take_map(trace, data, at_ns)
     elif kind == "lost_events":
         trace.lost_events += int(data["events"])
     elif kind in ("helper_error", "error"):
@@ -95,22 +101,48 @@ def _take(trace: Trace, kind: str, data: Any, at_ns: int | None) -> int | None:
     return at_ns
 
 
-def _take_map(trace: Trace, data: dict[str, Any]) -> None:
+def _take_map(trace: Trace, data: dict[str, Any], at_ns: int | None) -> None:
     for name, content in data.items():
-        if name in ("@lowest", "@highest"):
+        if name == "@counts":
+            if at_ns is None:
+                raise ValueError("counts before their time")
+            trace.snapshots[-1] = Snapshot(at_ns, _counts(content))
+        elif name in ("@lowest", "@highest"):
             values = {_class(key): int(value) for key, value in content.items()}
             (trace.lowest if name == "@lowest" else trace.highest).update(values)
         elif name == "@fed":
             trace.feeds_ns = tuple(sorted(int(key) for key in content))
         elif name in ("@started", "@done"):
-            values_by_op = {str(key): int(value) for key, value in content.items()}
+            values_by_op = {_op(key): int(value) for key, value in content.items()}
             (trace.started if name == "@started" else trace.done).update(values_by_op)
             trace.totalled = trace.totalled or name == "@done"
 
 
 def _class(key: str) -> Class:
-    op, seen, vdev = key.split(",")
-    return op, int(seen), int(vdev)
+    if key.count(",") == 2:  # before 0.5
+        op, seen, vdev = key.split(",")
+        return op, int(seen), int(vdev)
+    bits, top = map(int, key.split(","))
+    kind = bits & (_WRITE | _COMMIT)
+    return _OPS[kind], bits - kind, top
+
+
+def _op(key: str) -> str:
+    return _OPS[int(key)] if key.isdecimal() else str(key)
+
+
+def _counts(content: dict[str, Any]) -> dict[Class, Counts]:
+    """Keys are seen, vdev and bin."""
+    found: dict[Class, Counts] = {}
+    for key, value in content.items():
+        of, _, number = key.rpartition(",")
+        if isinstance(value, bool) or value != int(value) or value < 0:
+            raise ValueError("a count that is none")
+        if not 0 <= int(number) <= _LAST_BIN:
+            raise ValueError("a bin that is none")
+        if value:
+            found.setdefault(_class(of), {})[int(number)] = int(value)
+    return found
 
 
 def _buckets(rows: list[dict[str, int]]) -> Counts:

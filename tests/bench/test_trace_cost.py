@@ -13,13 +13,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 
-from kit import nfs, pool
+from kit import nfs, pool, zfsversion
 from kit.clock import Clock
 from kit.hosts.base import Host
-from kit.lab.site import make_client, make_devices
+from kit.lab.clients import make_client
+from kit.lab.site import make_devices
 from kit.testbed import Device
 from kit.trace.nfsd import Tracer
 from kit.trace.output import parse_trace
+from kit.trace.tracing import find_tracing
 from tests.lab.conftest import RunningLab, image, running_lab
 
 __all__ = ["image", "running_lab"]
@@ -39,7 +41,8 @@ tracepoint:nfsd:nfsd_read_done
 
 @contextmanager
 def ours(guest: Host) -> Iterator[None]:
-    tracer = Tracer(guest, "/run/cost", CLOCK, 200_000_000)
+    tracing = find_tracing(guest, zfsversion.read(guest))
+    tracer = Tracer(guest, "/run/cost", CLOCK, 200_000_000, tracing)
     tracer.wait_ready()
     yield
     text, problems = tracer.stop()

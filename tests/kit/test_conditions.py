@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kit import conditions
+from kit import conditions, zfsversion
 from kit.clock import Clock
-from kit.conditions import Conditions, Scan, Txg
+from kit.conditions import Conditions, Txg
+from kit.counters import Missing
 from kit.errors import HostError
 from kit.hosts.base import Result
+from kit.poolscan import Scan
 
 IOSTATS = """\
 31 1 0x01 26 7072 22326418990 25979138282
@@ -47,7 +48,18 @@ proc4ops 76 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 
 wdeleg_getattr 0
 """  # noqa: E501
 STAT = "cpu  100 5 200 1000 10 1 2 3 7 7\ncpu0 100 5 200 1000 10 1 2 3 7 7\nbtime 1767225600\n"
-SCAN = {"function": "SCRUB", "state": "SCANNING", "start_time": 1767225626, "end_time": 0}
+STATUS = """\
+  pool: other
+ state: ONLINE
+  scan: none requested
+config:
+
+  pool: tank
+ state: ONLINE
+  scan: scrub in progress since Thu Jan  1 00:00:26 2026
+\t1M scanned at 1M/s, 1M issued at 1M/s, 2M total
+"""
+NEW, OLD = zfsversion.parse("2.3.9-1"), zfsversion.parse("2.1.11-1+deb12u1")
 KSTATS = "/proc/spl/kstat/zfs"
 
 
@@ -62,19 +74,9 @@ def files(*pools: str) -> dict[str, str]:
     return found | {f"{KSTATS}/{pool}/iostats": IOSTATS for pool in pools}
 
 
-def status(**scans: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "pools": {
-            name: {"name": name, **({"scan_stats": scan} if scan else {})} for name, scan in scans.items()
-        }
-    }
-
-
 @pytest.fixture
 def now() -> Conditions:
-    return conditions.parse(
-        said(files("tank", "other")), status(tank={}, other={}), "tank", ["tank", "other"]
-    )
+    return conditions.parse(said(files("tank", "other")), {"tank": None, "other": None}, "tank")
 
 
 def test_what_a_server_says_is_read(now: Conditions) -> None:
@@ -95,9 +97,7 @@ def test_calls_of_nfs_4_count_as_well() -> None:
     # 68 is READ_PLUS, which is how clients of NFS 4.2 read.
     counts[25], counts[68], counts[38], counts[5] = 11, 7, 12, 13
     four = NFSD.replace(NFSD.splitlines()[-2], "proc4ops 76 " + " ".join(map(str, counts)))
-    found = conditions.parse(
-        said(files("tank") | {"/proc/net/rpc/nfsd": four}), status(tank={}), "tank", ["tank"]
-    )
+    found = conditions.parse(said(files("tank") | {"/proc/net/rpc/nfsd": four}), {"tank": None}, "tank")
     assert found.calls == {"read": 118, "write": 14, "commit": 16}
 
 
@@ -106,8 +106,24 @@ def moved(now: Conditions, **changes: Any) -> Conditions:
 
 
 def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int = 512) -> list[str]:
-    found = conditions.checks(before, after, "tank", "read", ios, block_bytes)
-    return [f"{check.name}: {check.found}" for check in found if not check.ok]
+    found = conditions.checks(before, after, "tank", "read", ios, block_bytes, NEW)
+    return [f"{check.name}: {check.found}" for check in found if not check.ok]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("version", ["2.1.11", "2.2.9"])
+def test_what_an_older_openzfs_does_not_count_is_neither_passed_nor_failed(
+    now: Conditions, version: str
+) -> None:
+    zfs = zfsversion.parse(version)
+    found = conditions.checks(now, now, "tank", "read", 0, 512, zfs)
+    missing = [check for check in found if isinstance(check, Missing)]
+    assert {check.name for check in missing} == {"direct I/O, past the ARC", "I/Os of another pool, other"}
+    assert all(str(zfs) in check.why for check in missing)
+    made = {check.name for check in found} - {check.name for check in missing}
+    assert {"NFS READ calls", "trimmed extents"} <= made
+    assert not any(
+        isinstance(check, Missing) for check in conditions.checks(now, now, "tank", "read", 0, 1, NEW)
+    )
 
 
 def test_a_quiet_server_and_the_clients_own_reads_pass(now: Conditions) -> None:
@@ -239,8 +255,8 @@ class Server:
         self.missing = missing
 
     def run(self, argv: Any, **_: Any) -> Result:
-        if argv[0] == "zpool":
-            text = json.dumps(status(tank=SCAN, other={}))
+        if argv[0] == "sh":
+            text = STATUS
         else:
             known = files("tank", "other")
             text = said({name: known[name] for name in argv if name in known and self.missing not in (name,)})
@@ -248,20 +264,20 @@ class Server:
 
 
 def test_reading_asks_for_every_pool() -> None:
-    found = conditions.read(Server(), "tank")
+    found = conditions.read(Server(), "tank", OLD)
     assert set(found.iostats) == {"tank", "other"}
-    assert found.scans["tank"].running
+    assert found.scans == {"tank": Scan("SCRUB", "SCANNING", 1767225626, 0)}
 
 
 @pytest.mark.parametrize("missing", ["/proc/net/rpc/nfsd", "/proc/stat", f"{KSTATS}/tank/txgs"])
 def test_a_server_that_does_not_say_is_an_error(missing: str) -> None:
     with pytest.raises(HostError, match="does not say what its NFS server"):
-        conditions.read(Server(missing), "tank")
+        conditions.read(Server(missing), "tank", OLD)
 
 
 def test_a_kstat_of_another_form_is_an_error() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         conditions.parse(
             said(files("tank") | {f"{KSTATS}/tank/txgs": TXGS.replace("25838553252", "x")}),
-            status(tank={}), "tank", ["tank"],
+            {"tank": None}, "tank",
         )  # fmt: skip

@@ -30,7 +30,7 @@ JOBS = sorted(WORKLOADS.glob("*.fio"))
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
 def test_the_job_is_the_checked_one_behind_the_kits_own_options(file: Path, tmp_path: Path) -> None:
     job = read_job(file)
-    text = fio.job_text(job, FILES).decode()
+    text = fio.job_text(job, FILES, {}).decode()
     own, checked = text[: -len(job.text)], text[-len(job.text) :]
     assert checked == file.read_text()
     parsed = configparser.ConfigParser(interpolation=None)
@@ -58,18 +58,26 @@ def test_the_job_is_the_checked_one_behind_the_kits_own_options(file: Path, tmp_
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
 def test_with_the_kits_options_a_job_of_a_workload_would_be_refused(file: Path, tmp_path: Path) -> None:
     back = tmp_path / "job.fio"
-    back.write_bytes(fio.job_text(read_job(file), FILES))
+    back.write_bytes(fio.job_text(read_job(file), FILES, {}))
     with pytest.raises(ConfigError, match="write_lat_log"):
         read_job(back)
 
 
 @pytest.mark.parametrize(("clock", "runtime"), [(Clock(), "1500000us"), (Clock("virtual", 4), "6000000us")])
 def test_durations_reach_fio_in_the_hosts_time(clock: Clock, runtime: str) -> None:
-    argv = fio.command(FILES, "/mnt/x", 72 << 20, 1_500_000_000, clock)
-    at = argv.index("fio")
-    assert argv[0] == "env"
-    assert argv[1:at] == ["HSP_DIRECTORY=/mnt/x", f"HSP_SIZE={72 << 20}", f"HSP_RUNTIME={runtime}"]
-    assert argv[at + 1 :] == ["--output-format=json+", "--output=/run/hsp/x/fio.json", "/run/hsp/x/job.fio"]
+    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, clock)
+    assert values == {"HSP_DIRECTORY": "/mnt/x", "HSP_SIZE": str(72 << 20), "HSP_RUNTIME": runtime}
+    assert fio.command(FILES) == [
+        "fio", "--output-format=json+", "--output=/run/hsp/x/fio.json", "/run/hsp/x/job.fio"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
+def test_no_variable_is_left_for_fio(file: Path) -> None:
+    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, Clock())
+    text = fio.job_text(read_job(file), FILES, values).decode()
+    assert "${" not in text
+    assert "directory=/mnt/x\n" in text
 
 
 def test_the_log_is_where_fio_writes_it() -> None:

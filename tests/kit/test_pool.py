@@ -52,9 +52,9 @@ class Server:
     def __init__(self, **answers: Any) -> None:
         self.answers: dict[str, Any] = {
             "zpool get -p value guid": f"{OURS.guid}\n",
-            "zpool get": {"pools": {"hsp-a1": {"properties": {"ashift": {"value": 9}}}}},
+            "zpool get": "ashift\t9\n",
             "zfs get hsp:run": "a1\n",
-            "zpool status": {"pools": {"hsp-a1": {"vdevs": {"hsp-a1": {"path": "/dev/data0"}}}}},
+            "zpool list": "hsp-a1\n\tmirror-0\n\t/dev/data0\n\t/dev/data1\nlogs\n\t/dev/disk/by-id/a log\n",
             "zdb": LABEL,
             "python3": {"exists": True},
             **answers,
@@ -157,6 +157,16 @@ def test_properties_in_effect() -> None:
     assert pools.pool_properties(server, OURS, []) == {} and server.calls == []
 
 
+def test_the_devices_of_a_pool_are_its_leaves_whatever_they_are_called() -> None:
+    assert pools.vdev_paths(Server(), OURS) == ["/dev/data0", "/dev/data1", "/dev/disk/by-id/a log"]
+
+
+@pytest.mark.parametrize("answer", ["", "ashift 9\n", "autotrim\toff\n"])
+def test_a_property_that_is_not_told_is_an_error(answer: str) -> None:
+    with pytest.raises(HostError, match="does not tell ashift"):
+        pools.pool_properties(Server(**{"zpool get": answer}), OURS, ["ashift"])
+
+
 # --- Dataset ---
 
 WANTED: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "lz4"}
@@ -164,9 +174,7 @@ WANTED: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "
 
 def datasets(**values: Any) -> dict[str, Any]:
     found = {"recordsize": 8192, "atime": "off", "compression": "lz4", **values}
-    return {
-        "zfs get -j": {"datasets": {"hsp-a1/d": {"properties": {k: {"value": v} for k, v in found.items()}}}}
-    }
+    return {"zfs get property,value": "".join(f"{name}\t{value}\n" for name, value in found.items())}
 
 
 def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:

@@ -79,7 +79,6 @@ def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, key: str, messag
         ('"64MiB"', '"63MiB"', "ZFS needs at least 64MiB"),
         ('"64MiB"', '"65.5MiB"', "whole MiB"),
         ('name = "log0"', 'name = "data0"', "two devices are called 'data0'"),
-        ('role = "data"', 'role = "cache"', 'no device has role = "data"'),
         ('clock = "virtual"', 'clock = "real"', 'lab.dilation needs lab.clock = "virtual"'),
         ('memory = "4GiB"', 'memory = "1407MiB"', "more than half of the guest's"),
     ],

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from kit.clock import Clock
 from kit.errors import ConfigError, HostError
 from kit.hosts.base import Result
-from kit.tunables import SIZE_TUNABLES, TIME_TUNABLES_NS, read_tunables, tunable, write_tunable
+from kit.tunables import (
+    EFFECTS,
+    SIZE_TUNABLES,
+    TIME_TUNABLES_NS,
+    in_order,
+    read_effects,
+    read_tunables,
+    tunable,
+    write_tunable,
+)
 
 REAL = Clock()
 DILATED = Clock("virtual", 4)
@@ -27,13 +36,26 @@ class Server:
     def __init__(self, deaf: tuple[str, ...] = (), **values: str) -> None:
         self.values, self.deaf = values, deaf
         self.calls: list[tuple[str, ...]] = []
+        self.effects = {"c_min": 128 << 20, "c_max": 4 << 30, "size": 1}
+
+    def tune(self) -> None:
+        """As arc_tuning_update of OpenZFS does."""
+        least, most = (int(self.values.get(name, "0")) for name in ("zfs_arc_min", "zfs_arc_max"))
+        if 32 << 20 <= least <= self.effects["c_max"]:
+            self.effects["c_min"] = least
+        if most >= 64 << 20 and most > self.effects["c_min"]:
+            self.effects["c_max"] = most
 
     def run(self, argv: Sequence[str], *, stdin: bytes = b"", check: bool = True, **_: Any) -> Result:
         self.calls.append(tuple(argv))
+        if argv == ["cat", "/proc/spl/kstat/zfs/arcstats"]:
+            lines = [f"{name} 4 {value}" for name, value in self.effects.items()]
+            return Result(self.name, tuple(argv), 0, "\n".join(["name type data", *lines]), "")
         names = [argument.rsplit("/", 1)[1] for argument in argv if argument.startswith(FOLDER)]
         if argv[0] == "tee":
             if names[0] not in self.deaf:
                 self.values[names[0]] = stdin.decode().strip()
+                self.tune()
             return Result(self.name, tuple(argv), 0, stdin.decode(), "")
         assert argv[0] == "grep"
         there = [name for name in names if name in self.values]
@@ -122,12 +144,47 @@ def test_an_unknown_parameter_is_named() -> None:
 
 
 def test_a_value_is_written_and_read_back() -> None:
-    server = Server(zfs_arc_max="0")
-    write_tunable(server, "zfs_arc_max", "1234")
-    assert server.values == {"zfs_arc_max": "1234"}
-    assert server.calls[0] == ("tee", f"{FOLDER}/zfs_arc_max")
+    server = Server(zil_slog_bulk="0")
+    write_tunable(server, "zil_slog_bulk", "1234")
+    assert server.values == {"zil_slog_bulk": "1234"}
+    assert server.calls[0] == ("tee", f"{FOLDER}/zil_slog_bulk")
 
 
 def test_a_value_that_does_not_take_is_an_error() -> None:
     with pytest.raises(HostError, match="zfs_arc_max was set to 1234 but is 0"):
         write_tunable(Server(deaf=("zfs_arc_max",), zfs_arc_max="0"), "zfs_arc_max", "1234")
+
+
+@pytest.mark.parametrize("names", [("zfs_arc_max", "zfs_arc_min"), ("zfs_arc_min", "zfs_arc_max")])
+@pytest.mark.parametrize("values", [("64MiB", "32MiB"), ("8GiB", "6GiB")])
+def test_limits_of_the_arc_take_effect_and_are_put_back(
+    names: tuple[str, str], values: tuple[str, str]
+) -> None:
+    """Whichever is named first; a 0 that is written back does not undo the limit by itself."""
+    server = Server(zfs_arc_max="0", zfs_arc_min="0")
+    before = dict(server.effects)
+    effects = read_effects(server, list(names))
+    assert effects == {"zfs_arc_max": str(4 << 30), "zfs_arc_min": str(128 << 20)}
+    wanted = dict(zip(("zfs_arc_max", "zfs_arc_min"), values, strict=True))
+    ordered = in_order(tuple(tunable(name, wanted[name], REAL) for name in names), effects)
+    for one in ordered:
+        write_tunable(server, one.name, str(one.host_value), effects[one.name])
+        assert server.effects[EFFECTS[one.name]] == one.host_value
+    for one in reversed(ordered):
+        write_tunable(server, one.name, "0", effects[one.name])
+    assert server.effects == before
+    assert server.values == {"zfs_arc_max": "0", "zfs_arc_min": "0"}
+
+
+def test_a_limit_that_openzfs_ignores_is_an_error() -> None:
+    server = Server(zfs_arc_max="0", zfs_arc_min="0")
+    with pytest.raises(HostError, match=f"in effect .c_max of arcstats. is {4 << 30}"):
+        write_tunable(server, "zfs_arc_max", str(100 << 20))
+
+
+def test_what_was_never_set_is_left_alone() -> None:
+    """An undo that was written down before a step that never came."""
+    server = Server(zfs_arc_max="0", zfs_arc_min="0")
+    write_tunable(server, "zfs_arc_max", "0", str(4 << 30))
+    assert [call for call in server.calls if call[0] == "tee"] == [("tee", f"{FOLDER}/zfs_arc_max")]
+    assert server.effects["c_max"] == 4 << 30

@@ -18,6 +18,7 @@ from kit.hosts.ssh import SshHost
 from kit.lab.image import Image, ImageInputs, build
 from kit.lab.machine import Lab, LabSpec
 from kit.progress import Progress
+from tests.lab.rig import Rig, open_rig
 
 ROOT = Path(__file__).parents[2]
 # Host time. A guest under emulation on two busy cores is slow; a hang is much slower.
@@ -86,3 +87,10 @@ def main_job(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished
     """`hsp demo --json`, whole."""
     results = tmp_path_factory.mktemp("results")
     return finish(hsp("demo", "--json", results=results), results)
+
+
+@pytest.fixture(scope="session")
+def rig(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """A guest with disks of its own, reached over TCP like any machine."""
+    with open_rig(image, tmp_path_factory.mktemp("rig")) as up:
+        yield up

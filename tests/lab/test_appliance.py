@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import reports
-from kit import appliance, applianceload, exportdir, nfs, store, undo, workdir
+from kit import appliance, applianceload, exportdir, load, nfs, store, undo, workdir
 from kit.clock import Clock
 from kit.hosts.base import Host
 from kit.journal import Journal, read_journal
@@ -164,7 +164,7 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
 ) -> None:
     where, export, guest = site
     monkeypatch.setattr(applianceload, "_VIRTUAL_DEADLINE_S", 30.0)
-    monkeypatch.setattr(applianceload, "_STOP_DEADLINE_S", 10.0)
+    monkeypatch.setattr(load, "_STOP_DEADLINE_S", 10.0)
     monkeypatch.setattr(exportdir, "_DEADLINE_S", 15.0)
     asked = plan(tmp_path, export, ("read", "read", "read", "dram", "600s"))
     run_dir = store.create_run(tmp_path, "nas")

@@ -8,14 +8,16 @@ from collections.abc import Callable
 
 import pytest
 
-from kit import conditions, nfs, pool
+from kit import conditions, nfs, pool, zfsversion
 from kit.clock import Clock
+from kit.counters import Check
 from kit.errors import SafetyRefusal
 from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.lab.clients import make_client
 from kit.lab.machine import running_labs
-from kit.lab.site import make_client, make_devices
+from kit.lab.site import make_devices
 from kit.testbed import Device
-from kit.trace.nfsd import check_server
+from kit.trace.tracing import find_tracing
 from kit.tunables import read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
 
@@ -73,7 +75,9 @@ def test_status_knows_the_lab(running_lab: RunningLab) -> None:
 
 
 def test_the_guest_has_what_the_trace_needs(running_lab: RunningLab) -> None:
-    assert check_server(running_lab.guest).startswith("bpftrace v0.")
+    tracing = find_tracing(running_lab.guest, zfsversion.read(running_lab.guest))
+    assert (tracing.kind, tracing.reason, tracing.missing) == ("full", "", ())
+    assert tracing.bpftrace.startswith("0.")
 
 
 def test_a_tunable_is_read_back(running_lab: RunningLab) -> None:
@@ -143,7 +147,7 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
         nfs.unexport(guest, path, client.address)
 
     pool.remove_devices(guest, built, ("/dev/plog",))
-    assert "plog" not in json.dumps(pool.pool_status(guest, built))
+    assert pool.vdev_paths(guest, built) == ["/dev/pdata", "/dev/pcache"]
     with pytest.raises(SafetyRefusal, match="carries the run id 'run-1'"):
         pool.destroy_pool(guest, pool.Pool("hsp-parts", built.guid, "run-2"))
     with pytest.raises(SafetyRefusal, match="has GUID"):
@@ -170,16 +174,16 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
     path = pool.mountpoint(guest, "hsp-data/bench")
     guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=4k", "count=200"])
     guest.run(["chmod", "0666", f"{path}/file"])
-    client = make_client(guest, 9)
+    client, zfs = make_client(guest, 9), zfsversion.read(guest)
     nfs.export(guest, path, client.address)
     nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/other", 3, ("hard", "nolock"))
 
     def broken(act: Callable[[], object], ios: int = 0, block_bytes: int = 512) -> set[str]:
-        before = conditions.read(guest, ours.name)
+        before = conditions.read(guest, ours.name, zfs)
         act()
-        after = conditions.read(guest, ours.name)
-        checks = conditions.checks(before, after, ours.name, "read", ios, block_bytes)
-        names = {check.name for check in checks if not check.ok}
+        after = conditions.read(guest, ours.name, zfs)
+        checks = conditions.checks(before, after, ours.name, "read", ios, block_bytes, zfs)
+        names = {check.name for check in checks if not (isinstance(check, Check) and check.ok)}
         return names | {problem.split(" of ")[0] for problem in conditions.problems(before, after)}
 
     def read(*options: str) -> None:

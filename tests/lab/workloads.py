@@ -1,4 +1,4 @@
-"""Small workloads for the fault tests: writes only, so that nothing large has to be filled."""
+"""Small workloads for the fault tests: nothing large has to be filled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PHASE = """\
 name = "{name}"
 title = "{name}"
 job = "{job}.fio"
-tiers = ["slog"]
+tiers = ["{tier}"]
 duration = "{duration}"
 interval = "50ms"
 """
@@ -45,15 +45,63 @@ time_based
 runtime=${HSP_RUNTIME}
 """
 
+# Of what was just filled: every read is answered by DRAM.
+JOB_READ = """\
+[read]
+ioengine=psync
+rw=randread
+bs=512
+direct=1
+directory=${HSP_DIRECTORY}
+filename=working-set
+size=${HSP_SIZE}
+norandommap
+time_based
+runtime=${HSP_RUNTIME}
+"""
+
 
 def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
     """A workload file with phases (name, job, duration); job `broken` cannot start in fio."""
+    directory.joinpath("read.fio").write_text(JOB_READ)
     directory.joinpath("write.fio").write_text(_JOB % "${HSP_SIZE}")
     # fio refuses a file smaller than one block.
     directory.joinpath("broken.fio").write_text(_JOB % "100")
     text = _HEAD + "".join(
-        _PHASE.format(name=name, job=job, duration=duration) for name, job, duration in phases
+        _PHASE.format(name=name, job=job, duration=duration, tier="dram" if job == "read" else "slog")
+        for name, job, duration in phases
     )
     path = directory / "small.toml"
     path.write_text(text)
+    return path
+
+
+_CLIENTS = """\
+name = "clients"
+[server]
+host = "lab"
+{clients}
+[lab]
+clock = "virtual"
+dilation = 4
+memory = "1GiB"
+[[device]]
+name = "data0"
+role = "data"
+size = "128MiB"
+model = "null_blk"
+latency = "200us"
+[[device]]
+name = "log0"
+role = "log"
+size = "64MiB"
+model = "null_blk"
+latency = "60us"
+"""
+
+
+def write_testbed(directory: Path, clients: int) -> Path:
+    """A testbed with so many clients, and devices that are made in no time."""
+    path = directory / "clients.toml"
+    path.write_text(_CLIENTS.format(clients='[[client]]\nhost = "lab"\n' * clients))
     return path

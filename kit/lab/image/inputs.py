@@ -16,9 +16,9 @@ HERE = Path(__file__).parent
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 GUEST_PACKAGES = (
-    "bpftrace", "fio", "initramfs-tools", "iproute2", "kmod", "linux-image-cloud-amd64", "lz4",
-    "nfs-common", "nfs-kernel-server", "openssh-server", "procps", "python3-pyzfs", "udev",
-    "util-linux", "zfsutils-linux",
+    "bpftrace", "fio", "initramfs-tools", "iproute2", "kmod", "linux-image-cloud-amd64", "lvm2", "lz4",
+    "mdadm", "nfs-common", "nfs-kernel-server", "nvme-cli", "openssh-server", "procps", "python3-pyzfs",
+    "smartmontools", "udev", "util-linux", "zfsutils-linux",
 )  # fmt: skip
 BUILDER_PACKAGES = ("dkms", "linux-headers-cloud-amd64")
 DEFAULT_SUITE = "trixie"

@@ -25,6 +25,10 @@ chroot "$root" depmod "$kernel"
 # Only what is needed to find the root disk: a small initramfs unpacks quickly under emulation.
 sed -i 's/^MODULES=.*/MODULES=list/; s/^COMPRESS=.*/COMPRESS=lz4/' "$root/etc/initramfs-tools/initramfs.conf"
 printf '%s\n' virtio_pci virtio_blk ext4 >"$root/etc/initramfs-tools/modules"
+# LVM and md are there to be recognised on disks, not to find the root disk with.
+rm -f "$root"/usr/share/initramfs-tools/hooks/lvm2 "$root"/usr/share/initramfs-tools/hooks/mdadm \
+    "$root"/usr/share/initramfs-tools/hooks/dmeventd "$root"/usr/share/initramfs-tools/scripts/*/lvm2 \
+    "$root"/usr/share/initramfs-tools/scripts/*/mdadm
 chroot "$root" update-initramfs -u -k "$kernel"
 
 mkdir -p "$root/hsp-out"

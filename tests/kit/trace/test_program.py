@@ -1,4 +1,4 @@
-"""kit.trace.nfsd: the probes are those of nfsd.bt, and the program is started with its parameters."""
+"""kit.trace: the program for each OpenZFS, whether a server can run it, and how it is started."""
 
 from __future__ import annotations
 
@@ -7,14 +7,29 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from kit import zfsversion
+from kit.bins import bin_edges, bin_index
 from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.base import Result
-from kit.trace import nfsd
+from kit.trace import nfsd, program
+from kit.trace.tracing import Tracing, find_tracing
 
-TEXT = nfsd.PROGRAM.read_text()
-CODE = re.sub(r"/\*.*?\*/", "", TEXT, flags=re.DOTALL)
+ZFS = {text: zfsversion.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
+NEW = ZFS["2.3.9"]
+WHOLE = program.program(NEW)
+EVERY_TEXT = "".join(path.read_text() for path in sorted(program.HERE.glob("*.bt")))
+
+
+def code(text: str) -> str:
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+CODE = code(WHOLE.text)
+FULL = Tracing("full", WHOLE, "0.23.2", sh="/usr/bin/dash")
 
 
 class Running:
@@ -42,7 +57,9 @@ class Server:
         no_function: str = "",
         no_tracepoint: str = "",
         process: Running | None = None,
+        no_program: bool = False,
     ) -> None:
+        self.no_program = no_program
         self.version, self.no_function, self.no_tracepoint = version, no_function, no_tracepoint
         self.files: dict[str, bytes] = {}
         self.started: list[tuple[str, ...]] = []
@@ -52,19 +69,21 @@ class Server:
     def run(self, argv: Sequence[str], *, check: bool = True, **_: Any) -> Result:
         code, out = 0, ""
         if argv[0] == "bpftrace":
-            out = f"{self.version}\n"
+            code, out = (127, "") if self.no_program else (0, f"{self.version}\n")
+        elif argv[0] == "readlink":
+            out = "/usr/bin/dash\n"
         elif argv[:2] == ["test", "-d"]:
             code = int(bool(self.no_tracepoint) and argv[2].endswith(self.no_tracepoint))
         elif argv[0] == "grep":
             pattern = re.compile(argv[2])
-            functions = [*nfsd.probes().functions, "zil_commit_impl", "my_zio_read"]
+            functions = [*WHOLE.functions, "zil_commit_impl", "my_zio_read"]
             lines = [f"0000000000000000 t {name}\t[zfs]" for name in functions if name != self.no_function]
             out = "".join(f"{line}\n" for line in lines if pattern.search(line))
         return Result(self.name, tuple(argv), code, out, "")
 
     def start(self, argv: Sequence[str]) -> Running:
         self.started.append(tuple(argv))
-        if argv[0] == "sh":
+        if argv[2] == nfsd._WAIT:
             return Running(alive=not self.ready, returncode=self.waiting_code)
         return self.process
 
@@ -75,25 +94,71 @@ class Server:
         return self.files.get(path, b"out \xff")
 
 
-def test_the_probes_are_those_of_the_program() -> None:
+@pytest.mark.parametrize("version", ZFS)
+def test_the_probes_are_those_of_the_program(version: str) -> None:
+    found = program.program(ZFS[version])
+    text = code(found.text)
     heads = re.findall(
-        r"^((?:kprobe|kretprobe|tracepoint|fentry|kfunc|BEGIN|END|interval|profile)\S*)", CODE, re.M
+        r"^((?:kprobe|kretprobe|tracepoint|fentry|kfunc|BEGIN|END|interval|profile)\S*)", text, re.M
     )
     functions = {head.split(":")[1] for head in heads if head.startswith("k")}
     tracepoints = {"/".join(head.split(":")[1:]) for head in heads if head.startswith("tracepoint")}
-    found = nfsd.probes()
     assert set(found.functions) == functions and list(found.functions) == sorted(functions)
     assert set(found.tracepoints) == tracepoints
     assert {"arc_read", "zio_read", "zio_read_phys", "zil_commit", "zio_rewrite"} <= functions
     assert {"nfsd/nfsd_read_start", "nfsd/nfsd_write_done"} <= tracepoints
-    # Nothing else is attached, that probes() would not know of.
-    assert len(heads) == CODE.count("\n{\n")
+    # Nothing else is attached, that the kit would not know of, and nothing twice.
+    assert len(heads) == len(set(heads)) == text.count("\n{\n")
     assert {head for head in heads if head[0] not in "kt"} == {"BEGIN", "END", "interval:ms:$2"}
 
 
-def test_the_program_has_two_parameters() -> None:
-    assert set(re.findall(r"\$\d+", CODE)) == {"$1", "$2", "$3"}
+def test_each_version_has_the_probes_that_it_has() -> None:
+    differing = {
+        "trace_zfs_arc__iohit",
+        "trace_zfs_arc__hit",
+        "trace_zfs_arc__async__upgrade__sync",
+        "dmu_read_abd",
+    }
+    found = {version: differing & set(program.program(zfs).functions) for version, zfs in ZFS.items()}
+    assert found == {
+        "2.1.11": {"trace_zfs_arc__hit", "trace_zfs_arc__async__upgrade__sync"},
+        "2.2.9": {"trace_zfs_arc__iohit"},
+        "2.3.9": {"trace_zfs_arc__iohit", "dmu_read_abd"},
+        "2.4.4": {"trace_zfs_arc__iohit", "dmu_read_abd"},
+    }
+
+
+def test_the_program_has_three_parameters_and_nothing_that_only_some_bpftrace_know() -> None:
+    assert set(re.findall(r"\$\d+", code(EVERY_TEXT))) == {"$1", "$2", "$3"}
     assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - @begin[tid])") == 3
+    assert not re.search(r"\bdelete\(|\bconfig\b|\bhist\(|\blet\b", code(EVERY_TEXT))
+
+
+def branches() -> list[tuple[int, int]]:
+    """(threshold, places) of one binning in the program, in their order; all three are alike."""
+    found = re.findall(
+        r"if \(\$left >= (0x[0-9a-f]+)\) \{ \$left = \$left >> (\d+); \$places = \$places \+ (\d+); \}", CODE
+    )
+    assert len(found) == 18 and found[:6] == found[6:12] == found[12:]
+    assert all(shifted == added for _, shifted, added in found)
+    return [(int(threshold, 16), int(places)) for threshold, places, _ in found[:6]]
+
+
+@given(st.integers(0, 2**53 - 1) | st.integers(0, 53).map(lambda bits: 2**bits - 1))
+@example(31)
+@example(32)
+@example(63)
+@example(64)
+def test_the_programs_bins_are_the_kits(latency_ns: int) -> None:
+    """Its arithmetic, as it stands there."""
+    left, places = latency_ns, 0
+    for threshold, by in branches():
+        if left >= threshold:
+            left, places = left >> by, places + by
+    assert (places << 5) + left == int(bin_index(latency_ns))
+    low, high = bin_edges((places << 5) + left)
+    assert low <= latency_ns < high
+    assert CODE.count("($places << 5) + $left] = count();") == 3
 
 
 def test_what_the_program_prints_is_what_the_reader_reads() -> None:
@@ -123,41 +188,89 @@ def test_the_tracer_is_started_with_dilation_and_the_hosts_interval(
     clock: Clock, interval_ns: int, parameters: tuple[str, str, str]
 ) -> None:
     server = Server()
-    nfsd.Tracer(server, "/run/hsp/x", clock, interval_ns)
+    nfsd.Tracer(server, "/run/hsp/x", clock, interval_ns, FULL)
     [argv] = server.started
     assert argv[-4:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
     assert argv[at + 1 : at + 3] == ("-f", "json")
-    assert server.files["/run/hsp/x/nfsd.bt"] == TEXT.encode()
-    assert server.files["/run/hsp/x/functions"].decode().split() == list(nfsd.probes().functions)
+    assert argv[argv.index("-c") + 1].startswith("/usr/bin/dash /run/hsp/x/hold ")
+    assert "BPFTRACE_MAX_MAP_KEYS=65536" in argv[:at]
+    assert server.files["/run/hsp/x/nfsd.bt"] == WHOLE.text.encode()
+    assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)
 
 
-def test_a_server_with_everything_is_accepted() -> None:
-    assert nfsd.check_server(Server()) == "bpftrace v0.23.2"
-    assert nfsd.check_server(Server("bpftrace v0.20.0")) == "bpftrace v0.20.0"
+def found(server: Server, zfs: zfsversion.ZfsVersion = NEW, wanted: str = "auto") -> Tracing:
+    return find_tracing(server, zfs, wanted)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("version", ["bpftrace v0.19.1", "bpftrace v0.9.4", "", "v?"])
-def test_an_old_bpftrace_is_refused(version: str) -> None:
-    with pytest.raises(HostError, match=r"0\.20") as caught:
-        nfsd.check_server(Server(version))
-    assert (version or "no bpftrace") in caught.value.message
+@pytest.mark.parametrize(
+    ("version", "variable"),
+    [
+        ("0.17.0", "BPFTRACE_MAP_KEYS_MAX"),
+        ("0.19.1", "BPFTRACE_MAP_KEYS_MAX"),
+        ("0.20.0", "BPFTRACE_MAX_MAP_KEYS"),
+        ("0.23.2", "BPFTRACE_MAX_MAP_KEYS"),
+        ("1.0.0", "BPFTRACE_MAX_MAP_KEYS"),
+    ],
+)
+def test_a_server_with_everything_is_traced(version: str, variable: str) -> None:
+    tracing = found(Server(f"bpftrace v{version}"))
+    assert (tracing.kind, tracing.bpftrace, tracing.reason) == ("full", version, "")
+    assert tracing.map_keys_variable == variable
+    # bpftrace before 0.19 starts no command through a symbolic link.
+    assert tracing.sh == "/usr/bin/dash"
 
 
-@pytest.mark.parametrize("function", nfsd.probes().functions)
+@pytest.mark.parametrize("version", ["bpftrace v0.16.0", "bpftrace v0.9.4"])
+def test_with_an_older_bpftrace_nothing_is_traced(version: str) -> None:
+    tracing = found(Server(version))
+    assert tracing.kind == "none"
+    assert f"has bpftrace {version.split('v')[-1]}; the program needs 0.17" in tracing.reason
+
+
+@pytest.mark.parametrize(
+    ("server", "said"),
+    [
+        (Server(no_program=True), "server has no bpftrace"),
+        (Server("v?"), "v?"),
+        (Server(""), "bpftrace --version"),
+    ],
+)
+def test_without_bpftrace_nothing_is_traced(server: Server, said: str) -> None:
+    tracing = found(server)
+    assert (tracing.kind, tracing.bpftrace, tracing.asked_for) == ("none", "", False)
+    assert said in tracing.reason
+
+
+@pytest.mark.parametrize("function", WHOLE.functions)
 def test_a_missing_function_is_named(function: str) -> None:
-    with pytest.raises(HostError, match=f"has no {function} to probe"):
-        nfsd.check_server(Server(no_function=function))
+    tracing = found(Server(no_function=function))
+    assert (tracing.kind, tracing.missing) == ("none", (function,))
+    assert f"has no {function} to probe" in tracing.reason
+
+
+def test_a_function_that_this_openzfs_never_had_is_not_missed() -> None:
+    server = Server(no_function="dmu_read_abd")
+    assert found(server, ZFS["2.2.9"]).kind == "full"
 
 
 def test_a_missing_tracepoint_is_named() -> None:
-    with pytest.raises(HostError, match="has no nfsd/nfsd_read_done to probe"):
-        nfsd.check_server(Server(no_tracepoint="nfsd_read_done"))
+    tracing = found(Server(no_tracepoint="nfsd_read_done"))
+    assert tracing.missing == ("nfsd/nfsd_read_done",)
+
+
+def test_who_asks_for_no_trace_gets_none_and_is_not_told_that_anything_is_wrong() -> None:
+    tracing = found(Server(), wanted="none")
+    assert (tracing.kind, tracing.asked_for, tracing.missing) == ("none", True, ())
+    assert tracing.as_json() == {
+        "kind": "none", "bpftrace": "", "reason": 'the testbed has trace = "none"', "missing": [],
+        "asked_for": True,
+    }  # fmt: skip
 
 
 def tracer(process: Running) -> tuple[Server, nfsd.Tracer]:
     server = Server(process=process)
-    return server, nfsd.Tracer(server, "/d", Clock(), 10**9)
+    return server, nfsd.Tracer(server, "/d", Clock(), 10**9, FULL)
 
 
 def test_a_good_end_has_no_problems() -> None:

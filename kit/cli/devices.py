@@ -1,0 +1,38 @@
+"""`hsp devices`: the disks of a testbed's server, and which of them can be used."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kit.cli.options import JsonOption
+from kit.cli.output import emit_json, say
+from kit.devices.listing import Listed, describe, device_block, list_devices
+from kit.realsite import open_server
+from kit.testbed import read_testbed
+
+TestbedOption = Annotated[Path, typer.Option("--testbed", help="The testbed whose server is looked at.")]
+
+
+def devices(testbed: TestbedOption, json_output: JsonOption = False) -> None:
+    """Show each disk of the server: how to name it, and whether it is available. Nothing is written."""
+    with open_server(read_testbed(testbed)) as server:
+        listed = list_devices(server)
+        show(server.name, listed, json_output)
+
+
+def show(server: str, listed: tuple[Listed, ...], json_output: bool) -> None:
+    """JSON on stdout; or for a person, with the tables to paste on stdout and all else on stderr."""
+    if json_output:
+        emit_json({"format": 1, "server": server, "devices": [one.as_json() for one in listed]})
+        return
+    available = [one for one in listed if one.available]
+    for one in listed:
+        say(describe(one))
+    say(f"\n{len(available)} of {len(listed)} disks of {server} are available")
+    for one in available:
+        sys.stdout.write(device_block(one) + "\n\n")
+    sys.stdout.flush()

@@ -1,0 +1,80 @@
+"""`hsp doctor`: whether a testbed can be measured on, before anything is measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
+from kit.cli.output import emit_json, say
+from kit.doctor.diagnosis import Target, diagnose
+from kit.doctor.finding import Finding, Wanted
+from kit.doctor.lab import HERE, gather_lab, judge_lab
+from kit.doctor.places import targets_in, targets_of, wanted_by
+from kit.doctor.report import Examinee, Report, make_report, words
+from kit.errors import ConfigError
+from kit.lab.image import DEFAULT_SUITE, ImageInputs, build
+from kit.lab.site import lab_site
+from kit.progress import Progress
+from kit.realsite import open_host
+from kit.testbed import Testbed, read_testbed
+from kit.workload import find_workload
+
+# Logins with slow name services take half a minute; a machine that is not there is not waited for longer.
+_CONNECT_DEADLINE_S = 45.0
+
+
+def doctor(
+    testbed: Annotated[Path, typer.Option("--testbed", help="Server, clients and devices.")],
+    workload: Annotated[
+        str | None, typer.Option("--workload", help="Also look at what this workload asks for.")
+    ] = None,
+    boot: Annotated[
+        bool, typer.Option("--boot", help="A testbed in the lab: boot it, and look inside.")
+    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every check, also what is well.")] = False,
+    suite: SuiteOption = DEFAULT_SUITE,
+    pin: PinOption = None,
+    json_output: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Look at every host of a testbed: what would stop a run, and what would put its numbers off."""
+    plan, progress = read_testbed(testbed), Progress(quiet=quiet)
+    wanted = wanted_by(find_workload(workload), len(plan.client)) if workload else Wanted()
+    wanted = replace(wanted, traced=plan.server.trace != "none")
+    if plan.is_lab:
+        report = _look_at_lab(plan, ImageInputs(suite, tuple(pin or ())), wanted, boot, progress)
+    elif boot:
+        raise ConfigError(
+            f'{testbed}: --boot is for server.host = "lab"', "leave it out: these hosts are up, or are not"
+        )
+    else:
+        report = _look(
+            targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S)), wanted, progress
+        )
+    if json_output:
+        emit_json(report.as_json())
+    else:
+        say(words(report, verbose))
+    raise typer.Exit(report.exit_code)
+
+
+def _look(targets: list[Target], wanted: Wanted, progress: Progress) -> Report:
+    with progress.step(f"looking at {len(targets)} host{'s' * (len(targets) != 1)}"):
+        return diagnose(targets, wanted)
+
+
+def _look_at_lab(
+    testbed: Testbed, inputs: ImageInputs, wanted: Wanted, boot: bool, progress: Progress
+) -> Report:
+    """This machine; with `boot` the guest too, unless it cannot start here."""
+    findings: list[Finding] = list(judge_lab(gather_lab(inputs), testbed.lab.memory, testbed.lab.clock))
+    report = make_report((Examinee(HERE, (), reachable=True, examined=True),), findings)
+    if not boot or report.exit_code:
+        return report
+    with lab_site(testbed, build(inputs, progress), progress) as site:
+        inside = _look(targets_in(site), wanted, progress)
+    return make_report(report.hosts + inside.hosts, [*report.findings, *inside.findings])

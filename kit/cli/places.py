@@ -1,0 +1,58 @@
+"""Where a plan is carried out: in a lab of its own, or on the hosts that its testbed names."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from kit.clean import shares_hosts, stored_hosts, unfinished
+from kit.cli.output import say
+from kit.confirm import confirm_erasing
+from kit.errors import SafetyRefusal
+from kit.lab.image import ImageInputs, build
+from kit.lab.site import lab_site
+from kit.plan import Plan
+from kit.progress import Progress
+from kit.realsite import appliance_site, real_site
+from kit.site import ApplianceSite, Site
+
+# From the id of a run to the site that it has to itself.
+Place = Callable[[str], AbstractContextManager[Site | ApplianceSite]]
+
+
+def prepare(
+    plan: Plan,
+    inputs: ImageInputs,
+    results: Path,
+    erase_serials: Sequence[str],
+    progress: Progress,
+    resuming: Path | None = None,
+) -> Place:
+    """What has to be there, or agreed to, before a run. Raises SafetyRefusal, HostError."""
+    testbed = plan.testbed
+    confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
+    if testbed.is_lab:
+        image = build(inputs, progress)
+        return lambda run_id: lab_site(testbed, image, progress)
+    refuse_unfinished(plan, results, resuming)
+    if testbed.is_appliance:
+        return lambda run_id: appliance_site(testbed, progress)
+    return lambda run_id: real_site(testbed, run_id, progress)
+
+
+def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
+    """A run that was killed may have left things on these hosts. Raises SafetyRefusal."""
+    for run in unfinished(results):
+        if run != resuming and shares_hosts(plan.hosts, stored_hosts(run).addresses):
+            raise SafetyRefusal(
+                f"the run {run} on this testbed was not finished: what it made may still be there",
+                f"`hsp clean {run}` undoes it, `hsp run --resume {run}` goes on with it",
+            )
+
+
+def ask(question: str) -> str:
+    """A line from the terminal."""
+    say(question)
+    return sys.stdin.readline()

@@ -1,0 +1,53 @@
+"""`hsp wipe`: remove what lies unused on one device of a testbed, after it was shown and agreed to."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kit.cli.output import say
+from kit.cli.places import ask
+from kit.confirm import confirm_erasing
+from kit.devices.locks import locked
+from kit.devices.reasons import Wanted
+from kit.devices.wipe import plan_wipe, wipe
+from kit.errors import ConfigError
+from kit.realsite import open_server
+from kit.testbed import Device, Testbed, read_testbed
+
+
+def wipe_command(
+    name: Annotated[str, typer.Argument(help="The device, as the testbed calls it.")],
+    testbed: Annotated[Path, typer.Option("--testbed", help="The testbed that names it.")],
+    erase_serial: Annotated[
+        str | None, typer.Option("--erase-serial", metavar="SERIAL", help="Agree that this device is erased.")
+    ] = None,
+) -> None:
+    """Remove old signatures and labels of destroyed pools; a copy of each is kept on the server."""
+    plan = read_testbed(testbed)
+    device = _find(plan, name, testbed)
+    wanted = Wanted(device.path or "", device.serial, device.size)
+    with open_server(plan) as server:
+        backup = f"/var/tmp/hsp-wipe-{device.name}"
+        planned = plan_wipe(server, wanted, backup)
+        if not planned.commands:
+            say(f"there is nothing on {device.path}: nothing to do")
+            return
+        say(f"on {server.name}, {device.path}, serial {device.serial}:\n{planned.describe()}")
+        alone = plan.model_copy(update={"device": (device,)})
+        confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
+        assert planned.checked.node is not None  # it would have been refused
+        with locked(server, [planned.checked.node], f"wipe of {device.name}"):
+            wipe(server, planned)
+        say(f"{device.path} is bare; copies of what was on it are in {backup} on {server.name}")
+
+
+def _find(plan: Testbed, name: str, testbed: Path) -> Device:
+    for device in plan.device:
+        if device.name == name and device.is_real:
+            return device
+    known = ", ".join(device.name for device in plan.device if device.is_real) or "none"
+    raise ConfigError(f"{testbed}: there is no real device '{name}'", f"it has: {known}")

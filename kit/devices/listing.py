@@ -1,0 +1,127 @@
+"""What `hsp devices` shows: each disk of a host, whether it can be used, and what to write into a testbed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from kit.devices.inventory import Node, paste_ready
+from kit.devices.probe import probe
+from kit.devices.reasons import Reason, Wanted, reasons
+from kit.devices.toolwords import Health
+from kit.hosts.base import Host
+from kit.units import format_size_bytes
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A disk. `path` is the by-id link to name it by, None if it has none; no reasons: it is available."""
+
+    node: Node
+    path: str | None
+    health: Health
+    reasons: tuple[Reason, ...]
+
+    @property
+    def available(self) -> bool:
+        return not self.reasons
+
+    def as_json(self) -> dict[str, Any]:
+        node = self.node
+        return {
+            "path": self.path,
+            "links": list(node.links),
+            "kernel_name": node.kernel_name,
+            "model": node.model,
+            "serial": node.serial,
+            "wwn": node.wwn,
+            "size_bytes": node.size_bytes,
+            "sector_bytes": node.sector_bytes,
+            "physical_sector_bytes": node.physical_sector_bytes,
+            "transport": node.transport,
+            "rotational": node.rotational,
+            "write_cache": node.write_cache,
+            "wear_percent": self.health.wear_percent,
+            "temperature_c": self.health.temperature_c,
+            "smart_warning": self.health.warning,
+            "available": self.available,
+            "reasons": [{"code": r.code.value, "text": r.text, "remedy": r.remedy} for r in self.reasons],
+        }
+
+
+def list_devices(host: Host) -> tuple[Listed, ...]:
+    """Every disk of the host. Nothing is written. Raises SafetyRefusal if nothing can be found out."""
+    inventory = probe(host, None, health=True)
+    listed = []
+    for name in inventory.looks:
+        node = inventory.nodes[name]
+        path = paste_ready(node)
+        wanted = Wanted(path or f"/dev/{name}", node.serial, node.size_bytes)
+        listed.append(Listed(node, path, inventory.looks[name].health, reasons(inventory, wanted)))
+    return tuple(listed)
+
+
+def describe(listed: Listed) -> str:
+    """For a terminal. What disks say of themselves is shown without anything a terminal would act on."""
+    node, health = listed.node, listed.health
+    about = [
+        plain(node.model) or "no model",
+        f"serial {plain(node.serial) or 'none'}",
+        format_size_bytes(node.size_bytes),
+        *([plain(node.transport)] if node.transport else []),
+        "rotating" if node.rotational else "flash or virtual",
+        f"write cache: {plain(node.write_cache)}",
+        "wear unknown" if health.wear_percent is None else f"wear {health.wear_percent} %",
+        "temperature unknown" if health.temperature_c is None else f"{health.temperature_c} C",
+        *(["SMART WARNS"] if health.warning else []),
+    ]
+    lines = [plain(listed.path or f"/dev/{node.kernel_name} (no by-id link)"), f"  {', '.join(about)}"]
+    if listed.available:
+        lines.append("  available: yes")
+    else:
+        lines.append("  available: no, because")
+        lines += [f"    {plain(reason.text)}" for reason in listed.reasons]
+    return "\n".join(lines)
+
+
+def device_block(listed: Listed) -> str:
+    """A [[device]] table to paste into a testbed; its name and role are for the reader to choose."""
+    node = listed.node
+    size = f"{node.size_bytes // _MIB}MiB" if node.size_bytes % _MIB == 0 else node.size_bytes
+    return "\n".join(
+        [
+            "[[device]]",
+            f"name = {quoted(_name(node.kernel_name))}",
+            'role = "data"',
+            f"path = {quoted(listed.path or '')}",
+            f"serial = {quoted(node.serial)}",
+            f"size = {quoted(size) if isinstance(size, str) else size}",
+        ]
+    )
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string of printable ASCII, whatever is in `text`."""
+    return '"' + "".join(_escaped(char) for char in text) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    if " " <= char <= "~":
+        return char
+    # A lone surrogate is no character of TOML's; it stands for a byte that was not text.
+    code = ord(char) if not 0xD800 <= ord(char) < 0xE000 else 0xFFFD
+    return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+
+
+def plain(text: str) -> str:
+    """Printable ASCII of a text from outside, anything else as a question mark."""
+    return re.sub(r"[^ -~]", "?", text)
+
+
+def _name(kernel_name: str) -> str:
+    return re.sub(r"[^a-z0-9_-]", "-", kernel_name.lower())[:31]

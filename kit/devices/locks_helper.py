@@ -1,0 +1,59 @@
+"""Runs on the host whose devices are locked, with its own Python; the kit sends it over as an argument.
+
+    python3 -I -c TEXT DIRECTORY TOKEN OWNER NAME...
+
+Takes flock(2) on a file a NAME in DIRECTORY, writes OWNER (one line of JSON) into each, then makes
+DIRECTORY/TOKEN, and holds them until whoever reads its output is gone: a broken connection ends it. If one
+is held by somebody else, nothing is held: prints {"name", "owner"} of it and ends with 3.
+"""
+
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+from typing import Any
+
+HELD = 3
+
+
+def main(directory: str, token: str, owner: str, names: Any) -> int:
+    os.umask(0o077)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    found = os.lstat(directory)
+    if found.st_uid != os.getuid() or found.st_mode & 0o077 or not os.path.isdir(directory):
+        raise SystemExit(directory + " is not a directory of this user alone")
+    files = []
+    for name in names:
+        path = os.path.join(directory, name)
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = os.read(file, 4096).decode("utf-8", "replace")
+            print(json.dumps({"name": name, "owner": said}))
+            return HELD
+        files.append(file)
+    for file in files:
+        os.ftruncate(file, 0)
+        os.write(file, owner.encode())
+    ready = os.path.join(directory, token)
+    os.close(os.open(ready, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(0))
+    try:
+        # Nobody ever writes to it: an event is the other end being closed.
+        poll = select.poll()
+        poll.register(1, 0)
+        while not poll.poll():
+            pass
+    finally:
+        for file in files:
+            os.ftruncate(file, 0)
+        os.unlink(ready)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]))

@@ -1,0 +1,94 @@
+"""What the doctor says: as data, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kit.doctor.catalogue import CHECKS
+from kit.doctor.finding import WORST_FIRST, Finding
+from kit.errors import EXIT_HOST, EXIT_OK
+
+FORMAT = 1
+_ORDER = list(CHECKS)
+
+
+@dataclass(frozen=True)
+class Examinee:
+    """A host that was to be looked at. `examined`: whether there is more to say than that it is reachable."""
+
+    name: str
+    roles: tuple[str, ...]
+    reachable: bool
+    examined: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    """Findings, worst first."""
+
+    hosts: tuple[Examinee, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """5 if a run cannot work here, else 0."""
+        return EXIT_HOST if any(finding.state == "fail" for finding in self.findings) else EXIT_OK
+
+    def as_json(self) -> dict[str, Any]:
+        """docs/formats.md, "Findings of the doctor"."""
+        return {
+            "format": FORMAT,
+            "ready": self.exit_code == EXIT_OK,
+            "hosts": [asdict(host) for host in self.hosts],
+            "findings": [finding.as_json() for finding in self.findings],
+        }
+
+
+def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Report:
+    """Sorted: worst first, then by host as the testbed has them, then as the list of checks has them."""
+    places = {host.name: number for number, host in reversed(list(enumerate(hosts)))}
+
+    def order(finding: Finding) -> tuple[int, int, int]:
+        return (
+            WORST_FIRST.index(finding.state),
+            places.get(finding.host, len(places)),
+            _ORDER.index(finding.check),
+        )
+
+    return Report(hosts, tuple(sorted(findings, key=order)))
+
+
+def words(report: Report, verbose: bool = False) -> str:
+    """For a person; what is well is one line a host unless `verbose`."""
+    lines: list[str] = []
+    for finding in report.findings:
+        if finding.state != "ok" or verbose:
+            lines += _paragraph(finding)
+    if not verbose:
+        lines += _well(report)
+    counts = {state: sum(finding.state == state for finding in report.findings) for state in WORST_FIRST}
+    lines.append(", ".join(f"{count} {state}" for state, count in counts.items()))
+    if report.exit_code:
+        lines.append("a run cannot work here until what failed is put right")
+    elif counts["warn"]:
+        lines.append("a run can work here; what is warned of may put its numbers off")
+    else:
+        lines.append("a run can work here")
+    return "\n".join(lines)
+
+
+def _paragraph(finding: Finding) -> list[str]:
+    check = CHECKS[finding.check]
+    first = f"{finding.state:4}  {finding.host}: {finding.check}: {finding.found}"
+    if finding.state == "ok":
+        return [first]
+    return [first, f"      means: {check.meaning}", f"      to do: {check.remedy}"]
+
+
+def _well(report: Report) -> Iterator[str]:
+    for name in dict.fromkeys(host.name for host in report.hosts):
+        well = [f.check for f in report.findings if f.host == name and f.state == "ok"]
+        if well:
+            yield f"ok    {name}: {', '.join(well)}"

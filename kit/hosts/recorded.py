@@ -1,0 +1,78 @@
+"""A host that writes down what it was asked to do, in a file of the run."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
+
+
+class Recorder:
+    """raw/commands.jsonl: a line for each command and file, in the order in which they were begun."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[str] = path.open("a", encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def write(self, host: str, **entry: Any) -> None:
+        with self._lock:
+            self._file.write(json.dumps({"time": round(time.time(), 3), "host": host, **entry}) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class RecordedHost:
+    """Wraps a host. What is not of the protocol is the wrapped host's own."""
+
+    def __init__(self, host: Host, recorder: Recorder) -> None:
+        self.name = host.name
+        self._host = host
+        self._recorder = recorder
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        stdin: bytes = b"",
+        check: bool = True,
+    ) -> Result:
+        self._recorder.write(self.name, argv=list(argv))
+        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=check)
+
+    def start(self, argv: Sequence[str]) -> Process:
+        self._recorder.write(self.name, argv=list(argv), started=True)
+        return self._host.start(argv)
+
+    def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
+        self._recorder.write(self.name, put=path, bytes=len(content))
+        self._host.put(content, path, deadline_s=deadline_s)
+
+    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+        self._recorder.write(self.name, get=path)
+        return self._host.get(path, deadline_s=deadline_s)
+
+    def close(self) -> None:
+        self._host.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._host, name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,109 @@
+"""The clients of the lab: each with a network of its own, and a machine of its own if there are several.
+
+One client alone is a network namespace of the guest, entered for each command. Of several clients each
+has a network, a mount and a UTS namespace, with an sshd in them that listens on the client's address:
+to the rest of the kit they are machines, reached over SSH through the guest's connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from kit.errors import HostError
+from kit.hosts.base import Host, Process
+from kit.hosts.netns import NetnsHost
+from kit.hosts.ssh import SshHost
+from kit.lab.machine import Lab
+from kit.site import SiteClient
+
+_SERVER_ADDRESS = "10.97.{}.1"
+_CLIENT_ADDRESS = "10.97.{}.2"
+_LISTEN_DEADLINE_S = 60.0
+_STOP_DEADLINE_S = 30.0
+
+# A veth pair with its far end in a namespace of its own. Arguments: number, the two addresses.
+_MAKE_NETWORK = """\
+set -e
+ip netns add "client$1"
+ip link add "srv$1" type veth peer name eth0 netns "client$1"
+ip addr add "$2/24" dev "srv$1"
+ip link set "srv$1" up
+ip -n "client$1" addr add "$3/24" dev eth0
+ip -n "client$1" link set eth0 up
+ip -n "client$1" link set lo up
+"""
+
+# Becomes an sshd in new mount and UTS namespaces. Its directories of runs and mount points are not the
+# guest's: what one client makes, no other sees (and removing a directory that is a mount point elsewhere
+# would undo the mount there). Arguments: number, address.
+_SERVE = """\
+hostname "client$1"
+mkdir -p /run/hsp
+mount -t tmpfs -o mode=0755 tmpfs /run/hsp && mount -t tmpfs -o mode=0755 tmpfs /mnt || exit 1
+exec /usr/sbin/sshd -D -e -f /etc/ssh/hsp_sshd_config -o "ListenAddress=$2" -o PidFile=none
+"""
+
+_AWAIT_LISTENING = """\
+until nsenter "--net=/run/netns/client$1" -- ss -Hltn "src $2" | grep -q LISTEN; do sleep 0.05; done
+"""
+
+
+def make_network(guest: Host, number: int) -> tuple[str, str]:
+    """The network of client `number`: the server's address in it, and the client's."""
+    server, client = _SERVER_ADDRESS.format(number), _CLIENT_ADDRESS.format(number)
+    guest.run(["sh", "-c", _MAKE_NETWORK, "sh", str(number), server, client])
+    return server, client
+
+
+def make_client(guest: Host, number: int) -> SiteClient:
+    """A client with an address of its own, on the guest's files."""
+    server, client = make_network(guest, number)
+    return SiteClient(NetnsHost(guest, f"client{number}"), address=client, server_address=server)
+
+
+def start_machine(guest: Host, number: int) -> tuple[Process, str, str]:
+    """A client with its own sshd at port 22 of its address, with this boot's keys.
+
+    Returns what keeps it running, the server's address as the client sees it, and the client's. Raises
+    HostError. It ends with the process, or with the guest.
+    """
+    server, client = make_network(guest, number)
+    process = guest.start(
+        [
+            "nsenter", f"--net=/run/netns/client{number}", "--",
+            "unshare", "--mount", "--uts", "--propagation", "private", "--",
+            "sh", "-c", _SERVE, "sh", str(number), client,
+        ]
+    )  # fmt: skip
+    waiting = guest.run(
+        ["timeout", "120", "sh", "-c", _AWAIT_LISTENING, "sh", str(number), client],
+        deadline_s=_LISTEN_DEADLINE_S,
+        check=False,
+    )
+    if waiting.returncode:
+        why = process.wait(1.0).describe() if not process.running() else "it does not listen"
+        raise HostError(f"the sshd of client{number} in the lab did not start: {why}")
+    return process, server, client
+
+
+@contextmanager
+def lab_clients(lab: Lab, guest: SshHost, count: int) -> Iterator[tuple[SiteClient, ...]]:
+    """So many clients; those that are hosts of their own are gone at the end. Raises HostError."""
+    if count == 1:
+        yield (make_client(guest, 0),)
+        return
+    with ExitStack() as stack:
+        clients = []
+        for number in range(count):
+            process, server, address = start_machine(guest, number)
+            stack.callback(_stop, process)
+            host = stack.enter_context(lab.inner_host(guest, f"lab/client{number}", address))
+            clients.append(SiteClient(host, address=address, server_address=server))
+        yield tuple(clients)
+
+
+def _stop(process: Process) -> None:
+    # The guest's end is its end, too; whatever is wrong with the guest has been said elsewhere.
+    with suppress(HostError):
+        process.stop(_STOP_DEADLINE_S, "TERM")

@@ -1,0 +1,48 @@
+"""What a host has, for comparing before with after: everything that a run could leave behind."""
+
+from __future__ import annotations
+
+from kit.hosts.base import Host
+
+# By subject, the lines that are there.
+State = dict[str, set[str]]
+
+# One command a subject; what is printed must be the same afterwards, line by line in any order.
+_COMMANDS = {
+    "pools": ["zpool", "list", "-H", "-o", "name,guid"],
+    "mounts": ["cat", "/proc/self/mounts"],
+    "mounts of all namespaces": ["sh", "-c", "cat /proc/[0-9]*/mounts 2>/dev/null | sort -u"],
+    "exports": ["exportfs", "-v"],
+    "nfsd's caches": ["sh", "-c", "cat /proc/net/rpc/nfsd.export/content /proc/net/rpc/nfsd.fh/content"],
+    "network namespaces": ["ls", "/run/netns"],
+    "module parameters": ["sh", "-c", "grep -rs '' /sys/module/zfs/parameters /sys/module/spl/parameters"],
+    "limits of the ARC": ["grep", "-E", "^c_(min|max) ", "/proc/spl/kstat/zfs/arcstats"],
+    "processes": ["sh", "-c", "ps -e -o args= | grep -v '^\\[' | grep -vE '^(sshd|ps |sh -c|grep)'"],
+    "files": [
+        "find", "/run", "/mnt", "/tmp", "/var/tmp", "/etc", "/root", "/home", "/var/lib/nfs",
+        "-xdev", "-path", "/run/udev", "-prune", "-o", "-path", "/run/hsp/locks*", "-prune", "-o",
+        "-printf", "%p %y %m\\n",
+    ],
+    "disks": ["sh", "-c", 'for d in /dev/disk/by-id/*; do echo "$d" $(wipefs -n -O type "$d"); done'],
+}  # fmt: skip
+
+# Numbers that the modules move by themselves.
+_MOVING = ("spl_kmem_cache", "zfs_arc_average_blocksize")
+
+
+def state_of(host: Host) -> State:
+    """All of it, now."""
+    found: State = {}
+    for subject, argv in _COMMANDS.items():
+        lines = host.run(argv, check=False, deadline_s=300).stdout.splitlines()
+        found[subject] = {line for line in lines if not any(word in line for word in _MOVING)}
+    return found
+
+
+def differences(before: State, after: State) -> list[str]:
+    """What is there now and was not, and the other way round."""
+    found = []
+    for subject in before:
+        found += [f"{subject}: new: {line}" for line in sorted(after[subject] - before[subject])]
+        found += [f"{subject}: gone: {line}" for line in sorted(before[subject] - after[subject])]
+    return found

@@ -1,0 +1,198 @@
+"""The rig: what testbeds of real machines are tested on.
+
+A lab guest with disks of its own that have serials and by-id links as real ones have, reached as any host
+is: over TCP on 127.0.0.1, with a key and a known_hosts file of the test's own. `hsp` does not know that it
+is a guest. Disks are pulled out and made to fail through QEMU's monitor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kit.clock import Clock
+from kit.hosts.ssh import SshHost
+from kit.lab.image import Image
+from kit.lab.machine import Lab, LabSpec
+from kit.lab.qemu import Disk, disk_device
+from tests.lab.relay import Relay
+
+MIB = 1 << 20
+SSH_LINES = 12
+# Line 0 is the test's own, beside whatever is tested.
+OWN_LINE = 0
+NVME = "HSPNVME0"
+
+DISKS = (
+    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 128 * MIB) for n in range(6)),
+    *(Disk(f"sd{n}", "scsi", f"HSPSD{n}", 128 * MIB) for n in range(3)),
+    *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
+)
+"""By name: six virtio disks, three of SCSI (named sda... by the kernel), two namespaces of one NVMe."""
+
+# NVMe and SCSI are not in the initramfs, and what its udevd knew is gone.
+_SETTLE = "modprobe -a sd_mod virtio_scsi; udevadm trigger --action=add --subsystem-match=block --settle"
+_LINKS = 'for l in /dev/disk/by-id/*; do echo "$(basename "$(readlink -f "$l")") $l"; done'
+
+
+@dataclass
+class Rig:
+    """`host`: the guest, seen by the test itself; `by_id` and `nodes`: link and device node of each disk."""
+
+    lab: Lab
+    host: SshHost
+    relay: Relay
+    folder: Path
+    disks: Mapping[str, Disk]
+    by_id: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        return f"ssh://root@127.0.0.1:{self.relay.port}"
+
+    def files(self) -> tuple[Path, Path]:
+        """Key and known_hosts, made in the folder."""
+        key, known = self.folder / "id_ed25519", self.folder / "known_hosts"
+        key.write_bytes((self.lab.state / "client.key").read_bytes())
+        key.chmod(0o600)
+        public = (self.lab.state / "host.pub").read_text().split()
+        known.write_text(f"[127.0.0.1]:{self.relay.port} {public[0]} {public[1]}\n")
+        return key, known
+
+    def ssh_config(self, path: Path | None = None) -> Path:
+        """An ssh_config(5) that knows the key and the host's key; returns its path."""
+        key, known = self.files()
+        path = path or self.folder / "ssh_config"
+        path.write_text(
+            "Host 127.0.0.1\n"
+            f"    IdentityFile {key}\n"
+            "    IdentitiesOnly yes\n"
+            "    IdentityAgent none\n"
+            f"    UserKnownHostsFile {known}\n"
+            "    GlobalKnownHostsFile /dev/null\n"
+            "    StrictHostKeyChecking yes\n"
+            "    Ciphers aes128-gcm@openssh.com\n"
+            "    KexAlgorithms curve25519-sha256\n"
+        )
+        return path
+
+    def testbed_toml(
+        self,
+        devices: Mapping[str, Sequence[str]],
+        clients: Sequence[str] = (),
+        name: str = "rig",
+        more: str = "",
+    ) -> str:
+        """A testbed: disks by role ({"data": ("vd0",)}), `clients` are addresses (none: the rig itself)."""
+        lines = [f'name = "{name}"', "", "[server]", f'host = "{self.address}"', ""]
+        for client in clients or (self.address,):
+            lines += ["[[client]]", f'host = "{client}"', ""]
+        for role, names in devices.items():
+            for disk in names:
+                lines += ["[[device]]", f'name = "{disk}"', f'role = "{role}"', *self.identity(disk), ""]
+        return "\n".join(lines) + more
+
+    def identity(self, disk: str) -> list[str]:
+        """The lines of a [[device]] that say which disk it is."""
+        found = self.disks[disk]
+        return [
+            f'path = "{self.by_id[disk]}"',
+            f'serial = "{found.serial}"',
+            f'size = "{found.size_bytes // MIB}MiB"',
+        ]
+
+    def monitor(self, command: str, **arguments: Any) -> Any:
+        """One command of QEMU's monitor (QMP); its answer. Raises RuntimeError with its refusal."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(60.0)
+            line.connect(os.fspath(self.lab.state / "qmp.sock"))
+            with line.makefile("rw") as talk:
+                talk.readline()
+                for asked in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
+                    talk.write(json.dumps(asked) + "\n")
+                    talk.flush()
+                    answer = json.loads(talk.readline())
+                    while "event" in answer:
+                        answer = json.loads(talk.readline())
+        if "error" in answer:
+            raise RuntimeError(answer["error"]["desc"])
+        return answer["return"]
+
+    def pull(self, disk: str) -> None:
+        """Pull a SCSI disk out; gone from the guest when this returns."""
+        node = self.nodes[disk]
+        self.monitor("device_del", id=f"dev-{disk}")
+        self.host.run(["sh", "-c", 'while [ -b "$1" ]; do sleep 0.1; done', "sh", node], deadline_s=60)
+
+    def plug(self, disk: str, serial: str | None = None) -> None:
+        """Put a SCSI disk back in, with its content; another serial makes it another disk."""
+        found = self.disks[disk]
+        device = disk_device(Disk(found.name, found.kind, serial or found.serial, found.size_bytes))
+        driver, *options = device.split(",")
+        # What was pulled out took its drive along.
+        file = {"driver": "file", "filename": os.fspath(self.lab.state / disk), "discard": "unmap"}
+        node = f"node-{disk}-{serial or 'again'}"
+        with contextlib.suppress(RuntimeError):  # there already
+            self.monitor("blockdev-add", **{"driver": "raw", "node-name": node, "file": file})
+        pairs = dict(option.split("=", 1) for option in options) | {"drive": node}
+        self.monitor("device_add", driver=driver, **pairs)
+        link = self.by_id[disk].replace(found.serial, serial or found.serial)
+        self.host.run(["sh", "-c", 'until [ -b "$1" ]; do sleep 0.1; done', "sh", link], deadline_s=60)
+        self.host.run(["udevadm", "settle", "--timeout=30"])
+        self.find_links()
+
+    def find_links(self) -> None:
+        """Look up the by-id link of each disk that is there."""
+        links: dict[str, list[str]] = {}
+        for line in self.host.run(["sh", "-c", _LINKS]).stdout.splitlines():
+            kernel_name, link = line.split(" ", 1)
+            links.setdefault(kernel_name, []).append(link)
+        namespaces = [disk.name for disk in self.disks.values() if disk.kind == "nvme"]
+        for name, disk in self.disks.items():
+            found = [
+                link
+                for kernel_name, own in links.items()
+                for link in own
+                if disk.serial in Path(link).name
+                and "-part" not in link
+                and (disk.kind != "nvme" or kernel_name.endswith(f"n{namespaces.index(name) + 1}"))
+            ]
+            # Of several, one that says the model too; a namespace needs one that says which.
+            chosen = sorted(found, key=lambda link: (disk.kind == "nvme" and link[-2:-1] != "_", len(link)))
+            if chosen:
+                self.by_id[name] = chosen[0]
+                self.nodes[name] = next(f"/dev/{kernel}" for kernel, own in links.items() if chosen[0] in own)
+
+
+@contextlib.contextmanager
+def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = DISKS) -> Iterator[Rig]:
+    """Boot it; gone with its disks at the end."""
+    spec = LabSpec(
+        image.path, Clock("virtual", 4), memory_mib=2048, extra_disks=tuple(disks), ssh_ports=SSH_LINES
+    )
+    with Lab(spec) as lab:
+        lab.wait_ready()
+        with lab.host(OWN_LINE) as host, contextlib.ExitStack() as stack:
+            host.run(["sh", "-c", _SETTLE])
+            relay = Relay(lab.state, range(OWN_LINE + 1, SSH_LINES))
+            stack.callback(relay.close)
+            rig = Rig(lab, host, relay, folder, {disk.name: disk for disk in disks})
+            rig.find_links()
+            missing = sorted(set(rig.disks) - set(rig.by_id))
+            if missing:
+                raise RuntimeError(f"no /dev/disk/by-id link for {missing}: {host.run(['lsblk']).stdout}")
+            yield rig
+
+
+def ssh(rig: Rig, *command: str, deadline_s: float = 120.0) -> subprocess.CompletedProcess[str]:
+    """OpenSSH's own client, as a user would call it."""
+    argv = ["ssh", "-F", os.fspath(rig.ssh_config()), "-p", str(rig.relay.port), "root@127.0.0.1", *command]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=deadline_s, check=False)

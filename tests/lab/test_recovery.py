@@ -1,0 +1,138 @@
+"""The command line killed, or cut off from its hosts, at every step it journals; then `hsp clean`, twice.
+
+Each time the host must be what it was: pools, mounts, exports, namespaces, module parameters, processes,
+files and what is on its disks. The table of all steps and what came of each is printed, and written to
+recovery.txt beside pytest's temporary files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.lab.conftest import ROOT
+from tests.lab.hoststate import State, differences, state_of
+from tests.lab.rig import Rig
+from tests.lab.workloads import write_small
+
+pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
+
+_DEADLINE_S = 900
+_DEVICES = {"data": ("vd0",), "log": ("vd1",)}
+
+
+@dataclass
+class Bed:
+    """A testbed on the rig, with a workload and results of its own."""
+
+    rig: Rig
+    folder: Path
+    trace: str = "auto"
+    serials: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        text = self.rig.testbed_toml(_DEVICES)
+        head = f'name = "rig"\nssh_config = "{self.rig.ssh_config(self.folder / "ssh_config")}"\n'
+        text = text.replace('name = "rig"\n', head, 1)
+        text = text.replace("[server]\n", f'[server]\ntrace = "{self.trace}"\n', 1)
+        (self.folder / "rig.toml").write_text(text)
+        write_small(self.folder, ("good", "write", "100ms"))
+        self.serials = [self.rig.disks[name].serial for names in _DEVICES.values() for name in names]
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+    @property
+    def run_arguments(self) -> list[str]:
+        named = [part for serial in self.serials for part in ("--erase-serial", serial)]
+        testbed, workload = self.folder / "rig.toml", self.folder / "small.toml"
+        return ["run", os.fspath(workload), "--testbed", os.fspath(testbed), *named]
+
+    def interrupted(self, mode: str, number: int) -> subprocess.CompletedProcess[str]:
+        return self._call("tests.lab.interrupted", mode, str(number), "--", *self.run_arguments)
+
+    def hsp(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._call("kit.cli", *arguments)
+
+    def _call(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", module, *arguments, "--results", os.fspath(self.results)]
+        return subprocess.run(
+            argv, cwd=ROOT, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
+        )
+
+    def newest(self) -> Path:
+        return max((self.results / "small").glob("2*"), key=lambda path: path.name)
+
+
+def lines_of(run: Path) -> list[dict[str, object]]:
+    """Lines of the journal that begin or end a step: what `interrupted` counts."""
+    journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
+    return [line for line in journal if line.get("state") in ("begin", "done")]
+
+
+def struck(bed: Bed, mode: str, number: int, before: State) -> str:
+    """Interrupt, clean up twice, compare; returns what is wrong, empty if nothing is."""
+    known = set((bed.results / "small").glob("2*"))
+    done = bed.interrupted(mode, number)
+    if mode == "kill" and done.returncode != -signal.SIGKILL:
+        return f"it was not killed but ended with {done.returncode}: {done.stderr[-500:]}"
+    if mode == "drop" and done.returncode not in (0, 3, 5):
+        return f"it ended with {done.returncode}: {done.stderr[-500:]}"
+    if set((bed.results / "small").glob("2*")) == known:
+        return "it left no run directory"
+    for attempt in ("first", "second"):
+        cleaned = bed.hsp("clean", os.fspath(bed.newest()))
+        if cleaned.returncode:
+            return f"the {attempt} clean ended with {cleaned.returncode}: {cleaned.stderr[-800:]}"
+        found = differences(before, state_of(bed.rig.host))
+        if found:
+            return f"after the {attempt} clean: {'; '.join(found)[:1500]}"
+    return ""
+
+
+@pytest.fixture(scope="session")
+def beds(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bed]:
+    """One with the tracer and one without: what comes after the phase need not wait for it each time."""
+    folder = tmp_path_factory.mktemp("recovery")
+    return {trace: Bed(rig, folder / trace, trace) for trace in ("auto", "none")}
+
+
+@pytest.fixture(scope="session")
+def whole(beds: dict[str, Bed]) -> tuple[list[dict[str, object]], State]:
+    """The journal of a run that nobody interrupts, and the host as it was before it; it is so after it."""
+    bed = beds["auto"]
+    pristine = state_of(bed.rig.host)
+    done = bed.interrupted("none", 0)
+    assert done.returncode == 0, done.stderr
+    assert differences(pristine, state_of(bed.rig.host)) == []
+    return lines_of(bed.newest()), pristine
+
+
+@pytest.mark.parametrize("mode", ["kill", "drop"])
+def test_whatever_step_it_is_stopped_at(
+    mode: str, beds: dict[str, Bed], whole: tuple[list[dict[str, object]], State], tmp_path: Path
+) -> None:
+    lines, before = whole
+    wanted = "done" if mode == "kill" else "begin"
+    phase = next(n for n, line in enumerate(lines, start=1) if str(line["step"]).startswith("phase "))
+    table, failures = [], []
+    for number, line in enumerate(lines, start=1):
+        if line["state"] != wanted:
+            continue
+        # In the phase itself with the tracer, after it without.
+        bed = beds["auto" if number <= phase + 1 else "none"]
+        wrong = struck(bed, mode, number, before)
+        table.append(f"{mode} at {line['state']} of {line['step']}: {wrong or 'as before'}")
+        failures += [table[-1]] if wrong else []
+        print(table[-1], flush=True)
+    (tmp_path / "recovery.txt").write_text("\n".join(table) + "\n")
+    assert not failures

@@ -1,0 +1,205 @@
+"""A server that cannot be traced, for real: no bpftrace, a function that is not there, none asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reports
+from kit import nfs, pool, store, untraced
+from kit import run as runner
+from kit.hosts.base import Process, Result
+from kit.hosts.ssh import SshHost
+from kit.lab.site import make_client, make_devices
+from kit.plan import Plan, make_plan
+from kit.progress import Progress
+from kit.site import Site
+from kit.testbed import read_testbed
+from kit.tunables import read_tunables, write_tunable
+from kit.untraced import TUNABLES
+from kit.workload import read_workload
+from tests.lab.conftest import RunningLab
+from tests.lab.workloads import write_small
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
+
+TESTBED = """\
+name = "small"
+[server]
+host = "lab"
+[[client]]
+host = "lab"
+[lab]
+clock = "virtual"
+dilation = 4
+memory = "2GiB"
+[[device]]
+name = "udata"
+role = "data"
+model = "null_blk"
+latency = "300us"
+size = "128MiB"
+[[device]]
+name = "ulog"
+role = "log"
+model = "null_blk"
+latency = "100us"
+size = "64MiB"
+"""
+EXPECT = """\
+[[expect]]
+phase = "write"
+op = "write"
+tier = "slog"
+min_count = 10
+"""
+
+
+class Without:
+    """A server without bpftrace, or whose kernel has no function of that name; else the guest itself."""
+
+    def __init__(self, guest: SshHost, *, bpftrace: bool = True, function: str = "") -> None:
+        self._guest, self._bpftrace, self._function = guest, bpftrace, function
+        self.name = guest.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._guest, name)
+
+    def run(self, argv: Sequence[str], **more: Any) -> Result:
+        if not self._bpftrace and "bpftrace" in argv:
+            return Result(self.name, tuple(argv), 127, "", "bpftrace: not found")
+        found = self._guest.run(argv, **more)
+        if self._function and "/proc/kallsyms" in argv:
+            kept = [line for line in found.stdout.splitlines() if self._function not in line.split()]
+            return replace(found, stdout="\n".join(kept) + "\n")
+        return found
+
+    def start(self, argv: Sequence[str]) -> Process:
+        assert "bpftrace" not in argv, "nothing is traced here"
+        return self._guest.start(argv)
+
+
+@pytest.fixture(scope="module")
+def site(running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    path = tmp_path_factory.mktemp("untraced") / "testbed.toml"
+    path.write_text(TESTBED)
+    testbed = read_testbed(path)
+    guest = running_lab.guest
+    made = make_devices(guest, testbed.device, testbed.clock)
+    client = make_client(guest, 11)
+    yield Site(guest, (client,), made.paths, testbed.clock, emulated=True)
+
+
+def planned(directory: Path, *phases: tuple[str, str, str], trace: str = "auto") -> Plan:
+    (directory / "testbed.toml").write_text(TESTBED.replace('"lab"\n', f'"lab"\ntrace = "{trace}"\n', 1))
+    workload = write_small(directory, *phases)
+    workload.write_text(workload.read_text() + EXPECT)
+    testbed = directory / "testbed.toml"
+    return make_plan(read_workload(workload), read_testbed(testbed), workload, testbed)
+
+
+def ran(plan: Plan, site: Site, directory: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Manifest, summary and page."""
+    run_dir = store.create_run(directory / "results", plan.workload.name)
+    outcome = runner.execute(plan, site, run_dir, Progress(), ["hsp", "run"])
+    assert outcome.left == []
+    summary = reports.analyse(run_dir)
+    reports.draw(run_dir)
+    return outcome.manifest, summary, run_dir.report.read_text()
+
+
+def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknown(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = planned(tmp_path, ("write", "write", "100ms"), ("read", "read", "100ms"))
+    before = read_tunables(site.server, list(TUNABLES))
+    server = Without(site.server, bpftrace=False)  # type: ignore[arg-type]
+    manifest, summary, page = ran(plan, replace(site, server=server), tmp_path)
+    words = "The server is not traced (lab has no bpftrace): which tier answered each I/O cannot be seen."
+    assert words in capsys.readouterr().err
+    assert summary["verdict"] == "unknown"
+    assert summary["reasons"][0].startswith(words) and len(summary["reasons"]) == 1
+    assert page.index("lab has no bpftrace") < page.index('id="reading"')
+    assert manifest["tracing"]["kind"] == "none" and manifest["versions"]["bpftrace"] == "none"
+
+    write, read = summary["accounting"]["phases"]
+    assert write["client_ios"] == write["server_ios"] > 20
+    assert read["client_ios"] == read["server_ios"] > 20
+    # With a log device each write goes there; what was just written is in the ARC.
+    assert write["shares"]["counts"]["slog"] == pytest.approx(write["client_ios"], abs=10)
+    assert write["shares"]["counts"]["pool"] == 0
+    assert read["shares"]["unit"] == "requests"
+    assert read["shares"]["counts"] == {"dram": read["client_ios"], "l2arc": 0, "disk": 0}
+    for phase in (write, read):
+        assert all(check["ok"] for check in phase["checks"])
+        assert {missing["name"] for missing in phase["unavailable"]} == {
+            "I/Os by tier", "latency at the server",
+        }  # fmt: skip
+    assert {row["layer"] for row in summary["rows"]} == {"client"}
+    assert [wish["ok"] for wish in summary["expect"]] == [None]
+    assert read_tunables(site.server, list(TUNABLES)) == before
+
+
+def test_a_function_that_is_not_there_is_named_before_any_load(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = planned(tmp_path, ("write", "write", "100ms"))
+    server = Without(site.server, function="zil_commit")  # type: ignore[arg-type]
+    manifest, summary, _ = ran(plan, replace(site, server=server), tmp_path)
+    assert manifest["tracing"]["missing"] == ["zil_commit"]
+    assert summary["verdict"] == "unknown"
+    assert "the kernel of lab has no zil_commit to probe" in summary["reasons"][0]
+    assert "zil_commit" in capsys.readouterr().err
+
+
+def test_who_asks_for_no_trace_gets_a_verdict_on_what_can_be_judged(site: Site, tmp_path: Path) -> None:
+    plan = planned(tmp_path, ("write", "write", "100ms"), trace="none")
+    manifest, summary, page = ran(plan, site, tmp_path)
+    assert manifest["tracing"]["asked_for"] is True
+    assert summary["verdict"] == "valid", summary["reasons"]
+    assert "1 expectations on tiers could not be judged" in summary["reasons"][0]
+    assert "which tier answered each I/O cannot be seen" in page
+    assert summary["notes"] and manifest["problems"] == []
+
+
+def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
+    """The list of reads itself, with blocks of which it is known where they were."""
+    server, client = site.server, site.clients[0]
+    spec = pool.PoolSpec(
+        "hsp-reads", "run-1", "stripe", (site.device_paths["udata"],), (), (), {"ashift": 9}, "/run/reads"
+    )
+    built = pool.create_pool(server, spec)
+    dataset = "hsp-reads/bench"
+    pool.create_dataset(server, built, dataset, {"recordsize": 512, "primarycache": "metadata"})
+    path = pool.mountpoint(server, dataset)
+    server.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=512", "count=200"])
+    server.run(["zpool", "sync"])
+    objset = int(pool.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
+    before = read_tunables(server, list(TUNABLES))
+    nfs.export(server, path, client.address)
+    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
+
+    def read_all() -> untraced.Reads:
+        untraced.begin(server, built.name)
+        client.host.run(["dd", "if=/mnt/reads/file", "of=/dev/null", "bs=512", "iflag=direct"])
+        return untraced.history(server, built.name, objset)
+
+    try:
+        for name, value in TUNABLES.items():
+            write_tunable(server, name, value)
+        cold = read_all()
+        server.run(["zfs", "set", "primarycache=all", dataset])
+        read_all()
+        warm = read_all()
+    finally:
+        for name, value in reversed(before.items()):
+            write_tunable(server, name, value)
+        nfs.unmount(client.host, "/mnt/reads")
+        nfs.unexport(server, path, client.address)
+        pool.destroy_pool(server, built)
+    assert (cold.hits, cold.misses) == (0, 200)
+    assert warm.misses == 0
