@@ -238,11 +238,14 @@ def unmount(client: Host, target: str) -> None:
     answered.
     """
     said = ""
-    for flags in ([], ["-f"], ["-l"]):
+    # The second -f finds ended what the first one told that its I/O failed.
+    for flags in ([], ["-f"], ["-f"], ["-l"]):
         if _mounted(client, target) is None:
             break
         if flags == ["-l"]:
             _note_volume(client, target)
+        elif flags:
+            client.run(["sleep", "1"], deadline_s=_LOOK_DEADLINE_S)
         try:
             said = client.run(
                 ["umount", *flags, target], deadline_s=_UNMOUNT_DEADLINE_S, check=False
