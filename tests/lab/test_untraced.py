@@ -14,7 +14,8 @@ from kit import nfs, pool, store, untraced
 from kit import run as runner
 from kit.hosts.base import Process, Result
 from kit.hosts.ssh import SshHost
-from kit.lab.site import make_client, make_devices
+from kit.lab.clients import make_client
+from kit.lab.site import make_devices
 from kit.plan import Plan, make_plan
 from kit.progress import Progress
 from kit.site import Site
