@@ -24,7 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 from kit import fio
 from kit.clockoffset import Clocks, read_clock_ns
 from kit.errors import HostError, KitError
-from kit.hosts.base import Host, Process
+from kit.hosts.base import Host, HostLost, Process
 from kit.load import ClientResult, LoadSpec, raw_prefix, read_log
 from kit.store import RunDir
 
@@ -172,10 +172,9 @@ class GroupLoad:
     def _make_directory(self, member: _Member) -> None:
         """Its user's alone. The run's directory is root's: another user is let through, and sees nothing."""
         user = member.host.run(["id", "-u"]).stdout.strip()
-        member.host.run(["mkdir", "-p", self.spec.work_dir])
+        member.host.run(["install", "-d", "-m", "0700", "-o", user, member.directory])
         if user != "0":
             member.host.run(["chmod", "0711", self.spec.work_dir])
-        member.host.run(["install", "-d", "-m", "0700", "-o", user, member.directory])
 
     def _await_socket(self, member: _Member) -> None:
         path = f"{member.directory}/{member.socket}"
@@ -252,14 +251,17 @@ class GroupLoad:
             self._close()
             return
         try:
-            with _Watch(self._first):
-                if self._leader.running():
-                    # It passes INT on to all servers, and still writes its output; but a job that waits for
-                    # its start does not hear.
-                    self._leader.stop(_STOP_DEADLINE_S, "INT" if self._given else "KILL")
-                ended = self._leader.wait(_STOP_DEADLINE_S)
-                if ended.returncode and not interrupted:
-                    self._ended = ended.describe()
+            if self._leader.running():
+                # It passes INT on to all servers, and still writes its output; but a job that waits for its
+                # start does not hear.
+                self._leader.stop(_STOP_DEADLINE_S, "INT" if self._given else "KILL")
+            ended = self._leader.wait(_STOP_DEADLINE_S)
+            if ended.returncode and not interrupted:
+                self._ended = ended.describe()
+        except HostLost:
+            self._first.fail("the connection to it broke while it led the load")
+        except KitError as error:
+            self._first.fail(error.message)
         finally:
             self._close()
 

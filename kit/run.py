@@ -10,18 +10,16 @@ from typing import Any
 import polars as pl
 
 from kit import (
-    __version__,
     agedevices,
     conditions,
     devicewatch,
-    fio,
-    fioserver,
     leaks,
     libnfs,
+    manifests,
     nfs,
-    partition,
     pool,
     powerloss,
+    setup,
     store,
     undo,
     untraced,
@@ -29,20 +27,17 @@ from kit import (
     zfsversion,
 )
 from kit.clockoffset import Clocks
-from kit.errors import ConfigError, HostError, KitError, SafetyRefusal
-from kit.hosts.base import CommandFailed
+from kit.errors import HostError, KitError, SafetyRefusal
 from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
 from kit.plan import Plan
 from kit.progress import Progress
 from kit.resume import Earlier, check_same_hosts, end_of
-from kit.site import Site, client_key
-from kit.trace.tracing import Tracing, find_tracing
-from kit.tunables import Tunable, in_order, read_effects, read_tunables, write_tunable
+from kit.site import Site
+from kit.trace.tracing import find_tracing
+from kit.tunables import read_tunables
 from kit.warmup import warm_up
-from kit.workload import Expectation, Phase
-
-_FILL_DEADLINE_S = 1800.0
+from kit.workload import Phase
 
 
 @dataclass
@@ -81,7 +76,7 @@ def execute(
     after what was measured has been stored.
     """
     started = time.monotonic()
-    outcome = Outcome(_manifest(plan, site, run_dir, command))
+    outcome = Outcome(manifests.new_manifest(plan, site, run_dir, command))
     if earlier:
         earlier.hand_on(outcome.manifest, outcome.latency)
     with Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
@@ -146,14 +141,14 @@ def _run_steps(
     with progress.step("checking server and clients"), journal.step("check"):
         zfs = zfsversion.read(site.server)
         tracing = find_tracing(site.server, zfs, plan.testbed.server.trace)
-        manifest["versions"].update(_versions(site, zfs, tracing))
-        _tell_limits(manifest, site, zfs, tracing, progress)
+        manifest["versions"].update(manifests.versions(site, zfs, tracing))
         check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
+        manifests.tell_limits(manifest, site, zfs, tracing, progress)
         if workload.nfs.engine == "libnfs":
             for client in site.clients:
                 libnfs.check_client(client.host)
-    work_dir = _make_work_directories(site, run_dir, journal)
-    _claim_devices(plan, site, run_dir, journal)
+    work_dir = setup.make_work_directories(site, run_dir, journal)
+    setup.claim_devices(plan, site, run_dir, journal)
     if workload.precondition and "precondition" not in manifest:
         asked = workload.precondition.writes
         with progress.step("preconditioning the devices") if asked else nullcontext():
@@ -163,18 +158,18 @@ def _run_steps(
     run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
         history = untraced.tunables(plan.tunables) if tracing.kind == "none" else ()
-        _set_tunables((*plan.tunables, *history), site, journal, manifest)
+        setup.set_tunables((*plan.tunables, *history), site, journal, manifest)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
-            site.guard.before_writing(content=not _is_filled(manifest))
-        site = _with_parts(plan, site, journal)
-        built, dataset = _build_pool(plan, site, run_dir, journal, manifest)
+            site.guard.before_writing(content=not setup.is_filled(manifest))
+        site = setup.with_parts(plan, site, journal)
+        built, dataset = setup.build_pool(plan, site, run_dir, journal, manifest)
     with progress.step("exporting it over NFS"):
         path = pool.mountpoint(site.server, dataset)
-        mount = _share(plan, site, run_dir, path, journal, manifest)
-        plan = _reaching(plan, site, path, manifest)
+        mount = setup.share(plan, site, run_dir, path, journal, manifest)
+        plan = setup.reaching(plan, site, path, manifest)
     with progress.step("filling the working set"), journal.step("fill"):
-        _fill(plan, site, path)
+        setup.fill(plan, site, path)
         pool.snapshot(site.server, built, f"{dataset}@filled")
         for client in site.clients if workload.nfs.engine == "kernel" else ():
             nfs.check_file(client.host, f"{mount}/{workload.working_set.file}", workload.working_set.size)
@@ -184,7 +179,7 @@ def _run_steps(
         run_dir=run_dir,
         pool=built,
         objset=int(properties["objsetid"]),
-        log_devices=_paths(plan, site, "log"),
+        log_devices=setup.paths(plan, site, "log"),
         mount=mount,
         work_dir=work_dir,
         size_bytes=workload.working_set.size,
@@ -229,43 +224,6 @@ def _changed_settings(site: Site, built: pool.Pool, path: str, manifest: dict[st
     return found
 
 
-def _make_work_directories(site: Site, run_dir: store.RunDir, journal: Journal) -> str:
-    """Registered first, so that they go last: as long as one is there, something may be left."""
-    run_id = run_dir.path.name
-    path = workdir.path_of(run_id)
-    for key, host in site.hosts.items():
-        with journal.step("make work directory", host=host.name, path=path):
-            journal.on_teardown("work-directory", key, f"remove {path} on {host.name}", path=path)
-            workdir.create(host, run_id)
-    return path
-
-
-def _claim_devices(plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal) -> None:
-    """Real devices are bare now, and shall be bare again afterwards."""
-    if site.guard:
-        site.guard.before_writing()
-    for device in plan.testbed.device:
-        if device.is_real:
-            with journal.step("take device", device=device.name, path=device.path, serial=device.serial):
-                journal.on_teardown(
-                    "device",
-                    "server",
-                    f"remove the pool's label from {device.path}",
-                    path=device.path,
-                    serial=device.serial,
-                    pool=_pool_name(run_dir),
-                )
-
-
-def _is_filled(manifest: dict[str, Any]) -> bool:
-    """Whether preconditioning has written to devices in this run."""
-    return bool(manifest.get("precondition", {}).get("devices"))
-
-
-def _pool_name(run_dir: store.RunDir) -> str:
-    return f"hsp-{run_dir.path.name.rsplit('-', 1)[1]}"
-
-
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
     measured = {phase["name"] for phase in outcome.manifest["phases"]}
     for phase in plan.workload.phase:
@@ -289,7 +247,7 @@ def _without(bench: Bench, plan: Plan, phase: Phase) -> Bench:
     """The bench after the devices that are to be taken out before this phase are."""
     if not phase.remove:
         return bench
-    pool.remove_devices(bench.site.server, bench.pool, _paths(plan, bench.site, phase.remove))
+    pool.remove_devices(bench.site.server, bench.pool, setup.paths(plan, bench.site, phase.remove))
     return replace(bench, log_devices=()) if phase.remove == "log" else bench
 
 
@@ -315,235 +273,3 @@ def _store(run_dir: store.RunDir, outcome: Outcome) -> None:
     empty = pl.DataFrame(schema=store.LATENCY_SCHEMA)
     store.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
     store.write_json(run_dir.path / "manifest.json", outcome.manifest)
-
-
-def _manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str]) -> dict[str, Any]:
-    workload, testbed = plan.workload, plan.testbed
-    clients = [client.host.name for client in site.clients]
-    outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
-    return {
-        "format": store.FORMAT,
-        "run": run_dir.path.name,
-        "workload": workload.name,
-        "title": agedevices.title(workload.title, workload.precondition, testbed),
-        "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": command,
-        "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},
-        "reference": workload.reference,
-        "testbed": {
-            "name": testbed.name,
-            "file": plan.testbed_file,
-            "server": site.server.name,
-            "clients": clients,
-            "emulated": site.emulated,
-            "devices": [
-                {
-                    "name": device.name,
-                    "role": device.role,
-                    "model": device.title,
-                    "size_bytes": device.size,
-                    "latency_ns": device.latency,
-                    "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
-                    "path": site.device_paths[device.name],
-                    "identity": site.identities.get(device.name),
-                }
-                for device in testbed.device
-            ],
-        },
-        "versions": {"hsp": __version__, **site.versions},
-        "tunables": [],
-        "working_set": {"bytes": workload.working_set.size},
-        "load": f"closed loop, {outstanding} outstanding",
-        "phases": [],
-        "problems": [],
-        "notes": [],
-        "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
-    }
-
-
-def _expectation(expectation: Expectation, emulated: bool) -> dict[str, Any]:
-    asked = expectation.model_dump()
-    return {**asked, "inside": emulated if asked["inside"] is None else asked["inside"]}
-
-
-def _paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
-    return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
-
-
-def _tell_limits(
-    manifest: dict[str, Any],
-    site: Site,
-    zfs: zfsversion.ZfsVersion,
-    tracing: Tracing,
-    progress: Progress,
-) -> None:
-    """What this server cannot show: said now, in the manifest, and first on the page."""
-    manifest["tracing"] = tracing.as_json()
-    notes = zfsversion.notes(site.server, zfs)
-    if tracing.kind == "none":
-        sentence = untraced.words(tracing)
-        if tracing.asked_for:
-            notes.append(sentence)
-        else:
-            progress.note(sentence)
-            manifest["problems"].append(
-                f'{sentence} Expectations on tiers cannot be judged; server.trace = "none" in the testbed '
-                "accepts that."
-            )
-    for note in notes:
-        progress.note(note)
-    manifest["notes"] += notes
-
-
-def _versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[str, str]:
-    """What ran. Also the first proof that every tool is there. Raises HostError."""
-    server = site.server
-    found = {
-        "kernel": server.run(["uname", "-r"]).stdout.strip(),
-        "zfs": zfs.text,
-        "bpftrace": tracing.bpftrace or "none",
-    }
-    fios = {client.host.name: fio.version(client.host) for client in site.clients}
-    fioserver.check_versions(fios)
-    found |= {f"fio on {host}": version for host, version in fios.items()}
-    packages = ["nfs-kernel-server", "python3-pyzfs"]
-    for package in packages:
-        query = ["dpkg-query", "--show", "--showformat", "${Version}", package]
-        answer = server.run(query, check=False)
-        found[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
-    return found
-
-
-def _set_tunables(
-    tunables: tuple[Tunable, ...], site: Site, journal: Journal, manifest: dict[str, Any]
-) -> None:
-    names = [tunable.name for tunable in tunables]
-    before, effects = read_tunables(site.server, names), read_effects(site.server, names)
-    for tunable in in_order(tunables, effects):
-        old, new = before[tunable.name], str(tunable.host_value)
-        effect = effects.get(tunable.name, "")
-        with journal.step(f"set {tunable.name}", before=old, value=new):
-            text = f"set {tunable.name} back to {old}"
-            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old, effect=effect)
-            write_tunable(site.server, tunable.name, new)
-        manifest["tunables"].append(
-            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
-        )
-
-
-def _build_pool(
-    plan: Plan, site: Site, run_dir: store.RunDir, journal: Journal, manifest: dict[str, Any]
-) -> tuple[pool.Pool, str]:
-    workload, run_id = plan.workload, run_dir.path.name
-    spec = pool.PoolSpec(
-        name=_pool_name(run_dir),
-        run_id=run_id,
-        data_layout=workload.pool.data,
-        data=_paths(plan, site, "data"),
-        log=_paths(plan, site, "log"),
-        cache=_paths(plan, site, "cache"),
-        properties=workload.pool.properties,
-        mount_root=f"{workdir.path_of(run_id)}/pool",
-    )
-    with journal.step("create pool", pool=spec.name, argv=pool.create_arguments(spec)):
-        paths = [*spec.data, *spec.log, *spec.cache]
-        number = journal.on_teardown(
-            "pool", "server", f"destroy pool {spec.name}", name=spec.name, run_id=run_id, devices=paths
-        )
-        built = pool.create_pool(site.server, spec)
-        journal.know(number, guid=str(built.guid))
-    dataset = f"{spec.name}/bench"
-    with journal.step("create dataset", dataset=dataset, guid=built.guid):
-        pool.create_dataset(site.server, built, dataset, workload.dataset.properties)
-    named = dict.fromkeys((*workload.dataset.properties, *conditions.DECISIVE_PROPERTIES))
-    manifest["pool"] = {
-        "name": built.name,
-        "guid": str(built.guid),
-        "properties": pool.pool_properties(site.server, built, list(workload.pool.properties)),
-    }
-    manifest["dataset"] = {
-        "name": dataset,
-        "properties": pool.dataset_properties(site.server, dataset, list(named)),
-    }
-    tiers = {str(tier) for phase in workload.phase for tier in phase.tiers}
-    manifest["problems"] += conditions.property_problems(manifest["dataset"]["properties"], tiers)
-    return built, dataset
-
-
-def _with_parts(plan: Plan, site: Site, journal: Journal) -> Site:
-    """The site with so much of each cache device as the workload wants."""
-    wanted, paths = plan.workload.pool.cache_size, dict(site.device_paths)
-    for device in plan.testbed.devices("cache"):
-        if wanted is None or device.size <= wanted:
-            continue
-        path = paths[device.name]
-        with journal.step("use a part", device=device.name, path=path, bytes=wanted):
-            journal.on_teardown("partition", "server", f"remove the partition of {path}", device_path=path)
-            paths[device.name] = partition.create(site.server, path, wanted)
-    return replace(site, device_paths=paths)
-
-
-def _share(
-    plan: Plan,
-    site: Site,
-    run_dir: store.RunDir,
-    path: str,
-    journal: Journal,
-    manifest: dict[str, Any],
-) -> str:
-    """Export `path` and, unless fio does without, mount it on each client; returns the mount point."""
-    target = f"/mnt/hsp-{run_dir.path.name}"
-    nfs_spec = plan.workload.nfs
-    for client in site.clients:
-        with journal.step("export", path=path, client=client.address):
-            journal.on_teardown(
-                "export",
-                "server",
-                f"unexport {path} to {client.address}",
-                path=path,
-                client=client.address,
-            )
-            nfs.export(site.server, path, client.address)
-    manifest["export"] = {"lines": nfs.effective_export(site.server, path)}
-    for number, client in enumerate(site.clients) if nfs_spec.engine == "kernel" else ():
-        with journal.step("mount", client=client.host.name):
-            journal.on_teardown(
-                "mount", client_key(number), f"unmount {target} on {client.host.name}", target=target
-            )
-            found = nfs.mount(
-                client.host,
-                f"{client.server_address}:{path}",
-                target,
-                nfs_spec.version,
-                nfs_spec.options,
-            )
-        manifest["mount"] = {"source": found.source, "options": found.options}
-    return target
-
-
-def _reaching(plan: Plan, site: Site, path: str, manifest: dict[str, Any]) -> Plan:
-    """The plan with jobs that reach the export: through the mount, or through libnfs. Raises ConfigError."""
-    if plan.workload.nfs.engine == "kernel":
-        return plan
-    addresses = {client.server_address for client in site.clients}
-    if len(addresses) > 1:
-        raise ConfigError(
-            f'nfs.engine = "libnfs": the clients know the server by different addresses, {sorted(addresses)}',
-            'all of them run one job, with one URL; use one client, or engine = "kernel"',
-        )
-    url = libnfs.url(addresses.pop(), path)
-    manifest["mount"] = {"source": url, "options": "none: fio reads through libnfs"}
-    return replace(plan, jobs={name: libnfs.through(job, url) for name, job in plan.jobs.items()})
-
-
-def _fill(plan: Plan, site: Site, path: str) -> None:
-    working_set = plan.workload.working_set
-    fill = fio.fill_command(path, working_set.file, working_set.size, working_set.fill_block)
-    try:
-        result = site.server.run(fill, deadline_s=_FILL_DEADLINE_S)
-    except CommandFailed as error:
-        raise HostError(f"filling the working set failed: {error.message}") from error
-    fio.parse_output(result.stdout)
-    # root is squashed on the clients, and stays so.
-    site.server.run(["chmod", "0666", f"{path}/{working_set.file}"])
-    site.server.run(["zpool", "sync"])

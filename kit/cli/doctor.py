@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,8 +23,8 @@ from kit.realsite import open_host
 from kit.testbed import Testbed, read_testbed
 from kit.workload import find_workload
 
-# A host that is there answers sooner; a machine that is not shall not take a minute to be missed.
-_CONNECT_DEADLINE_S = 20.0
+# Logins with slow name services take half a minute; a machine that is not there is not waited for longer.
+_CONNECT_DEADLINE_S = 45.0
 
 
 def doctor(
@@ -43,6 +44,7 @@ def doctor(
     """Look at every host of a testbed: what would stop a run, and what would put its numbers off."""
     plan, progress = read_testbed(testbed), Progress(quiet=quiet)
     wanted = wanted_by(find_workload(workload), len(plan.client)) if workload else Wanted()
+    wanted = replace(wanted, traced=plan.server.trace != "none")
     if plan.is_lab:
         report = _look_at_lab(plan, ImageInputs(suite, tuple(pin or ())), wanted, boot, progress)
     elif boot:

@@ -93,7 +93,7 @@ def reasons(inventory: Inventory, wanted: Wanted, others: Sequence[Wanted] = ())
     found += _of_the_identity(node, wanted)
     found += _of_the_duplicates(inventory, node, others)
     found += of_the_device(inventory, node)
-    found += _of_the_siblings(inventory, node, others)
+    found += _of_the_siblings(inventory, node, others, found)
     return tuple(dict.fromkeys(found))
 
 
@@ -215,9 +215,12 @@ def _of_its_nature(disk: Node) -> Iterator[Reason]:
 def _of_its_use(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iterator[Reason]:
     names = {node.kernel_name: node for node in tree}
     numbers = {node.device_number: node for node in tree}
-    for mount in inventory.mounts:
+    seen = set()
+    # What is mounted in the host's own namespace is in most others, too.
+    for mount in sorted(inventory.mounts, key=lambda mount: not mount.own):
         node = names.get(mount.kernel_name) or numbers.get(mount.device_number)
-        if node is not None:
+        if node is not None and (node.kernel_name, mount.place) not in seen:
+            seen.add((node.kernel_name, mount.place))
             yield from _of_a_mount(mount, node, disk)
     for swap in inventory.swaps:
         if swap in names:
@@ -311,14 +314,18 @@ def _of_its_content(inventory: Inventory, disk: Node, look: Look) -> Iterator[Re
 _WIPE = "if what is on it is not needed, the wipe step removes it, with a backup of each signature"
 
 
-def _of_the_siblings(inventory: Inventory, node: Node, others: Sequence[Wanted]) -> Iterator[Reason]:
+def _of_the_siblings(
+    inventory: Inventory, node: Node, others: Sequence[Wanted], own: Sequence[Reason]
+) -> Iterator[Reason]:
     """Namespaces of one controller share flash, queue and, for many controllers, `nvme format`."""
     ours = {found.kernel_name for other in others if (found := inventory.find(other.path))}
     for sibling in inventory.siblings(node):
         if sibling.kernel_name in ours:
             continue
         used = [
-            r for r in of_the_device(inventory, sibling) if r.code in _IN_USE or r.code is Code.POOL_LABEL
+            reason
+            for reason in of_the_device(inventory, sibling)
+            if reason not in own and (reason.code in _IN_USE or reason.code is Code.POOL_LABEL)
         ]
         if used:
             yield Reason(

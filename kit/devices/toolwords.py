@@ -143,8 +143,8 @@ def parse_importable(text: str) -> tuple[Pool, ...]:
     """From `zpool import` without a pool: what could be imported, or should but cannot."""
     found = []
     starts = list(_ZPOOL_IMPORT_POOL.finditer(text))
-    ends = [start.start() for start in starts[1:]] + [len(text)]
-    for start, end in zip(starts, ends, strict=True):
+    for number, start in enumerate(starts):
+        end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
         config = text[start.end() : end].partition("config:")[2]
         words = frozenset(line.split()[0] for line in config.splitlines() if line.split())
         found.append(Pool(start[1], start[2], start[3], words))

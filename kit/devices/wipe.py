@@ -17,6 +17,8 @@ from kit.devices.reasons import WIPEABLE, Wanted
 from kit.hosts.base import Host
 
 _LABEL_AREA_BYTES = 512 << 10  # two labels at each end (include/sys/vdev_impl.h)
+# An ordinary user has sudo for sh, not for every tool (kit.hosts.sudo).
+_AS_ROOT = ("sh", "-c", 'exec "$@"', "sh")
 _SETTLE = ["udevadm", "settle", "--timeout=60"]
 
 
@@ -87,15 +89,16 @@ def _clear_label(node: Node, backup_dir: str) -> list[tuple[str, ...]]:
     end = (node.size_bytes - _LABEL_AREA_BYTES) // 4096
     blocks = f"count={_LABEL_AREA_BYTES // 4096}"
     return [
-        ("dd", f"if={path}", f"of={copy}-start.bak", "bs=4096", blocks, "status=none"),
-        ("dd", f"if={path}", f"of={copy}-end.bak", "bs=4096", f"skip={end}", "status=none"),
+        (*_AS_ROOT, "dd", f"if={path}", f"of={copy}-start.bak", "bs=4096", blocks, "status=none"),
+        (*_AS_ROOT, "dd", f"if={path}", f"of={copy}-end.bak", "bs=4096", f"skip={end}", "status=none"),
         ("zpool", "labelclear", path),
     ]
 
 
 def _wipefs(name: str, backup_dir: str) -> tuple[str, ...]:
     """wipefs puts its backups into $HOME; only newer ones have an option for it."""
-    return ("env", f"HOME={backup_dir}", "wipefs", "--all", "--backup", "--lock", f"/dev/{name}")
+    wipefs = ("wipefs", "--all", "--backup", "--lock", f"/dev/{name}")
+    return ("sh", "-c", 'HOME=$1; export HOME; shift; exec "$@"', "sh", backup_dir, *wipefs)
 
 
 __all__ = ["Found", "Wipe", "plan_wipe", "wipe"]

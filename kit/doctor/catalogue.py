@@ -191,7 +191,7 @@ SERVER = (
     ),
     Check(
         "bpftrace", "The version of bpftrace.",
-        "The tracer says which tier answered a request; it needs 0.17 or later. Without it tiers "
+        "The tracer says which tier answered a request. It takes 0.17; without it tiers "
         "come from the pool's own counters, and latencies only from the clients.",
         "Install bpftrace 0.17 or later on the server.",
     ),

@@ -12,11 +12,13 @@ FILES = ("/proc/filesystems",)
 PROGRAMS = ("fio", "getent", "install", "ip", "mount", "mount.nfs", "umount")
 COMMANDS = {
     "fio": ("fio", "--version"),
+    "fio-engines": ("fio", "--enghelp"),
     "nfs-module": ("modprobe", "--dry-run", "--quiet", "nfs"),
 }
 MIN_FIO = (3, 30)
 # mount(8) looks for its helpers here, whatever PATH says.
 _HELPERS = ("mount.nfs",)
+_OF_MOUNTS = ("mount", "mount.nfs", "umount")
 
 
 def fio_version(facts: Facts) -> str:
@@ -36,6 +38,9 @@ def _fio(subject: Subject) -> Iterator[Judgement]:
     version = fio_version(facts)
     major, minor = (int(re.sub(r"\D.*", "", part)) for part in version.split(".")[:2])
     old = (major, minor) < MIN_FIO
+    if subject.wanted.libnfs and "nfs" not in facts.output("fio-engines").split():
+        yield Judgement("fio", "fail", f"{version} without the engine nfs, which the workload asks for")
+        return
     yield Judgement("fio", "warn" if old else "ok", version)
 
 
@@ -54,7 +59,8 @@ def programs(subject: Subject, check: str, names: tuple[str, ...]) -> Iterator[J
 
 
 def _programs(subject: Subject) -> Iterator[Judgement]:
-    yield from programs(subject, "client-programs", PROGRAMS)
+    names = tuple(name for name in PROGRAMS if not (subject.wanted.libnfs and name in _OF_MOUNTS))
+    yield from programs(subject, "client-programs", names)
 
 
 def _nfs_client(subject: Subject) -> Iterator[Judgement]:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from kit.doctor import client, machine, network, server
+from kit.doctor import client, machine, network, server, tracing
 from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_answer
 from kit.doctor.finding import Finding, Judgement, Subject, Wanted, examine, undetermined
 from kit.doctor.report import Examinee, Report, make_report
 from kit.errors import KitError
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
-from kit.trace.program import every
+from kit.trace.program import programs
 
 HELPER = Path(__file__).with_name("helper.py")
 Role = Literal["server", "client"]
@@ -24,7 +24,6 @@ Role = Literal["server", "client"]
 _TRUE_DEADLINE_S = 30.0
 # The helper's own deadline, and time for a slow host to start Python and read its kernel's symbols.
 _ANSWER_DEADLINE_S = HELPER_DEADLINE_S + 60.0
-_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -55,12 +54,29 @@ class Gathered:
 
 def diagnose(targets: Sequence[Target], wanted: Wanted | None = None) -> Report:
     """Every host is looked at, whatever the others say."""
-    pool = ThreadPoolExecutor(max_workers=_AT_ONCE)
-    try:
-        gathered = list(pool.map(gather, targets))
-    finally:
-        # An interrupt does not wait for hosts that do not answer.
-        pool.shutdown(wait=False, cancel_futures=True)
+    found: dict[int, Gathered | BaseException] = {}
+
+    def look(number: int, target: Target) -> None:
+        try:
+            found[number] = gather(target)
+        except BaseException as error:
+            found[number] = error
+
+    # Daemons: an interrupt does not wait for hosts that do not answer.
+    threads = [
+        threading.Thread(target=look, args=(number, target), daemon=True)
+        for number, target in enumerate(targets)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    gathered: list[Gathered] = []
+    for number, _ in enumerate(targets):
+        outcome = found[number]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        gathered.append(outcome)
     return judge(gathered, wanted or Wanted())
 
 
@@ -97,7 +113,7 @@ def gather(target: Target) -> Gathered:
 def request(target: Target) -> Request:
     """What is asked of a host in its roles."""
     parts = [machine, network]
-    parts += [server] if "server" in target.roles else []
+    parts += [server, tracing] if "server" in target.roles else []
     parts += [client] if "client" in target.roles else []
 
     def union(name: str) -> tuple[str, ...]:
@@ -105,15 +121,20 @@ def request(target: Target) -> Request:
 
     programs = union("PROGRAMS")
     if "server" in target.roles:
-        programs += (*server.DEVICE_PROGRAMS, "bpftrace")
+        programs += server.DEVICE_PROGRAMS
     return Request(
         files=union("FILES"),
         present=union("PRESENT"),
         programs=programs,
         commands={name: argv for part in parts for name, argv in getattr(part, "COMMANDS", {}).items()},
-        symbols=every().functions if "server" in target.roles else (),
+        needs={name: path for part in parts for name, path in getattr(part, "NEEDS", {}).items()},
+        symbols=_functions() if "server" in target.roles else (),
         peer=target.peer,
     )
+
+
+def _functions() -> tuple[str, ...]:
+    return tuple(sorted({name for one in programs() for name in one.functions}))
 
 
 def _ask(host: Host, target: Target) -> Result:
@@ -141,10 +162,11 @@ def _ask(host: Host, target: Target) -> Result:
 def _with_roots_files(host: Host, target: Target, facts: Facts) -> Facts:
     """Where Python did not run as root, read what is root's with a command that may go through sudo."""
     found: dict[str, str] = {}
+    roots_files = (*server.ROOT_FILES, tracing.KPROBES) if "server" in target.roles else ()
     try:
         if facts.number("euid") == 0:
             return facts
-        for path in (machine.ROOT_ONLY, *(server.ROOT_FILES if "server" in target.roles else ())):
+        for path in (machine.ROOT_ONLY, *roots_files):
             said = host.run(["cat", "--", path], check=False, deadline_s=_TRUE_DEADLINE_S)
             if said.returncode == 0 and said.stdout.strip():
                 found[path] = said.stdout
@@ -190,7 +212,7 @@ def _findings(
     subject = Subject(target.name, one.facts, wanted, server_facts, serves, one.offset_s, one.round_trip_s)
     examinations = machine.EXAMINATIONS + (machine.WALL_CLOCK if target.real_clock else ())
     if "server" in target.roles:
-        examinations += server.EXAMINATIONS
+        examinations += server.EXAMINATIONS + tracing.EXAMINATIONS
     if "client" in target.roles:
         examinations += client.EXAMINATIONS + network.CLIENT
     elif "server" in target.roles:

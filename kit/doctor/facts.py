@@ -22,13 +22,15 @@ class Unknown(Exception):
 class Request:
     """The argument of helper.py: `commands` are argv lists by name; `files` are glob patterns.
 
-    So is `present`: paths that are only looked for, not read.
+    So is `present`: paths that are only looked for, not read. `needs`: a command that is run only if
+    that path is there.
     """
 
     files: tuple[str, ...]
     present: tuple[str, ...]
     programs: tuple[str, ...]
     commands: Mapping[str, Sequence[str]]
+    needs: Mapping[str, str] = field(default_factory=dict)
     symbols: tuple[str, ...] = ()
     space: str = "/run"
     peer: str = ""

@@ -17,14 +17,17 @@ _LONGEST = 1000
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a workload asks of a testbed. None: no workload was named.
+    """What a workload and a testbed ask of its hosts. None: no workload was named.
 
-    `outstanding`: requests that are on their way at once, over all clients.
+    `outstanding`: requests that are on their way at once, over all clients. `traced`: whether the
+    tracer is to be used on the server. `libnfs`: fio reads without a mount.
     """
 
     nfs_version: str | None = None
     outstanding: int | None = None
     clients: int = 1
+    traced: bool = True
+    libnfs: bool = False
 
 
 @dataclass(frozen=True)

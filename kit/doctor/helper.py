@@ -176,7 +176,11 @@ def gather(request):
     if request["peer"]:
         parts["peer"] = lambda: reach(request["peer"], request["port"], max(1, deadline_s - 1))
     for name, argv in request["commands"].items():
-        parts["command " + name] = lambda argv=argv: run(argv, deadline_s)
+        needed = request["needs"].get(name)
+        if needed is not None and not os.path.exists(needed):
+            parts["command " + name] = lambda needed=needed: {"error": f"there is no {needed}"}
+        else:
+            parts["command " + name] = lambda argv=argv: run(argv, deadline_s)
 
     found = {}
     before = clock_lead_ns()

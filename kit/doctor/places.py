@@ -75,4 +75,5 @@ def wanted_by(path: Path, clients: int) -> Wanted:
         nfs_version=str(workload.nfs.version),
         outstanding=clients * max(job.outstanding for job in jobs),
         clients=clients,
+        libnfs=workload.nfs.engine == "libnfs",
     )

@@ -1,7 +1,7 @@
-"""What the server needs to be measured: OpenZFS, NFS, and a kernel that can be traced. Pure.
+"""What the server needs to be measured: OpenZFS and NFS. Pure.
 
 Sources: OpenZFS module/zfs (arcstats, /sys/module/zfs), zpool-status(8); fs/nfsd/nfsctl.c
-(threads, versions); kernel_lockdown(7); Documentation/trace/kprobes.rst.
+(threads, versions).
 """
 
 from __future__ import annotations
@@ -9,46 +9,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kit import zfsversion
 from kit.doctor.client import programs
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examined, Judgement, State, Subject
 from kit.doctor.machine import memory_kib
-from kit.trace.program import every, program
-from kit.trace.tracing import MIN_BPFTRACE
 
 ZFS_VERSION = "/sys/module/zfs/version"
 THREADS, VERSIONS = "/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions"
 ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
-TRACING = "/sys/kernel/tracing"
-KPROBES = "/sys/kernel/debug/kprobes/enabled"
-BTF, LOCKDOWN = "/sys/kernel/btf/vmlinux", "/sys/kernel/security/lockdown"
 # Root's alone on many kernels.
-ROOT_FILES = (THREADS, VERSIONS, KPROBES)
-FILES = (
-    ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/zfs_arc_max", KPROBES,
-    LOCKDOWN,
-)  # fmt: skip
-PRESENT = (
-    BTF,
-    f"{TRACING}/kprobe_events",
-    f"{TRACING}/events",
-    *(f"{TRACING}/events/{name}" for name in every().tracepoints),
-)
+ROOT_FILES = (THREADS, VERSIONS)
+FILES = (ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/zfs_arc_max")
 PROGRAMS = (
     "blkid", "dd", "exportfs", "fio", "flock", "install", "lsblk", "tail", "udevadm", "wipefs", "zdb",
     "zfs", "zpool",
 )  # fmt: skip
 DEVICE_PROGRAMS = ("nvme", "smartctl")
 COMMANDS = {
-    "zfs": ("zfs", "version"),
+    "zfs": ("zfs", "--version"),
     "pyzfs": ("/usr/bin/python3", "-c", "import libzfs_core"),
     "exportfs": ("exportfs", "-v"),
-    "bpftrace": ("bpftrace", "--version"),
     "pools": ("zpool", "list", "-H", "-p", "-o", "name,health"),
     "marks": ("zfs", "get", "-H", "-p", "-d", "0", "-o", "name,value", "hsp:run"),
     "status": ("zpool", "status", "-t"),
 }
+# These load the module where it is not loaded, as `zfs version` would (`zfs --version` does not).
+NEEDS = dict.fromkeys(("pyzfs", "pools", "marks", "status"), "/sys/module/zfs")
 _OLDEST, _NEWEST = (2, 1), (2, 4)
 _FEW_THREADS = 8
 _POOL_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.: -]{0,254}")
@@ -80,7 +66,7 @@ def _zfs_userland(subject: Subject) -> Iterator[Judgement]:
     command = subject.facts.command("zfs")
     found = re.match(r"zfs-([0-9]\S{0,60})$", command.out, re.MULTILINE)
     if not found:
-        raise Unknown(f"`zfs version` says: {command.words()}")
+        raise Unknown(f"`zfs --version` says: {command.words()}")
     module = subject.facts.optional(ZFS_VERSION)
     if module is None:
         yield Judgement("zfs-userland", "warn", f"{found[1]}; no module is loaded")
@@ -186,73 +172,6 @@ def _exports(subject: Subject) -> Iterator[Judgement]:
         yield Judgement("exports", "ok", "none yet")
 
 
-def _bpftrace(subject: Subject) -> Iterator[Judgement]:
-    if not any(subject.facts.program("bpftrace")):
-        yield Judgement("bpftrace", "warn", "not installed")
-        return
-    said = subject.facts.output("bpftrace").strip()
-    found = re.fullmatch(r"bpftrace v([0-9]{1,4})\.([0-9]{1,4})(?![0-9])[A-Za-z0-9.+~-]{0,60}", said)
-    if not found:
-        raise Unknown(f"`bpftrace --version` says {said[:60]!r}")
-    old = (int(found[1]), int(found[2])) < MIN_BPFTRACE
-    yield Judgement("bpftrace", "warn" if old else "ok", said)
-
-
-def _probes(subject: Subject) -> Iterator[Judgement]:
-    facts = subject.facts
-    try:
-        needed = program(zfsversion.parse(facts.optional(ZFS_VERSION) or ""))
-    except ValueError:
-        raise Unknown("which OpenZFS is loaded is not known, and the functions differ") from None
-    missing = sorted(set(needed.functions) - facts.names("symbols"))
-    if not facts.present(f"{TRACING}/events"):
-        raise Unknown(f"{TRACING} {_hidden(subject)}")
-    missing += [name for name in needed.tracepoints if not facts.present(f"{TRACING}/events/{name}")]
-    found = f"{len(needed.functions)} functions and {len(needed.tracepoints)} tracepoints"
-    if missing:
-        yield Judgement("probes", "warn", f"the kernel has no {', '.join(missing)}")
-    else:
-        yield Judgement("probes", "ok", found)
-
-
-def _kprobes(subject: Subject) -> Iterator[Judgement]:
-    facts = subject.facts
-    switch = facts.optional(KPROBES)
-    if switch == "0":
-        yield Judgement("kprobes", "warn", "switched off")
-    elif switch not in (None, "1"):
-        raise Unknown(f"{KPROBES} is {switch[:60]!r}" if switch else f"{KPROBES} is empty")
-    elif not facts.present(f"{TRACING}/kprobe_events"):
-        raise Unknown(f"{TRACING} {_hidden(subject)}")
-    else:
-        yield Judgement("kprobes", "ok", "switched on" if switch else "there")
-
-
-def _hidden(subject: Subject) -> str:
-    """Why tracefs may not be seen."""
-    return "is root's to look into" if subject.facts.number("euid") else "is empty: tracefs is not mounted"
-
-
-def _btf(subject: Subject) -> Iterator[Judgement]:
-    if subject.facts.present(BTF):
-        yield Judgement("btf", "ok", BTF)
-    else:
-        yield Judgement("btf", "note", f"there is no {BTF}")
-
-
-def _lockdown(subject: Subject) -> Iterator[Judgement]:
-    text = subject.facts.optional(LOCKDOWN)
-    if text is None:
-        yield Judgement(
-            "lockdown", "note", "the kernel does not say: it has none, or securityfs is not mounted"
-        )
-        return
-    found = re.fullmatch(r"(?:\w+ )*\[(none|integrity|confidentiality)\](?: \w+)*", text)
-    if not found:
-        raise Unknown(f"{LOCKDOWN} says {text[:60]!r}")
-    yield Judgement("lockdown", "warn" if found[1] == "confidentiality" else "ok", found[1])
-
-
 def _pools(subject: Subject) -> Iterator[Judgement]:
     pools = _table(subject, "pools")
     if not pools:
@@ -322,11 +241,6 @@ EXAMINATIONS = (
     Examined(("nfs-versions",), _nfs_versions),
     Examined(("mountd",), _mountd),
     Examined(("exports",), _exports),
-    Examined(("bpftrace",), _bpftrace),
-    Examined(("probes",), _probes),
-    Examined(("kprobes",), _kprobes),
-    Examined(("btf",), _btf),
-    Examined(("lockdown",), _lockdown),
     Examined(("pools",), _pools),
     Examined(("scrub",), _scrub),
     Examined(("arc",), _arc),

@@ -66,7 +66,8 @@ def look_up(files: Sequence[Path], name: str, port: int) -> Known:
         plain = list(_matching(files, name))
         has_own = any(entry.marker != "revoked" for entry in found)
         found += [entry for entry in plain if entry.marker == "revoked" or not has_own]
-    return Known(tuple(files), tuple(found))
+    # A pattern may match the name both with and without the port.
+    return Known(tuple(files), tuple(dict.fromkeys(found)))
 
 
 def _matching(files: Iterable[Path], pattern: str) -> Iterable[Entry]:

@@ -59,12 +59,11 @@ class Identities:
         certificates = [file for file in self._settings.certificate_files if file.is_file()]
         try:
             pairs = list(asyncssh.load_keypairs([path], certlist=certificates))
-        except asyncssh.KeyEncryptionError:
-            self._locked.append(path)
-            return []
-        except (asyncssh.KeyImportError, OSError, ValueError) as error:
-            # A public key alone names one of the agent's.
-            if _public(path) is None:
+        except (OSError, ValueError) as error:
+            if isinstance(error, asyncssh.KeyEncryptionError) or "passphrase" in str(error).lower():
+                self._locked.append(path)
+            elif not path.read_bytes().startswith((b"ssh-", b"ecdsa-", b"sk-")):
+                # A public key alone is no mistake: it names one of the agent's.
                 self._unread.append(f"{path}: {error}")
             return []
         self._used.append(path)

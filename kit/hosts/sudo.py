@@ -110,7 +110,7 @@ class SudoHost:
 
     def __init__(self, host: Reached) -> None:
         self.name = host.name
-        self._host = host
+        self.inner = host
 
     def run(
         self,
@@ -121,14 +121,14 @@ class SudoHost:
         check: bool = True,
     ) -> Result:
         """As Host.run. Raises SudoRefused too."""
-        raw = self._host.run(elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False)
+        raw = self.inner.run(elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False)
         result = self.seen(tuple(argv), raw)
         if check and result.returncode != 0:
             raise CommandFailed(result)
         return result
 
     def start(self, argv: Sequence[str]) -> SudoProcess:
-        return SudoProcess(self, tuple(argv), self._host.start(elevated(argv)))
+        return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv)))
 
     def seen(self, argv: tuple[str, ...], raw: Result) -> Result:
         """The result as that of `argv` itself. Raises SudoRefused if sudo never started it."""
@@ -148,11 +148,11 @@ class SudoHost:
             return 127
         # sudo's own failures are 1 as well, so ask it; that runs nothing.
         if code == 1 and said.strip():
-            allowed, _, why = self._host.output((*_SUDO[:-1], "-l", "--", *argv))
+            allowed, _, why = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
             if allowed != 0:
                 raise SudoRefused(
                     f"on {self.name}: sudo did not run `{argv[0]}`: {said.strip() or decode(why).strip()}",
-                    "it must be allowed without a password: see docs/hosts.md for a line in /etc/sudoers.d/hsp",
+                    "allow it without a password: a line in /etc/sudoers.d/hsp there, see docs/hosts.md",
                 )
         return code
 
@@ -165,7 +165,7 @@ class SudoHost:
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
         """As Host.get, of any file."""
         argv = ("cat", "--", path)
-        code, out, err = self._host.output(elevated(argv), deadline_s=deadline_s)
+        code, out, err = self.inner.output(elevated(argv), deadline_s=deadline_s)
         if code == 0:
             return out
         self._verdict(argv, code or 1, decode(err))
@@ -173,14 +173,14 @@ class SudoHost:
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
         """As SshHost's: sshd connects as the user, who must be allowed to use that socket."""
-        return self._host.forward_unix_to_remote(local_path, remote_path)
+        return self.inner.forward_unix_to_remote(local_path, remote_path)
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
         """As SshHost's: the socket is the user's."""
-        return self._host.forward_remote_unix(remote_path, local_path)
+        return self.inner.forward_remote_unix(remote_path, local_path)
 
     def close(self) -> None:
-        self._host.close()
+        self.inner.close()
 
     def __enter__(self) -> Self:
         return self

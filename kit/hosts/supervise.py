@@ -103,8 +103,11 @@ class Supervision:
     silence_s: int = SILENCE_S
     grace_s: int = GRACE_S
 
-    def wrap(self, argv: Sequence[str], input_bytes: int) -> str:
-        """The one line for the far end's login shell that runs `argv` supervised."""
+    def words(self, argv: Sequence[str], input_bytes: int) -> tuple[str, ...]:
+        """The command line that runs `argv` supervised, after `input_bytes` of input have come."""
         numbers = (input_bytes, self.grace_s, self.silence_s, len(self.killer))
-        words = ("sh", "-c", _TEXT, "hsp", *map(str, numbers), *self.killer, *argv)
-        return "exec " + shlex.join(words)
+        return ("sh", "-c", _TEXT, "hsp", *map(str, numbers), *self.killer, *argv)
+
+    def wrap(self, argv: Sequence[str], input_bytes: int) -> str:
+        """The same as one line for the far end's login shell."""
+        return "exec " + shlex.join(self.words(argv, input_bytes))

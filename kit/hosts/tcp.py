@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import replace
@@ -175,7 +176,7 @@ async def _hop(
         ) from error
     except OSError as error:
         raise HostUnreachable(
-            f"{where}no connection to {place}: {error.strerror or error}",
+            f"{where}no connection to {place}: {os.strerror(error.errno) if error.errno else error}",
             "is the machine up, and does its sshd listen there?",
         ) from error
     except asyncssh.Error as error:
@@ -193,8 +194,10 @@ async def _login(
         hop.hostname,
         hop.port,
         tunnel=tunnel,
-        # The far end of a ProxyCommand speaks on its stdout; what it says besides would be taken for SSH.
-        proxy_command=["/bin/sh", "-c", f"exec 2>/dev/null; exec {hop.command}"] if hop.command else None,
+        # asyncssh would take its stderr for SSH, and the closing of stderr for the end.
+        proxy_command=["/bin/sh", "-c", f"exec 9>&2 2>/dev/null; exec {hop.command}"]
+        if hop.command
+        else None,
         family=hop.family,
         local_addr=(hop.bind, 0) if hop.bind else None,
         config=None,

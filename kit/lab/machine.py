@@ -32,7 +32,7 @@ from kit.hosts.ssh import SshHost
 from kit.lab.qemu import READY_LINE, SSH_PORTS, Disk, Machine, command_line
 
 QEMU = "qemu-system-x86_64"
-BOOT_DEADLINE_S = 240.0
+BOOT_DEADLINE_S = 480.0
 SSH_DEADLINE_S = 120.0
 # The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
 _SSH_ATTEMPT_S = 40.0

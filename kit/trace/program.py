@@ -42,3 +42,9 @@ def every() -> Program:
 
 def program(zfs: ZfsVersion) -> Program:
     return Program("".join(path.read_text() for path in parts(zfs)))
+
+
+def programs() -> tuple[Program, ...]:
+    """The program for every version that the kit knows."""
+    known = (ZfsVersion(2, 1), ZfsVersion(2, 2), ZfsVersion(2, 3))
+    return tuple(program(zfs) for zfs in known)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kit import measure, store
 from kit.bins import bin_edges, bin_index
 from kit.clock import Clock
+from kit.clockoffset import Offset
 from kit.fio import ClientLatencies, parse_latency_log
 from kit.measure import Grid
 from kit.store import LATENCY_SCHEMA, RunDir
@@ -275,3 +276,39 @@ def test_the_grid_begins_less_than_an_interval_before_the_first_io(first: int, i
 
 def test_without_a_print_the_grid_begins_with_the_first_io() -> None:
     assert measure.aligned(1234, Trace(), 100) == 1234
+
+
+# --- Several clients ---
+
+
+def seen(ends_ns: list[int], latency_ns: int = 100) -> ClientLatencies:
+    ends = np.array(ends_ns, dtype=np.int64)
+    return ClientLatencies(ends, np.full_like(ends, latency_ns), np.zeros_like(ends))
+
+
+def test_a_clock_is_moved_and_no_latency_is_touched() -> None:
+    before = seen([1_000, 2_000])
+    after = measure.on_axis(before, Offset(700, 5))
+    assert after.end_ns.tolist() == [300, 1_300]
+    assert after.latency_ns.tolist() == before.latency_ns.tolist()
+
+
+def test_each_client_has_its_begin_and_how_late_that_was() -> None:
+    found = [
+        ("a", seen([9_400, 9_900]), Offset()),
+        ("b", seen([9_100]), Offset(50, 8)),
+        ("c", seen([]), Offset()),
+    ]
+    rows = measure.client_rows(found, DILATED, 1_000)
+    assert [row["ios"] for row in rows] == [2, 1, 0]
+    assert [row["first_ns"] for row in rows] == [2_075, 2_000, None]
+    assert [row["last_ns"] for row in rows] == [2_225, 2_025, None]
+    assert [row["skew_ns"] for row in rows] == [75, 0, None]
+    assert [row["clock_error_ns"] for row in rows] == [0, 2, 0]
+
+
+def test_clients_that_begin_late_are_named() -> None:
+    rows = [{"host": "a", "skew_ns": 0}, {"host": "b", "skew_ns": 11_000_000}, {"host": "c", "skew_ns": None}]
+    assert measure.late_clients(rows, 11_000_000) == []
+    (problem,) = measure.late_clients(rows, 10_000_000)
+    assert "of b came 11.0 ms after" in problem

@@ -13,16 +13,8 @@ from kit.doctor.diagnosis import judge
 from kit.doctor.finding import Wanted
 from kit.doctor.machine import CLOCK_SOURCE, CPU, ROOT_ONLY
 from kit.doctor.network import NET
-from kit.doctor.server import (
-    ARCSTATS,
-    BTF,
-    KPROBES,
-    LOCKDOWN,
-    THREADS,
-    TRACING,
-    VERSIONS,
-    ZFS_VERSION,
-)
+from kit.doctor.server import ARCSTATS, THREADS, VERSIONS, ZFS_VERSION
+from kit.doctor.tracing import BTF, KPROBES, LOCKDOWN, TRACING
 from tests.kit.doctor.facts import (
     RECORDED,
     Change,
@@ -300,6 +292,24 @@ def test_a_workload_with_more_requests_than_the_server_has_threads() -> None:
     for threads, state in (("64", "ok"), ("63", "warn"), ("0", "fail")):
         found = report(changed("server", file(THREADS, threads)), wanted=Wanted(outstanding=64))
         assert only(found, "server", "nfsd-threads").state == state
+
+
+def test_a_server_that_is_not_to_be_traced_needs_no_tracer() -> None:
+    facts = changed("server", *nowhere("bpftrace"), file(KPROBES, "0"), without("symbols", "arc_read"))
+    for check in ("bpftrace", "kprobes", "probes"):
+        assert only(report(facts), "server", check).state == "warn"
+        assert only(report(facts, wanted=Wanted(traced=False)), "server", check).state == "note"
+
+
+@pytest.mark.parametrize(("engines", "state"), [("\tpsync\n\tnfs\n", "ok"), ("\tpsync\n\thttp\n", "fail")])
+def test_fio_that_is_to_read_without_a_mount(engines: str, state: str) -> None:
+    facts = changed("client", said("fio-engines", "Available IO engines:\n" + engines), *nowhere("mount.nfs"))
+    found = report(client=facts, wanted=Wanted(libnfs=True))
+    assert only(found, "client", "fio").state == state
+    assert only(found, "client", "client-programs").state == "ok"
+    assert only(report(client=facts), "client", "fio").state == "ok"
+    silent = changed("client", part("command fio-engines", None))
+    assert only(report(client=silent, wanted=Wanted(libnfs=True)), "client", "fio").state == "warn"
 
 
 def test_rpcbind_is_needed_by_nfs_3_only() -> None:

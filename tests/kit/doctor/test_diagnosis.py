@@ -270,6 +270,25 @@ def test_what_is_not_there_is_said_not_to_be(tmp_path: Path) -> None:
     assert "No such file" in raw["command none"]["error"] and "No such file" in raw["space"]["error"]
 
 
+def test_a_command_that_would_load_a_module_is_not_run(tmp_path: Path) -> None:
+    mark, there = tmp_path / "ran", tmp_path / "module"
+    wanted = Request((), (), (), {"touch": ("touch", str(mark))}, needs={"touch": str(there)})
+    assert ask(wanted)["command touch"] == {"error": f"there is no {there}"}
+    assert not mark.exists()
+    there.touch()
+    assert ask(wanted)["command touch"]["code"] == 0 and mark.exists()
+    # libzfs and libzfs_core do that.
+    assert {"pyzfs", "pools", "marks", "status"} <= set(request(Target("x", ("server",), no_host)).needs)
+
+
+def test_a_mistake_of_the_kit_is_not_taken_for_a_host_that_is_away() -> None:
+    def broken() -> Any:
+        raise RuntimeError("a mistake")
+
+    with pytest.raises(RuntimeError, match="a mistake"):
+        diagnose([Target("x", ("client",), broken)])
+
+
 def test_a_port_is_tried_from_the_client() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -296,3 +315,17 @@ def test_only_what_a_role_needs_is_asked() -> None:
 def test_an_answer_nested_too_deep() -> None:
     with pytest.raises(Unknown):
         parse_answer("[" * 100_000)
+
+
+_INTERRUPTED = """
+import os, signal, threading
+from kit.doctor.diagnosis import Target, diagnose
+for_ever = threading.Event()
+threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+diagnose([Target("away", ("client",), for_ever.wait)])
+"""
+
+
+def test_an_interrupt_does_not_wait_for_a_host_that_hangs() -> None:
+    done = subprocess.run([sys.executable, "-c", _INTERRUPTED], capture_output=True, text=True, timeout=60)
+    assert "KeyboardInterrupt" in done.stderr

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,8 +80,10 @@ def run_sshd(
     options: Mapping[str, str] | None = None,
     prefix: tuple[str, ...] = (),
     user: str | None = None,
+    prepared: Callable[[], object] = lambda: None,
 ) -> Iterator[Sshd]:
-    """Start a server, and end it by its process id. `prefix` runs before sshd (a namespace)."""
+    """Start a server, and end it by its process id. `prefix` runs before sshd (a namespace),
+    `prepared` is called when the keys are there."""
     if SSHD is None:
         pytest.fail("sshd is not installed (apt-get install openssh-server); ./hsp test installs it")
     if os.getuid() == 0:
@@ -92,6 +94,7 @@ def run_sshd(
     authorized.write_text((directory / "user_ed25519.pub").read_text())
     # The ordinary user of the sudo tests reads it too.
     authorized.chmod(0o644)
+    prepared()
     port = free_port()
     settings = {
         "ListenAddress": f"127.0.0.1:{port}",
@@ -130,6 +133,31 @@ def run_sshd(
     finally:
         process.terminate()
         process.wait(10)
+
+
+def running(mark: str) -> list[int]:
+    """The processes with `mark` among their arguments."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+def until(condition: Callable[[], object], deadline_s: float = 60.0) -> bool:
+    """Whether it came true in time."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def gone(mark: str) -> bool:
+    """Whether in time no process had `mark` among its arguments any more."""
+    return until(lambda: not running(mark))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,120 @@
+"""Whether the kernel can be traced: for the tracer that says which tier answered. Pure.
+
+Sources: kernel_lockdown(7); Documentation/trace/kprobes.rst; Documentation/trace/ftrace.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kit import zfsversion
+from kit.doctor.facts import Unknown
+from kit.doctor.finding import Examination, Examined, Judgement, Subject
+from kit.trace.program import Program, program, programs
+from kit.trace.tracing import MIN_BPFTRACE
+
+TRACING = "/sys/kernel/tracing"
+KPROBES = "/sys/kernel/debug/kprobes/enabled"
+BTF, LOCKDOWN = "/sys/kernel/btf/vmlinux", "/sys/kernel/security/lockdown"
+FILES = (KPROBES, LOCKDOWN)
+PRESENT = (
+    BTF,
+    f"{TRACING}/kprobe_events",
+    f"{TRACING}/events",
+    *sorted({f"{TRACING}/events/{name}" for one in programs() for name in one.tracepoints}),
+)
+PROGRAMS = ("bpftrace",)
+COMMANDS = {"bpftrace": ("bpftrace", "--version")}
+
+
+def _bpftrace(subject: Subject) -> Iterator[Judgement]:
+    if not any(subject.facts.program("bpftrace")):
+        yield Judgement("bpftrace", "warn", "not installed")
+        return
+    said = subject.facts.output("bpftrace").strip()
+    found = re.fullmatch(r"bpftrace v([0-9]{1,4})\.([0-9]{1,4})(?![0-9])[A-Za-z0-9.+~-]{0,60}", said)
+    if not found:
+        raise Unknown(f"`bpftrace --version` says {said[:60]!r}")
+    old = (int(found[1]), int(found[2])) < MIN_BPFTRACE
+    yield Judgement("bpftrace", "warn" if old else "ok", said)
+
+
+def _probes(subject: Subject) -> Iterator[Judgement]:
+    needed, facts = _program(subject), subject.facts
+    missing = sorted(set(needed.functions) - facts.names("symbols"))
+    if not facts.present(f"{TRACING}/events"):
+        raise Unknown(f"{TRACING} {_hidden(subject)}")
+    missing += [name for name in needed.tracepoints if not facts.present(f"{TRACING}/events/{name}")]
+    found = f"{len(needed.functions)} functions and {len(needed.tracepoints)} tracepoints"
+    if missing:
+        yield Judgement("probes", "warn", f"the kernel has no {', '.join(missing)}")
+    else:
+        yield Judgement("probes", "ok", found)
+
+
+def _program(subject: Subject) -> Program:
+    """The one for the server's OpenZFS; of a version that is not known, the newest."""
+    try:
+        return program(zfsversion.parse(subject.facts.optional("/sys/module/zfs/version") or ""))
+    except ValueError:
+        return programs()[-1]
+
+
+def _kprobes(subject: Subject) -> Iterator[Judgement]:
+    facts = subject.facts
+    switch = facts.optional(KPROBES)
+    if switch == "0":
+        yield Judgement("kprobes", "warn", "switched off")
+    elif switch not in (None, "1"):
+        raise Unknown(f"{KPROBES} is {switch[:60]!r}" if switch else f"{KPROBES} is empty")
+    elif not facts.present(f"{TRACING}/kprobe_events"):
+        raise Unknown(f"{TRACING} {_hidden(subject)}")
+    else:
+        yield Judgement("kprobes", "ok", "switched on" if switch else "there")
+
+
+def _hidden(subject: Subject) -> str:
+    """Why tracefs may not be seen."""
+    return "is root's to look into" if subject.facts.number("euid") else "is empty: tracefs is not mounted"
+
+
+def _btf(subject: Subject) -> Iterator[Judgement]:
+    if subject.facts.present(BTF):
+        yield Judgement("btf", "ok", BTF)
+    else:
+        yield Judgement("btf", "note", f"there is no {BTF}")
+
+
+def _lockdown(subject: Subject) -> Iterator[Judgement]:
+    text = subject.facts.optional(LOCKDOWN)
+    if text is None:
+        yield Judgement(
+            "lockdown", "note", "the kernel does not say: it has none, or securityfs is not mounted"
+        )
+        return
+    found = re.fullmatch(r"(?:\w+ )*\[(none|integrity|confidentiality)\](?: \w+)*", text)
+    if not found:
+        raise Unknown(f"{LOCKDOWN} says {text[:60]!r}")
+    yield Judgement("lockdown", "warn" if found[1] == "confidentiality" else "ok", found[1])
+
+
+def _if_traced(check: str, look: Examination) -> Examination:
+    """What only the tracer needs is not asked for where the testbed does without."""
+
+    def looking(subject: Subject) -> Iterator[Judgement]:
+        if subject.wanted.traced:
+            yield from look(subject)
+        else:
+            yield Judgement(check, "note", 'not needed: the testbed says trace = "none"')
+
+    return looking
+
+
+EXAMINATIONS = (
+    Examined(("bpftrace",), _if_traced("bpftrace", _bpftrace)),
+    Examined(("probes",), _if_traced("probes", _probes)),
+    Examined(("kprobes",), _if_traced("kprobes", _kprobes)),
+    Examined(("btf",), _if_traced("btf", _btf)),
+    Examined(("lockdown",), _if_traced("lockdown", _lockdown)),
+)

@@ -1,0 +1,106 @@
+"""The manifest of a run: what was asked for, on what, with which versions. Filled in as the run goes on."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from kit import __version__, agedevices, fio, fioserver, store, untraced, zfsversion
+from kit.plan import Plan
+from kit.progress import Progress
+from kit.site import Site
+from kit.trace.tracing import Tracing
+from kit.workload import Expectation
+
+
+def new_manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[str]) -> dict[str, Any]:
+    workload, testbed = plan.workload, plan.testbed
+    clients = [client.host.name for client in site.clients]
+    outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
+    return {
+        "format": store.FORMAT,
+        "run": run_dir.path.name,
+        "workload": workload.name,
+        "title": agedevices.title(workload.title, workload.precondition, testbed),
+        "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": command,
+        "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},
+        "reference": workload.reference,
+        "testbed": {
+            "name": testbed.name,
+            "file": plan.testbed_file,
+            "server": site.server.name,
+            "clients": clients,
+            "emulated": site.emulated,
+            "devices": [
+                {
+                    "name": device.name,
+                    "role": device.role,
+                    "model": device.title,
+                    "size_bytes": device.size,
+                    "latency_ns": device.latency,
+                    "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
+                    "path": site.device_paths[device.name],
+                    "identity": site.identities.get(device.name),
+                }
+                for device in testbed.device
+            ],
+        },
+        "versions": {"hsp": __version__, **site.versions},
+        "tunables": [],
+        "working_set": {"bytes": workload.working_set.size},
+        "load": f"closed loop, {outstanding} outstanding",
+        "phases": [],
+        "problems": [],
+        "notes": [],
+        "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
+    }
+
+
+def _expectation(expectation: Expectation, emulated: bool) -> dict[str, Any]:
+    asked = expectation.model_dump()
+    return {**asked, "inside": emulated if asked["inside"] is None else asked["inside"]}
+
+
+def tell_limits(
+    manifest: dict[str, Any],
+    site: Site,
+    zfs: zfsversion.ZfsVersion,
+    tracing: Tracing,
+    progress: Progress,
+) -> None:
+    """What this server cannot show: said now, in the manifest, and first on the page."""
+    manifest["tracing"] = tracing.as_json()
+    notes = zfsversion.notes(site.server, zfs)
+    if tracing.kind == "none":
+        sentence = untraced.words(tracing)
+        if tracing.asked_for:
+            notes.append(sentence)
+        else:
+            progress.note(sentence)
+            manifest["problems"].append(
+                f'{sentence} Expectations on tiers cannot be judged; server.trace = "none" in the testbed '
+                "accepts that."
+            )
+    for note in notes:
+        progress.note(note)
+    manifest["notes"] += notes
+
+
+def versions(site: Site, zfs: zfsversion.ZfsVersion, tracing: Tracing) -> dict[str, str]:
+    """What ran. Also the first proof that every tool is there. Raises HostError."""
+    server = site.server
+    found = {
+        "kernel": server.run(["uname", "-r"]).stdout.strip(),
+        "zfs": zfs.text,
+        "bpftrace": tracing.bpftrace or "none",
+    }
+    fios = {client.host.name: fio.version(client.host) for client in site.clients}
+    fioserver.check_versions(fios)
+    found |= {f"fio on {host}": version for host, version in fios.items()}
+    packages = ["nfs-kernel-server", "python3-pyzfs"]
+    for package in packages:
+        query = ["dpkg-query", "--show", "--showformat", "${Version}", package]
+        answer = server.run(query, check=False)
+        found[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
+    return found

@@ -1,0 +1,152 @@
+"""Disks of the rig brought into the states that people's disks are in, and made blank again.
+
+Each maker is a context manager that takes a disk's device node. Tests leave the disks as they found them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.lab.rig import Rig
+
+# BLKPG(2 of linux/blkpg.h): a partition that only the kernel knows. Arguments: node, 1 to add, 2 to remove.
+_PARTITION = """
+import ctypes, fcntl, os, sys
+class P(ctypes.Structure):
+    _fields_ = [("start", ctypes.c_longlong), ("length", ctypes.c_longlong), ("pno", ctypes.c_int),
+                ("names", ctypes.c_char * 128)]
+class A(ctypes.Structure):
+    _fields_ = [("op", ctypes.c_int), ("flags", ctypes.c_int), ("datalen", ctypes.c_int),
+                ("data", ctypes.c_void_p)]
+part = P(1 << 20, 80 << 20, 1)
+ask = A(int(sys.argv[2]), 0, ctypes.sizeof(part), ctypes.addressof(part))
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x1269, ask)
+"""
+_ELSEWHERE = 'mount "$1" /mnt && echo mounted && exec sleep 100000000'
+# Discarded blocks of the rig's disks read as zeros.
+_BLANK = """\
+for d; do blkdiscard --force --quiet "$d" && blockdev --rereadpt "$d" || exit 1; done
+udevadm settle --timeout=60
+"""
+
+
+class States:
+    """What can be done to the disks of a rig."""
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig, self.run = rig, rig.host.run
+
+    def node(self, disk: str) -> str:
+        return self.run(["readlink", "-f", self.rig.by_id[disk]]).stdout.strip()
+
+    def digest(self, disk: str) -> str:
+        """Of the whole content, as it is on the disk itself."""
+        self.run(["sync"])
+        with (self.rig.lab.state / disk).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def blank(self, *disks: str) -> None:
+        """Nothing on it, not even a partition that the kernel remembers."""
+        self.run(["sh", "-c", _BLANK, "sh", *(self.rig.by_id[disk] for disk in disks)])
+
+    def put_ext4(self, disk: str, folder: Path) -> None:
+        """A file system, made on this machine: the guest has no tool for it."""
+        image = folder / "ext4.img"
+        if not image.exists():
+            subprocess.run(
+                ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=0", image, "8M"],
+                check=True,
+            )
+        packed = gzip.compress(image.read_bytes())
+        copy = 'gzip -d | dd of="$1" bs=1M iflag=fullblock conv=fsync status=none'
+        self.run(["sh", "-c", copy, "sh", self.node(disk)], stdin=packed)
+
+    @contextlib.contextmanager
+    def mounted(self, disk: str) -> Iterator[None]:
+        self.run(["mkdir", "-p", "/mnt/own"])
+        self.run(["mount", self.node(disk), "/mnt/own"])
+        try:
+            yield
+        finally:
+            self.run(["umount", "/mnt/own"])
+
+    @contextlib.contextmanager
+    def mounted_elsewhere(self, disk: str) -> Iterator[None]:
+        """In a mount namespace of its own: nothing of it shows in the host's."""
+        argv = ["unshare", "--mount", "--propagation=private", "sh", "-c", _ELSEWHERE, "sh", self.node(disk)]
+        process = self.rig.host.start(argv)
+        there = 'until grep -q " /mnt .* $1 " /proc/[0-9]*/mountinfo; do sleep 0.1; done'
+        try:
+            self.run(["sh", "-c", there, "sh", self.node(disk)], deadline_s=60)
+            yield
+        finally:
+            process.stop(60, "TERM")
+
+    @contextlib.contextmanager
+    def swap(self, disk: str) -> Iterator[None]:
+        self.run(["mkswap", self.node(disk)])
+        self.run(["swapon", self.node(disk)])
+        try:
+            yield
+        finally:
+            self.run(["swapoff", self.node(disk)])
+
+    @contextlib.contextmanager
+    def lvm(self, disk: str) -> Iterator[None]:
+        self.run(["pvcreate", self.node(disk)])
+        self.run(["vgcreate", "hspvg", self.node(disk)])
+        self.run(["lvcreate", "--yes", "--name=lv0", "--size=16M", "hspvg"])
+        try:
+            yield
+        finally:
+            self.run(["vgremove", "--force", "--force", "--yes", "hspvg"])
+
+    @contextlib.contextmanager
+    def md(self, disk: str) -> Iterator[None]:
+        node = self.node(disk)
+        self.run(["mdadm", "--create", "/dev/md7", "--run", "--level=1", "--raid-devices=2", node, "missing"])
+        try:
+            yield
+        finally:
+            self.run(["mdadm", "--stop", "/dev/md7"])
+
+    @contextlib.contextmanager
+    def mapped(self, disk: str, name: str, uuid: str, table: str) -> Iterator[None]:
+        """A device-mapper device over the disk; `{}` in the table stands for its node."""
+        table = table.format(self.node(disk))
+        self.run(["dmsetup", "create", name, "--uuid", uuid, "--table", table])
+        try:
+            yield
+        finally:
+            self.run(["dmsetup", "remove", "--retry", name])
+
+    @contextlib.contextmanager
+    def read_only(self, disk: str) -> Iterator[None]:
+        self.run(["blockdev", "--setro", self.node(disk)])
+        try:
+            yield
+        finally:
+            self.run(["blockdev", "--setrw", self.node(disk)])
+
+    @contextlib.contextmanager
+    def partition_of_the_root_disk(self) -> Iterator[str]:
+        for verb in ("1", "2"):
+            self.run(["/usr/bin/python3", "-c", _PARTITION, "/dev/vda", verb])
+            if verb == "1":
+                yield "/dev/vda1"
+
+    @contextlib.contextmanager
+    def pool(self, name: str, *arguments: str) -> Iterator[None]:
+        """`arguments` name disks of the rig or are words of zpool create."""
+        named = [self.rig.by_id.get(word, word) for word in arguments]
+        self.run(["zpool", "create", "-o", "cachefile=none", "-O", "mountpoint=none", name, *named])
+        self.run(["udevadm", "settle", "--timeout=60"])
+        try:
+            yield
+        finally:
+            self.run(["zpool", "destroy", name], check=False)
