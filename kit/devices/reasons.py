@@ -118,7 +118,7 @@ def _of_the_name(inventory: Inventory, wanted: Wanted, node: Node | None) -> Ite
         link = paste_ready(node) if node else None
         yield Reason(
             Code.KERNEL_NAME,
-            f"it is not named by {BY_ID}…, and another name can be another disk's after the next boot",
+            f"it is not named by a link in {BY_ID}; any other name can be another disk's after the next boot",
             f'write path = "{link}"' if link else f"write its path below {BY_ID}",
         )
         if node and not link:
