@@ -129,32 +129,22 @@ def test_a_version_that_the_server_was_told_not_to_speak(served: Served) -> None
 
 
 def test_a_stale_handle_is_found(served: Served) -> None:
-    guest, client = served.guest, served.client.host
-    address = served.client.address
-
-    def made_anew() -> str:
-        pool.create_dataset(guest, served.pool, "hsp-nfs/gone", {"recordsize": 512})
-        path = pool.mountpoint(guest, "hsp-nfs/gone")
-        guest.run(["truncate", "-s", "4096", f"{path}/file"])
-        # Mounting a dataset re-reads /etc/exports, which drops exports made by hand.
-        for each in (path, served.path):
-            nfs.export(guest, each, address)
-        return path
-
-    path = made_anew()
-    nfs.mount(client, f"{served.client.server_address}:{path}", TARGET, "3", ("hard", "nolock"))
-    nfs.check_file(client, f"{TARGET}/file", 4096)
-    nfs.unexport(guest, path, address)
-    guest.run(["zfs", "destroy", "hsp-nfs/gone"])
-    made_anew()
-    # What the client knows of a file it believes for up to a minute.
-    client.run(["sleep", "90"])
-    with pytest.raises(HostError, match="Stale file handle") as caught:
-        nfs.check_file(client, f"{TARGET}/file", 4096)
-    assert "removed, made anew" in caught.value.hint
-    nfs.unmount(client, TARGET)
-    nfs.unexport(guest, path, address)
-    guest.run(["zfs", "destroy", "hsp-nfs/gone"])
+    guest, client, address = served.guest, served.client.host, served.client.address
+    nfs.mount(client, served.source, TARGET, "3", ("hard", "nolock"))
+    nfs.check_file(client, f"{TARGET}/file", SIZE)
+    nfs.unexport(guest, served.path, address)
+    # The same filesystem to somebody who looks; another one to who has a handle of it.
+    guest.run(["exportfs", "-o", "rw,sync,no_subtree_check,fsid=4711", f"{address}:{served.path}"])
+    try:
+        # What the client knows of a file it believes for up to a minute.
+        client.run(["sleep", "90"])
+        with pytest.raises(HostError, match="Stale file handle") as caught:
+            nfs.check_file(client, f"{TARGET}/file", SIZE)
+        assert "another fsid" in caught.value.hint.replace("\n", " ")
+        nfs.unmount(client, TARGET)
+    finally:
+        nfs.unexport(guest, served.path, address)
+        nfs.export(guest, served.path, address)
 
 
 def test_libnfs_reads_are_calls_of_the_server(served: Served) -> None:
