@@ -12,7 +12,8 @@ from kit import conditions, libnfs, mountstats, nfs, pool, workdir
 from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.base import DeadlineExceeded, Host
-from kit.lab.site import make_client, make_devices
+from kit.lab.clients import make_client
+from kit.lab.site import make_devices
 from kit.nfsoptions import VERSIONS
 from kit.site import SiteClient
 from kit.testbed import Device
