@@ -59,8 +59,10 @@ class Rig:
         return f"ssh://root@127.0.0.1:{self.relay.port}"
 
     def files(self) -> tuple[Path, Path]:
-        """Key and known_hosts, made in the folder."""
+        """Key and known_hosts, made in the folder by the first who asks."""
         key, known = self.folder / "id_ed25519", self.folder / "known_hosts"
+        if known.exists():
+            return key, known
         key.write_bytes((self.lab.state / "client.key").read_bytes())
         key.chmod(0o600)
         public = (self.lab.state / "host.pub").read_text().split()
@@ -186,6 +188,7 @@ def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = DISKS) -> Itera
             stack.callback(relay.close)
             rig = Rig(lab, host, relay, folder, {disk.name: disk for disk in disks})
             rig.find_links()
+            rig.ssh_config()
             missing = sorted(set(rig.disks) - set(rig.by_id))
             if missing:
                 raise RuntimeError(f"no /dev/disk/by-id link for {missing}: {host.run(['lsblk']).stdout}")
@@ -194,5 +197,6 @@ def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = DISKS) -> Itera
 
 def ssh(rig: Rig, *command: str, deadline_s: float = 120.0) -> subprocess.CompletedProcess[str]:
     """OpenSSH's own client, as a user would call it."""
-    argv = ["ssh", "-F", os.fspath(rig.ssh_config()), "-p", str(rig.relay.port), "root@127.0.0.1", *command]
+    config = rig.folder / "ssh_config"
+    argv = ["ssh", "-F", os.fspath(config), "-p", str(rig.relay.port), "root@127.0.0.1", *command]
     return subprocess.run(argv, capture_output=True, text=True, timeout=deadline_s, check=False)
