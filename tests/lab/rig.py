@@ -54,6 +54,7 @@ class Rig:
     disks: Mapping[str, Disk]
     by_id: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
+    plugged: int = 0
 
     @property
     def address(self) -> str:
@@ -140,11 +141,12 @@ class Rig:
         found = self.disks[disk]
         device = disk_device(Disk(found.name, found.kind, serial or found.serial, found.size_bytes))
         driver, *options = device.split(",")
-        # What was pulled out took its drive along.
+        # What was pulled out took its drive along. Each layer must be told to pass discards on.
+        self.plugged += 1
+        node = f"node-{disk}-{self.plugged}"
         file = {"driver": "file", "filename": os.fspath(self.lab.state / disk), "discard": "unmap"}
-        node = f"node-{disk}-{serial or 'again'}"
-        with contextlib.suppress(RuntimeError):  # there already
-            self.monitor("blockdev-add", **{"driver": "raw", "node-name": node, "file": file})
+        raw = {"driver": "raw", "node-name": node, "discard": "unmap", "file": file}
+        self.monitor("blockdev-add", **raw)
         pairs = dict(option.split("=", 1) for option in options) | {"drive": node}
         self.monitor("device_add", driver=driver, **pairs)
         link = self.by_id[disk].replace(found.serial, serial or found.serial)
