@@ -15,6 +15,8 @@ from kit.devices.toolwords import Health, Label, Pool, Signature
 
 BY_ID = "/dev/disk/by-id/"
 NO_HEALTH = Health()
+# With NVMe multipath each way to a namespace is a hidden device of its own.
+_PATH_OF_A_NAMESPACE = re.compile(r"nvme\d+c\d+n\d+")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,7 @@ class Inventory:
         return tuple(
             other for other in self.nodes.values()
             if other.kind == "disk" and other.controller == node.controller and other != node
+            and not _PATH_OF_A_NAMESPACE.match(other.kernel_name)
         )  # fmt: skip
 
 

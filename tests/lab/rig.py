@@ -54,14 +54,17 @@ class Rig:
     disks: Mapping[str, Disk]
     by_id: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
+    plugged: int = 0
 
     @property
     def address(self) -> str:
         return f"ssh://root@127.0.0.1:{self.relay.port}"
 
     def files(self) -> tuple[Path, Path]:
-        """Key and known_hosts, made in the folder."""
+        """Key and known_hosts, made in the folder by the first who asks."""
         key, known = self.folder / "id_ed25519", self.folder / "known_hosts"
+        if known.exists():
+            return key, known
         key.write_bytes((self.lab.state / "client.key").read_bytes())
         key.chmod(0o600)
         public = (self.lab.state / "host.pub").read_text().split()
@@ -138,11 +141,12 @@ class Rig:
         found = self.disks[disk]
         device = disk_device(Disk(found.name, found.kind, serial or found.serial, found.size_bytes))
         driver, *options = device.split(",")
-        # What was pulled out took its drive along.
+        # What was pulled out took its drive along. Each layer must be told to pass discards on.
+        self.plugged += 1
+        node = f"node-{disk}-{self.plugged}"
         file = {"driver": "file", "filename": os.fspath(self.lab.state / disk), "discard": "unmap"}
-        node = f"node-{disk}-{serial or 'again'}"
-        with contextlib.suppress(RuntimeError):  # there already
-            self.monitor("blockdev-add", **{"driver": "raw", "node-name": node, "file": file})
+        raw = {"driver": "raw", "node-name": node, "discard": "unmap", "file": file}
+        self.monitor("blockdev-add", **raw)
         pairs = dict(option.split("=", 1) for option in options) | {"drive": node}
         self.monitor("device_add", driver=driver, **pairs)
         link = self.by_id[disk].replace(found.serial, serial or found.serial)
@@ -187,6 +191,7 @@ def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = DISKS) -> Itera
             stack.callback(relay.close)
             rig = Rig(lab, host, relay, folder, {disk.name: disk for disk in disks})
             rig.find_links()
+            rig.ssh_config()
             missing = sorted(set(rig.disks) - set(rig.by_id))
             if missing:
                 raise RuntimeError(f"no /dev/disk/by-id link for {missing}: {host.run(['lsblk']).stdout}")
@@ -195,5 +200,6 @@ def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = DISKS) -> Itera
 
 def ssh(rig: Rig, *command: str, deadline_s: float = 120.0) -> subprocess.CompletedProcess[str]:
     """OpenSSH's own client, as a user would call it."""
-    argv = ["ssh", "-F", os.fspath(rig.ssh_config()), "-p", str(rig.relay.port), "root@127.0.0.1", *command]
+    config = rig.folder / "ssh_config"
+    argv = ["ssh", "-F", os.fspath(config), "-p", str(rig.relay.port), "root@127.0.0.1", *command]
     return subprocess.run(argv, capture_output=True, text=True, timeout=deadline_s, check=False)

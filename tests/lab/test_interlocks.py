@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -422,7 +423,7 @@ def test_the_rig_is_a_host_like_any_other(rig: Rig) -> None:
     held = threading.Thread(target=ssh, args=(rig, "sleep", "100000000"))
     held.start()
     while not rig.relay.connections():
-        pass
+        time.sleep(0.05)
     assert rig.relay.drop() >= 1
     held.join()
     assert ssh(rig, "echo", "again").stdout == "again\n"
