@@ -230,7 +230,8 @@ def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, 
         _store(bench.run_dir, outcome)
         if result.interrupted:
             raise KeyboardInterrupt
-        if any(problem.startswith("fio failed") for problem in result.entry["problems"]):
+        # A server that does not answer would take its deadline of every phase that follows.
+        if any(problem.startswith(("fio failed", "the load on")) for problem in result.entry["problems"]):
             outcome.manifest["problems"].append(f"stopped after phase {phase.name}: its load failed")
             return
 

@@ -77,7 +77,7 @@ class _Member:
 
     @property
     def socket(self) -> str:
-        return f"c{self.number}"
+        return socket_name(self.number)
 
     def write(self, name: str, content: bytes) -> None:
         """A file in the directory, whole or not there."""
@@ -86,6 +86,16 @@ class _Member:
 
     def fail(self, reason: str) -> None:
         self.failure = self.failure or reason
+
+
+def socket_name(number: int) -> str:
+    """Of the client of that number, from 0."""
+    return f"c{number}"
+
+
+def directory_of(work_dir: str, number: int, phase: str) -> str:
+    """Where the client of that number has its files."""
+    return f"{work_dir}/fio{number}-{phase}"
 
 
 class _Watch:
@@ -148,7 +158,7 @@ class GroupLoad:
 
     def __post_init__(self) -> None:
         self._members = [
-            _Member(host, number, f"{self.spec.work_dir}/fio{number}-{self.spec.name}")
+            _Member(host, number, directory_of(self.spec.work_dir, number, self.spec.name))
             for number, host in enumerate(self.hosts)
         ]
         self._first = self._members[0]

@@ -15,6 +15,7 @@ from kit.errors import HostError, SafetyRefusal
 from kit.hosts.local import LocalHost
 from kit.lab.devices import program
 from kit.lab.devices.emulation import Emulation, keep_states, load_states, read_emulation, served_devices
+from kit.lab.devices.links import link_by_id, serial, unlink
 from kit.lab.devices.served import Served
 from kit.lab.devices.spec import find_preset, preset_names
 from kit.units import format_size_bytes
@@ -40,6 +41,7 @@ def emulate(
     paths = served.start(program.server(), served_devices(emulation.device), dilation=1)
     try:
         load_states(served, emulation.device)
+        _link(served, paths)
         if json_output:
             emit_json(served.status())
         for device in emulation.device:
@@ -51,6 +53,7 @@ def emulate(
     finally:
         if served.is_running():
             served.stop()
+        unlink(served.host)
 
 
 @device_app.command("presets")
@@ -62,6 +65,17 @@ def presets(json_output: JsonOption = False) -> None:
         return
     for name, model in found.items():
         say(f"{name:20} {model.title}")
+
+
+def _link(served: Served, paths: dict[str, str]) -> None:
+    """So that a testbed can name them; where there is no udev they have only the kernel's names."""
+    try:
+        links = link_by_id(served.host, paths)
+    except HostError as error:
+        say(f"no links below /dev/disk/by-id, so no testbed can name them: {error.message}")
+        return
+    for name, link in links.items():
+        say(f"{link}  serial {serial(name)}")
 
 
 def _wait_for_the_end(served: Served) -> None:

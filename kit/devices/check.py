@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kit.devices.inventory import Inventory, Node, probe
+from kit.devices.inventory import Inventory, Node
+from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, Reason, Wanted, reasons
 from kit.errors import SafetyRefusal
 from kit.hosts.base import Host
@@ -54,33 +55,40 @@ def refuse_any(host: str, checked: Sequence[Checked], allowed: frozenset[Code] =
         raise SafetyRefusal("\n".join(texts), "\n".join(dict.fromkeys(remedies)))
 
 
-def recheck(host: Host, checked: Sequence[Checked], *, content: bool = True) -> None:
+def recheck(
+    host: Host, checked: Sequence[Checked], paths: Sequence[str] | None = None, *, content: bool = True
+) -> None:
     """That the devices are what they were when they were checked, and nothing came to be the matter since.
 
-    For the moment before something is written, under the lock. `content=False` leaves out what lies on them
+    For the moment before something is written, under the lock. `checked` are all devices of the testbed, of
+    which those of `paths` (None: all) must be as they were. `content=False` leaves out what lies on them
     (for a device that the kit itself is filling). Raises SafetyRefusal: the plan is void.
     """
     now = judge(
         probe(host, [one.wanted.path for one in checked], content=content), [one.wanted for one in checked]
     )
-    for before, found in zip(checked, now, strict=True):
-        changes = _changes(before, found)
-        if changes:
-            raise SafetyRefusal(
-                f"{before.wanted.path} on {host.name} is not touched: the plan is void, because {changes}",
-                "devices were changed since the plan was made; look with `hsp devices`, and begin again",
-            )
+    ignored = frozenset[Code]() if content else CONTENT
+    changed = {
+        before.wanted.path: changes
+        for before, found in zip(checked, now, strict=True)
+        if (paths is None or before.wanted.path in paths) and (changes := _changes(before, found, ignored))
+    }
+    if changed:
+        raise SafetyRefusal(
+            "\n".join(
+                f"{path} on {host.name} is not touched: the plan is void, because {changes}"
+                for path, changes in changed.items()
+            ),
+            "devices were changed since the plan was made; look with `hsp devices`, and begin again",
+        )
 
 
-def _changes(before: Checked, now: Checked) -> str:
+def _changes(before: Checked, now: Checked, ignored: frozenset[Code]) -> str:
     """In words; empty if it is as it was."""
     if before.node is None or now.node is None:
         return "" if before.node is now.node else "it was there and is not" if before.node else "it is new"
     old, new = before.node.identity(), now.node.identity()
     changed = [f"{key} was '{old[key]}' and is '{new[key]}'" for key in old if old[key] != new[key]]
     known = {reason.text for reason in before.reasons}
-    changed += [reason.text for reason in now.reasons if reason.text not in known]
+    changed += [reason.text for reason in now.reasons_but(ignored) if reason.text not in known]
     return "; ".join(changed)
-
-
-assert Code.UNDETERMINED not in CONTENT

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
-from kit.devices.inventory import probe
 from kit.devices.locks import Locks, locked
+from kit.devices.probe import probe
 from kit.devices.reasons import Code, Wanted
 from kit.hosts.base import Host
 
@@ -27,8 +27,7 @@ class Guard:
         `content=False`: what lies on them is the run's own by now. Raises SafetyRefusal (plan void).
         """
         self.locks.check()
-        chosen = [one for one in self.checked if paths is None or one.wanted.path in paths]
-        recheck(self.host, chosen, content=content)
+        recheck(self.host, self.checked, paths, content=content)
 
 
 @contextmanager

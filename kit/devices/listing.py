@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kit.devices.inventory import Node, paste_ready, probe
+from kit.devices.inventory import Node, paste_ready
+from kit.devices.probe import probe
 from kit.devices.reasons import Reason, Wanted, reasons
 from kit.devices.toolwords import Health
 from kit.hosts.base import Host

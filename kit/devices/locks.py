@@ -18,9 +18,10 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from kit.devices.inventory import Node
 from kit.errors import HostError, SafetyRefusal
@@ -33,25 +34,32 @@ _HELD = 3
 _READY_S = 120.0
 _END_S = 30.0
 _POLL_S = 0.2
+_UNPRINTABLE = re.compile(r"[^ -~]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-@dataclass(frozen=True)
-class Owner:
+class Owner(BaseModel):
     """Who holds a lock: `run`, and the kit's process `pid` of `user` on `machine`, since `since_unix_s`."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     run: str
     user: str
     machine: str
     pid: int
-    since_unix_s: float
+    since_unix_s: Annotated[float, Field(ge=0, lt=1e11)]
 
     @classmethod
     def this(cls, run: str) -> Owner:
-        return cls(run, _user(), socket.gethostname(), os.getpid(), time.time())
+        return cls(
+            run=run, user=_user(), machine=socket.gethostname(), pid=os.getpid(), since_unix_s=time.time()
+        )
 
-    def as_json(self) -> str:
-        return json.dumps(self.__dict__, sort_keys=True)
+    def describe(self) -> str:
+        """For a person, on one line."""
+        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since_unix_s))
+        text = f"by run {self.run} (process {self.pid} of {self.user} on {self.machine}, since {when})"
+        return _UNPRINTABLE.sub("?", text)[:500]
 
 
 def _user() -> str:
@@ -95,7 +103,7 @@ class Locks:
         self._host = host
         self._token = f"ready-{secrets.token_hex(8)}"
         self._by_name = {name: f"/dev/{node.kernel_name}" for node in nodes for name in lock_names(node)}
-        owner = Owner.this(run).as_json()
+        owner = Owner.this(run).model_dump_json()
         # As an argument: stdin is closed at once, and what ends the holder is the end of its output's reader.
         program = _HELPER.read_text()
         host.run(["mkdir", "-p", "-m", "0700", str(Path(DIRECTORY).parent)])
@@ -123,25 +131,17 @@ class Locks:
 
     def _held(self, ended: Result) -> SafetyRefusal:
         try:
-            answer: Any = json.loads(ended.stdout)
-            name = str(answer["name"])
-            owner: dict[str, Any] = {
-                "run": "?",
-                "user": "?",
-                "machine": "?",
-                "pid": "?",
-                "since_unix_s": None,
-            }
-            with contextlib.suppress(ValueError):
-                owner |= json.loads(answer["owner"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise HostError(f"on {self._host.name}: a lock is held, by whom is not known") from error
-        what = self._by_name.get(name, "the host")
-        since = owner["since_unix_s"]
-        when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(since)) if since else "an unknown time"
+            answer = json.loads(ended.stdout)
+            what = self._by_name.get(str(answer["name"]), "the host")
+            said = str(answer["owner"])
+        except (ValueError, KeyError, TypeError):
+            what, said = "the host or a device", ""
+        try:
+            owner = Owner.model_validate_json(said).describe()
+        except ValueError:
+            owner = "by somebody who did not leave a name"
         return SafetyRefusal(
-            f"{what} on {self._host.name} is not touched: it is locked by run {owner['run']} "
-            f"(process {owner['pid']} of {owner['user']} on {owner['machine']}, since {when})",
+            f"{what} on {self._host.name} is not touched: it is locked {owner}",
             "wait for the end of that run; its locks go by themselves when its process ends",
         )
 

@@ -117,12 +117,17 @@ def parse_zdb(kernel_name: str, returncode: int | None, text: str) -> tuple[Labe
     return tuple(Label(kernel_name, state, pool, guid) for state in states)
 
 
-def parse_imported(names: str, members: str) -> tuple[Pool, ...]:
-    """From `zpool list -H -p -o name,guid` and `zpool list -H -v -P -L`."""
-    guids = {}
-    for line in names.splitlines():
+def parse_guids(text: str) -> dict[str, str]:
+    """Pools by name, from `zpool list -H -p -o name,guid`."""
+    found = {}
+    for line in text.splitlines():
         name, guid = line.split("\t")
-        guids[name] = str(int(guid))
+        found[name] = str(int(guid))
+    return found
+
+
+def parse_imported(guids: dict[str, str], members: str) -> tuple[Pool, ...]:
+    """From `zpool list -H -v -P -L`; `guids` of the pools by name."""
     found: dict[str, set[str]] = {name: set() for name in guids}
     pool = None
     for line in members.splitlines():

@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
-from kit.devices.inventory import Node, probe
+from kit.devices.inventory import Node
+from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Wanted
+from kit.errors import SafetyRefusal
 from kit.hosts.base import Host
 
 _LABEL_AREA_BYTES = 512 << 10  # two labels at each end (include/sys/vdev_impl.h)
 # An ordinary user has sudo for sh, not for every tool (kit.hosts.sudo).
 _AS_ROOT = ("sh", "-c", 'exec "$@"', "sh")
+# Where anybody may make files, it might be somebody else's, or a link.
+_OWN_DIRECTORY = (
+    'mkdir -p -m 0700 -- "$1" && [ ! -L "$1" ] && [ "$(stat -c %u:%a -- "$1")" = "$(id -u):700" ]'
+)
 _SETTLE = ["udevadm", "settle", "--timeout=60"]
 
 
@@ -74,7 +80,13 @@ def plan_wipe(host: Host, wanted: Wanted, backup_dir: str) -> Wipe:
 def wipe(host: Host, planned: Wipe) -> None:
     """Do it, and look that nothing is left. Raises SafetyRefusal if the disk is not as it was; HostError."""
     recheck(host, [planned.checked])
-    host.run(["mkdir", "-p", "-m", "0700", planned.backup_dir])
+    made = host.run(["sh", "-c", _OWN_DIRECTORY, "sh", planned.backup_dir], check=False)
+    if made.returncode != 0:
+        raise SafetyRefusal(
+            f"{planned.checked.wanted.path} on {host.name} is not touched: {planned.backup_dir}, where the "
+            f"backup would go, is not a directory of root alone {made.stderr.strip()[-200:]}".rstrip(),
+            "remove what is there, or choose another place",
+        )
     for argv in planned.commands:
         host.run(list(argv))
     host.run(_SETTLE, check=False)

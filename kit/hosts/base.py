@@ -116,6 +116,46 @@ class Host(Protocol):
     ) -> None: ...
 
 
+class Forward(Protocol):
+    """A socket that was forwarded."""
+
+    def close(self) -> None:
+        """Take it away. Safe to call twice, and after the host is lost."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+class Forwarding(Protocol):
+    """A host that Unix sockets can be forwarded to and from."""
+
+    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
+        """A new socket here, for this user alone; its connections go to `remote_path` there.
+
+        Whether anybody listens there is found out with each connection. Raises HostError, HostLost.
+        """
+        ...
+
+    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
+        """A new socket there; its connections go to `local_path` here. Raises HostError, HostLost."""
+        ...
+
+
+class Reached(Host, Forwarding, Protocol):
+    """A host as this process reaches it, not through another one's eyes."""
+
+    def output(
+        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
+    ) -> tuple[int | None, bytes, bytes]:
+        """Status, stdout and stderr, as bytes, of a command that only reads.
+
+        Raises DeadlineExceeded, HostLost.
+        """
+        ...
+
+
 def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     """Refuse what cannot be one argument list: empty, not text, or with a NUL byte."""
     if isinstance(argv, str) or not argv:

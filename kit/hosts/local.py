@@ -34,9 +34,11 @@ class LocalProcess:
         env: Mapping[str, str] | None,
         output: IO[bytes] | None = None,
         cwd: Path | None = None,
+        killer: tuple[str, ...] = (),
     ) -> None:
         self.argv = argv
         self._host = host
+        self._killer = killer
         self._child = subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,
@@ -51,6 +53,15 @@ class LocalProcess:
         return self._child.poll() is None
 
     def wait(self, deadline_s: float, stdin: bytes = b"") -> Result:
+        out, err = self.collect(deadline_s, stdin)
+        return Result(self._host, self.argv, self._child.returncode, decode(out), decode(err))
+
+    @property
+    def returncode(self) -> int | None:
+        return self._child.returncode
+
+    def collect(self, deadline_s: float, stdin: bytes = b"") -> tuple[bytes, bytes]:
+        """Wait as `wait` does, for the output as it is."""
         try:
             out, err = self._child.communicate(stdin, timeout=deadline_s)
         except subprocess.TimeoutExpired:
@@ -59,7 +70,7 @@ class LocalProcess:
         except BaseException:
             self.end_group()
             raise
-        return Result(self._host, self.argv, self._child.returncode, decode(out), decode(err))
+        return out or b"", err or b""
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
         self._signal(signals.Signals[f"SIG{signal}"])
@@ -77,15 +88,56 @@ class LocalProcess:
         self._signal(signals.SIGKILL)
 
     def _signal(self, number: signals.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        try:
             os.killpg(self._child.pid, number)
+        except ProcessLookupError:
+            return
+        except PermissionError:
+            # All that is left of the group is root's.
+            self._signal_as_root(number)
+
+    def _signal_as_root(self, number: signals.Signals) -> None:
+        if not self._killer:
+            return
+        name = number.name.removeprefix("SIG")
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [*self._killer, "kill", "-s", name, "--", f"-{self._child.pid}"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_KILL_GRACE_S,
+            )
+
+
+class LocalForward:
+    """A name for a socket on the same machine."""
+
+    def __init__(self, name: Path, target: str) -> None:
+        try:
+            name.symlink_to(target)
+        except OSError as error:
+            raise HostError(f"cannot make {name}: {error.strerror}", "choose another path") from error
+        self._name = name
+
+    def close(self) -> None:
+        self._name.unlink(missing_ok=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class LocalHost:
-    """Commands as child processes."""
+    """Commands as child processes.
 
-    def __init__(self, name: str = "local") -> None:
+    `killer` comes before `kill` where a command can be somebody else's (kit.hosts.sudo).
+    """
+
+    def __init__(self, name: str = "local", killer: tuple[str, ...] = ()) -> None:
         self.name = name
+        self._killer = killer
 
     def run(
         self,
@@ -122,7 +174,7 @@ class LocalHost:
         cwd: Path | None = None,
     ) -> LocalProcess:
         try:
-            return LocalProcess(self.name, command, env, output, cwd)
+            return LocalProcess(self.name, command, env, output, cwd, self._killer)
         except OSError as error:
             missing = Result(self.name, command, 127, "", f"{command[0]}: {error.strerror}")
             raise CommandFailed(missing, f"is {command[0]} installed?") from error
@@ -138,6 +190,25 @@ class LocalHost:
             return Path(path).read_bytes()
         except OSError as error:
             raise HostError(f"on {self.name}: cannot read {path}: {error.strerror}") from error
+
+    def output(
+        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
+    ) -> tuple[int | None, bytes, bytes]:
+        """As Reached.output; 127 for a program that is not there."""
+        try:
+            process = self._open(checked_argv(argv))
+        except CommandFailed as error:
+            return 127, b"", error.result.stderr.encode()
+        out, err = process.collect(deadline_s)
+        return process.returncode, out, err
+
+    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> LocalForward:
+        """As Forwarding's: here and there are one machine, so a link does it."""
+        return LocalForward(Path(local_path), remote_path)
+
+    def forward_remote_unix(self, remote_path: str, local_path: str) -> LocalForward:
+        """As Forwarding's."""
+        return LocalForward(Path(remote_path), local_path)
 
     def close(self) -> None:
         pass

@@ -29,6 +29,7 @@ from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     CommandFailed,
     DeadlineExceeded,
+    Forward,
     HostLost,
     Result,
     checked_argv,
@@ -76,7 +77,7 @@ class SshProcess:
         supervision: Supervision | None = None,
     ) -> None:
         self.argv = argv
-        self._supervised = supervision is not None
+        self._supervision = supervision
         self._host = host
         self._process = process
         self._lost = lost
@@ -139,16 +140,17 @@ class SshProcess:
     def _signal(self, name: str) -> None:
         async def send() -> None:
             with contextlib.suppress(asyncssh.Error, OSError):
-                if self._supervised:
+                if self._supervision:
                     self._process.stdin.write(f"{name}\n".encode())
-                # KILL also past the watcher, which may still be waiting for the command's input.
-                if name == "KILL" or not self._supervised:
+                # KILL also past the watcher, which may still be waiting for the command's input;
+                # but not where the watcher alone can do it, with sudo.
+                if not self._supervision or (name == "KILL" and not self._supervision.killer):
                     self._process.send_signal(name)
 
         call(send())
 
 
-class Forward:
+class SshForward:
     """A forwarded socket. `close` takes it away; safe to call twice, and after the connection's end."""
 
     def __init__(self, listener: asyncssh.SSHListener, remove: Callable[[], object]) -> None:
@@ -216,7 +218,7 @@ class SshHost:
             ) from error
         except (asyncssh.Error, OSError) as error:
             raise self._lost((), error) from error
-        self._forwards: list[Forward] = []
+        self._forwards: list[SshForward] = []
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
@@ -332,6 +334,8 @@ class SshHost:
         try:
             listener = call(_within(listening, DEFAULT_DEADLINE_S))
         except asyncssh.ChannelListenError as error:
+            if self._connection.is_closed():
+                raise self._lost(("forward", what), error) from error
             raise HostError(
                 f"on {self.name}: cannot forward {what}: {error}",
                 "the path is taken, its directory is not there or not writable, or the server's sshd_config "
@@ -341,7 +345,7 @@ class SshHost:
             if isinstance(error, OSError) and error.errno:
                 raise HostError(f"on {self.name}: cannot forward {what}: {error}") from error
             raise self._lost(("forward", what), error) from error
-        self._forwards.append(forward := Forward(listener, remove))
+        self._forwards.append(forward := SshForward(listener, remove))
         return forward
 
     async def _nudging(self, awaitable: Awaitable[T]) -> T:

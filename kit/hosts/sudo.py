@@ -1,32 +1,47 @@
 """A host as an ordinary user sees it who may run some programs as root with sudo.
 
 Only the programs of PRIVILEGED go through `sudo -n` (which asks nothing and waits for
-nothing); docs/hosts.md has the sudoers files and says what they grant.
+nothing); docs/hosts.md has the sudoers files and says what they grant. A command that begins
+with `env` is run as the user, whatever program follows.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Self
 
 from kit.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, Host, Process, Result, checked_argv, decode
-from kit.hosts.ssh import Forward
+from kit.hosts.base import (
+    DEFAULT_DEADLINE_S,
+    CommandFailed,
+    Forward,
+    Process,
+    Reached,
+    Result,
+    checked_argv,
+    decode,
+)
+from kit.hosts.local import LocalHost
 
 KILLER = ("sudo", "-n", "--")
 # English messages, and `--` so that nothing of a command is taken for sudo's own.
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = (
+    "addpart",
     "blkdiscard",
     "blkid",
+    "blockdev",
     "bpftrace",
     "cat",
     "chmod",
+    "delpart",
     "dmsetup",
     "exportfs",
+    "find",
     "fio",
     "flock",
     "grep",
@@ -54,12 +69,26 @@ SERVER_PROGRAMS = (
 )
 """What is run as root on a server; /etc/sudoers.d/hsp there lists the same."""
 
-CLIENT_PROGRAMS = ("cat", "chmod", "fio", "install", "kill", "mkdir", "mount", "rm", "rmdir", "tee", "umount")
+CLIENT_PROGRAMS = (
+    "cat",
+    "chmod",
+    "find",
+    "fio",
+    "install",
+    "kill",
+    "mkdir",
+    "mount",
+    "rm",
+    "rmdir",
+    "tee",
+    "umount",
+)
 """What is run as root on a client."""
 
 PRIVILEGED = frozenset(SERVER_PROGRAMS) | frozenset(CLIENT_PROGRAMS)
 
 _NOT_FOUND = re.compile(r"^sudo: .*: command not found$", re.MULTILINE)
+_IS_THERE = 'command -v -- "$1" >/dev/null'
 _NOT_INSTALLED = re.compile(r"^env: .*sudo.*: No such file", re.MULTILINE)
 
 
@@ -67,23 +96,16 @@ class SudoRefused(HostError):
     """sudo did not run a command: it is not on the user's list, or a password is wanted."""
 
 
-class Reached(Host, Protocol):
-    """A host that also gives a command's output as it is."""
-
-    def output(
-        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
-    ) -> tuple[int | None, bytes, bytes]: ...
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward: ...
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward: ...
-
-
 def elevated(argv: Sequence[str]) -> tuple[str, ...]:
     """`argv` as it is run for an ordinary user: through sudo if its program needs that."""
     command = checked_argv(argv)
     program = command[0].rpartition("/")[2]
     return (*_SUDO, *command) if program in PRIVILEGED else command
+
+
+def here(name: str = "local") -> LocalHost | SudoHost:
+    """This machine: as it is for root, through sudo for anybody else."""
+    return LocalHost(name) if os.getuid() == 0 else SudoHost(LocalHost(name, KILLER))
 
 
 class SudoProcess:
@@ -150,6 +172,9 @@ class SudoHost:
         if code == 1 and said.strip():
             allowed, _, why = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
             if allowed != 0:
+                # A program that is not there is on nobody's list.
+                if self.inner.run(("sh", "-c", _IS_THERE, "sh", argv[0]), check=False).returncode != 0:
+                    return 127
                 raise SudoRefused(
                     f"on {self.name}: sudo did not run `{argv[0]}`: {said.strip() or decode(why).strip()}",
                     "allow it without a password: a line in /etc/sudoers.d/hsp there, see docs/hosts.md",

@@ -36,12 +36,14 @@ GRACE_S = 5
 # prefix for `kill` follow (sudo's; none for a host where the user may signal the command);
 # then these words; then the command. Read by dash, bash and busybox.
 # In the watcher only what needs waiting is forked: reading a line is the shell's own.
+# The trap: while it waits for a subshell, bash would let an INT pass that comes this early.
 _SCRIPT = r"""
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C.UTF-8
 export PATH LC_ALL
 input=$1 grace=$2 silence=$3 words=$4 killer=
 shift 4
 while [ "$words" -gt 0 ]; do killer="$killer $1"; shift; words=$((words - 1)); done
+trap 'trap - INT; kill -s INT "$$"' INT
 exec 3<&0 </dev/null
 if [ "$input" -gt 0 ]; then
     file=$(mktemp) || exit 125

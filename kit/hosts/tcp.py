@@ -79,11 +79,13 @@ def connect(
     if known_hosts_path:
         hops = [replace(hop, known_hosts=(known_hosts_path,)) for hop in hops]
     label = name or (address.host if address.port is None else f"{address.host}:{address.port}")
+    ended: list[str] = []
     host = SshHost(
         label,
-        lambda: _through(hops, str(address), deadline_s),
+        lambda: _through(hops, str(address), deadline_s, ended),
         # The connector has the deadline, and knows what it was waiting for.
         deadline_s + 10,
+        lambda: ended[0] if ended else "",
         supervision=supervision or Supervision(),
     )
     try:
@@ -122,17 +124,20 @@ def route(address: HostAddress, config_path: Path | None = None) -> list[Setting
     return hops
 
 
-async def _through(hops: Sequence[Settings], address: str, deadline_s: float) -> asyncssh.SSHClientConnection:
-    """One connection through the other; the last one, which ends the others when it ends."""
+async def _through(
+    hops: Sequence[Settings], address: str, deadline_s: float, ended: list[str]
+) -> asyncssh.SSHClientConnection:
+    """One connection through the other; the last one, which ends the others when it ends.
+
+    Why a connection broke that had been made is added to `ended`.
+    """
     end = asyncio.get_running_loop().time() + deadline_s
     tunnel: asyncssh.SSHClientConnection | None = None
     try:
         for hop in hops:
-            where = f"{address}: " if len(hops) == 1 else f"{address}: at {hop.name} (ProxyJump): "
-            if hop is hops[-1]:
-                where = f"{address}: "
+            where = f"{address}: " if hop is hops[-1] else f"{address}: at {hop.name} (ProxyJump): "
             left = end - asyncio.get_running_loop().time()
-            connection = await _hop(hop, tunnel, where, left)
+            connection = await _hop(hop, tunnel, where, left, ended)
             if tunnel is not None:
                 connection.set_tunnel(tunnel)
             tunnel = connection
@@ -145,11 +150,15 @@ async def _through(hops: Sequence[Settings], address: str, deadline_s: float) ->
 
 
 async def _hop(
-    hop: Settings, tunnel: asyncssh.SSHClientConnection | None, where: str, left_s: float
+    hop: Settings,
+    tunnel: asyncssh.SSHClientConnection | None,
+    where: str,
+    left_s: float,
+    ended: list[str],
 ) -> asyncssh.SSHClientConnection:
     place = f"{hop.hostname} port {hop.port}"
     known = look_up(hop.known_hosts, hop.known_name, hop.known_port)
-    client = _Client()
+    client = _Client(ended)
     try:
         async with asyncio.timeout(left_s), Identities(hop) as identities:
             try:
@@ -228,8 +237,13 @@ async def _login(
 class _Client(asyncssh.SSHClient):
     """Trusts nothing that known_hosts did not name; keeps the key for the message."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: list[str]) -> None:
         self.shown: asyncssh.SSHKey | None = None
+        self._ended = ended
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc:
+            self._ended.append(str(exc))
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
         self.shown = key

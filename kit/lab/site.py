@@ -12,6 +12,7 @@ from kit.hosts.base import Host
 from kit.lab.clients import lab_clients
 from kit.lab.devices import program
 from kit.lab.devices.emulation import keep_states, load_states, served_devices
+from kit.lab.devices.links import link_by_id
 from kit.lab.devices.served import Served
 from kit.lab.image import Image
 from kit.lab.machine import Lab, LabSpec, probe_real_clock
@@ -72,8 +73,13 @@ def check_clock(spec: LabSpec, progress: Progress) -> None:
         )
 
 
-def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> MadeDevices:
-    """Emulated devices, on the guest's clock. Raises HostError."""
+def make_devices(
+    guest: Host, devices: tuple[Device, ...], clock: Clock, *, by_id: bool = False
+) -> MadeDevices:
+    """Emulated devices, on the guest's clock. Raises HostError.
+
+    `by_id`: with serials, and with links that a testbed can name them by, as real ones have.
+    """
     paths = {}
     for device in devices:
         if device.model == "null_blk":
@@ -85,7 +91,7 @@ def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> Made
         paths |= served.start(program.server(), served_devices(modelled), clock.dilation)
         load_states(served, modelled)
         guest.run(["udevadm", "settle", "--timeout=30"])
-    return MadeDevices(paths, served)
+    return MadeDevices(link_by_id(guest, paths) if by_id else paths, served)
 
 
 def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:

@@ -7,129 +7,85 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from kit.blockdevice import check_same, find_unused, has_smart, parse_lsblk, parse_smart, read_written
+from kit.blockdevice import check_same, find_unused, has_smart, parse_smart, read_written
 from kit.errors import HostError, SafetyRefusal
 from kit.hosts.base import Result
+from tests.kit.devices.facts import one_device
 
 PATH = "/dev/disk/by-id/ata-X"
-ENTRY: dict[str, Any] = {
-    "name": "sdb", "kname": "sdb", "type": "disk", "size": 1 << 30, "serial": "S3 ", "model": "SSD  ",
-    "ro": False, "mountpoints": [None], "log-sec": 512, "disc-max": 2147450880, "tran": "sata",
-}  # fmt: skip
+GIB = 1 << 30
 
 
-def lsblk(**changes: Any) -> str:
-    return json.dumps({"blockdevices": [{**ENTRY, **changes}]})
+def bare(name: str = "sdb", size_bytes: int = GIB, serial: str = "S3", **changes: Any) -> str:
+    return json.dumps(one_device(PATH, name, size_bytes, serial, **changes))
 
 
 class Machine:
     name = "server"
 
-    def __init__(self, **answers: tuple[int, str, str]) -> None:
-        self.answers = {"lsblk": (0, lsblk(), ""), "blkid": (2, "", ""), **answers}
+    def __init__(self, probe: str | None = None, **answers: tuple[int, str, str]) -> None:
+        self.answers = {"python3": (0, probe or bare(), ""), **answers}
 
     def run(self, argv: Sequence[str], check: bool = True, **_: Any) -> Result:
         code, out, err = self.answers.get(argv[0].rsplit("/", 1)[-1], (0, "", ""))
         return Result(self.name, tuple(argv), code, out, err)
 
 
-def refused(**answers: tuple[int, str, str]) -> str:
+def refused(probe: str) -> str:
     with pytest.raises(SafetyRefusal) as caught:
-        find_unused(Machine(**answers), PATH, 1 << 30)  # type: ignore[arg-type]
+        find_unused(Machine(probe), PATH, GIB)  # type: ignore[arg-type]
     assert caught.value.exit_code == 4 and caught.value.hint
-    assert caught.value.message.startswith(f"{PATH} on server is not touched: ")
     return caught.value.message
 
 
 def test_a_bare_device() -> None:
-    device = find_unused(Machine(), PATH, 1 << 30)  # type: ignore[arg-type]
-    assert device.identity() == {"path": PATH, "serial": "S3", "size_bytes": 1 << 30}
+    device = find_unused(Machine(), PATH, GIB)  # type: ignore[arg-type]
+    assert device.identity() == {"path": PATH, "serial": "S3", "size_bytes": GIB}
     assert (device.kernel_name, device.discard_bytes, device.model) == ("sdb", 2147450880, "SSD")
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"type": "part"}, "no whole device but of the kind 'part'"),
-        ({"type": "mpath"}, "of the kind 'mpath'"),
-        ({"children": [{"name": "sdb1"}]}, "there is something on it: sdb1"),
-        ({"mountpoints": [None, "/srv"]}, "in use: /srv"),
-        ({"mountpoints": ["[SWAP]"]}, "in use: [SWAP]"),
-        ({"ro": True}, "read-only"),
+        ({"partition": "1", "parent": "sda"}, "it is no whole disk but a partition of sda"),
+        ({"dm": ["x", "mpath-x"]}, "it is no whole disk but a multipath device"),
+        ({"holders": ["dm-0"]}, "is part of /dev/dm-0"),
         ({"ro": "1"}, "read-only"),
-        ({"size": (1 << 30) - 512}, "the testbed says 1073741824"),
-        ({"size": 0}, "what no device can be"),
-        ({"size": "x"}, "cannot be understood"),
-        ({"kname": "../sda"}, "what no device can be"),
-        ({"log-sec": None}, "cannot be understood"),
+        ({"size_bytes": GIB - 512}, "the testbed says 1073741824"),
+        ({"alone": "Device or resource busy"}, "somebody uses it"),
+        ({"signature": "ext4"}, "signature on /dev/sdb: ext4"),
+        ({"signature": "gpt"}, "signature on /dev/sdb: gpt"),
+        ({"label": "LABEL 0\n    state: 0\n    name: 'tank'\n"}, "belongs to the pool 'tank'"),
+        ({"label": "LABEL 0\n    state: 1\n    name: 'tank'\n"}, "belongs to the pool 'tank'"),
+        ({"label": "LABEL 0\n    state: 2\nLABEL 1\n    state: 0\n    name: 'tank'\n"}, "pool 'tank'"),
+        ({"label": "garbage"}, "could not be determined"),
     ],
 )
 def test_reasons(changes: dict[str, Any], reason: str) -> None:
-    assert reason in refused(lsblk=(0, lsblk(**changes), ""))
+    message = refused(bare(**changes))
+    assert reason in message and message.startswith(f"{PATH} on server is not touched: ")
 
 
-@pytest.mark.parametrize("text", ["", "garbage", "{}", "[]", '{"blockdevices": []}', '{"blockdevices": [1]}'])
-def test_garbage_of_lsblk_is_refused(text: str) -> None:
-    assert "cannot be understood" in refused(lsblk=(0, text, ""))
+@pytest.mark.parametrize("text", ["", "garbage", "{}", "[]", '{"format": 1}'])
+def test_garbage_is_refused(text: str) -> None:
+    assert "could not be determined" in refused(text or " ")
 
 
-def test_lsblk_that_fails_is_refused() -> None:
-    assert "not a block device" in refused(lsblk=(32, "", "lsblk: not a block device"))
-
-
-@given(
-    st.dictionaries(st.sampled_from([*ENTRY, "children"]), st.none() | st.integers() | st.text(), max_size=4)
-)
-def test_whatever_lsblk_says_is_a_device_or_a_refusal(changes: dict[str, Any]) -> None:
-    try:
-        device = parse_lsblk(lsblk(**changes), PATH, Machine())  # type: ignore[arg-type]
-    except SafetyRefusal:
-        return
-    assert device.size_bytes > 0 and "/" not in device.kernel_name
-
-
-def test_signatures() -> None:
-    assert "signature on it: ext4" in refused(blkid=(0, "TYPE=ext4\nUUID=1\n", ""))
-    assert "signature on it: gpt partition table" in refused(blkid=(0, "PTTYPE=gpt\n", ""))
-    assert "could not be determined (blkid: 8)" in refused(blkid=(8, "", "ambivalent"))
-    assert "could not be determined (blkid: 127)" in refused(blkid=(127, "", "not found"))
-    assert "could not be determined" in refused(blkid=(0, "", ""))
-
-
-@pytest.mark.parametrize(
-    ("label", "free"),
-    [
-        ("    state: 2\n    name: 'old'\n", True),
-        ("    state: 4\n", True),
-        ("    state: 0\n    name: 'tank'\n", False),
-        ("    state: 1\n    name: 'tank'\n", False),
-        ("", False),
-        ("    state: 2\n    state: 0\n    name: 'tank'\n", False),
-    ],
-)
-def test_only_labels_of_nobody_are_free(label: str, free: bool) -> None:
-    answers = {"blkid": (0, "TYPE=zfs_member\n", ""), "zdb": (0, label, "")}
-    if free:
-        find_unused(Machine(**answers), PATH)  # type: ignore[arg-type]
-    else:
-        told = refused(**answers)
-        assert "belongs to tank" in told or "could not be determined" in told
-
-
-def test_what_the_kernel_gives_to_somebody_else_is_refused() -> None:
-    busy = (1, "", "Traceback\nOSError: [Errno 16] Device or resource busy: '/dev/sdb'\n")
-    assert "somebody uses it (OSError: [Errno 16]" in refused(python3=busy)
+@pytest.mark.parametrize("state", [2, 3, 4])
+def test_labels_of_nobody_are_in_nobodys_way(state: int) -> None:
+    label = f"LABEL 0\n    state: {state}\n    name: 'old'\n"
+    find_unused(Machine(bare(label=label, signature="zfs_member")), PATH)  # type: ignore[arg-type]
 
 
 def test_a_device_that_was_swapped_is_noticed() -> None:
     device = find_unused(Machine(), PATH)  # type: ignore[arg-type]
     check_same(Machine(), device)  # type: ignore[arg-type]
-    for changes in ({"serial": "S4"}, {"size": 1 << 31}, {"kname": "sdc"}):
+    # What lies on it by now is the kit's own.
+    check_same(Machine(bare(signature="ext4")), device)  # type: ignore[arg-type]
+    for changes in ({"serial": "S4"}, {"size_bytes": 1 << 31}, {"name": "sdc"}, {"holders": ["md0"]}):
         with pytest.raises(SafetyRefusal):
-            check_same(Machine(lsblk=(0, lsblk(**changes), "")), device)  # type: ignore[arg-type]
+            check_same(Machine(bare(**changes)), device)  # type: ignore[arg-type]
 
 
 def test_bytes_written_are_the_seventh_number() -> None:
@@ -151,7 +107,7 @@ def test_smart_units_are_of_512000_bytes() -> None:
 
 def test_smart_is_read_of_nvme_only() -> None:
     log = (0, '{"critical_warning": 0, "data_units_written": 3}', "")
-    nvme = find_unused(Machine(lsblk=(0, lsblk(kname="nvme0n1"), "")), PATH)  # type: ignore[arg-type]
+    nvme = find_unused(Machine(bare("nvme0n1")), PATH)  # type: ignore[arg-type]
     assert has_smart(Machine(sh=log), nvme)  # type: ignore[arg-type]
     assert not has_smart(Machine(sh=(127, "", "")), nvme)  # type: ignore[arg-type]
     assert not has_smart(Machine(sh=log), find_unused(Machine(), PATH))  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from kit.hosts.base import CommandFailed, Result
 from kit.precondition import Outcome, Target, precondition
 from kit.preconditiontable import Precondition
 from kit.progress import Progress
+from tests.kit.devices.facts import one_device
 
 MIB = 1 << 20
 CAPACITY = 64 * MIB
@@ -77,10 +78,8 @@ class Played:
         self.files[self._argument(argv, "output")] = json.dumps(output).encode()
 
     def _answer(self, argv: Sequence[str]) -> str:
-        if argv[0] == "lsblk":
-            entry = {"name": "x0", "kname": "x0", "type": "disk", "size": CAPACITY, "serial": self.serial}
-            entry |= {"model": "", "ro": False, "mountpoints": [None], "log-sec": 512, "tran": ""}
-            return json.dumps({"blockdevices": [{**entry, "disc-max": 4096}]})
+        if argv[0] == "/usr/bin/python3":
+            return json.dumps(one_device("/dev/disk/by-id/x:0", "x0", CAPACITY, self.serial))
         if argv[0] == "cat":
             answers = {"stat": STAT.format(self.written // 512), "uptime": f"{self.uptime_s:.2f} 0"}
             return answers.get(argv[1].rsplit("/", 1)[1], self.boot)
@@ -95,12 +94,12 @@ class Played:
         self.commands.append(list(argv))
         if self.fails_at and self.fails_at in " ".join(argv):
             raise CommandFailed(Result(self.name, tuple(argv), 1, "", "I/O error"))
-        code, out = 2 if argv[0] == "blkid" else 0, ""
+        out = ""
         if argv[0] == "fio":
             self._fio(argv)
         else:
             out = self._answer(argv)
-        return Result(self.name, tuple(argv), code, out, "")
+        return Result(self.name, tuple(argv), 0, out, "")
 
     def start(self, argv: Sequence[str]) -> Any:
         result = self.run(argv)
@@ -408,7 +407,9 @@ def test_a_device_never_filled_is_not_measured_as_aged(case: Case) -> None:
 def test_blocks_must_suit_the_sectors(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     real = case.host._answer
     monkeypatch.setattr(
-        case.host, "_answer", lambda argv: real(argv).replace('"log-sec": 512', '"log-sec": 4096')
+        case.host,
+        "_answer",
+        lambda argv: real(argv).replace('"logical_block_size": "512"', '"logical_block_size": "4096"'),
     )
     with pytest.raises(ConfigError, match="read_block is 512 bytes; x0 has sectors of 4096"):
         case.run()

@@ -42,13 +42,16 @@ class States:
         self.rig, self.run = rig, rig.host.run
 
     def node(self, disk: str) -> str:
-        return self.run(["readlink", "-f", self.rig.by_id[disk]]).stdout.strip()
+        return self.rig.nodes[disk]
 
-    def digest(self, disk: str) -> str:
-        """Of the whole content, as it is on the disk itself."""
+    def digests(self, *disks: str) -> dict[str, str]:
+        """Of the whole content of each, as it is on the disk itself."""
         self.run(["sync"])
-        with (self.rig.lab.state / disk).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        found = {}
+        for disk in disks:
+            with (self.rig.lab.state / disk).open("rb") as file:
+                found[disk] = hashlib.file_digest(file, "sha256").hexdigest()
+        return found
 
     def blank(self, *disks: str) -> None:
         """Nothing on it, not even a partition that the kernel remembers."""
@@ -135,10 +138,11 @@ class States:
 
     @contextlib.contextmanager
     def partition_of_the_root_disk(self) -> Iterator[str]:
-        for verb in ("1", "2"):
-            self.run(["/usr/bin/python3", "-c", _PARTITION, "/dev/vda", verb])
-            if verb == "1":
-                yield "/dev/vda1"
+        self.run(["/usr/bin/python3", "-c", _PARTITION, "/dev/vda", "1"])
+        try:
+            yield "/dev/vda1"
+        finally:
+            self.run(["/usr/bin/python3", "-c", _PARTITION, "/dev/vda", "2"])
 
     @contextlib.contextmanager
     def pool(self, name: str, *arguments: str) -> Iterator[None]:

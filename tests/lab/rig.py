@@ -31,7 +31,8 @@ OWN_LINE = 0
 NVME = "HSPNVME0"
 
 DISKS = (
-    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 128 * MIB) for n in range(6)),
+    # Two of them are large enough for the main job's mirror.
+    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", (384 if n in (4, 5) else 128) * MIB) for n in range(6)),
     *(Disk(f"sd{n}", "scsi", f"HSPSD{n}", 128 * MIB) for n in range(3)),
     *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
 )
@@ -44,7 +45,7 @@ _LINKS = 'for l in /dev/disk/by-id/*; do echo "$(basename "$(readlink -f "$l")")
 
 @dataclass
 class Rig:
-    """`host`: the guest, seen by the test itself; `by_id`: the link of each disk by its name."""
+    """`host`: the guest, seen by the test itself; `by_id` and `nodes`: link and device node of each disk."""
 
     lab: Lab
     host: SshHost
@@ -52,6 +53,7 @@ class Rig:
     folder: Path
     disks: Mapping[str, Disk]
     by_id: dict[str, str] = field(default_factory=dict)
+    nodes: dict[str, str] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -127,7 +129,7 @@ class Rig:
 
     def pull(self, disk: str) -> None:
         """Pull a SCSI disk out; gone from the guest when this returns."""
-        node = self.host.run(["readlink", "-f", self.by_id[disk]]).stdout.strip()
+        node = self.nodes[disk]
         self.monitor("device_del", id=f"dev-{disk}")
         self.host.run(["sh", "-c", 'while [ -b "$1" ]; do sleep 0.1; done', "sh", node], deadline_s=60)
 
@@ -146,6 +148,7 @@ class Rig:
         link = self.by_id[disk].replace(found.serial, serial or found.serial)
         self.host.run(["sh", "-c", 'until [ -b "$1" ]; do sleep 0.1; done', "sh", link], deadline_s=60)
         self.host.run(["udevadm", "settle", "--timeout=30"])
+        self.find_links()
 
     def find_links(self) -> None:
         """Look up the by-id link of each disk that is there."""
@@ -160,12 +163,14 @@ class Rig:
                 for kernel_name, own in links.items()
                 for link in own
                 if disk.serial in Path(link).name
+                and "-part" not in link
                 and (disk.kind != "nvme" or kernel_name.endswith(f"n{namespaces.index(name) + 1}"))
             ]
             # Of several, one that says the model too; a namespace needs one that says which.
             chosen = sorted(found, key=lambda link: (disk.kind == "nvme" and link[-2:-1] != "_", len(link)))
             if chosen:
                 self.by_id[name] = chosen[0]
+                self.nodes[name] = next(f"/dev/{kernel}" for kernel, own in links.items() if chosen[0] in own)
 
 
 @contextlib.contextmanager

@@ -6,32 +6,48 @@ One guest for all. D12 is of the command line, D13 of fio jobs (tests/kit/test_f
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import os
+import re
+import subprocess
+import sys
 import threading
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit import blockdevice
-from kit.devices.check import check
-from kit.devices.guard import guarded
-from kit.devices.inventory import Inventory, paste_ready, probe
+from kit.clock import Clock
+from kit.devices.check import check, refuse_any
+from kit.devices.guard import Guard, guarded
+from kit.devices.inventory import Inventory, paste_ready
 from kit.devices.listing import list_devices
 from kit.devices.locks import locked
-from kit.devices.reasons import Code, Wanted, reasons
+from kit.devices.probe import probe
+from kit.devices.reasons import WIPEABLE, Code, Wanted, reasons
 from kit.devices.wipe import plan_wipe, wipe
 from kit.errors import SafetyRefusal
+from kit.hosts.address import parse_address
 from kit.hosts.base import Process, Result
-from kit.lab.machine import open_host
+from kit.lab.devices.links import unlink
+from kit.lab.site import make_devices
+from kit.precondition import Target, precondition
+from kit.preconditiontable import Precondition
+from kit.progress import Progress
 from kit.purge import purge
+from kit.realsite import open_host
+from kit.testbed import LAB_TESTBED, Device, read_testbed, resolve_devices
 from tests.lab.diskstates import States
 from tests.lab.rig import MIB, Rig, ssh
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 SIZE = 128 * MIB
+NULLB = "/sys/kernel/config/nullb"
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +110,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
         ):  # fmt: skip
             stack.enter_context(state)
         root = stack.enter_context(blank.partition_of_the_root_disk())
-        before = {disk: blank.digest(disk) for disk in rig.disks}
+        before = blank.digests(*rig.disks)
         inventory = probe(rig.host, [*rig.by_id.values(), "/dev/vda", root])
         expected = {
             "vd0": {Code.HOLDER, Code.BUSY, Code.SIGNATURE},
@@ -125,7 +141,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
         # What preconditioning asks gives the same answer.
         with pytest.raises(SafetyRefusal, match=r"signature on /dev/sd.: ext4"):
             blockdevice.find_unused(rig.host, rig.by_id["sd1"])
-        assert {disk: blank.digest(disk) for disk in rig.disks} == before
+        assert blank.digests(*rig.disks) == before
     # Unused now, all have contents; those of LVM and md are not for the kit to wipe.
     rest = probe(rig.host, list(rig.by_id.values()))
     assert set(found(rig, rest, "vd4")) == {Code.MD}
@@ -147,7 +163,7 @@ def test_d5_members_of_pools(rig: Rig, blank: States) -> None:
         rig.host.run(["zpool", "export", "broken"])
         blank.blank("ns2")  # one of its two disks is lost: it cannot be imported any more
         quiet = ("vd4", "vd5", "sd0", "sd1", "ns1", "ns2")
-        before = {disk: blank.digest(disk) for disk in quiet}
+        before = blank.digests(*quiet)
         inventory = probe(rig.host, list(rig.by_id.values()))
         by_disk = {disk: found(rig, inventory, disk) for disk in rig.disks}
         for disk in ("vd0", "vd1", "vd2", "vd3"):
@@ -165,7 +181,7 @@ def test_d5_members_of_pools(rig: Rig, blank: States) -> None:
         for disk in ("vd0", "vd4", "sd1", "ns1"):
             with pytest.raises(SafetyRefusal):
                 plan_wipe(rig.host, wanted(rig, disk), "/run/hsp-test-backup")
-        assert {disk: blank.digest(disk) for disk in quiet} == before
+        assert blank.digests(*quiet) == before
         # Another disk of the testbed is a partition of this one: a duplicate, and no whole disk.
         partition = f"{rig.by_id['vd4']}-part1"
         pair = [wanted(rig, "vd4"), Wanted(partition, "HSPVD4", SIZE)]
@@ -177,11 +193,11 @@ def test_d5_members_of_pools(rig: Rig, blank: States) -> None:
 
 def _wipes_the_destroyed_pool(rig: Rig, states: States) -> None:
     """D6: shown, done with a backup, and the disk is available; the other disks are as they were."""
-    others = {disk: states.digest(disk) for disk in ("vd4", "sd0", "sd1", "ns1")}
-    before = states.digest("vd5")
+    others = states.digests("vd4", "sd0", "sd1", "ns1")
+    before = states.digests("vd5")
     planned = plan_wipe(rig.host, wanted(rig, "vd5"), "/run/hsp-test-backup")
     assert "zfs_member" in planned.describe() and "gpt" in planned.describe()
-    assert states.digest("vd5") == before
+    assert states.digests("vd5") == before
     assert not any("-f" in argv or "--force" in argv for argv in planned.commands)
     wipe(rig.host, planned)
     assert check(rig.host, [wanted(rig, "vd5")])[0].reasons == ()
@@ -189,7 +205,7 @@ def _wipes_the_destroyed_pool(rig: Rig, states: States) -> None:
     assert {"zfs-label-vdh1-start.bak", "zfs-label-vdh1-end.bak"} <= set(kept)
     assert sum(name.startswith("wipefs-") for name in kept) >= 3
     rig.host.run(["rm", "-r", "/run/hsp-test-backup"])
-    assert {disk: states.digest(disk) for disk in others} == others
+    assert states.digests(*others) == others
 
 
 def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
@@ -244,36 +260,38 @@ HANGS = "exec sleep 100000000"
 GARBAGE = "head -c 4096 /dev/urandom"
 
 
-@pytest.mark.parametrize(
-    ("tools", "named"),
-    [
-        ({"zdb": "exit 139"}, "zdb -l /dev/vd"),
-        ({"zdb": HANGS}, "did not end within"),
-        ({"zdb": GARBAGE}, "zdb -l /dev/vd"),
-        ({"wipefs": "exit 1"}, "wipefs --no-act --json: ended with 1"),
-        ({"wipefs": GARBAGE}, "wipefs"),
-        ({"lsblk": 'echo "{}"'}, "lsblk --json --bytes"),
-        ({"lsblk": GARBAGE}, "lsblk --json --bytes"),
-        ({"zpool": "echo 'The ZFS modules are not loaded.' >&2; exit 1"}, "The ZFS modules are not loaded"),
-        ({"zpool": HANGS}, "zpool list: did not end within"),
-        ({"zpool": 'case "$*" in *guid*) printf "x\\t1\\n";; esac'}, "a pool without devices"),
-    ],
+SILENT: tuple[tuple[dict[str, str], str], ...] = (
+    ({"zdb": "exit 139"}, "zdb -l /dev/vd"),
+    ({"zdb": HANGS}, "did not end within"),
+    ({"zdb": GARBAGE}, "zdb -l /dev/vd"),
+    ({"wipefs": "exit 1"}, "wipefs --no-act --json: ended with 1"),
+    ({"wipefs": GARBAGE}, "wipefs"),
+    ({"lsblk": 'echo "{}"'}, "lsblk --json --bytes"),
+    ({"lsblk": GARBAGE}, "lsblk --json --bytes"),
+    ({"zpool": "echo 'The ZFS modules are not loaded.' >&2; exit 1"}, "The ZFS modules are not loaded"),
+    ({"zpool": HANGS}, "did not end within"),
+    ({"zpool": 'case "$*" in *guid*) printf "x\\t1\\n";; esac'}, "a pool without devices"),
 )
-def test_d7_a_tool_that_does_not_tell(rig: Rig, states: States, tools: dict[str, str], named: str) -> None:
+"""Tools that do not tell, and what the refusal names."""
+
+
+def test_d7_a_tool_that_does_not_tell(rig: Rig, blank: States) -> None:
     # Something where a label would be, or zdb would not be asked.
-    node = states.node("vd0")
-    states.blank("vd0")
-    states.run(["sh", "-c", 'printf xxxx | dd of="$1" bs=4096 seek=4 conv=fsync status=none', "sh", node])
-    before = states.digest("vd0")
-    host = Tampered(rig, **tools)
-    try:
-        with pytest.raises(SafetyRefusal) as caught, guarded(host, [wanted(rig, "vd0")], "run-x"):  # type: ignore[arg-type]
-            pytest.fail("the device was given away")
-    finally:
-        host.close()
-    assert "could not be determined" in caught.value.message and named in caught.value.message
-    assert states.digest("vd0") == before
-    states.blank("vd0")
+    node = blank.node("vd0")
+    blank.run(["sh", "-c", 'printf xxxx | dd of="$1" bs=4096 seek=4 conv=fsync status=none', "sh", node])
+    assert check(rig.host, [wanted(rig, "vd0")])[0].reasons == ()
+    before = blank.digests("vd0")
+    for tools, named in SILENT:
+        host = Tampered(rig, **tools)
+        try:
+            checked = check(host, [wanted(rig, "vd0")])  # type: ignore[arg-type]
+        finally:
+            host.close()
+        with pytest.raises(SafetyRefusal) as caught:
+            refuse_any("lab", checked)
+        assert "could not be determined" in caught.value.message, tools
+        assert named in caught.value.message, (tools, caught.value.message)
+    assert blank.digests("vd0") == before
 
 
 def test_d7_python_itself_does_not_tell(rig: Rig) -> None:
@@ -290,23 +308,13 @@ def test_d8_a_disk_is_exchanged_after_the_plan(rig: Rig, blank: States, tmp_path
     three = [wanted(rig, disk) for disk in ("sd0", "sd1", "vd0")]
     with guarded(rig.host, three, "run-8") as guard:
         guard.before_writing()
-        rig.pull("sd1")
-        with pytest.raises(SafetyRefusal, match="plan is void, because it was there and is not"):
-            guard.before_writing()
-        # Another disk in the same slot.
-        rig.plug("sd1", serial="HSPOTHER")
-        with pytest.raises(SafetyRefusal, match="plan is void"):
-            guard.before_writing()
-        # Somebody points the link at the other disk.
-        link, other = rig.by_id["sd1"], blank.node("sd0")
-        rig.host.run(["ln", "-s", other, link])
-        with pytest.raises(SafetyRefusal, match="serial was 'HSPSD1' and is 'HSPSD0'"):
-            guard.before_writing()
-        rig.host.run(["rm", link])
-        with pytest.raises(RuntimeError):
-            rig.monitor("device_del", id="no-such-device")
-        _pull_other(rig)
-        rig.plug("sd1")
+        with _sd1_is_exchanged(rig, guard) as link:
+            # Somebody points the link at another disk of the testbed, then at none of it.
+            for other, serial in (("sd0", "HSPSD0"), ("vd5", "HSPVD5")):
+                rig.host.run(["ln", "-s", "-f", blank.node(other), link])
+                with pytest.raises(SafetyRefusal, match=f"serial was 'HSPSD1' and is '{serial}'"):
+                    guard.before_writing()
+            rig.host.run(["rm", link])
         # The same disk again, but it was away: it may have been elsewhere.
         with pytest.raises(SafetyRefusal, match="sequence was"):
             guard.before_writing()
@@ -320,17 +328,33 @@ def test_d8_a_disk_is_exchanged_after_the_plan(rig: Rig, blank: States, tmp_path
         guard.before_writing([rig.by_id["sd0"]])
 
 
-def _pull_other(rig: Rig) -> None:
-    node = rig.host.run(["readlink", "-f", rig.by_id["sd1"].replace("HSPSD1", "HSPOTHER")]).stdout.strip()
-    rig.monitor("device_del", id="dev-sd1")
-    rig.host.run(["sh", "-c", 'while [ -b "$1" ]; do sleep 0.1; done', "sh", node], deadline_s=60)
+@contextlib.contextmanager
+def _sd1_is_exchanged(rig: Rig, guard: Guard) -> Iterator[str]:
+    """A hot swap; the other disk is in the slot then. Gives the link of the first, which is not there."""
+    rig.pull("sd1")
+    try:
+        with pytest.raises(SafetyRefusal, match="plan is void, because it was there and is not"):
+            guard.before_writing()
+        rig.plug("sd1", serial="HSPOTHER")
+        with pytest.raises(SafetyRefusal, match="plan is void, because it was there and is not"):
+            guard.before_writing()
+        yield rig.by_id["sd1"]
+    finally:
+        other = rig.host.run(
+            ["readlink", "-f", rig.by_id["sd1"].replace("HSPSD1", "HSPOTHER")]
+        ).stdout.strip()
+        with contextlib.suppress(RuntimeError):  # not plugged in
+            rig.monitor("device_del", id="dev-sd1")
+        rig.host.run(["sh", "-c", 'while [ -b "$1" ]; do sleep 0.1; done', "sh", other], deadline_s=60)
+        rig.host.run(["rm", "-f", rig.by_id["sd1"]])
+        rig.plug("sd1")
 
 
 def test_d9_two_kits(rig: Rig, blank: States) -> None:
     inventory = probe(rig.host, [rig.by_id["vd0"], rig.by_id["vd1"]])
     one, two = (inventory.find(rig.by_id[disk]) for disk in ("vd0", "vd1"))
     assert one and two
-    with open_host(rig.lab.state, 1) as second:
+    with open_host(parse_address(rig.address), os.fspath(rig.ssh_config())) as second:
         with locked(rig.host, [one], "run-first", whole_host=False):
             with (
                 pytest.raises(SafetyRefusal) as caught,
@@ -338,7 +362,7 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
             ):
                 pytest.fail("both have the lock")
             assert "locked by run run-first (process " in caught.value.message
-            assert f"/dev/{one.kernel_name} on lab" in caught.value.message
+            assert f"/dev/{one.kernel_name} on {second.name} is not touched" in caught.value.message
             # Another disk is another lock.
             with locked(second, [two], "run-second", whole_host=False):
                 pass
@@ -348,7 +372,7 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
             ):
                 locked(rig.host, [two], "run-fourth").__enter__()
             # The connection breaks: the lock is gone, and the one who had it does not write any more.
-            second.connection.abort()
+            assert rig.relay.drop() >= 1
             for _ in range(100):
                 with contextlib.suppress(SafetyRefusal), locked(rig.host, [one], "run-fifth"):
                     break
@@ -361,16 +385,15 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
 def test_d11_a_format_spares_the_sibling(rig: Rig, blank: States, tmp_path: Path) -> None:
     blank.put_ext4("ns1", tmp_path)
     with blank.mounted("ns1"):
-        before = {disk: blank.digest(disk) for disk in ("ns1", "ns2")}
+        before = blank.digests("ns1", "ns2")
         with pytest.raises(SafetyRefusal, match="a namespace of the same controller, is in use"):
             blockdevice.find_unused(rig.host, rig.by_id["ns2"])
-        assert {disk: blank.digest(disk) for disk in before} == before
-    # Not used any more, the sibling has contents all the same: what a format does to it is asked for.
+        assert blank.digests(*before) == before
+    # Not used any more, it has contents all the same. This controller says that a format is of one namespace.
     device = blockdevice.find_unused(rig.host, rig.by_id["ns2"])
-    before_sibling = blank.digest("ns1")
-    with contextlib.suppress(SafetyRefusal):
-        purge(rig.host, device, "format")
-    assert blank.digest("ns1") == before_sibling
+    before = blank.digests("ns1")
+    assert purge(rig.host, device, "format").method == "nvme format"
+    assert blank.digests("ns1") == before
 
 
 def test_listing(rig: Rig, blank: States) -> None:
@@ -403,3 +426,83 @@ def test_the_rig_is_a_host_like_any_other(rig: Rig) -> None:
     assert rig.relay.drop() >= 1
     held.join()
     assert ssh(rig, "echo", "again").stdout == "again\n"
+
+
+def test_d14_a_smart_warning_ends_preconditioning_and_the_data_stay(
+    rig: Rig, blank: States, tmp_path: Path
+) -> None:
+    controller = f"/machine/peripheral/{rig.disks['ns2'].serial}"
+
+    class Watched(Progress):
+        """The flash gets worn out when the first fill has been told of."""
+
+        def note(self, text: str) -> None:
+            super().note(text)
+            if ": fill 1" in text:
+                # Bit 2 of the critical warning: the reliability of the device is degraded.
+                rig.monitor("qom-set", path=controller, property="smart_critical_warning", value=4)
+
+    told = io.StringIO()
+    asked = Precondition.model_validate({"method": "fills", "fills": 4, "ios": 400, "purge": "discard"})
+    try:
+        done = precondition(
+            rig.host, Target("ns2", "log", rig.by_id["ns2"], SIZE), asked, Clock("virtual", 4),
+            work_dir="/run/hsp/d14", state_path=tmp_path / "state.json", progress=Watched(stream=told),
+        )  # fmt: skip
+        (problem,) = done.problems
+        assert "SMART has the critical warning 0x4" in problem
+        stages = [stage["stage"] for stage in done.entry["stages"]]
+        assert stages[:2] == ["purge", "fill 1"] and len(stages) < 5
+        assert done.entry["stopped"] and done.points  # what was measured is kept
+        # Whoever looks for disks is told as well.
+        (listed,) = [one for one in list_devices(rig.host) if one.path == rig.by_id["ns2"]]
+        assert listed.health.warning is True
+    finally:
+        rig.monitor("qom-set", path=controller, property="smart_critical_warning", value=0)
+
+
+def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
+    """`hsp devices` with a testbed that has no devices yet; what it prints is a testbed's."""
+    testbed = tmp_path / "testbed.toml"
+    testbed.write_text(f'ssh_config = "{rig.ssh_config()}"\n{rig.testbed_toml({})}')
+    argv = [sys.executable, "-m", "kit.cli", "devices", "--testbed", os.fspath(testbed)]
+    shown = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    assert shown.returncode == 0, shown.stderr
+    # Beside its own disks there are the root disk, the one with the keys, and the module's null_blk.
+    assert re.search(r"^11 of 14 disks of \S+ are available$", shown.stderr, re.MULTILINE)
+    assert "available: no, because" in shown.stderr and "the system runs from it (/)" in shown.stderr
+    found = tomllib.loads(shown.stdout)["device"]
+    assert {(one["path"], one["serial"], one["size"]) for one in found} == {
+        (rig.by_id[name], disk.serial, "128MiB") for name, disk in rig.disks.items()
+    }
+    with_devices = tmp_path / "with-devices.toml"
+    with_devices.write_text(testbed.read_text() + shown.stdout)
+    assert len(read_testbed(with_devices).device) == 11
+
+
+def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
+    """One of each kind has a link and a serial; a pool is made and destroyed on the links."""
+    devices = tuple(
+        Device.model_validate({"role": "data", "size": "128MiB", **more})
+        for more in (
+            {"name": "flat0", "model": "null_blk", "latency": "100us"},
+            {"name": "disk0", "preset": "disk-7200"},
+        )
+    )
+    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4), by_id=True)
+    try:
+        asked = [Wanted(made.paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
+        assert [one.path for one in asked] == [f"/dev/disk/by-id/hsp-emulated-{d.name}" for d in devices]
+        with guarded(rig.host, asked, "run-e") as guard:
+            guard.before_writing()
+            with states.pool("named", *made.paths.values()):
+                assert Code.POOL_IMPORTED in {r.code for r in check(rig.host, asked)[0].reasons}
+        assert {r.code for one in check(rig.host, asked) for r in one.reasons} <= WIPEABLE
+        for one in asked:
+            wipe(rig.host, plan_wipe(rig.host, one, "/run/hsp-test-backup"))
+    finally:
+        assert made.served
+        made.served.stop()
+        unlink(rig.host)
+        rig.host.run(["sh", "-c", 'echo 0 >"$1/power" && rmdir "$1"', "sh", f"{NULLB}/flat0"])
+        rig.host.run(["rm", "-rf", "/run/hsp-test-backup"])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import itertools
 import os
+import random
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -171,3 +174,15 @@ def second_sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     """Another server, with other keys: the far end of a jump."""
     with run_sshd(tmp_path_factory.mktemp("sshd2")) as server:
         yield server
+
+
+_numbers = itertools.count(random.randrange(10**6))
+
+
+@pytest.fixture
+def mark() -> Iterator[str]:
+    """Seconds to sleep that no other process on this machine sleeps; nothing of it is left."""
+    text = f"600.{next(_numbers):09d}1"
+    yield text
+    for pid in running(text):
+        os.kill(pid, signal.SIGKILL)

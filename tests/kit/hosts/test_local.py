@@ -294,3 +294,35 @@ def test_closing_twice_is_safe() -> None:
     host.close()
     host.close()
     assert host.name == "here"
+
+
+def test_output_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xff\0")
+    assert LocalHost().output(["cat", str(tmp_path / "x")]) == (0, b"\xff\0", b"")
+    assert LocalHost().output(["sh", "-c", "echo e >&2; exit 3"]) == (3, b"", b"e\n")
+    assert LocalHost().output(["no-such-program"])[0] == 127
+
+
+def test_a_socket_forwarded_to_the_same_machine_is_a_link(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    forward = LocalHost().forward_unix_to_remote(str(link), "/there")
+    assert link.readlink() == Path("/there")
+    with pytest.raises(HostError, match="cannot make"):
+        LocalHost().forward_remote_unix(str(link), "/other")
+    assert link.readlink() == Path("/there")
+    forward.close()
+    forward.close()
+    assert not link.is_symlink()
+
+
+def test_what_the_user_may_not_signal_is_signalled_through_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(group: int, number: int) -> None:
+        raise PermissionError
+
+    # `env` in sudo's place: it runs the kill that follows.
+    process = LocalHost(killer=("env",)).start(["sleep", "600"])
+    monkeypatch.setattr(os, "killpg", refuse)
+    assert process.stop(60, "INT").returncode == -2
+    process = LocalHost(killer=("env",)).start(["sh", "-c", "trap '' TERM; sleep 600 & sleep 600"])
+    with pytest.raises(DeadlineExceeded):
+        process.wait(0.2)

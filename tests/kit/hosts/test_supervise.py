@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -26,16 +24,6 @@ from .conftest import Sshd, gone, running, until
 
 ROOT = Path(__file__).parents[3]
 SHELLS = [["sh"], *(([["busybox", "sh"]]) if shutil.which("busybox") else []), ["bash", "--posix"]]
-_numbers = itertools.count(random.randrange(10**6))
-
-
-@pytest.fixture
-def mark() -> Iterator[str]:
-    """Seconds to sleep that no other process on this machine sleeps; nothing of it is left."""
-    text = f"600.{next(_numbers):09d}1"
-    yield text
-    for pid in running(text):
-        os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture
@@ -88,8 +76,7 @@ def test_the_kit_is_killed(config: Path, mark: str, script: str) -> None:
 def test_the_connection_breaks(opened: Callable[..., SshHost], mark: str) -> None:
     host, other = opened(grace_s=1), opened()
     neighbour = other.start(["sleep", mark + "7"])
-    daemon = host.start(["setsid", "-f", "sleep", mark + "8"])
-    assert daemon.wait(60).returncode == 0
+    host.run(["sh", "-c", 'setsid -f sleep "$1" >/dev/null 2>&1', "sh", mark + "8"])
     process = host.start(["sh", "-c", STUBBORN, "sh", mark + "6"])
     assert until(lambda: len(running(mark + "6")) >= 3)
     host.connection.abort()
@@ -115,7 +102,7 @@ def test_beats_keep_a_command_alive(opened: Callable[..., SshHost]) -> None:
 
 
 def test_a_signal_reaches_the_whole_group(opened: Callable[..., SshHost], mark: str, tmp_path: Path) -> None:
-    script = 'trap "echo stopped; exit 3" INT; touch "$2"; sleep "$1" & sleep "$1"; wait'
+    script = 'trap "echo stopped; exit 3" INT; touch "$2"; sleep "$1" >/dev/null 2>&1 & sleep "$1"'
     process = opened().start(["sh", "-c", script, "sh", mark, str(tmp_path / "ready")])
     assert until((tmp_path / "ready").exists)
     result = process.stop(60, "INT")
@@ -166,9 +153,14 @@ def test_the_output_of_a_child_is_waited_for(opened: Callable[..., SshHost]) -> 
 
 
 def supervised(
-    shell: list[str], argv: list[str], sent: bytes, input_bytes: int = 0
+    shell: list[str],
+    argv: list[str],
+    sent: bytes,
+    input_bytes: int = 0,
+    ready: Callable[[], object] = lambda: True,
 ) -> tuple[int, bytes, bytes]:
-    """As sshd would run it: a session of its own, `sent` on stdin, which ends when the command has."""
+    """As sshd would run it: a session of its own, `sent` on stdin once `ready`, and no end of stdin
+    before the command's."""
     words = Supervision(grace_s=1, silence_s=2).words(argv, input_bytes)
     process = subprocess.Popen(
         [*shell, *words[1:]],
@@ -178,6 +170,7 @@ def supervised(
         start_new_session=True,
     )
     assert process.stdin and process.stdout and process.stderr
+    assert until(ready)
     process.stdin.write(sent)
     process.stdin.flush()
     guard = threading.Timer(60, process.kill)
@@ -206,12 +199,14 @@ class TestText:
         assert (done.returncode, done.stderr) == (125, b"the input did not arrive whole\n")
         assert not (tmp_path / "x").exists()
 
-    def test_a_signal(self, shell: list[str], mark: str) -> None:
+    def test_a_signal_before_the_command_has_begun(self, shell: list[str], mark: str) -> None:
         assert supervised(shell, ["sleep", mark], b"INT\n")[0] == -signal.SIGINT
 
     def test_kill(self, shell: list[str], mark: str) -> None:
         script = "trap '' TERM INT; " + FAMILY
-        assert supervised(shell, ["sh", "-c", script, "sh", mark], b"TERM\nKILL\n")[0] == -signal.SIGKILL
+        argv = ["sh", "-c", script, "sh", mark]
+        code, _, _ = supervised(shell, argv, b"TERM\nKILL\n", ready=lambda: len(running(mark)) >= 3)
+        assert code == -signal.SIGKILL
         assert gone(mark)
 
     def test_silence_after_a_beat(self, shell: list[str], mark: str) -> None:

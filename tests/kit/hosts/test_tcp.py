@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -14,12 +15,13 @@ from pathlib import Path
 import pytest
 
 from kit.errors import HostError
+from kit.hosts import tcp
 from kit.hosts.address import HostAddress, parse_address
 from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
 from kit.hosts.ssh import SshHost
 from kit.hosts.tcp import HostKeyRefused, HostUnreachable, LoginRefused, connect
 
-from .conftest import Sshd, free_port, gone, keygen, run_sshd
+from .conftest import Sshd, free_port, gone, keygen, run_sshd, running, until
 
 FAR = parse_address("ssh://far")
 
@@ -402,6 +404,25 @@ def test_a_deadline_kills_what_ignores_signals(host: SshHost, tmp_path: Path) ->
         host.run(
             ["sh", "-c", "trap '' TERM INT HUP; while :; do sleep 0.2; done", "sh", mark], deadline_s=1.5
         )
+    assert gone(mark)
+
+
+def test_a_connection_that_says_nothing_any_more_is_noticed(
+    config: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tcp.KEEPALIVE_S * (tcp.KEEPALIVE_COUNT + 1) == 60
+    monkeypatch.setattr(tcp, "KEEPALIVE_S", 1)
+    monkeypatch.setattr(tcp, "KEEPALIVE_COUNT", 1)
+    with connect(FAR, config_path=config) as host:
+        session = int(host.run(["sh", "-c", "echo $PPID"]).stdout)
+        process = host.start(["sleep", mark])
+        assert until(lambda: running(mark))
+        os.kill(session, signal.SIGSTOP)
+        try:
+            with pytest.raises(HostLost, match="not responding to keepalive"):
+                process.wait(60)
+        finally:
+            os.kill(session, signal.SIGCONT)
     assert gone(mark)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.clock import Clock
-from kit.lab.qemu import SSH_PORTS, Machine, clock_arguments, command_line, quote_value
+from kit.lab.qemu import SSH_PORTS, Disk, Machine, clock_arguments, command_line, quote_value
 
 VIRTUAL = Clock("virtual", 4)
 MACHINE = Machine(Path("/images/x"), Path("/state/y"), 4096, VIRTUAL)
@@ -137,3 +137,28 @@ def test_memory_program_and_kernel_arguments() -> None:
     assert kernel[-2:] == ["hsp.x=1", "y"]
     assert {"root=/dev/vda", "init=/usr/local/sbin/hsp-init", "console=ttyS0"} <= set(kernel)
     assert re.fullmatch(r"[ -~]+", value(argv, "-append"))
+
+
+# --- Disks of its own ---
+
+
+def test_disks_have_serials_and_namespaces_share_a_controller() -> None:
+    disks = (
+        Disk("vd0", "virtio", "S1", 1 << 20), Disk("sd0", "scsi", "S,2", 1 << 20),
+        Disk("ns1", "nvme", "S3", 1 << 20), Disk("ns2", "nvme", "S3", 1 << 20),
+    )  # fmt: skip
+    argv = command_line(dataclasses.replace(MACHINE, extra_disks=disks, ssh_ports=7))
+    devices = [split_list(text) | {"": text.split(",")[0]} for text in values(argv, "-device")]
+    by_drive = {device["drive"]: device for device in devices if "drive" in device}
+    assert (by_drive["vd0"][""], by_drive["vd0"]["serial"]) == ("virtio-blk-pci", "S1")
+    assert (by_drive["sd0"][""], by_drive["sd0"]["serial"]) == ("scsi-hd", "S,2")
+    assert [device["id"] for device in devices if device[""] == "nvme"] == ["S3"]
+    assert {by_drive[name]["bus"] for name in ("ns1", "ns2")} == {"S3"}
+    files = {split_list(text)["id"]: split_list(text)["file"] for text in values(argv, "-drive")}
+    assert files["vd0"] == "/state/y/vd0" and files["ns2"] == "/state/y/ns2"
+    assert len([device for device in devices if device[""] == "virtserialport"]) == 7
+    assert value(argv, "-qmp").startswith("unix:/state/y/qmp.sock,")
+
+
+def test_without_disks_there_is_no_monitor() -> None:
+    assert "-qmp" not in command_line(MACHINE)

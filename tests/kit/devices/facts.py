@@ -1,0 +1,61 @@
+"""What probe_helper.py prints of a host: as recorded in a guest, and made up for one bare device."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+DATA = Path(__file__).parents[1] / "data" / "devices"
+
+
+@functools.cache
+def _recorded(name: str) -> str:
+    return gzip.decompress((DATA / f"{name}.json.gz").read_bytes()).decode()
+
+
+def recorded(name: str = "used") -> Any:
+    """Of the rig: "used" (mounts, swap, LVM, md, dm...) or "pools"."""
+    return json.loads(_recorded(name))
+
+
+def one_device(path: str, name: str, size_bytes: int, serial: str = "", **changes: Any) -> Any:
+    """A host with one device. `changes`: of sysfs, or `label` (of zdb), `signature`, `alone`."""
+    label, signature = changes.pop("label", None), changes.pop("signature", None)
+    alone = changes.pop("alone", "")
+    told = {
+        "name": name, "kname": name, "type": "disk", "size": size_bytes, "serial": serial, "model": "SSD  ",
+        "wwn": None, "tran": "sata", "ro": False, "log-sec": 512, "disc-max": 2147450880, "fstype": None,
+    }  # fmt: skip
+    signatures = [{"device": name, "type": signature, "offset": "0x0", "label": None}] if signature else []
+    entry = {
+        "dev": "8:0", "sectors": str(size_bytes // 512), "ro": "0", "removable": "0", "diskseq": "1",
+        "hidden": "0", "partition": None, "parent": None, "holders": [], "slaves": [], "controller": None,
+        "dm": [None, None], "md": None, "loop": None,
+        "queue": {
+            "rotational": "0", "logical_block_size": "512", "physical_block_size": "512",
+            "write_cache": "write back", "discard_max_bytes": "2147450880",
+        },
+    } | changes  # fmt: skip
+    return {
+        "format": 1,
+        "devices": {name: entry},
+        "links": {path: f"/dev/{name}"},
+        "mounts": [["1", "mnt:[1]", "22 1 254:0 / / rw - ext4 /dev/vda rw"]],
+        "unread": [],
+        "own": "mnt:[1]",
+        "swaps": "Filename",
+        "tools": {
+            "lsblk": _said(json.dumps({"blockdevices": [told]})),
+            "guids": _said(""),
+            "imported": _said(""),
+            "wipefs": _said(json.dumps({"signatures": signatures})),
+        },
+        "disks": {name: {"alone": alone, "zdb": {name: label and _said(label)}, "wipefs": None}},
+    }
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"argv": ["tool"], "code": 0, "out": text, "err": ""}

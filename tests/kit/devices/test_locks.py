@@ -1,0 +1,148 @@
+"""kit.devices.locks on this machine: real flock(2), held by a real process."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kit.devices import locks
+from kit.devices.locks import Locks, lock_names, locked
+from kit.devices.probe import parse
+from kit.errors import HostError, SafetyRefusal
+from kit.hosts.local import LocalHost
+from tests.kit.devices.facts import recorded
+
+INVENTORY = parse("server", json.dumps(recorded()))
+ONE, TWO = INVENTORY.nodes["vdc"], INVENTORY.nodes["vdd"]
+DEADLINE_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(locks, "DIRECTORY", str(tmp_path / "hsp" / "locks"))
+    return tmp_path / "hsp" / "locks"
+
+
+def test_the_second_is_told_who_is_first(directory: Path) -> None:
+    host = LocalHost("server")
+    with locked(host, [ONE, TWO], "run-a", whole_host=False):
+        owner = json.loads((directory / lock_names(ONE)[0]).read_text())
+        assert (owner["run"], owner["pid"]) == ("run-a", os.getpid())
+        with pytest.raises(SafetyRefusal) as caught, locked(host, [TWO], "run-b", whole_host=False):
+            pytest.fail("both have it")
+        assert caught.value.exit_code == 4
+        assert (
+            "/dev/vdd on server is not touched: it is locked by run run-a (process " in caught.value.message
+        )
+        assert f"process {os.getpid()} of " in caught.value.message and " UTC)" in caught.value.message
+        assert directory.stat().st_mode & 0o077 == 0
+    with locked(host, [TWO], "run-b"):
+        pass
+
+
+def test_a_host_is_one_runs(directory: Path) -> None:
+    host = LocalHost("server")
+    with (
+        locked(host, [ONE], "run-a"),
+        pytest.raises(SafetyRefusal, match="the host on server is not touched: it is locked by run run-a"),
+        locked(host, [TWO], "run-b"),
+    ):
+        pytest.fail("two runs on one host")
+
+
+@pytest.mark.parametrize("change", [{"device_number": "9:9"}, {"serial": "other"}])
+def test_one_of_two_names_is_enough(change: dict[str, str]) -> None:
+    """A disk that was plugged in again, and another disk under the same number."""
+    host = LocalHost("server")
+    with (
+        locked(host, [ONE], "run-a", whole_host=False),
+        pytest.raises(SafetyRefusal),
+        locked(host, [dataclasses.replace(ONE, **change)], "run-b", whole_host=False),
+    ):
+        pytest.fail("the same disk twice")
+
+
+def test_nothing_is_held_if_one_is_not_free() -> None:
+    host = LocalHost("server")
+    with locked(host, [TWO], "run-a", whole_host=False):
+        with pytest.raises(SafetyRefusal):
+            Locks(host, [ONE, TWO], "run-b", whole_host=False)
+        with locked(host, [ONE], "run-c", whole_host=False):
+            pass
+
+
+HOLD = """
+import json, sys, time
+from kit.devices import locks
+from kit.hosts.local import LocalHost
+from tests.kit.devices.test_locks import ONE
+locks.DIRECTORY = sys.argv[1]
+held = locks.Locks(LocalHost("server"), [ONE], "run-dead")
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_kit_that_is_killed_holds_nothing(directory: Path) -> None:
+    argv = [sys.executable, "-c", HOLD, str(directory)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout and other.stdout.readline() == "held\n"
+        with pytest.raises(SafetyRefusal, match="run run-dead"):
+            Locks(LocalHost("server"), [ONE], "run-b")
+        other.kill()
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            with locked(LocalHost("server"), [ONE], "run-b") as held:
+                held.check()
+                break
+        except SafetyRefusal:
+            assert time.monotonic() < end, "the lock outlives its owner"
+            time.sleep(0.05)
+
+
+def test_locks_that_are_lost_are_noticed() -> None:
+    with locked(LocalHost("server"), [ONE], "run-a") as held:
+        held.check()
+        held.release()
+        with pytest.raises(SafetyRefusal, match="were lost"):
+            held.check()
+
+
+def test_a_directory_that_others_may_write_is_refused(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    directory.chmod(0o777)
+    with pytest.raises(HostError, match="not a directory of this user alone"):
+        Locks(LocalHost("server"), [ONE], "run-a")
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(directory: Path, tmp_path: Path) -> None:
+    directory.mkdir(parents=True, mode=0o700)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (directory / "host.lock").symlink_to(victim)
+    with pytest.raises(HostError, match="cannot be locked"):
+        Locks(LocalHost("server"), [ONE], "run-a")
+    assert victim.read_text() == "precious"
+
+
+def test_what_is_in_a_lock_file_is_only_shown(directory: Path) -> None:
+    """Whatever somebody else's kit has written there."""
+    host = LocalHost("server")
+    with locked(host, [ONE], "run-a", whole_host=False):
+        for words in ("", "[]", '{"run": "\x1b[31m"}', '{"since_unix_s": "x"}', "\0" * 9000):
+            (directory / lock_names(ONE)[0]).write_text(words)
+            with pytest.raises(SafetyRefusal, match="did not leave a name") as caught:
+                Locks(host, [ONE], "run-b", whole_host=False)
+            assert caught.value.message.isprintable()
+        named = {"run": "\x1b[31m", "user": "\u202e", "machine": "m", "pid": 1, "since_unix_s": 0.0}
+        (directory / lock_names(ONE)[0]).write_text(json.dumps(named))
+        with pytest.raises(SafetyRefusal, match=r"run \?\[31m \(process 1 of \? on m, since 1970"):
+            Locks(host, [ONE], "run-b", whole_host=False)

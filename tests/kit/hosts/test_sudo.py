@@ -1,0 +1,249 @@
+"""kit.hosts.sudo: a real sudo, and an ordinary user who exists only in a mount namespace of sshd's own."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kit.errors import HostError
+from kit.hosts import sudo
+from kit.hosts.address import HostAddress
+from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
+from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
+from kit.hosts.supervise import Supervision
+from kit.hosts.tcp import connect
+
+from .conftest import SSHD, Sshd, gone, run_sshd, running, until
+from .test_argv import _BATCH, EXAMPLES, echoed, hostile
+from .test_supervise import STUBBORN
+
+ROOT = Path(__file__).parents[3]
+USER, NUMBER = "hsptest", 54321
+# The machine's own files stay as they are: only this sshd sees the user.
+_HIDE = """
+for file in passwd shadow group sudoers.d; do mount --bind "$1/etc/$file" "/etc/$file" || exit 1; done
+shift; exec "$@"
+"""
+
+
+def documented(kind: str) -> str:
+    text = (ROOT / "docs" / "hosts.md").read_text()
+    [found] = re.findall(rf"```sudoers-{kind}\n(.*?)```", text, re.DOTALL)
+    return str(found)
+
+
+@pytest.mark.parametrize(("kind", "programs"), [("server", SERVER_PROGRAMS), ("client", CLIENT_PROGRAMS)])
+def test_the_documented_file_lists_what_is_run(kind: str, programs: tuple[str, ...]) -> None:
+    listed = re.findall(r"/(?:usr/)?s?bin/([a-z0-9_]+)", documented(kind))
+    assert sorted(listed) == sorted(programs)
+    assert len(set(listed)) == len(listed)
+
+
+def test_sudo_takes_nothing_of_a_command_for_its_own() -> None:
+    assert elevated(["zpool", "-x"]) == ("env", "LC_ALL=C.UTF-8", "sudo", "-n", "--", "zpool", "-x")
+    assert elevated(["/usr/sbin/zpool", "list"])[-2:] == ("/usr/sbin/zpool", "list")
+    assert elevated(["uname"]) == ("uname",)
+    # So a program is run as the user all the same.
+    assert elevated(["env", "sh", "-c", "id"]) == ("env", "sh", "-c", "id")
+
+
+# Programs that need no root, or that no real testbed runs.
+ORDINARY = set(
+    "dd df dpkg-query env getent head id ip ln modinfo nsenter readlink setsid sleep stat "
+    "systemd-detect-virt tail true udevadm uname".split()
+)
+
+
+def test_every_program_of_the_kit_is_known_to_need_root_or_not() -> None:
+    """The first word of each argv list that is written down in the modules that run on a testbed."""
+    found: dict[str, str] = {}
+    for module in [*(ROOT / "kit").glob("*.py"), *(ROOT / "kit").glob("[dt]*/*.py")]:
+        for node in ast.walk(ast.parse(module.read_text())):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                continue
+            argv = node.args[0]
+            if node.func.attr in ("run", "start") and isinstance(argv, ast.List | ast.Tuple) and argv.elts:
+                word = argv.elts[0]
+                if isinstance(word, ast.Constant) and isinstance(word.value, str):
+                    found[word.value.rpartition("/")[2]] = module.name
+    assert len(found) > 10
+    assert not {word: where for word, where in found.items() if word not in PRIVILEGED | ORDINARY}
+
+
+# ---- a real sudo ----
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Sshd]:
+    if os.getuid() != 0:
+        pytest.skip("needs root: an ordinary user with sudo is made, in a namespace")
+    if not SSHD or not shutil.which("sudo"):
+        pytest.fail(
+            "sudo and sshd are needed (apt-get install sudo openssh-server); ./hsp test installs them"
+        )
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        pytest.skip("no mount namespaces here, as in some containers")
+    # Not below pytest's own directory, which is closed to other users.
+    with tempfile.TemporaryDirectory(prefix="hsp-test-", dir="/tmp") as name:
+        directory = Path(name)
+        directory.chmod(0o755)
+        (directory / "home").mkdir()
+        os.chown(directory / "home", NUMBER, NUMBER)
+        etc = directory / "etc"
+        (etc / "sudoers.d").mkdir(parents=True)
+        for file, line in (
+            ("passwd", f"{USER}:x:{NUMBER}:{NUMBER}::{directory / 'home'}:/bin/sh\n"),
+            ("shadow", f"{USER}:*:19000:0:99999:7:::\n"),
+            ("group", f"{USER}:x:{NUMBER}:\n"),
+        ):
+            shutil.copy(f"/etc/{file}", etc / file)
+            with (etc / file).open("a") as copy:
+                copy.write(line)
+        allow(directory)
+        hide = ("unshare", "-m", "sh", "-c", _HIDE, "sh", name)
+        with run_sshd(directory, prefix=hide, user=USER) as running_sshd:
+            yield running_sshd
+
+
+def allow(directory: Path, text: str | None = None) -> None:
+    """What the user may do from now on; the documented lines by default."""
+    file = directory / "etc" / "sudoers.d" / "hsp"
+    lines = documented("server").replace("hsp ALL", f"{USER} ALL") if text is None else text
+    file.write_text(lines)
+    file.chmod(0o440)
+    subprocess.run(["visudo", "-cf", str(file)], check=True, capture_output=True)
+
+
+@pytest.fixture
+def opened(server: Sshd, tmp_path: Path) -> Iterator[Callable[[], SudoHost]]:
+    with contextlib.ExitStack() as stack:
+
+        def open_host() -> SudoHost:
+            config = tmp_path / "config"
+            config.write_text(f"IdentityFile {server.user_key}\nIdentityAgent none\nIdentitiesOnly yes\n")
+            host = connect(
+                HostAddress("ssh", "127.0.0.1", USER, server.port),
+                config_path=config,
+                known_hosts_path=server.known_hosts(tmp_path / "known_hosts"),
+                supervision=Supervision(grace_s=1),
+            )
+            assert isinstance(host, SudoHost)
+            return stack.enter_context(host)
+
+        yield open_host
+        allow(server.directory)
+
+
+@pytest.fixture
+def host(opened: Callable[[], SudoHost]) -> SudoHost:
+    return opened()
+
+
+def test_what_needs_root_has_it_and_the_rest_has_not(host: SudoHost) -> None:
+    assert host.run(["sh", "-c", "id -u"]).stdout == "0\n"
+    assert host.run(["id", "-u"]).stdout == f"{NUMBER}\n"
+    result = host.run(["sh", "-c", "cat; echo e >&2; exit 7"], stdin=b"a", check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (7, "a", "e\n")
+    assert result.argv[0] == "sh"
+    assert host.run(["sh", "-c", "kill -9 $$"], check=False).returncode == -9
+    with pytest.raises(CommandFailed) as caught:
+        host.run(["sg_format"])
+    assert caught.value.result.returncode == 127
+
+
+def test_files_of_root(host: SudoHost, server: Sshd) -> None:
+    closed = server.directory / "closed"
+    closed.mkdir(mode=0o700, exist_ok=True)
+    path = str(closed / "-a 'file'")
+    host.put(b"\xff\0secret", path)
+    found = os.stat(path)
+    assert (found.st_uid, found.st_mode & 0o777) == (0, 0o600)
+    assert host.get(path) == b"\xff\0secret"
+    host.put(b"shorter", path)
+    assert host.get(path) == b"shorter"
+    with pytest.raises(HostError, match="cannot read"):
+        host.inner.get(path)
+    with pytest.raises(HostError, match=r"cannot read.*No such file"):
+        host.get(str(closed / "none"))
+
+
+def test_a_failure_of_the_command_is_not_one_of_sudo(host: SudoHost) -> None:
+    result = host.run(["sh", "-c", "echo sudo: a password is required >&2; exit 1"], check=False)
+    assert result.returncode == 1
+
+
+@pytest.mark.parametrize(
+    "lines", ["", f"{USER} ALL=(root) NOPASSWD: /usr/bin/cat\n", f"{USER} ALL=(root) ALL\n"]
+)
+def test_sudo_refuses(host: SudoHost, server: Sshd, lines: str) -> None:
+    allow(server.directory, lines)
+    with pytest.raises(SudoRefused) as caught:
+        host.run(["mkdir", "/x"])
+    assert "`mkdir`" in caught.value.message and "127.0.0.1" in caught.value.message
+    assert "/etc/sudoers.d/hsp" in caught.value.hint
+    with pytest.raises(SudoRefused, match="`mkdir`"):
+        host.run(["mkdir", "/x"], check=False)
+    with pytest.raises(SudoRefused, match="`mkdir`"):
+        host.start(["mkdir", "/x"]).wait(60)
+
+
+def test_without_sudo(host: SudoHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sudo, "_SUDO", ("env", "LC_ALL=C.UTF-8", "no-such-sudo", "-n", "--"))
+    with pytest.raises(SudoRefused, match="sudo is not installed"):
+        host.run(["mkdir", "/x"])
+
+
+@pytest.mark.parametrize("defaults", ["", f"Defaults:{USER} use_pty\n"])
+class TestRootsProcesses:
+    """Processes that the user himself may not signal."""
+
+    def test_signals_reach_them(self, host: SudoHost, server: Sshd, mark: str, defaults: str) -> None:
+        allow(server.directory, defaults + documented("server").replace("hsp ALL", f"{USER} ALL"))
+        script = 'trap "echo stopped; exit 3" INT; sleep "$1" >/dev/null 2>&1 & sleep "$1"'
+        process = host.start(["sh", "-c", script, "sh", mark])
+        assert until(lambda: len([pid for pid in running(mark) if os.stat(f"/proc/{pid}").st_uid == 0]) >= 3)
+        result = process.stop(60, "INT")
+        assert (result.returncode, result.stdout) == (3, "stopped\n")
+
+    def test_a_deadline_ends_them(self, host: SudoHost, server: Sshd, mark: str, defaults: str) -> None:
+        allow(server.directory, defaults + documented("server").replace("hsp ALL", f"{USER} ALL"))
+        process = host.start(["sh", "-c", STUBBORN, "sh", mark])
+        assert until(lambda: len(running(mark)) >= 3)
+        with pytest.raises(DeadlineExceeded):
+            process.wait(0.1)
+        assert gone(mark)
+
+    def test_they_end_with_the_connection(
+        self, host: SudoHost, server: Sshd, mark: str, defaults: str
+    ) -> None:
+        allow(server.directory, defaults + documented("server").replace("hsp ALL", f"{USER} ALL"))
+        process = host.start(["sh", "-c", STUBBORN, "sh", mark])
+        assert until(lambda: len(running(mark)) >= 3)
+        host.inner.connection.abort()  # type: ignore[attr-defined]
+        with pytest.raises(HostLost):
+            process.wait(60)
+        assert gone(mark)
+
+
+def test_hostile_arguments_arrive_as_they_are(host: SudoHost, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    arguments = hostile(canary)
+    for start in range(0, EXAMPLES, _BATCH):
+        batch = arguments[start : start + _BATCH]
+        assert echoed(host, ["sh", "-c", 'printf "%s\\0" "$@"', "sh"], batch) == batch
+    assert not canary.exists()
+
+
+def test_a_hostile_program_is_none_of_the_list(host: SudoHost) -> None:
+    for name in ("-i", "--shell", "-u", "A=b", "sudo\n", "sh -c id", "$(id)"):
+        assert elevated([name])[0] == name
+        assert host.run([name], check=False).returncode in (126, 127)

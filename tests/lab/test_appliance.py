@@ -1,0 +1,196 @@
+"""A server that the kit does not log into, on one shared guest: the export is the test's, not the kit's."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import reports
+from kit import appliance, applianceload, exportdir, load, nfs, store, undo, workdir
+from kit.clock import Clock
+from kit.hosts.base import Host
+from kit.journal import Journal, read_journal
+from kit.lab.clients import make_client
+from kit.lab.site import make_devices
+from kit.plan import Plan, make_plan
+from kit.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
+from kit.progress import Progress
+from kit.site import ApplianceSite
+from kit.testbed import Device, read_testbed
+from kit.workload import read_workload
+from tests.lab.conftest import RunningLab
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
+
+WORKLOAD = """\
+format = 1
+name = "nas"
+title = "nas"
+reference = "sun-7410-2009"
+[dataset]
+properties = { recordsize = 512 }
+[tunables]
+zfs_arc_max = "64MiB"
+[nfs]
+%s
+[working_set]
+file = "working-set"
+size = "1MiB"
+[warmup]
+job = "read.fio"
+read_first = "512KiB"
+duration = "20ms"
+l2arc_min = "1MiB"
+feed_max = "1MiB"
+"""
+PHASE = """
+[[phase]]
+name = "%s"
+title = "%s"
+job = "%s.fio"
+tiers = ["%s"]
+duration = "%s"
+interval = "20ms"
+"""
+JOB = """\
+[job]
+ioengine=psync
+directory=${HSP_DIRECTORY}
+filename=working-set
+bs=512
+direct=1
+size=${HSP_SIZE}
+norandommap
+time_based
+runtime=${HSP_RUNTIME}
+"""
+
+
+@pytest.fixture(scope="module")
+def site(running_lab: RunningLab) -> Iterator[tuple[ApplianceSite, str, Host]]:
+    yield from made(running_lab.guest)
+
+
+def made(guest: Host) -> Iterator[tuple[ApplianceSite, str, Host]]:
+    device = Device(name="nasdata", role="data", model="null_blk", size="256MiB", latency="50us")  # type: ignore[arg-type]
+    make_devices(guest, (device,), Clock("virtual", 4))
+    pool = create_pool(guest, PoolSpec("hsp-nas", "r", "stripe", ("/dev/nasdata",), (), (), {}, "/run/nas"))
+    create_dataset(guest, pool, "hsp-nas/x", {"recordsize": 512, "atime": "off"})
+    path = mountpoint(guest, "hsp-nas/x")
+    # As an appliance gives it to the user that clients' root is squashed to.
+    guest.run(["chown", "65534:65534", path])
+    client = make_client(guest, 21)
+    nfs.export(guest, path, client.address)
+    yield (
+        ApplianceSite((client.host,), Clock("virtual", 4), emulated=True),
+        f"{client.server_address}:{path}",
+        guest,
+    )
+    assert guest.run(["ls", "-A", path]).stdout == ""
+    nfs.unexport(guest, path, client.address)
+    destroy_pool(guest, pool)
+
+
+def plan(directory: Path, export: str, *phases: tuple[str, str, str, str, str], nfs_table: str = "") -> Plan:
+    directory.joinpath("read.fio").write_text(JOB + "rw=randread\n")
+    directory.joinpath("cached.fio").write_text(JOB.replace("direct=1", "direct=0") + "rw=randread\n")
+    directory.joinpath("write.fio").write_text(JOB + "rw=write\nsync=dsync\n")
+    workload, testbed = directory / "nas.toml", directory / "testbed.toml"
+    workload.write_text(WORKLOAD % nfs_table + "".join(PHASE % phase for phase in phases))
+    workload.write_text(
+        workload.read_text() + 'remove = "log"\n' if phases[-1][3] == "pool" else workload.read_text()
+    )
+    testbed.write_text(
+        f'name = "nas"\n[server]\nhost = "none"\nexport = "{export}"\n[[client]]\nhost = "local"\n'
+    )
+    return make_plan(read_workload(workload), read_testbed(testbed), workload, testbed)
+
+
+def test_its_clients_tell_what_they_can_and_nothing_is_left(
+    site: tuple[ApplianceSite, str, Host], tmp_path: Path
+) -> None:
+    where, export, _ = site
+    asked = plan(
+        tmp_path,
+        export,
+        ("read", "read", "read", "dram", "100ms"),
+        ("write", "write", "write", "slog", "100ms"),
+        ("cached", "cached", "cached", "dram", "40ms"),
+        ("pool", "pool", "write", "pool", "100ms"),
+        nfs_table='version = 4.2\noptions = ["hard", "proto=tcp"]',
+    )
+    run_dir = store.create_run(tmp_path, "nas")
+    outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+    assert outcome.left == [] and outcome.manifest["problems"] == []
+    phases = {entry["name"]: entry for entry in outcome.manifest["phases"]}
+    assert list(phases) == ["read", "write", "cached"]
+    for name in ("read", "write"):
+        assert phases[name]["client_ios"] > 50, phases[name]
+        assert len(phases[name]["checks"]) == 3 and all(c["ok"] for c in phases[name]["checks"]), phases[name]
+    broken = [check["name"] for check in phases["cached"]["checks"] if not check["ok"]]
+    assert "NFS READ calls that were answered" in broken
+    summary = reports.analyse(run_dir)
+    reports.draw(run_dir)
+    assert summary["verdict"] == "unknown"
+    assert "could not be looked into" in summary["reasons"][0]
+    assert all(reason.startswith("cached: ") for reason in summary["reasons"][1:])
+    assert {row["layer"] for row in summary["rows"]} == {"client"}
+    assert [entry["published"]["reference"] for entry in summary["bands"]] == ["sun-7410-2009"] * 3
+    html = run_dir.report.read_text()
+    assert "What could not be seen" in html and "zfs_arc_max=64MiB" in html
+    assert "pool: it takes the log device out of the pool" in html
+    assert read_journal(run_dir.journal).finished
+    for host in where.clients:
+        assert workdir.left_by(host) == []
+        assert f"hsp-{run_dir.path.name}" not in host.run(["ls", "/mnt"]).stdout
+
+
+def test_reads_without_a_mount(site: tuple[ApplianceSite, str, Host], tmp_path: Path) -> None:
+    where, export, _ = site
+    asked = plan(tmp_path, export, ("read", "read", "read", "dram", "100ms"), nfs_table='engine = "libnfs"')
+    run_dir = store.create_run(tmp_path, "nas")
+    outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+    assert outcome.left == [] and outcome.manifest["problems"] == []
+    [phase] = outcome.manifest["phases"]
+    assert phase["client_ios"] > 50 and phase["checks"] == [] and phase["problems"] == []
+    assert "is not known either" in reports.analyse(run_dir)["reasons"][0]
+
+
+def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
+    site: tuple[ApplianceSite, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, export, guest = site
+    monkeypatch.setattr(applianceload, "_VIRTUAL_DEADLINE_S", 30.0)
+    monkeypatch.setattr(load, "_STOP_DEADLINE_S", 10.0)
+    monkeypatch.setattr(exportdir, "_DEADLINE_S", 15.0)
+    asked = plan(tmp_path, export, ("read", "read", "read", "dram", "600s"))
+    run_dir = store.create_run(tmp_path, "nas")
+
+    def go_away() -> None:
+        while '"phase read"' not in (run_dir.journal.read_text() if run_dir.journal.exists() else ""):
+            time.sleep(0.2)
+        time.sleep(5)
+        guest.run(["ip", "link", "set", "srv21", "down"])
+
+    away = threading.Thread(target=go_away)
+    away.start()
+    started = time.monotonic()
+    try:
+        outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+    finally:
+        away.join()
+        guest.run(["ip", "link", "set", "srv21", "up"])
+    print(f"with the server gone: {time.monotonic() - started:.1f} s")
+    [phase] = outcome.manifest["phases"]
+    assert any("did not end within" in problem for problem in phase["problems"]), phase["problems"]
+    assert any("not undone: remove hsp-" in problem for problem in outcome.manifest["problems"])
+    assert reports.analyse(run_dir)["verdict"] == "unknown"
+    # What `hsp clean` does, in another process, twice.
+    for _ in range(2):
+        with Journal(run_dir.journal) as journal:
+            assert journal.teardown(lambda item, kinds: undo.undo(item, where.hosts, kinds)) == []
+    assert read_journal(run_dir.journal).finished

@@ -1,0 +1,197 @@
+"""NFS for real, on one shared guest: every version, what cannot be had, servers that do not answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from kit import conditions, libnfs, mountstats, nfs, pool, workdir
+from kit.clock import Clock
+from kit.errors import HostError
+from kit.hosts.base import DeadlineExceeded, Host
+from kit.lab.clients import make_client
+from kit.lab.site import make_devices
+from kit.nfsoptions import VERSIONS
+from kit.site import SiteClient
+from kit.testbed import Device
+from tests.lab.conftest import RunningLab
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
+
+SIZE = 1 << 20
+TARGET = "/mnt/nfs-test"
+
+
+@dataclass
+class Served:
+    """A dataset with a file of SIZE, exported to one client."""
+
+    guest: Host
+    client: SiteClient
+    pool: pool.Pool
+    path: str
+
+    @property
+    def source(self) -> str:
+        return f"{self.client.server_address}:{self.path}"
+
+
+@pytest.fixture(scope="module")
+def served(running_lab: RunningLab) -> Iterator[Served]:
+    yield from serve(running_lab.guest)
+
+
+def serve(guest: Host) -> Iterator[Served]:
+    device = Device(name="nfsdata", role="data", model="null_blk", size="256MiB", latency="10us")  # type: ignore[arg-type]
+    make_devices(guest, (device,), Clock("virtual", 4))
+    spec = pool.PoolSpec("hsp-nfs", "run-1", "stripe", ("/dev/nfsdata",), (), (), {}, "/run/nfs-test")
+    built = pool.create_pool(guest, spec)
+    pool.create_dataset(guest, built, "hsp-nfs/bench", {"recordsize": 512, "atime": "off"})
+    path = pool.mountpoint(guest, "hsp-nfs/bench")
+    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=64k", f"count={SIZE >> 16}"])
+    guest.run(["chmod", "0666", f"{path}/file"])
+    client = make_client(guest, 20)
+    nfs.export(guest, path, client.address)
+    yield Served(guest, client, built, path)
+    for _ in range(2):
+        nfs.unmount(client.host, TARGET)
+        nfs.unexport(guest, path, client.address)
+    pool.destroy_pool(guest, built)
+
+
+def fio(place: str, *options: str) -> list[str]:
+    """`place` first: fio looks a file up where it is when its name is read."""
+    return ["fio", "--name=x", *place.split(), "--filename=file", "--bs=512", f"--size={SIZE}", *options]
+
+
+@pytest.fixture(autouse=True)
+def unmounted(served: Served) -> Iterator[None]:
+    yield
+    nfs.unmount(served.client.host, TARGET)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, version: str) -> None:
+    """fio's I/Os are nfsd's calls and the mount's own, of their size, and nothing else is."""
+    client = served.client.host
+    options = ("hard", "proto=tcp", "nolock", "rsize=131072", "wsize=131072")
+    found = nfs.mount(client, served.source, TARGET, version, options)
+    assert f"vers={version}" in found.options.split(",")
+    nfs.check_file(client, f"{TARGET}/file", SIZE)
+    kernel = ["--ioengine=psync", "--number_ios=60"]
+    for op, more in (("read", ["--rw=randread"]), ("write", ["--rw=write", "--sync=dsync"])):
+        for direct, closes in ((1, True), (0, False)) if op == "read" else ((1, True),):
+            was, before = conditions.read(served.guest, served.pool.name), mountstats.read(client, TARGET)
+            client.run(fio(f"--directory={TARGET}", *kernel, *more, f"--direct={direct}"))
+            now, change = conditions.read(served.guest, served.pool.name), mountstats.read(client, TARGET)
+            checks = [
+                *conditions.checks(was, now, served.pool.name, op, 60, 512)[:2],
+                *mountstats.checks(change.since(before), {"read": 0, "write": 0, op: 60}, 512, client.name),
+            ]
+            broken = [check for check in checks if not check.ok]
+            assert (broken == []) == closes, (version, op, direct, checks)
+            assert now.calls["commit"] == was.calls["commit"]
+    nfs.unmount(client, TARGET)
+
+
+def test_what_the_server_does_not_have_is_refused_before_any_load(served: Served) -> None:
+    client = served.client.host
+    with pytest.raises(HostError, match=r"with rsize=67108864, in effect is rw.*unmounted again"):
+        nfs.mount(client, served.source, TARGET, "4.2", ("hard", "rsize=67108864"))
+    assert not nfs.is_mounted(client, TARGET)
+    for version in ("3", "4.2"):
+        with pytest.raises(HostError, match=rf"cannot mount .*/none with vers={version}"):
+            nfs.mount(client, f"{served.source}/none", TARGET, version, ("hard",))
+    assert client.run(["test", "-e", TARGET], check=False).returncode == 0
+    nfs.unmount(client, TARGET)
+    assert client.run(["test", "-e", TARGET], check=False).returncode == 1
+    # Above the export there is NFSv4's pseudo file system: it can be mounted, and has not the file.
+    above = served.source.rpartition("/")[0]
+    nfs.mount(client, above, TARGET, "4.2", ("hard",))
+    with pytest.raises(HostError, match="No such file"):
+        nfs.check_file(client, f"{TARGET}/file", SIZE)
+    nfs.unmount(client, TARGET)
+
+
+def test_a_version_that_the_server_was_told_not_to_speak(served: Served) -> None:
+    guest, client = served.guest, served.client.host
+    guest.run(["rpc.nfsd", "0"])
+    guest.run(["rpc.nfsd", "--no-nfs-version", "4.2", "4"])
+    try:
+        with pytest.raises(HostError, match=r"cannot mount .* with vers=4\.2,hard: ") as caught:
+            nfs.mount(client, served.source, TARGET, "4.2", ("hard",))
+        assert "speak this version" in caught.value.hint
+    finally:
+        guest.run(["rpc.nfsd", "0"])
+        guest.run(["rpc.nfsd", "--nfs-version", "4.2", "4"])
+
+
+def test_a_stale_handle_is_found(served: Served) -> None:
+    guest, client, address = served.guest, served.client.host, served.client.address
+    nfs.mount(client, served.source, TARGET, "3", ("hard", "nolock"))
+    nfs.check_file(client, f"{TARGET}/file", SIZE)
+    nfs.unexport(guest, served.path, address)
+    # The same filesystem to somebody who looks; another one to who has a handle of it.
+    guest.run(["exportfs", "-o", "rw,sync,no_subtree_check,fsid=4711", f"{address}:{served.path}"])
+    try:
+        # What the client knows of a file it believes for up to a minute.
+        client.run(["sleep", "90"])
+        with pytest.raises(HostError, match="Stale file handle") as caught:
+            nfs.check_file(client, f"{TARGET}/file", SIZE)
+        assert "another fsid" in caught.value.hint.replace("\n", " ")
+        nfs.unmount(client, TARGET)
+    finally:
+        nfs.unexport(guest, served.path, address)
+        nfs.export(guest, served.path, address)
+
+
+def test_libnfs_reads_are_calls_of_the_server(served: Served) -> None:
+    client = served.client.host
+    libnfs.check_client(client)
+    url = libnfs.url(served.client.server_address, served.path)
+    was = conditions.read(served.guest, served.pool.name)
+    client.run(fio(f"--ioengine=nfs --nfs_url={url}", "--rw=randread", "--number_ios=60"))
+    now = conditions.read(served.guest, served.pool.name)
+    assert all(c.ok for c in conditions.checks(was, now, served.pool.name, "read", 60, 512)[:2])
+
+
+@pytest.mark.parametrize(("version", "fault"), [("3", "link"), ("4.2", "nfsd")])
+def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
+    served: Served, version: str, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The load hangs, for that is what hard means; looking, unmounting and going on does not."""
+    guest, client = served.guest, served.client.host
+    for deadline in ("_LOOK_DEADLINE_S", "_UNMOUNT_DEADLINE_S"):
+        monkeypatch.setattr(nfs, deadline, 15.0)
+    nfs.mount(client, served.source, TARGET, version, ("hard", "nolock", "proto=tcp"))
+    forever = ["--rw=randread", "--direct=1", "--time_based", "--runtime=1h", "--ioengine=psync"]
+    load = client.start(fio(f"--directory={TARGET}", *forever))
+    client.run(["sleep", "1"])
+    off = {"nfsd": ["rpc.nfsd", "0"], "link": ["ip", "link", "set", "srv20", "down"]}[fault]
+    on = {"nfsd": ["rpc.nfsd", "4"], "link": ["ip", "link", "set", "srv20", "up"]}[fault]
+    guest.run(off)
+    started = time.monotonic()
+    try:
+        client.run(["sleep", "30"])
+        assert load.running()
+        assert nfs.is_mounted(client, TARGET)
+        with pytest.raises(HostError):
+            nfs.check_file(client, f"{TARGET}/file", SIZE)
+        # fio's jobs are in sessions of their own: those that hang survive it until their I/O ends.
+        with pytest.raises(DeadlineExceeded):
+            load.stop(10)
+        try:
+            nfs.unmount(client, TARGET)
+        except HostError as error:
+            assert "reboot this client" in error.hint
+    finally:
+        guest.run(on)
+    print(f"{fault} {version}: {time.monotonic() - started:.1f} s")
+    for _ in range(2):
+        nfs.unmount(client, TARGET)
+    assert not nfs.is_mounted(client, TARGET)
+    assert client.run(["ls", "/mnt"]).stdout.split() == []
+    assert workdir.left_by(client) == []
