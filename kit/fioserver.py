@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from kit import fio
-from kit.clockoffset import Clocks, read_clock_ns
+from kit.clockoffset import Clocks, Offset, read_clock_ns
 from kit.errors import HostError, KitError
 from kit.hosts.base import Host, HostLost, Process
 from kit.load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
@@ -219,11 +219,16 @@ class GroupLoad:
                 self._first.host.run(["env", "ln", "-s", here, wanted])
 
     def start(self) -> None:
-        self._leader = self._first.host.start(
-            leader_command(self._first.directory, [member.socket for member in self._members])
-        )
+        with _Watch(self._first):
+            sockets = [member.socket for member in self._members]
+            self._leader = self._first.host.start(leader_command(self._first.directory, sockets))
         self._await_ready()
-        self._give_start()
+        try:
+            self._give_start()
+        except KitError:
+            # Nobody knows the time: none of them would ever start.
+            self._close()
+            raise
 
     def _await_ready(self) -> None:
         """Until every job waits for its start; who takes much longer than the others is not waited for."""
@@ -241,13 +246,14 @@ class GroupLoad:
             time.sleep(_POLL_S)
         for member in missing:
             member.fail("fio did not get ready to start with the others")
-            # It would wait for its start, and all others for its end.
-            self._end_server(member)
 
     def _give_start(self) -> None:
         """Tell all the time to start at. All at once: each message takes a while, and none may come late."""
+        offsets: dict[str, Offset] = {}
+        for member in self._members:
+            with _Watch(member):
+                offsets |= self.clocks.offsets([member.host])
         ready = [member for member in self._members if not member.failure]
-        offsets = self.clocks.offsets([member.host for member in ready])
         when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
 
         def give(member: _Member) -> None:
@@ -257,6 +263,10 @@ class GroupLoad:
         with ThreadPoolExecutor(max(1, len(ready))) as pool:
             list(pool.map(give, ready))
         self._given = True
+        for member in self._members:
+            if member.failure:
+                # It would wait for its start, and all others for its end.
+                self._end_server(member)
 
     def running(self) -> bool:
         return self._leader is not None and self._leader.running()

@@ -276,3 +276,28 @@ def test_no_server_no_load_and_nothing_is_left(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(HostError, match="fio --server failed on client1"):
         load(hosts, wanted).prepare()
     assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+def test_a_client_that_is_lost_before_the_start_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, wanted = machines(2), spec(tmp_path)
+    running = load(hosts, wanted)
+    running.prepare()
+    waited = running._await_ready
+
+    def ready_and_lost() -> None:
+        waited()
+        hosts[1].lost = True
+
+    monkeypatch.setattr(running, "_await_ready", ready_and_lost)
+    running.start()
+    hosts[1].lost = False
+    wait(running)
+    running.finish(False)
+    results = running.collect(run_dir(tmp_path))
+    assert [result.host.name for result in results] == ["client0"]
+    (problem,) = running.problems
+    assert problem.startswith("fio failed on client1: client1: the connection broke")
+    assert processes_in(wanted.work_dir) == []
