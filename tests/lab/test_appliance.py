@@ -14,7 +14,8 @@ from kit import appliance, applianceload, exportdir, load, nfs, store, undo, wor
 from kit.clock import Clock
 from kit.hosts.base import Host
 from kit.journal import Journal, read_journal
-from kit.lab.site import make_client, make_devices
+from kit.lab.clients import make_client
+from kit.lab.site import make_devices
 from kit.plan import Plan, make_plan
 from kit.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
 from kit.progress import Progress
