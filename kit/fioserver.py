@@ -31,9 +31,9 @@ from kit.store import RunDir
 _HELPER = Path(__file__).with_name("fiostart_helper.py")
 _STOP_DEADLINE_S = 60.0
 _SOCKET_DEADLINE_S = 60.0
-# Until every client has its files open and waits; then what those who do may still wait for the last.
-_READY_DEADLINE_S = 120.0
-_LAST_READY_S = 20.0
+# Until every client has its files open and waits; and how long, since the last that does, for one more.
+_READY_DEADLINE_S = 180.0
+_LAST_READY_S = 30.0
 _POLL_S = 0.1
 # How long after the order all start. An idle guest's clock runs far ahead of the messengers'.
 _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
@@ -77,7 +77,7 @@ class _Member:
 
     @property
     def socket(self) -> str:
-        return f"c{self.number}"
+        return socket_name(self.number)
 
     def write(self, name: str, content: bytes) -> None:
         """A file in the directory, whole or not there."""
@@ -86,6 +86,16 @@ class _Member:
 
     def fail(self, reason: str) -> None:
         self.failure = self.failure or reason
+
+
+def socket_name(number: int) -> str:
+    """Of the client of that number, from 0."""
+    return f"c{number}"
+
+
+def directory_of(work_dir: str, number: int, phase: str) -> str:
+    """Where the client of that number has its files."""
+    return f"{work_dir}/fio{number}-{phase}"
 
 
 class _Watch:
@@ -148,7 +158,7 @@ class GroupLoad:
 
     def __post_init__(self) -> None:
         self._members = [
-            _Member(host, number, f"{self.spec.work_dir}/fio{number}-{self.spec.name}")
+            _Member(host, number, directory_of(self.spec.work_dir, number, self.spec.name))
             for number, host in enumerate(self.hosts)
         ]
         self._first = self._members[0]
@@ -218,14 +228,14 @@ class GroupLoad:
     def _await_ready(self) -> None:
         """Until every job waits for its start; who takes much longer than the others is not waited for."""
         missing = list(self._members)
-        end = time.monotonic() + _READY_DEADLINE_S
+        end = latest = time.monotonic() + _READY_DEADLINE_S
         while missing and self.running() and time.monotonic() < end:
             for member in list(missing):
                 with _Watch(member):
                     asked = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
                     if asked.returncode == 0:
                         missing.remove(member)
-                        end = min(end, time.monotonic() + _LAST_READY_S)
+                        end = min(latest, time.monotonic() + _LAST_READY_S)
                 if member.failure and member in missing:
                     missing.remove(member)
             time.sleep(_POLL_S)

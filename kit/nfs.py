@@ -48,8 +48,13 @@ def fsid(path: str) -> int:
 
 def export(server: Host, path: str, client_address: str) -> None:
     """Export to one client: synchronous, root squashed. Never to everybody. Safe to do twice."""
+    server.run(export_command(path, client_address))
+
+
+def export_command(path: str, client_address: str) -> list[str]:
+    """argv of the export. Raises ConfigError for what may be more than one client."""
     options = f"rw,sync,no_subtree_check,root_squash,fsid={fsid(path)}"
-    server.run(["exportfs", "-o", options, f"{_one_client(client_address)}:{path}"])
+    return ["exportfs", "-o", options, f"{_one_client(client_address)}:{path}"]
 
 
 def _one_client(address: str) -> str:
@@ -135,10 +140,8 @@ def mount(client: Host, source: str, target: str, version: str, options: tuple[s
         raise HostError(f"{client.name}: something is mounted at {target} already", f"umount {target}")
     client.run(["mkdir", "-p", target], deadline_s=_LOOK_DEADLINE_S)
     wanted = ",".join((f"vers={version}", *options))
-    # retry=1: minutes that mount.nfs(8) tries for; the default, 2, is about its own deadline.
-    argv = ["mount", "-t", "nfs", "-o", f"{wanted},retry=1", source, target]
     try:
-        client.run(argv, deadline_s=_MOUNT_DEADLINE_S)
+        client.run(mount_command(source, target, version, options), deadline_s=_MOUNT_DEADLINE_S)
     except CommandFailed as error:
         said = (error.result.stderr.strip() or error.result.stdout.strip())[-500:]
         raise HostError(
@@ -155,6 +158,13 @@ def mount(client: Host, source: str, target: str, version: str, options: tuple[s
             "server shares its connection with this one, and so its settings",
         )
     return found
+
+
+def mount_command(source: str, target: str, version: str, options: tuple[str, ...]) -> list[str]:
+    """argv of the mount."""
+    # retry=1: minutes that mount.nfs(8) tries for; the default, 2, is about its own deadline.
+    wanted = ",".join((f"vers={version}", *options, "retry=1"))
+    return ["mount", "-t", "nfs", "-o", wanted, source, target]
 
 
 def _why_not(said: str) -> str:

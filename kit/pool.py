@@ -160,7 +160,7 @@ def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
 
 def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
     """Take log or cache devices out, and wait until they are."""
-    server.run(["zpool", "remove", "-w", pool.name, *devices])
+    server.run(remove_command(pool.name, devices))
     left = sorted(set(devices) & set(vdev_paths(server, pool)))
     if left:
         raise HostError(f"{', '.join(left)} is still part of the pool {pool.name} after its removal")
@@ -218,11 +218,8 @@ def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str,
     """Create through libzfs_core, set the other properties, mount, and read everything back."""
     recordsize = record_bytes(properties)
     _with_pyzfs(server, "create", dataset, pool.run_id, str(recordsize))
-    rest = {name: value for name, value in properties.items() if name != "recordsize"}
-    if rest:
-        server.run(["zfs", "set", *(f"{name}={setting(value)}" for name, value in rest.items()), dataset])
-    server.run(["zfs", "set", "canmount=noauto", dataset])
-    server.run(["zfs", "mount", dataset])
+    for argv in dataset_commands(dataset, properties):
+        server.run(argv)
     in_effect = dataset_properties(server, dataset, list(properties))
     for name, value in properties.items():
         wanted = str(recordsize) if name == "recordsize" else setting(value)
@@ -231,6 +228,26 @@ def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str,
                 f"{dataset}: {name} was set to {wanted} but is {in_effect[name]}",
                 "this OpenZFS does not take the value as it is written in the workload",
             )
+
+
+def dataset_commands(dataset: str, properties: dict[str, Setting]) -> list[list[str]]:
+    """argv of what follows the creation, which sets the recordsize."""
+    rest = [f"{name}={setting(value)}" for name, value in properties.items() if name != "recordsize"]
+    return [
+        *([["zfs", "set", *rest, dataset]] if rest else []),
+        ["zfs", "set", "canmount=noauto", dataset],
+        ["zfs", "mount", dataset],
+    ]
+
+
+def pyzfs_command(*arguments: str) -> list[str]:
+    """argv of the helper that speaks to libzfs_core; its text is the input."""
+    return ["/usr/bin/python3", "-", *arguments]
+
+
+def remove_command(pool: str, devices: tuple[str, ...]) -> list[str]:
+    """argv of taking log or cache devices out."""
+    return ["zpool", "remove", "-w", pool, *devices]
 
 
 def record_bytes(properties: dict[str, Setting]) -> int:
@@ -258,6 +275,6 @@ def mountpoint(server: Host, dataset: str) -> str:
 
 
 def _with_pyzfs(server: Host, *arguments: str) -> None:
-    answer = server.run(["/usr/bin/python3", "-", *arguments], stdin=_HELPER.read_bytes()).stdout
+    answer = server.run(pyzfs_command(*arguments), stdin=_HELPER.read_bytes()).stdout
     if json.loads(answer).get("exists") is not True:
         raise HostError(f"on {server.name}: libzfs_core made no {arguments[1]}")

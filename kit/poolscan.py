@@ -79,9 +79,31 @@ def from_json(status: dict[str, Any]) -> dict[str, Scan | None]:
 
 
 def _of_json(found: dict[str, Any] | None) -> Scan | None:
+    """Of scrub or resilver, scrub of errors and rebuilds of vdevs, the one that matters."""
     if not found:
         return None
-    return Scan(str(found["function"]), str(found["state"]), int(found["start_time"]), int(found["end_time"]))
+    latest = _scan(found, "function", "state", "start_time", "end_time", "scrub_pause")
+    names = ("func", "state", "start_time", "end_time", "pause")
+    latest = _later(latest, _scan(found, *(f"err_scrub_{name}" for name in names)))
+    for rebuild in found.get("rebuild_stats", {}).values():
+        state = {"ACTIVE": "SCANNING", "COMPLETE": "FINISHED"}.get(rebuild["state"], str(rebuild["state"]))
+        one = Scan("RESILVER", state, int(rebuild["start_time"]), int(rebuild["end_time"]))
+        latest = _later(latest, one)
+    return latest
+
+
+def _scan(found: dict[str, Any], function: str, state: str, start: str, end: str, pause: str) -> Scan | None:
+    if found.get(function, "NONE") == "NONE":
+        return None
+    what, begun, ended = str(found[state]), int(found[start]), int(found[end])
+    if what in ("SCANNING", "ERRORSCRUBBING"):
+        paused = int(found.get(pause) or 0)
+        return (
+            Scan(found[function], "PAUSED", 0, paused)
+            if paused
+            else Scan(found[function], "SCANNING", begun, 0)
+        )
+    return Scan(str(found[function]), what, begun, ended)
 
 
 def from_text(text: str) -> dict[str, Scan | None]:

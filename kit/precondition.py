@@ -65,7 +65,7 @@ def precondition(
     try:
         if state.estimate is None:
             probe(work)
-        for stage in _stages(settings):
+        for stage in stages(settings):
             if _is_attained(work):
                 break
             if not state.has(stage):
@@ -119,7 +119,8 @@ def _largest_stage(device: BlockDevice, settings: Precondition) -> int:
     return load + settings.ios * settings.block
 
 
-def _stages(settings: Precondition) -> Iterator[str]:
+def stages(settings: Precondition) -> Iterator[str]:
+    """Names of the stages that there may be, in order."""
     yield "purge"
     yield from (f"fill {number}" for number in range(1, settings.passes + 1))
     yield from (f"round {number}" for number in range(1, settings.rounds + 1))

@@ -98,13 +98,9 @@ def probe(work: Work) -> None:
     """Write a little, to know how long the rest will take; refuse if that is beyond the budget."""
     capacity, settings, state = work.device.size_bytes, work.settings, work.state
     before, began = work.counter(), work.now_ns()
-    size = effort.probe_bytes(capacity)
     with work.progress.step(f"{work.name}: probing how fast it writes"):
-        sequential = _rate(work, _shortened(devicefio.fill(work.device.path, capacity, 1)[0], size))
-        random = None
-        if settings.rounds:
-            part = max(size // 8 // settings.block, 1) * settings.block
-            random = _rate(work, devicefio.random_writes(work.device.path, capacity, settings.block, part, 3))
+        rates = [_rate(work, load) for load in probe_loads(work.device.path, capacity, settings)]
+    sequential, random = rates[0], rates[1] if settings.rounds else None
     work.account(before, began)
     state.written_bytes = 0
     needed = effort.effort(settings, capacity)
@@ -117,6 +113,16 @@ def probe(work: Work) -> None:
         f"{found.least_ns / 1e9:.3g} s at {sequential / 1e6:.3g} MB/s{wear}"
     )
     state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **found.as_json()}
+
+
+def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
+    """In order, and at random places if there will be rounds of such. Pure."""
+    size = effort.probe_bytes(capacity)
+    loads = [_shortened(devicefio.fill(path, capacity, 1)[0], size)]
+    if settings.rounds:
+        part = max(size // 8 // settings.block, 1) * settings.block
+        loads.append(devicefio.random_writes(path, capacity, settings.block, part, 3))
+    return loads
 
 
 def _shortened(load: Load, io_bytes: int) -> Load:
@@ -179,14 +185,18 @@ def _write_and_measure(
 
 
 def _loads(work: Work, stage: str) -> list[Load]:
+    return stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
+
+
+def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) -> list[Load]:
+    """What a stage writes to the device at `path`, of so many bytes. Pure."""
     kind, _, number = stage.partition(" ")
-    path, capacity = work.device.path, work.device.size_bytes
     if kind == "purge":
         return devicefio.fill(path, effort.span_bytes(capacity), 10)
     if kind == "fill":
         return devicefio.fill(path, capacity, 1000 + 10 * int(number))
-    size = work.settings.round_bytes(capacity)
-    return [devicefio.random_writes(path, capacity, work.settings.block, size, 5000 + 10 * int(number))]
+    size = settings.round_bytes(capacity)
+    return [devicefio.random_writes(path, capacity, settings.block, size, 5000 + 10 * int(number))]
 
 
 def of_how_many(work: Work, stage: str) -> str:
@@ -259,9 +269,8 @@ def _end(process: Process) -> None:
 def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) -> ageing.Point:
     """Reads or sync writes at random places of the first `span_bytes`, one at a time."""
     settings, directory = work.settings, work.work_dir
-    block = settings.read_block if op == "read" else settings.block
-    seed = 100_000 + 10 * len(work.state.points) + (op == "read")
-    load = devicefio.one_by_one(work.device.path, op, span_bytes, block, settings.ios, seed)
+    block = _block(settings, op)
+    load = measured_load(work.device.path, op, span_bytes, settings, len(work.state.points))
     written = work.state.written_bytes + work.counter().kernel_bytes - before.kernel_bytes
     output, log = f"{directory}/measure.json", f"{directory}/measure"
     deadline_s = _MEASURE_DEADLINE_S + settings.ios * _IO_DEADLINE_S
@@ -274,6 +283,16 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
             f"{work.name}, {stage}: {latencies.size} of {settings.ios} {op}s were logged"
         )
     return ageing.point(stage, op, block, written, latencies, work.clock)
+
+
+def _block(settings: Precondition, op: str) -> int:
+    return settings.read_block if op == "read" else settings.block
+
+
+def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, points: int) -> Load:
+    """What measures a device after a stage; `points` were measured before. Pure."""
+    seed = 100_000 + 10 * points + (op == "read")
+    return devicefio.one_by_one(path, op, span_bytes, _block(settings, op), settings.ios, seed)
 
 
 def _proof(

@@ -13,7 +13,7 @@ from kit.devices.reasons import Wanted
 from kit.errors import ConfigError, HostError
 from kit.hosts.address import HostAddress
 from kit.hosts.base import Host
-from kit.hosts.local import LocalHost
+from kit.hosts.sudo import here
 from kit.hosts.tcp import connect
 from kit.progress import Progress
 from kit.site import ApplianceSite, Site, SiteClient
@@ -27,7 +27,7 @@ def open_host(
 ) -> Host:
     """A host that commands can be run on. Raises HostError (HostLost) if it cannot be reached."""
     if address.kind == "local":
-        return LocalHost()
+        return here()
     if address.kind != "ssh":
         raise ConfigError(f"'{address}' is not a host that can be reached by itself")
     config = Path(ssh_config) if ssh_config else None

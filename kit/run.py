@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,12 +28,13 @@ from kit import (
 )
 from kit.clockoffset import Clocks
 from kit.errors import HostError, KitError, SafetyRefusal
+from kit.hosts.recorded import Recorder
 from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
 from kit.plan import Plan
 from kit.progress import Progress
 from kit.resume import Earlier, check_same_hosts, end_of
-from kit.site import Site
+from kit.site import Site, recorded_site
 from kit.trace.tracing import find_tracing
 from kit.tunables import read_tunables
 from kit.warmup import warm_up
@@ -79,7 +80,9 @@ def execute(
     outcome = Outcome(manifests.new_manifest(plan, site, run_dir, command))
     if earlier:
         earlier.hand_on(outcome.manifest, outcome.latency)
-    with Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
+    recorder = Recorder(run_dir.raw / "commands.jsonl")
+    site = recorded_site(site, recorder)
+    with closing(recorder), Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
         was: leaks.Settings | None = None
         try:
             with journal.step("look at the hosts"):

@@ -6,11 +6,12 @@ What made it (the lab, or SSH) is not visible from here on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from kit.clock import Clock
 from kit.hosts.base import Host
+from kit.hosts.recorded import Recorder, recorded
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,12 @@ class ApplianceSite:
     def hosts(self) -> dict[str, Host]:
         """By the keys that a journal calls them: "client0", "client1"..."""
         return {client_key(n): host for n, host in enumerate(self.clients)}
+
+
+def recorded_site(site: Site, recorder: Recorder) -> Site:
+    """The site, with hosts that write down what they are asked to do."""
+    clients = tuple(replace(client, host=recorded(client.host, recorder)) for client in site.clients)
+    return replace(site, server=recorded(site.server, recorder), clients=clients)
 
 
 def client_key(number: int) -> str:

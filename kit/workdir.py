@@ -17,10 +17,18 @@ def path_of(run_id: str) -> str:
     return f"{ROOT}/{run_id}"
 
 
+def create_commands(run_id: str) -> list[list[str]]:
+    """argv of what `create` does."""
+    return [
+        ["install", "-d", "-m", "0711", ROOT],
+        ["install", "-d", "-m", "0700", path_of(run_id)],
+    ]
+
+
 def create(host: Host, run_id: str) -> str:
     """Private to root. Returns its path."""
-    host.run(["install", "-d", "-m", "0711", ROOT])
-    host.run(["install", "-d", "-m", "0700", path_of(run_id)])
+    for argv in create_commands(run_id):
+        host.run(argv)
     return path_of(run_id)
 
 
@@ -28,7 +36,11 @@ def remove(host: Host, path: str) -> None:
     """Nothing but a run's own directory. Raises SafetyRefusal for anything else, HostError."""
     if not _PATH.fullmatch(path):
         raise SafetyRefusal(f"{path!r} is no run's directory; it was left alone")
-    host.run(["rm", "-r", "-f", "--one-file-system", "--", path])
+    host.run(remove_command(path))
+
+
+def remove_command(path: str) -> list[str]:
+    return ["rm", "-r", "-f", "--one-file-system", "--", path]
 
 
 def left_by(host: Host) -> list[str]:

@@ -20,6 +20,7 @@ from kit.cli import (
     export,
     import_,
     lab,
+    plan,
     report,
     run,
     wipe,
@@ -40,6 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.demo)
+app.command("plan")(plan.plan_command)
 app.command("run")(run.run)
 app.command("clean")(clean.clean_command)
 app.command("report")(report.report)

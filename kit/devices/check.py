@@ -55,23 +55,32 @@ def refuse_any(host: str, checked: Sequence[Checked], allowed: frozenset[Code] =
         raise SafetyRefusal("\n".join(texts), "\n".join(dict.fromkeys(remedies)))
 
 
-def recheck(host: Host, checked: Sequence[Checked], *, content: bool = True) -> None:
+def recheck(
+    host: Host, checked: Sequence[Checked], paths: Sequence[str] | None = None, *, content: bool = True
+) -> None:
     """That the devices are what they were when they were checked, and nothing came to be the matter since.
 
-    For the moment before something is written, under the lock. `content=False` leaves out what lies on them
+    For the moment before something is written, under the lock. `checked` are all devices of the testbed, of
+    which those of `paths` (None: all) must be as they were. `content=False` leaves out what lies on them
     (for a device that the kit itself is filling). Raises SafetyRefusal: the plan is void.
     """
     now = judge(
         probe(host, [one.wanted.path for one in checked], content=content), [one.wanted for one in checked]
     )
     ignored = frozenset[Code]() if content else CONTENT
-    for before, found in zip(checked, now, strict=True):
-        changes = _changes(before, found, ignored)
-        if changes:
-            raise SafetyRefusal(
-                f"{before.wanted.path} on {host.name} is not touched: the plan is void, because {changes}",
-                "devices were changed since the plan was made; look with `hsp devices`, and begin again",
-            )
+    changed = {
+        before.wanted.path: changes
+        for before, found in zip(checked, now, strict=True)
+        if (paths is None or before.wanted.path in paths) and (changes := _changes(before, found, ignored))
+    }
+    if changed:
+        raise SafetyRefusal(
+            "\n".join(
+                f"{path} on {host.name} is not touched: the plan is void, because {changes}"
+                for path, changes in changed.items()
+            ),
+            "devices were changed since the plan was made; look with `hsp devices`, and begin again",
+        )
 
 
 def _changes(before: Checked, now: Checked, ignored: frozenset[Code]) -> str:

@@ -27,8 +27,7 @@ class Guard:
         `content=False`: what lies on them is the run's own by now. Raises SafetyRefusal (plan void).
         """
         self.locks.check()
-        chosen = [one for one in self.checked if paths is None or one.wanted.path in paths]
-        recheck(self.host, chosen, content=content)
+        recheck(self.host, self.checked, paths, content=content)
 
 
 @contextmanager

@@ -118,7 +118,7 @@ def _of_the_name(inventory: Inventory, wanted: Wanted, node: Node | None) -> Ite
         link = paste_ready(node) if node else None
         yield Reason(
             Code.KERNEL_NAME,
-            f"it is not named by {BY_ID}…, and another name can be another disk's after the next boot",
+            f"it is not named by a link in {BY_ID}; any other name can be another disk's after the next boot",
             f'write path = "{link}"' if link else f"write its path below {BY_ID}",
         )
         if node and not link:
@@ -286,7 +286,7 @@ def _of_a_label(label: Label, known: set[str]) -> Iterator[Reason]:
         what = _ROLES.get(label.state, f"the destroyed pool '{label.pool}' (GUID {label.guid})")
         yield Reason(
             Code.OLD_LABEL, f"/dev/{label.kernel_name} has the ZFS label of {what}",
-            "if it is not needed, the wipe step clears it",
+            "if it is not needed, `hsp wipe` clears it",
         )  # fmt: skip
         return
     state = "exported" if label.state == EXPORTED else "which its label says is in use"
@@ -311,7 +311,7 @@ def _of_its_content(inventory: Inventory, disk: Node, look: Look) -> Iterator[Re
         yield Reason(code, f"there is a signature on /dev/{name}: {kind}", remedy)
 
 
-_WIPE = "if what is on it is not needed, the wipe step removes it, with a backup of each signature"
+_WIPE = "if what is on it is not needed, `hsp wipe` removes it, with a backup of each signature"
 
 
 def _of_the_siblings(

@@ -30,7 +30,7 @@ class Recorder:
 
 
 class RecordedHost:
-    """Wraps a host. What is not of the protocol is the wrapped host's own."""
+    """Wraps a host."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
         self.name = host.name
@@ -63,9 +63,6 @@ class RecordedHost:
     def close(self) -> None:
         self._host.close()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._host, name)
-
     def __enter__(self) -> Self:
         return self
 
@@ -76,3 +73,17 @@ class RecordedHost:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+class RecordedForwarder(RecordedHost):
+    """One that forwards Unix sockets as well."""
+
+    def __init__(self, host: Any, recorder: Recorder) -> None:
+        super().__init__(host, recorder)
+        self.forward_unix_to_remote = host.forward_unix_to_remote
+        self.forward_remote_unix = host.forward_remote_unix
+
+
+def recorded(host: Host, recorder: Recorder) -> RecordedHost:
+    """The host, writing down what it is asked to do."""
+    return (RecordedForwarder if hasattr(host, "forward_unix_to_remote") else RecordedHost)(host, recorder)

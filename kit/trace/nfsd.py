@@ -21,6 +21,26 @@ _POLL_S = 0.2
 _MAP_KEYS = 65536
 
 
+_FILES = ("nfsd.bt", "functions", "hold")
+
+
+def command(directory: str, clock: Clock, interval_ns: int, tracing: Tracing) -> list[str]:
+    """argv of the tracer, whose files are in `directory`."""
+    path, functions, hold = (f"{directory}/{name}" for name in _FILES)
+    host_ns = clock.to_host_ns(interval_ns)
+    return [
+        # Whoever is no root runs a shell with sudo, which keeps no variables of its caller's.
+        "sh", "-c", 'exec env "$@"', "sh",
+        f"BPFTRACE_AVAILABLE_FUNCTIONS_TEST={functions}",
+        f"{tracing.map_keys_variable}={_MAP_KEYS}",
+        # Printing must not keep a request from the CPU.
+        "nice", "-n", "19",
+        "bpftrace", "-f", "json", "-o", f"{directory}/trace.json",
+        "-c", f"{tracing.sh} {hold} {directory}/trace-ready", path,
+        str(clock.dilation), str(max(1, host_ns // _TICKS // 1_000_000)), str(host_ns),
+    ]  # fmt: skip
+
+
 class Tracer:
     """One life of the trace program."""
 
@@ -29,7 +49,7 @@ class Tracer:
     ) -> None:
         self._server = server
         self._output, self._ready = f"{directory}/trace.json", f"{directory}/trace-ready"
-        path, functions, hold = (f"{directory}/{name}" for name in ("nfsd.bt", "functions", "hold"))
+        path, functions, hold = (f"{directory}/{name}" for name in _FILES)
         server.run(["mkdir", "-p", directory])
         server.run(["rm", "-f", self._output, self._ready])
         server.put(_HOLD, hold)
@@ -38,20 +58,7 @@ class Tracer:
         # the list of everything that can be traced, which takes an emulated CPU 14 s; given a
         # list of its own (bpftrace's test hook; others ignore it) it still has to attach.
         server.put("".join(f"{name}\n" for name in tracing.program.functions).encode(), functions)
-        host_ns = clock.to_host_ns(interval_ns)
-        self._process: Process = server.start(
-            [
-                # Whoever is no root runs a shell with sudo, which keeps no variables of its caller's.
-                "sh", "-c", 'exec env "$@"', "sh",
-                f"BPFTRACE_AVAILABLE_FUNCTIONS_TEST={functions}",
-                f"{tracing.map_keys_variable}={_MAP_KEYS}",
-                # Printing must not keep a request from the CPU.
-                "nice", "-n", "19",
-                "bpftrace", "-f", "json", "-o", self._output, "-c", f"{tracing.sh} {hold} {self._ready}",
-                path,
-                str(clock.dilation), str(max(1, host_ns // _TICKS // 1_000_000)), str(host_ns),
-            ]
-        )  # fmt: skip
+        self._process: Process = server.start(command(directory, clock, interval_ns, tracing))
 
     def wait_ready(self) -> None:
         """Until every probe is attached. Raises HostError if it does not come to that.

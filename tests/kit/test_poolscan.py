@@ -163,6 +163,35 @@ def test_json_where_there_is_json() -> None:
     assert "-j" in server.asked
 
 
+SCRUBBED = {"function": "SCRUB", "state": "FINISHED", "start_time": T0, "end_time": T0 + 9}
+ERRORS = {"err_scrub_func": "ERRORSCRUB", "err_scrub_state": "ERRORSCRUBBING", "err_scrub_start_time": T0,
+          "err_scrub_end_time": 0, "err_scrub_pause": 0}  # fmt: skip
+REBUILD = {"rebuild_stats": {"draid1-0": {"state": "ACTIVE", "start_time": T0 + 1, "end_time": 0}}}
+
+
+@pytest.mark.parametrize(
+    ("said", "scan"),
+    [
+        ({"function": "NONE", "state": "NONE", "start_time": 0, "end_time": 0}, None),
+        (
+            {**SCRUBBED, "state": "SCANNING", "end_time": 0, "scrub_pause": 0},
+            Scan("SCRUB", "SCANNING", T0, 0),
+        ),
+        ({**SCRUBBED, "state": "SCANNING", "scrub_pause": T0 + 5}, Scan("SCRUB", "PAUSED", 0, T0 + 5)),
+        ({**SCRUBBED, **ERRORS}, Scan("ERRORSCRUB", "SCANNING", T0, 0)),
+        ({**SCRUBBED, **REBUILD}, Scan("RESILVER", "SCANNING", T0 + 1, 0)),
+        # A pool that was rebuilt and never scrubbed has nothing else.
+        (REBUILD, Scan("RESILVER", "SCANNING", T0 + 1, 0)),
+        (
+            {"rebuild_stats": {"m": {"state": "COMPLETE", "start_time": T0, "end_time": T0 + 2}}},
+            Scan("RESILVER", "FINISHED", T0, T0 + 2),
+        ),
+    ],
+)
+def test_scrubs_of_errors_pauses_and_rebuilds_in_json(said: dict[str, Any], scan: Scan | None) -> None:
+    assert poolscan.from_json({"pools": {"tank": {"scan_stats": said}}}) == {"tank": scan}
+
+
 def test_times_are_asked_for_in_utc() -> None:
     server = Server("no pools available\n")
     assert poolscan.read(server, zfsversion.parse("2.2.6")) == {}  # type: ignore[arg-type]

@@ -1,9 +1,10 @@
 """The command line, killed or cut off from its hosts at a chosen line of its journal.
 
-    python -m tests.lab.interrupted MODE N -- ARGUMENTS OF hsp
+    python -m tests.lab.interrupted MODE WHERE -- ARGUMENTS OF hsp
 
-MODE is `kill` (SIGKILL, at once), `drop` (every SSH connection breaks, a moment later, when what the line
-announced is under way) or `none`. N counts the lines that begin or end a step, from 1.
+MODE is `kill` or `kill-at` (SIGKILL, at once), `drop` (every SSH connection breaks, a moment later, when what
+the line announced is under way) or `none`. WHERE counts the lines that begin or end a step, from 1; for
+`kill-at` it is `STATE:STEP`, such as "done:phase read".
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kit.journal import Journal
 _MOMENT_S = 0.15
 
 
-def install(mode: str, number: int) -> None:
+def install(mode: str, where: str) -> None:
     """Count the journal's lines, and strike."""
     write, open_host = Journal._write, ssh.SshHost.__init__
     count, hosts = 0, list[ssh.SshHost]()
@@ -30,8 +31,9 @@ def install(mode: str, number: int) -> None:
         nonlocal count
         write(self, entry)
         count += entry.get("state") in ("begin", "done")
-        if count == number and entry.get("state") in ("begin", "done"):
-            if mode == "kill":
+        is_there = where in (str(count), f"{entry.get('state')}:{entry.get('step')}")
+        if is_there and entry.get("state") in ("begin", "done"):
+            if mode in ("kill", "kill-at"):
                 os.kill(os.getpid(), signal.SIGKILL)
             if mode == "drop":
                 threading.Timer(_MOMENT_S, drop).start()
@@ -49,7 +51,7 @@ def install(mode: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    mode, number, _, *arguments = sys.argv[1:]
-    install(mode, int(number))
+    mode, where, _, *arguments = sys.argv[1:]
+    install(mode, where)
     sys.argv = ["hsp", *arguments]
     main()

@@ -51,7 +51,7 @@ def second_connection(state: Path) -> SshHost:
 @pytest.fixture(scope="module")
 def broken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broken]:
     directory = tmp_path_factory.mktemp("clients")
-    workload = write_small(directory, ("good", "write", "300ms"), ("bad", "write", "800ms"))
+    workload = write_small(directory, ("good", "write", "200ms"), ("bad", "write", "500ms"))
     testbed = write_testbed(directory, len(CLIENTS))
     before = states()
     process = hsp("run", str(workload), "--testbed", str(testbed), results=directory)

@@ -69,7 +69,8 @@ class Served:
         except CommandFailed as error:
             raise HostError(
                 f"the emulated devices do not start on {host.name}: {error.result.stderr.strip()}",
-                "ublk needs Linux 6.0 or later with CONFIG_BLK_DEV_UBLK",
+                "ublk needs Linux 6.0 or later with CONFIG_BLK_DEV_UBLK; a kernel without it, such as Debian "
+                "12's, can have null_blk devices: docs/examples/lab-null-blk.toml",
             ) from error
         return {device["name"]: device["path"] for device in json.loads(answer.stdout)}
 

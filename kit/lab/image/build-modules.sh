@@ -6,9 +6,6 @@ set -eu
 root=$1
 
 export DEBIAN_FRONTEND=noninteractive
-# Kbuild adds these flags to its own. Debug information is a third of the compiler's work, and DKMS
-# strips it from the modules in the end.
-export KCFLAGS=-g0
 chroot "$root" apt-get install --yes --no-install-recommends zfs-dkms
 
 kernel=$(ls "$root/lib/modules")

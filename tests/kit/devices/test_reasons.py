@@ -6,6 +6,7 @@ import copy
 import json
 import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -394,3 +395,9 @@ def test_words_of_smartctl() -> None:
     assert toolwords.parse_smartctl('{"temperature": {"current": 0}}') == toolwords.Health()
     sas = '{"scsi_percentage_used_endurance_indicator": 3, "smart_status": {"passed": true}}'
     assert toolwords.parse_smartctl(sas) == toolwords.Health(3, None, False)
+
+
+def test_the_document_names_every_code() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "formats.md").read_text()
+    part = text.partition("## Disks of a server")[2].partition("\n## ")[0]
+    assert {code for code in Code if f"`{code.value}`" in part} == set(Code)

@@ -193,7 +193,7 @@ def test_the_tracer_is_started_with_dilation_and_the_hosts_interval(
     assert argv[-4:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
     assert argv[at + 1 : at + 3] == ("-f", "json")
-    assert argv[argv.index("-c") + 1].startswith("/usr/bin/dash /run/hsp/x/hold ")
+    assert argv[argv.index("-c", at) + 1].startswith("/usr/bin/dash /run/hsp/x/hold ")
     assert "BPFTRACE_MAX_MAP_KEYS=65536" in argv[:at]
     assert server.files["/run/hsp/x/nfsd.bt"] == WHOLE.text.encode()
     assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)

@@ -1,0 +1,112 @@
+"""`hsp plan`: what a run would do, before it does anything."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kit.cli.measuring import Side
+from kit.cli.options import JsonOption
+from kit.cli.output import emit_json
+from kit.commands import Command, Written, commands, seconds, written
+from kit.plan import Plan
+from kit.testbed import LAB_TESTBED, Device, safe_text
+
+
+def plan_command(
+    workload: Annotated[str, typer.Argument(help="A workload of the kit, or a .toml file.")],
+    testbed: Annotated[Path, typer.Option("--testbed", help="Server, clients and devices.")] = LAB_TESTBED,
+    json_output: JsonOption = False,
+) -> None:
+    """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
+    plan = Side(workload, testbed).plan()
+    steps, bytes_, times = commands(plan), written(plan), seconds(plan)
+    if json_output:
+        emit_json(_as_json(plan, steps, bytes_, times))
+        return
+    lines = [*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(plan, steps)]
+    sys.stdout.write("\n".join(safe_text(line) for line in lines) + "\n")
+
+
+def _as_json(
+    plan: Plan, steps: list[Command], bytes_: list[Written], times: tuple[float, float]
+) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "digest": plan.digest,
+        "workload": plan.workload.name,
+        "testbed": plan.testbed.name,
+        "hosts": plan.hosts,
+        "devices": [
+            {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
+            for d in plan.testbed.device
+        ],
+        "written": [one.__dict__ for one in bytes_],
+        "seconds": {"at_least": times[0], "if_slow": times[1]},
+        "commands": [step.as_json() for step in steps],
+    }
+
+
+def _head(plan: Plan) -> list[str]:
+    hosts = [f"  {key:9} {host}" for key, host in plan.hosts.items()]
+    return [
+        f"plan {plan.digest[:16]}: {plan.workload.title}, on the testbed {plan.testbed.name}",
+        "",
+        *hosts,
+        "",
+    ]
+
+
+def _devices(plan: Plan) -> list[str]:
+    real = [device for device in plan.testbed.device if device.is_real]
+    if not real:
+        return []
+    flags = " ".join(f"--erase-serial {shlex.quote(device.serial or '')}" for device in real)
+    return ["everything on these devices will be erased:", *map(_device, real), f"  agree with {flags}", ""]
+
+
+def _amount(size_bytes: int) -> str:
+    """As data sheets say it."""
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
+        if size_bytes >= size:
+            return f"{size_bytes / size:.4g} {unit}"
+    return f"{size_bytes} bytes"
+
+
+def _device(device: Device) -> str:
+    size = _amount(device.size)
+    return f"  {device.name:9} {device.role:6} serial {device.serial}, {size}, {device.path}"
+
+
+def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
+    lines = ["written before anything is measured:"]
+    for one in bytes_:
+        least, most = _amount(one.min_bytes), _amount(one.max_bytes)
+        amount = least if least == most else f"{least} to {most}"
+        lines.append(f"  {one.device:14} {amount} ({one.text})")
+    return [
+        *lines,
+        f"time, without starting and stopping: {times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if "
+        "they take 100 MB/s; a run probes them first, and says",
+        "",
+    ]
+
+
+def _commands(plan: Plan, steps: list[Command]) -> list[str]:
+    lines = ["commands, in their order (RUN: the id of the run, ID: its last part, FSID: made of the path):"]
+    step = ""
+    for one in steps:
+        if one.step != step:
+            lines.append(f"  {one.step}")
+            step = one.step
+        note = f"    # reads: {one.input}" if one.input else ""
+        lines.append(f"    {one.host}: {shlex.join(one.argv)}{note}")
+    return [
+        *lines,
+        "",
+        f"{len(steps)} commands; `hsp run` writes what it ran into raw/commands.jsonl of the run",
+    ]

@@ -1,0 +1,143 @@
+"""The main job on a host that is reached over TCP as any other is: its disks, their serials, their locks.
+
+The host is a guest, and the kit does not know it: what it measures there is worth nothing, but it must close.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.conftest import ROOT
+from tests.lab.hoststate import differences, state_of
+from tests.lab.rig import Rig
+from tests.lab.workloads import write_small
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
+
+_DEADLINE_S = 1500
+_ROLES = {"data": ("vd4", "vd5"), "cache": ("vd2",), "log": ("vd3",)}
+
+
+class Bed:
+    """A testbed file on the rig, beside the SSH configuration that it names."""
+
+    def __init__(self, rig: Rig, folder: Path, roles: dict[str, tuple[str, ...]]) -> None:
+        self.rig, self.folder, self.path = rig, folder, folder / "rig.toml"
+        head = f'name = "rig"\nssh_config = "{rig.ssh_config(folder / "ssh_config").name}"\n'
+        self.path.write_text(rig.testbed_toml(roles).replace('name = "rig"\n', head, 1))
+        self.serials = [rig.disks[name].serial for names in roles.values() for name in names]
+
+    @property
+    def agreed(self) -> list[str]:
+        return [word for serial in self.serials for word in ("--erase-serial", serial)]
+
+    def hsp(self, *words: str, module: tuple[str, ...] = ("kit.cli",)) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, "-m", *module, *words]
+        return subprocess.run(
+            argv, cwd=ROOT, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
+        )
+
+    @property
+    def results(self) -> list[str]:
+        return ["--results", os.fspath(self.folder)]
+
+
+def commands_of(run: Path) -> list[tuple[str, list[str]]]:
+    lines = [json.loads(line) for line in (run / "raw" / "commands.jsonl").read_text().splitlines()]
+    return [(line["host"], line["argv"]) for line in lines if "argv" in line]
+
+
+def filled_in(planned: dict[str, Any], run: str, fsid: str) -> list[str]:
+    """A planned command with what stands for RUN, ID and FSID."""
+    last = run.rsplit("-", 1)[1]
+    words = [word.replace("RUN", run).replace("hsp-ID", f"hsp-{last}") for word in planned["argv"]]
+    return [word.replace("fsid=FSID", fsid).replace("CLIENT0-ADDRESS", "127.0.0.1") for word in words]
+
+
+@pytest.fixture(scope="module")
+def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Bed:
+    return Bed(rig, tmp_path_factory.mktemp("real"), _ROLES)
+
+
+def test_the_main_job_over_tcp_does_what_its_plan_says(bed: Bed, rig: Rig) -> None:
+    before = state_of(rig.host)
+    plan = json.loads(bed.hsp("plan", "top-speeds", "--testbed", os.fspath(bed.path), "--json").stdout)
+    assert differences(before, state_of(rig.host)) == []
+    done = bed.hsp("run", "top-speeds", "--testbed", os.fspath(bed.path), *bed.agreed, "--json", *bed.results)
+    assert done.returncode == 0, done.stderr
+    summary, run = json.loads(done.stdout), bed.folder / "top-speeds" / "latest"
+    assert summary["verdict"] == "valid", summary["reasons"]
+    assert {row["tier"] for row in summary["rows"] if row["layer"] == "nfs-server"} >= {
+        "dram", "l2arc", "disk", "slog", "pool",
+    }  # fmt: skip
+    for phase in summary["accounting"]["phases"]:
+        assert phase["client_ios"] == phase["server_ios"] > 0
+        assert all(check["ok"] for check in phase["checks"]), phase
+    assert not json.loads((run / "manifest.json").read_text())["testbed"]["emulated"]
+    # The plan is what was done, in its order, and its digest is in the journal.
+    assert json.loads((run / "journal.jsonl").read_text().splitlines()[0])["plan"] == plan["digest"]
+    ran = commands_of(run)
+    fsid = next(
+        w for _, argv in ran if argv[0] == "exportfs" for w in argv[2].split(",") if w.startswith("fsid")
+    )
+    rest = iter(argv for _, argv in ran)
+    for planned in plan["commands"]:
+        if planned["step"] == "undo" or planned["argv"][0] in ("sh", "blkdiscard"):
+            continue  # the order of undoing, and what only the host knows
+        wanted = filled_in(planned, run.resolve().name, fsid)
+        assert any(argv == wanted for argv in rest), wanted
+    assert differences(before, state_of(rig.host)) == []
+
+
+def test_without_a_word_for_each_device_nothing_is_touched(bed: Bed, rig: Rig) -> None:
+    before = state_of(rig.host)
+    for words in ([], bed.agreed[:-2], [*bed.agreed, "--erase-serial", "OTHER"]):
+        done = bed.hsp("run", "top-speeds", "--testbed", os.fspath(bed.path), *words, *bed.results)
+        assert done.returncode == 4, done.stderr
+    assert differences(before, state_of(rig.host)) == []
+
+
+def test_a_run_that_was_killed_goes_on_at_its_phase(rig: Rig, tmp_path: Path) -> None:
+    bed = Bed(rig, tmp_path, {"data": ("vd0",), "log": ("vd1",)})
+    workload = write_small(tmp_path, ("one", "write", "100ms"), ("two", "write", "100ms"))
+    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.agreed, *bed.results]
+    before = state_of(rig.host)
+    whole = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--json")
+    assert whole.returncode == 0, whole.stderr
+    killed = bed.hsp("kill-at", "done:phase one", "--", *words, module=("tests.lab.interrupted",))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run = (tmp_path / "small" / "latest").resolve()
+    measured = json.loads((run / "manifest.json").read_text())["phases"]
+    assert [phase["name"] for phase in measured] == ["one"]
+
+    # Another run must not begin on what the first one left.
+    refused = bed.hsp(*words)
+    assert refused.returncode == 4 and f"hsp clean {run}" in refused.stderr, refused.stderr
+
+    # Nor may the workload have changed.
+    text = workload.read_text()
+    workload.write_text(text.replace('title = "small"', 'title = "smaller"'))
+    changed = bed.hsp("run", "--resume", os.fspath(run), *bed.agreed, *bed.results)
+    assert changed.returncode == 2 and "workload" in changed.stderr, changed.stderr
+    workload.write_text(text)
+
+    done = bed.hsp("run", "--resume", os.fspath(run), *bed.agreed, "--json", *bed.results)
+    assert done.returncode == 0, done.stderr
+    phases = json.loads((run / "manifest.json").read_text())["phases"]
+    assert [phase["name"] for phase in phases] == ["one", "two"]
+    assert phases[0] == measured[0]
+    assert phases[1]["start_ns"] > phases[0]["end_ns"]
+    summary = json.loads(done.stdout)
+    assert summary["verdict"] == "valid", summary["reasons"]
+    assert differences(before, state_of(rig.host)) == []
+
+    again = bed.hsp("run", "--resume", os.fspath(run), *bed.agreed, *bed.results)
+    assert again.returncode == 2 and "complete" in again.stderr, again.stderr
