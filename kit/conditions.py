@@ -136,7 +136,7 @@ def checks(
     moved = after.io_bytes[op] - before.io_bytes[op]
     name = f"NFS {op.upper()} calls"
     found: list[Check | Missing] = [
-        Check(name, f"{_NFSD} proc3", ios, after.calls[op] - before.calls[op], 0),
+        Check(name, f"{_NFSD} proc3, proc4ops", ios, after.calls[op] - before.calls[op], 0),
         Check(f"bytes of NFS {op.upper()} calls", f"{_NFSD} io", ios * block_bytes, moved, 0),
     ]
     change = {key: _change(before.iostats, after.iostats, key) for key in after.iostats}

@@ -83,7 +83,9 @@ class LocalProcess:
             self._child.communicate(timeout=_KILL_GRACE_S)
         except subprocess.TimeoutExpired:
             self._signal(signals.SIGKILL)
-            self._child.communicate()
+            # What waits in the kernel for an NFS server cannot be killed: it must not be waited for.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.communicate(timeout=_KILL_GRACE_S)
         # The leader may be gone while others of its group are not.
         self._signal(signals.SIGKILL)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from kit import conditions, libnfs, mountstats, nfs, pool, workdir
+from kit import conditions, libnfs, mountstats, nfs, pool, workdir, zfsversion
 from kit.clock import Clock
+from kit.counters import Check
 from kit.errors import HostError
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.lab.clients import make_client
@@ -17,6 +18,7 @@ from kit.lab.site import make_devices
 from kit.nfsoptions import VERSIONS
 from kit.site import SiteClient
 from kit.testbed import Device
+from kit.zfsversion import ZfsVersion
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
@@ -33,10 +35,23 @@ class Served:
     client: SiteClient
     pool: pool.Pool
     path: str
+    zfs: ZfsVersion
 
     @property
     def source(self) -> str:
         return f"{self.client.server_address}:{self.path}"
+
+    def counted(self) -> conditions.Conditions:
+        return conditions.read(self.guest, self.pool.name, self.zfs)
+
+    def checks(
+        self, was: conditions.Conditions, now: conditions.Conditions, op: str, ios: int
+    ) -> list[Check]:
+        """Calls and bytes at the server against what was asked for, in I/Os of 512 bytes."""
+        found = conditions.checks(was, now, self.pool.name, op, ios, 512, self.zfs)
+        return [
+            check for check in found if isinstance(check, Check) and f"NFS {op.upper()} calls" in check.name
+        ]
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +70,7 @@ def serve(guest: Host) -> Iterator[Served]:
     guest.run(["chmod", "0666", f"{path}/file"])
     client = make_client(guest, 20)
     nfs.export(guest, path, client.address)
-    yield Served(guest, client, built, path)
+    yield Served(guest, client, built, path, zfsversion.read(guest))
     for _ in range(2):
         nfs.unmount(client.host, TARGET)
         nfs.unexport(guest, path, client.address)
@@ -84,13 +99,14 @@ def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, ve
     kernel = ["--ioengine=psync", "--number_ios=60"]
     for op, more in (("read", ["--rw=randread"]), ("write", ["--rw=write", "--sync=dsync"])):
         for direct, closes in ((1, True), (0, False)) if op == "read" else ((1, True),):
-            was, before = conditions.read(served.guest, served.pool.name), mountstats.read(client, TARGET)
+            was, before = served.counted(), mountstats.read(client, TARGET)
             client.run(fio(f"--directory={TARGET}", *kernel, *more, f"--direct={direct}"))
-            now, change = conditions.read(served.guest, served.pool.name), mountstats.read(client, TARGET)
+            now, change = served.counted(), mountstats.read(client, TARGET)
             checks = [
-                *conditions.checks(was, now, served.pool.name, op, 60, 512)[:2],
+                *served.checks(was, now, op, 60),
                 *mountstats.checks(change.since(before), {"read": 0, "write": 0, op: 60}, 512, client.name),
             ]
+            assert len(checks) == 5
             broken = [check for check in checks if not check.ok]
             assert (broken == []) == closes, (version, op, direct, checks)
             assert now.calls["commit"] == was.calls["commit"]
@@ -152,10 +168,11 @@ def test_libnfs_reads_are_calls_of_the_server(served: Served) -> None:
     client = served.client.host
     libnfs.check_client(client)
     url = libnfs.url(served.client.server_address, served.path)
-    was = conditions.read(served.guest, served.pool.name)
+    was = served.counted()
     client.run(fio(f"--ioengine=nfs --nfs_url={url}", "--rw=randread", "--number_ios=60"))
-    now = conditions.read(served.guest, served.pool.name)
-    assert all(c.ok for c in conditions.checks(was, now, served.pool.name, "read", 60, 512)[:2])
+    now = served.counted()
+    found = served.checks(was, now, "read", 60)
+    assert len(found) == 2 and all(check.ok for check in found)
 
 
 @pytest.mark.parametrize(("version", "fault"), [("3", "link"), ("4.2", "nfsd")])
