@@ -225,9 +225,10 @@ def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, 
             continue
         with progress.step(f"measuring: {phase.title}"), journal.step(f"phase {phase.name}"):
             result = applianceload.run_phase(bench, phase, plan.jobs[phase.job])
-        outcome.manifest["phases"].append(result.entry)
-        outcome.latency.append(result.latency)
-        _store(bench.run_dir, outcome)
+            outcome.manifest["phases"].append(result.entry)
+            outcome.latency.append(result.latency)
+            # Stored before the journal says that it is done: a run that goes on relies on it.
+            _store(bench.run_dir, outcome)
         if result.interrupted:
             raise KeyboardInterrupt
         # A server that does not answer would take its deadline of every phase that follows.

@@ -157,7 +157,7 @@ def _build(plan: Plan) -> Iterator[Command]:
     for device in plan.testbed.devices("cache"):
         if used_path(plan, device) != device_path(device):
             argv = partition.create_command(device_path(device), workload.pool.cache_size or 0)
-            yield Command("server", "use a part", tuple(argv))
+            yield Command("server", "use a part", tuple(argv), input="kit/partition_helper.py")
 
     def paths(role: Any) -> tuple[str, ...]:
         return tuple(used_path(plan, device) for device in plan.testbed.devices(role))
@@ -276,10 +276,11 @@ def _undo(plan: Plan) -> Iterator[Command]:
     yield Command("server", "undo", ("zpool", "destroy", _pool_name()))
     for device in plan.testbed.devices("cache"):
         if used_path(plan, device) != device_path(device):
-            yield Command("server", "undo", ("delpart", device_path(device), "1"))
+            argv = tuple(partition.remove_command(device_path(device)))
+            yield Command("server", "undo", argv, input="kit/partition_helper.py")
     for one in reversed(plan.tunables):
-        argv = ("tee", tunables.parameter_path(one.name))
-        yield Command("server", "undo", argv, input="what it was before")
+        path = tunables.parameter_path(one.name)
+        yield Command("server", "undo", ("tee", path), input="what it was before")
     for device in plan.testbed.device:
         if device.is_real:
             yield Command("server", "undo", ("wipefs", "--all", "--quiet", device_path(device)))

@@ -1,17 +1,20 @@
 """A part of a device: how a cache device that is larger than the workload wants is made small.
 
-The partition is known to the kernel alone (addpart(8), the BLKPG ioctl): no partition table is written, and
-after a restart of the host it is gone.
+The partition is known to the kernel alone (kit/partition_helper.py): no partition table is written, and after
+a restart of the host it is gone.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kit.errors import HostError
 from kit.hosts.base import Host
 
-_SECTOR_BYTES = 512
 # As partitioning tools begin: aligned to any flash page.
 _START_BYTES = 1 << 20
+HELPER = Path(__file__).with_name("partition_helper.py")
+_PYTHON = ["/usr/bin/python3", "-I", "-"]
 
 
 def path_of(device_path: str) -> str:
@@ -20,12 +23,17 @@ def path_of(device_path: str) -> str:
 
 
 def create_command(device_path: str, size_bytes: int) -> list[str]:
-    return ["addpart", device_path, "1", str(_START_BYTES // _SECTOR_BYTES), str(size_bytes // _SECTOR_BYTES)]
+    """argv; what it reads is the helper's text."""
+    return [*_PYTHON, "add", device_path, str(_START_BYTES), str(size_bytes)]
+
+
+def remove_command(device_path: str) -> list[str]:
+    return [*_PYTHON, "del", device_path]
 
 
 def create(host: Host, device_path: str, size_bytes: int) -> str:
     """Make the first `size_bytes` after 1 MiB a device of its own; returns its path. Raises HostError."""
-    host.run(create_command(device_path, size_bytes))
+    host.run(create_command(device_path, size_bytes), stdin=HELPER.read_bytes())
     host.run(["udevadm", "settle", "--timeout=30"])
     path = path_of(device_path)
     found = host.run(["blockdev", "--getsize64", path], check=False).stdout.strip()
@@ -41,5 +49,5 @@ def remove(host: Host, device_path: str) -> None:
     """Take it away again. Not there is no error."""
     there = host.run(["test", "-e", path_of(device_path)], check=False)
     if there.returncode == 0:
-        host.run(["delpart", device_path, "1"])
+        host.run(remove_command(device_path), stdin=HELPER.read_bytes())
         host.run(["udevadm", "settle", "--timeout=30"])

@@ -237,7 +237,8 @@ def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, 
             bench = _without(bench, plan, phase)
             result = run_phase(bench, phase, plan.jobs[phase.job])
             _watch_devices(bench, result)
-        _keep(result, bench.run_dir, outcome)
+            # Stored before the journal says that it is done: a run that goes on relies on it.
+            _keep(result, bench.run_dir, outcome)
         if result.interrupted:
             raise KeyboardInterrupt
         if any(problem.startswith("fio failed") for problem in result.entry["problems"]):

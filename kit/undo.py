@@ -47,7 +47,9 @@ KINDS: Mapping[str, Kind] = {
     # Never under a client that still has it mounted: its processes would hang for good.
     "pool": Kind(pool.remove, lambda **a: [["zpool", "destroy", a["name"]]], frozenset({"mount", "export"})),
     "partition": Kind(
-        partition.remove, lambda device_path: [["delpart", device_path, "1"]], frozenset({"pool"})
+        partition.remove,
+        lambda device_path: [["partx", "--delete", "--nr", "1", device_path]],
+        frozenset({"pool"}),
     ),
     # As bare as it was taken.
     "device": Kind(

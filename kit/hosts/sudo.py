@@ -31,14 +31,12 @@ KILLER = ("sudo", "-n", "--")
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = (
-    "addpart",
     "blkdiscard",
     "blkid",
     "blockdev",
     "bpftrace",
     "cat",
     "chmod",
-    "delpart",
     "dmsetup",
     "exportfs",
     "find",

@@ -17,7 +17,7 @@ _COMMANDS = {
     "network namespaces": ["ls", "/run/netns"],
     "module parameters": ["sh", "-c", "grep -rs '' /sys/module/zfs/parameters /sys/module/spl/parameters"],
     "limits of the ARC": ["grep", "-E", "^c_(min|max) ", "/proc/spl/kstat/zfs/arcstats"],
-    "processes": ["sh", "-c", "ps -e -o args= | grep -v '^\\[' | grep -vE '^(sshd|ps |sh -c|grep)'"],
+    "processes": ["sh", "-c", "ps -e -o args= | grep -vE '^(\\[|sshd|ps |sh -c|grep|.udev-worker)'"],
     "files": [
         "find", "/run", "/mnt", "/tmp", "/var/tmp", "/etc", "/root", "/home", "/var/lib/nfs",
         "-xdev", "-path", "/run/udev", "-prune", "-o", "-path", "/run/hsp/locks*", "-prune", "-o",
