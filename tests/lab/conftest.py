@@ -25,6 +25,24 @@ ROOT = Path(__file__).parents[2]
 RUN_DEADLINE_S = 1200
 
 
+# Files that take longest, so that they begin first: two of them run at a time.
+_LONGEST = ("test_old_openzfs", "test_killed", "test_cut_off", "test_main_job", "test_interlocks")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {name: rank for rank, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tables that tests of recovery made, also of those that passed."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for title, content in report.sections:
+            if title.startswith("Captured recovery"):
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(content)
+
+
 @pytest.fixture(scope="session")
 def image() -> Image:
     return build(ImageInputs(), Progress())
@@ -36,7 +54,9 @@ class RunningLab:
     guest: SshHost
 
 
-@pytest.fixture(scope="session")
+# A guest on a virtual clock never sleeps: one that nobody uses takes a CPU from one that somebody does.
+# So guests live as long as the file that uses them.
+@pytest.fixture(scope="module")
 def running_lab(image: Image) -> Iterator[RunningLab]:
     with Lab(LabSpec(image.path, Clock("virtual", 4), memory_mib=2048)) as lab:
         lab.wait_ready()
@@ -82,14 +102,14 @@ def finish(process: subprocess.Popen[str], results: Path, workload: str = "top-s
     return Finished(process.returncode, stdout, stderr, results / workload / "latest")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def main_job(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """`hsp demo --json`, whole."""
     results = tmp_path_factory.mktemp("results")
     return finish(hsp("demo", "--json", results=results), results)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def rig(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """A guest with disks of its own, reached over TCP like any machine."""
     with open_rig(image, tmp_path_factory.mktemp("rig")) as up:

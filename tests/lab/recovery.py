@@ -1,4 +1,4 @@
-"""The command line killed, or cut off from its hosts, at every step it journals; then `hsp clean`, twice.
+"""What the tests of recovery share: stop the command line at a step of its journal, then `hsp clean`, twice.
 
 Each time the host must be what it was: pools, mounts, exports, namespaces, module parameters, processes,
 files and what is on its disks. The table of all steps and what came of each is printed, and written to
@@ -21,8 +21,6 @@ from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.rig import Rig
 from tests.lab.workloads import write_small
-
-pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
 
 _DEADLINE_S = 900
 _DEVICES = {"data": ("vd0",), "log": ("vd1",)}
@@ -99,14 +97,14 @@ def struck(bed: Bed, mode: str, number: int, before: State) -> str:
     return ""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def beds(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bed]:
     """One with the tracer and one without: what comes after the phase need not wait for it each time."""
     folder = tmp_path_factory.mktemp("recovery")
     return {trace: Bed(rig, folder / trace, trace) for trace in ("auto", "none")}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def whole(beds: dict[str, Bed]) -> tuple[list[dict[str, object]], State]:
     """The journal of a run that nobody interrupts, and the host as it was before it; it is so after it."""
     bed = beds["auto"]
@@ -117,22 +115,21 @@ def whole(beds: dict[str, Bed]) -> tuple[list[dict[str, object]], State]:
     return lines_of(bed.newest()), pristine
 
 
-@pytest.mark.parametrize("mode", ["kill", "drop"])
-def test_whatever_step_it_is_stopped_at(
-    mode: str, beds: dict[str, Bed], whole: tuple[list[dict[str, object]], State], tmp_path: Path
-) -> None:
+def stop_at_every(
+    mode: str, state: str, beds: dict[str, Bed], whole: tuple[list[dict[str, object]], State], table: Path
+) -> list[str]:
+    """Strike at each line of that state. Writes the table of outcomes, prints it, returns the failures."""
     lines, before = whole
-    wanted = "done" if mode == "kill" else "begin"
     phase = next(n for n, line in enumerate(lines, start=1) if str(line["step"]).startswith("phase "))
-    table, failures = [], []
+    told, failures = [], []
     for number, line in enumerate(lines, start=1):
-        if line["state"] != wanted:
+        if line["state"] != state:
             continue
         # In the phase itself with the tracer, after it without.
         bed = beds["auto" if number <= phase + 1 else "none"]
         wrong = struck(bed, mode, number, before)
-        table.append(f"{mode} at {line['state']} of {line['step']}: {wrong or 'as before'}")
-        failures += [table[-1]] if wrong else []
-        print(table[-1], flush=True)
-    (tmp_path / "recovery.txt").write_text("\n".join(table) + "\n")
-    assert not failures
+        told.append(f"{mode} at {state} of {line['step']}: {wrong or 'as before'}")
+        failures += [told[-1]] if wrong else []
+        print(told[-1], flush=True)
+    table.write_text("\n".join(told) + "\n")
+    return failures

@@ -1,0 +1,30 @@
+"""The command line is killed (SIGKILL) after every step of the main job that it journals.
+
+Then `hsp clean`, twice: the host is what it was before. The table of all steps and what came of each is
+printed, and in recovery.txt of the test's directory.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.lab.hoststate import State
+from tests.lab.recovery import Bed, beds, stop_at_every, whole
+
+__all__ = ["beds", "whole"]
+
+pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
+
+
+def test_at_every_step(
+    beds: dict[str, Bed],
+    whole: tuple[list[dict[str, object]], State],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    table = tmp_path / "recovery.txt"
+    failures = stop_at_every("kill", "done", beds, whole, table)
+    request.node.add_report_section("call", "recovery", table.read_text())
+    assert failures == []
