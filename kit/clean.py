@@ -55,7 +55,7 @@ def stored_hosts(run: Path) -> StoredHosts:
     try:
         plan = json.loads(path.read_text())
         hosts = {str(key): str(host) for key, host in plan["hosts"].items()}
-        for host in hosts.values():
+        for host in (hosts["server"], *hosts.values()):
             parse_address(host)
         config = plan["ssh_config"]
         return StoredHosts(hosts, None if config is None else str(config))
