@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from kit.errors import ConfigError, HostError
 from kit.hosts.address import HostAddress
 from kit.hosts.base import Host
 from kit.hosts.sudo import here
+from kit.hosts.supervise import SILENCE_S, Supervision
 from kit.hosts.tcp import connect
 from kit.progress import Progress
 from kit.site import ApplianceSite, Site, SiteClient
@@ -31,7 +34,19 @@ def open_host(
     if address.kind != "ssh":
         raise ConfigError(f"'{address}' is not a host that can be reached by itself")
     config = Path(ssh_config) if ssh_config else None
-    return connect(address, deadline_s=deadline_s, config_path=config)
+    supervision = Supervision(silence_s=_silence_s())
+    return connect(address, deadline_s=deadline_s, config_path=config, supervision=supervision)
+
+
+def _silence_s() -> int:
+    """How long a host hears nothing before it ends what runs there. Raises ConfigError.
+
+    HSP_SILENCE_S=0 is for hosts whose clock is not ours (an emulator's may run far ahead): for ever.
+    """
+    text = os.environ.get("HSP_SILENCE_S", str(SILENCE_S))
+    if not re.fullmatch("[0-9]{1,6}", text):
+        raise ConfigError(f"HSP_SILENCE_S={text!r} in the environment is no number of seconds")
+    return int(text)
 
 
 def open_server(testbed: Testbed) -> Host:
