@@ -17,6 +17,7 @@ from kit.applianceload import Bench
 from kit.clockoffset import Clocks
 from kit.errors import ConfigError, KitError, MeasurementUnknown, SafetyRefusal
 from kit.hosts.base import Host
+from kit.interrupts import held_back
 from kit.journal import Journal
 from kit.phase import server_now_ns
 from kit.plan import Plan
@@ -66,7 +67,7 @@ def execute(
             manifest["problems"].append(error.message)
             raise
         finally:
-            with progress.step("cleaning up"):
+            with held_back(progress.note), progress.step("cleaning up"):
                 hosts = site.hosts
                 outcome.left = journal.teardown(
                     lambda item, kinds: undo.undo(item, hosts, kinds), lambda item: undo.by_hand(item, hosts)

@@ -17,6 +17,7 @@ from kit.devices.locks import Locks
 from kit.errors import ConfigError, KitError, SafetyRefusal
 from kit.hosts.address import parse_address
 from kit.hosts.base import Host
+from kit.interrupts import held_back
 from kit.journal import Journal, Leftover, read_journal
 from kit.progress import Progress
 from kit.realsite import open_host
@@ -82,7 +83,7 @@ def clean(run: Path, progress: Progress) -> Cleaned:
             stack.enter_context(_lock(hosts["server"], run.name))
         with Journal(run / "journal.jsonl") as journal:
             pending = len(journal.pending)
-            with progress.step(f"cleaning up after {run.name}"):
+            with held_back(progress.note), progress.step(f"cleaning up after {run.name}"):
                 cleaned.left = _undo(journal, hosts, is_lab)
             cleaned.undone = pending - len(journal.pending)
     return cleaned

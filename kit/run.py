@@ -29,6 +29,7 @@ from kit import (
 from kit.clockoffset import Clocks
 from kit.errors import HostError, KitError, SafetyRefusal
 from kit.hosts.recorded import Recorder
+from kit.interrupts import held_back
 from kit.journal import Journal, Leftover
 from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
 from kit.plan import Plan
@@ -96,7 +97,7 @@ def execute(
             outcome.manifest["problems"].append(error.message)
             raise
         finally:
-            with progress.step("cleaning up"):
+            with held_back(progress.note), progress.step("cleaning up"):
                 outcome.left = tear_down(journal, site, was)
             outcome.manifest["problems"] += [f"not undone: {left}" for left in outcome.left]
             outcome.manifest["wall_s"] = round(time.monotonic() - started, 1)
