@@ -129,7 +129,8 @@ def _refuse_leftovers(site: Site) -> None:
         if runs:
             raise SafetyRefusal(
                 f"{host.name} still has what the run {', '.join(runs)} made there ({workdir.ROOT})",
-                f"`hsp clean {runs[0]}` cleans it up, on the machine that made it; then begin again",
+                f"if that run still goes on, wait for it; else `hsp clean` its directory ({runs[0]}) on the "
+                "machine that made it",
             )
 
 

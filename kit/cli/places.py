@@ -45,7 +45,9 @@ def prepare(
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
     """A run that was killed may have left things on these hosts. Raises SafetyRefusal."""
     for run in unfinished(results):
-        if run != resuming and shares_hosts(plan.hosts, stored_hosts(run).addresses):
+        if not (resuming and run.resolve() == resuming.resolve()) and shares_hosts(
+            plan.hosts, stored_hosts(run).addresses
+        ):
             raise SafetyRefusal(
                 f"the run {run} on this testbed was not finished: what it made may still be there",
                 f"`hsp clean {run}` undoes it, `hsp run --resume {run}` goes on with it",
