@@ -202,7 +202,11 @@ class _Supervisor:
     """This side of kit.lab.supervisor's pipe."""
 
     def __init__(
-        self, files: dict[str, bytes], argv: list[str], info: dict[str, Any], sparse: dict[str, int]
+        self,
+        files: dict[str, bytes],
+        argv: list[str],
+        info: dict[str, Any],
+        sparse: dict[str, int] | None = None,
     ) -> None:
         self._child = subprocess.Popen(
             [sys.executable, "-S", "-m", "kit.lab.supervisor"],
@@ -217,7 +221,7 @@ class _Supervisor:
             "base": os.fspath(runtime_dir()),
             "prefix": _PREFIX,
             "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
-            "sparse": sparse,
+            "sparse": sparse or {},
             "argv": argv,
             "info": info,
         }
