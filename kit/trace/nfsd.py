@@ -10,8 +10,14 @@ from kit.hosts.base import Host, Process
 from kit.trace.tracing import Tracing
 
 # bpftrace runs its BEGIN block before it attaches the other probes; the command of -c runs
-# after the last one is attached, and bpftrace ends with it.
-_HOLD = b'#!/bin/sh\ntouch "$1" && exec sleep infinity\n'
+# after the last one is attached, and bpftrace ends with it. So its end is asked of that command:
+# sshd before 9.8 delivers no signals to what root has started.
+_HOLD = b"""#!/bin/sh
+trap 'kill "$held"; exit 0' TERM
+sleep infinity &
+held=$!
+echo $$ >"$1.part" && mv "$1.part" "$1" && wait
+"""
 _WAIT = 'until test -e "$1"; do sleep 0.1; done'
 # Ticks of the program's timer in an interval (see nfsd.bt).
 _TICKS = 4
@@ -84,12 +90,20 @@ class Tracer:
     def running(self) -> bool:
         return self._process.running()
 
+    def _let_go(self) -> None:
+        """End the command that bpftrace waits for; bpftrace itself, if there is none yet."""
+        held = self._server.run(["cat", self._ready], check=False).stdout.strip()
+        if not held.isdecimal() or self._server.run(["kill", "-TERM", held], check=False).returncode:
+            self._process.stop(_STOP_DEADLINE_S)
+
     def stop(self) -> tuple[str, list[str]]:
         """End it. Returns its output and what went wrong, in words."""
         problems = []
         if not self._process.running():
             problems.append("the tracer died during the load")
-        result = self._process.stop(_STOP_DEADLINE_S)
+        else:
+            self._let_go()
+        result = self._process.wait(_STOP_DEADLINE_S)
         if result.returncode != 0:
             problems.append(f"the tracer failed: {result.describe()}")
         warnings = [line for line in result.stderr.splitlines() if line.strip()]

@@ -36,6 +36,7 @@ class Running:
     argv: tuple[str, ...] = ("bpftrace",)
 
     def __init__(self, alive: bool = True, returncode: int = 0, stderr: str = "") -> None:
+        self.signals: list[str] = []
         self.alive, self.result = alive, Result("server", self.argv, returncode, "", stderr)
 
     def running(self) -> bool:
@@ -45,6 +46,7 @@ class Running:
         return self.result
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+        self.signals.append(signal)
         return self.result
 
 
@@ -60,6 +62,8 @@ class Server:
         no_program: bool = False,
     ) -> None:
         self.no_program = no_program
+        self.held = ""
+        self.killed: list[tuple[str, ...]] = []
         self.version, self.no_function, self.no_tracepoint = version, no_function, no_tracepoint
         self.files: dict[str, bytes] = {}
         self.started: list[tuple[str, ...]] = []
@@ -70,6 +74,10 @@ class Server:
         code, out = 0, ""
         if argv[0] == "bpftrace":
             code, out = (127, "") if self.no_program else (0, f"{self.version}\n")
+        elif argv[0] == "cat":
+            code, out = (0, f"{self.held}\n") if self.held else (1, "")
+        elif argv[0] == "kill":
+            self.killed.append(tuple(argv))
         elif argv[0] == "readlink":
             out = "/usr/bin/dash\n"
         elif argv[:2] == ["test", "-d"]:
@@ -279,6 +287,15 @@ def test_a_good_end_has_no_problems() -> None:
     assert running.stop() == ("out \ufffd", [])
     assert running.running()
     assert server.started
+
+
+@pytest.mark.parametrize(("held", "killed"), [("4711", True), ("", False), ("x; reboot", False)])
+def test_it_ends_with_the_command_that_it_waits_for_or_else_by_a_signal(held: str, killed: bool) -> None:
+    server, running = tracer(Running())
+    server.held = held
+    assert running.stop()[1] == []
+    assert server.killed == ([("kill", "-TERM", "4711")] if killed else [])
+    assert server.process.signals == ([] if killed else ["INT"])
 
 
 @pytest.mark.parametrize(
