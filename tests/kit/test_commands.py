@@ -212,6 +212,7 @@ def literal(plan: Plan, name: str) -> Iterator[str]:
                 yield f"control characters: {one.argv}"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)
 @settings(max_examples=10_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(_PLACES), _TEXT)

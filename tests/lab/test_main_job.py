@@ -104,6 +104,7 @@ def test_report_redraws_from_the_stored_data_alone(main_job: Finished, tmp_path:
     assert (copy / "report.html").read_bytes() == (main_job.run / "report.html").read_bytes()
 
 
+@pytest.mark.long
 def test_a_run_beside_a_busy_host_has_the_same_medians(main_job: Finished, tmp_path: Path) -> None:
     """Two CPU-bound processes compete with the lab on the host for the whole run."""
     spin = [sys.executable, "-c", "while True: pass"]
