@@ -131,11 +131,15 @@ def _imported(server: Host) -> list[str]:
 
 def _importable(server: Host, devices: tuple[str, ...]) -> set[str]:
     """GUIDs of pools that could be imported from these devices."""
-    argv = ["zpool", "import"]
-    for path in devices:
-        argv += ["-d", path]
     # It ends with 1 where there is none.
-    return set(_LABEL_ID.findall(server.run(argv, check=False).stdout)) if devices else set()
+    answer = server.run(["zpool", "import", *_places(devices)], check=False)
+    return set(_LABEL_ID.findall(answer.stdout)) if devices else set()
+
+
+def _places(devices: tuple[str, ...]) -> list[str]:
+    """Where `zpool import` looks: the devices, and of whole disks the partition that ZFS made."""
+    parts = [f"{path}{WHOLE_DISK_PART}" for path in devices if path.startswith("/dev/disk/")]
+    return [word for path in (*devices, *parts) for word in ("-d", path)]
 
 
 def export_pool(server: Host, pool: Pool) -> None:
@@ -149,9 +153,7 @@ def export_pool(server: Host, pool: Pool) -> None:
 
 def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
     """Import our pool, from these devices and by its GUID. Raises HostError, SafetyRefusal."""
-    argv = ["zpool", "import", "-o", "cachefile=none", "-N"]
-    for path in devices:
-        argv += ["-d", path]
+    argv = ["zpool", "import", "-o", "cachefile=none", "-N", *_places(devices)]
     server.run([*argv, str(pool.guid)])
     found = find_pool(server, pool.name, pool.run_id)
     if found.guid != pool.guid:

@@ -105,6 +105,22 @@ def test_without_a_word_for_each_device_nothing_is_touched(bed: Bed, rig: Rig) -
     assert differences(before, state_of(rig.host)) == []
 
 
+def test_after_a_restart_of_the_host_the_pool_is_found_on_its_disks(rig: Rig, tmp_path: Path) -> None:
+    """A restart leaves the pool on the disks and nothing else: nothing imports it by itself."""
+    bed = Bed(rig, tmp_path, {"data": ("vd0",), "log": ("vd1",)})
+    workload = write_small(tmp_path, ("one", "write", "100ms"))
+    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.agreed, *bed.results]
+    before = state_of(rig.host)
+    killed = bed.hsp("kill-at", "done:create dataset", "--", *words, module=("tests.lab.interrupted",))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    run = (tmp_path / "small" / "latest").resolve()
+    rig.host.run(["zpool", "export", f"hsp-{run.name.rsplit('-', 1)[1]}"])
+    rig.host.run(["rm", "-r", f"/run/hsp/{run.name}"])
+    cleaned = bed.hsp("clean", os.fspath(run))
+    assert cleaned.returncode == 0, cleaned.stderr
+    assert differences(before, state_of(rig.host)) == []
+
+
 def test_a_run_that_was_killed_goes_on_at_its_phase(rig: Rig, tmp_path: Path) -> None:
     bed = Bed(rig, tmp_path, {"data": ("vd0",), "log": ("vd1",)})
     workload = write_small(tmp_path, ("one", "write", "100ms"), ("two", "write", "100ms"))
