@@ -163,7 +163,9 @@ def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
 def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
     """Take log or cache devices out, and wait until they are."""
     server.run(remove_command(pool.name, devices))
-    left = sorted(set(devices) & set(vdev_paths(server, pool)))
+    # A whole disk is in the pool as the partition that ZFS made of it.
+    there = {path.removesuffix(WHOLE_DISK_PART) for path in vdev_paths(server, pool)}
+    left = sorted(path for path in devices if path.removesuffix(WHOLE_DISK_PART) in there)
     if left:
         raise HostError(f"{', '.join(left)} is still part of the pool {pool.name} after its removal")
 
