@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kit.workload import WORKLOADS
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import differences, state_of
 from tests.lab.rig import Rig
@@ -62,16 +63,28 @@ def filled_in(planned: dict[str, Any], run: str, fsid: str) -> list[str]:
     return [word.replace("fsid=FSID", fsid).replace("CLIENT0-ADDRESS", "127.0.0.1") for word in words]
 
 
+def main_job_of_few(folder: Path) -> Path:
+    """The main job, content with fewer I/Os: a guest whose clock the kit takes for a real one is slow."""
+    for file in WORKLOADS.glob("top-speeds*"):
+        text = file.read_text().replace("min_count = 500", "min_count = 20")
+        (folder / file.name).write_text(text)
+    return folder / "top-speeds.toml"
+
+
 @pytest.fixture(scope="module")
 def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Bed:
     return Bed(rig, tmp_path_factory.mktemp("real"), _ROLES)
 
 
 def test_the_main_job_over_tcp_does_what_its_plan_says(bed: Bed, rig: Rig) -> None:
+    workload = main_job_of_few(bed.folder)
     before = state_of(rig.host)
-    plan = json.loads(bed.hsp("plan", "top-speeds", "--testbed", os.fspath(bed.path), "--json").stdout)
+    planned = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--json")
+    assert planned.returncode == 0, planned.stderr
+    plan = json.loads(planned.stdout)
     assert differences(before, state_of(rig.host)) == []
-    done = bed.hsp("run", "top-speeds", "--testbed", os.fspath(bed.path), *bed.agreed, "--json", *bed.results)
+    words = [os.fspath(workload), "--testbed", os.fspath(bed.path)]
+    done = bed.hsp("run", *words, *bed.agreed, "--json", *bed.results)
     assert done.returncode == 0, done.stderr
     summary, run = json.loads(done.stdout), bed.folder / "top-speeds" / "latest"
     assert summary["verdict"] == "valid", summary["reasons"]
