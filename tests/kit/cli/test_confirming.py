@@ -1,0 +1,70 @@
+"""`hsp run` on real devices: the question on a terminal, and no question where nobody can answer."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TESTBED = ROOT / "docs" / "examples" / "mynas.toml"
+SERIALS = ["V1GABCDE", "V1GFGHIJ", "S64FNE0R900001", "PHKE730000AB375AGN"]
+
+
+@pytest.fixture
+def testbed(tmp_path: Path) -> Path:
+    """The example, with a server that refuses every connection."""
+    text = TESTBED.read_text().replace("ssh://root@nas", "ssh://root@127.0.0.1:1")
+    path = tmp_path / "t.toml"
+    path.write_text(text.replace("ssh://root@client1", "ssh://root@127.0.0.1:2"))
+    return path
+
+
+def run(testbed: Path, tmp_path: Path, *words: str, stdin: int = subprocess.DEVNULL) -> tuple[int, str]:
+    argv = [sys.executable, "-m", "kit.cli", "run", "top-speeds", "--testbed", os.fspath(testbed), *words]
+    argv += ["--results", os.fspath(tmp_path / "results")]
+    done = subprocess.run(
+        argv, cwd=ROOT, stdin=stdin, capture_output=True, text=True, timeout=100, check=False
+    )
+    return done.returncode, done.stderr
+
+
+def on_a_terminal(testbed: Path, tmp_path: Path, lines: Sequence[str]) -> tuple[int, str]:
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, "".join(f"{line}\n" for line in lines).encode() + b"\x04")
+        return run(testbed, tmp_path, stdin=theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_without_a_terminal_it_is_refused_at_once(testbed: Path, tmp_path: Path) -> None:
+    code, said = run(testbed, tmp_path)
+    assert code == 4
+    assert "stdin is not a terminal" in said
+    for serial in SERIALS:
+        assert f"--erase-serial {serial}" in said
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("lines", [["y"], ["yes"], [*SERIALS[:3], "no"], SERIALS[::-1], []])
+def test_a_wrong_answer_is_a_refusal(testbed: Path, tmp_path: Path, lines: list[str]) -> None:
+    code, said = on_a_terminal(testbed, tmp_path, lines)
+    assert code == 4, said
+    assert "Type its serial number" in said and "nothing was touched" in said
+
+
+def test_the_serials_are_an_agreement(testbed: Path, tmp_path: Path) -> None:
+    """It goes on to the hosts, which are not there."""
+    for code, said in (
+        on_a_terminal(testbed, tmp_path, SERIALS),
+        run(testbed, tmp_path, *(word for serial in SERIALS for word in ("--erase-serial", serial))),
+    ):
+        assert code == 5, said
+        assert "127.0.0.1:1" in said
