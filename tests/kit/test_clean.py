@@ -153,6 +153,23 @@ def test_a_plan_that_says_nothing_is_refused(tmp_path: Path, text: str) -> None:
         clean.stored_hosts(run)
 
 
+def test_a_run_of_a_version_that_knew_only_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    World(monkeypatch)
+    run = tmp_path / "small" / RUN
+    run.mkdir(parents=True)
+    (run / "plan.json").write_text(json.dumps({"testbed": {"server": {"host": "lab"}}}))
+    lines = [
+        {"step": "export", "state": "begin"},
+        {"undo": "unexport /x"},
+        {"step": "export", "state": "done"},
+    ]
+    (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert list(clean.unfinished(tmp_path)) == [run]
+    assert not clean.shares_hosts(clean.stored_hosts(run).addresses, {"server": "ssh://nas"})
+    assert clean.clean(run, Progress(quiet=True)).left == []
+    assert list(clean.unfinished(tmp_path)) == []
+
+
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["clean", str(tmp_path)]).exit_code != 0
 
