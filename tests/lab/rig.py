@@ -31,8 +31,7 @@ OWN_LINE = 0
 NVME = "HSPNVME0"
 
 DISKS = (
-    # Two of them are large enough for the main job's mirror.
-    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", (384 if n in (4, 5) else 128) * MIB) for n in range(6)),
+    *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 128 * MIB) for n in range(6)),
     *(Disk(f"sd{n}", "scsi", f"HSPSD{n}", 128 * MIB) for n in range(3)),
     *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
 )

@@ -10,21 +10,26 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit.lab.image import Image
+from kit.lab.qemu import Disk
 from kit.workload import WORKLOADS
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import differences, state_of
-from tests.lab.rig import Rig
+from tests.lab.rig import DISKS, Rig, open_rig
 from tests.lab.workloads import write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 _DEADLINE_S = 1500
-_ROLES = {"data": ("vd4", "vd5"), "cache": ("vd2",), "log": ("vd3",)}
+_ROLES = {"data": ("vd6", "vd7"), "cache": ("vd2",), "log": ("vd3",)}
+# Large enough for the main job's mirror.
+_LARGE = tuple(Disk(name, "virtio", f"HSP{name.upper()}", 384 << 20) for name in _ROLES["data"])
 
 
 class Bed:
@@ -69,6 +74,12 @@ def main_job_of_few(folder: Path) -> Path:
         text = file.read_text().replace("min_count = 500", "min_count = 20")
         (folder / file.name).write_text(text)
     return folder / "top-speeds.toml"
+
+
+@pytest.fixture(scope="module")
+def rig(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    with open_rig(image, tmp_path_factory.mktemp("rig"), (*DISKS, *_LARGE)) as up:
+        yield up
 
 
 @pytest.fixture(scope="module")
