@@ -26,7 +26,7 @@ RUN_DEADLINE_S = 1200
 
 
 # Files that take longest, so that they begin first: two of them run at a time.
-_LONGEST = ("test_old_openzfs", "test_killed", "test_cut_off", "test_main_job", "test_interlocks")
+_LONGEST = ("test_killed", "test_cut_off", "test_main_job", "test_interlocks")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

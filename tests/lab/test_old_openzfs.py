@@ -17,7 +17,7 @@ from kit.progress import Progress
 from tests.lab.conftest import ROOT, Finished, finish, hsp
 
 # Building the image compiles OpenZFS; that and the run are no part of a test's time.
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
+pytestmark = [pytest.mark.lab, pytest.mark.long, pytest.mark.timeout(1800, func_only=True)]
 
 SUITE = "bookworm"
 TESTBED = ROOT / "docs" / "examples" / "lab-null-blk.toml"
