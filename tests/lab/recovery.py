@@ -17,12 +17,14 @@ from pathlib import Path
 
 import pytest
 
+from kit.errors import EXIT_HOST
 from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.rig import Rig
 from tests.lab.workloads import write_small
 
 _DEADLINE_S = 900
+_LATER = 3
 _DEVICES = {"data": ("vd0",), "log": ("vd1",)}
 
 
@@ -89,6 +91,11 @@ def struck(bed: Bed, mode: str, number: int, before: State) -> str:
         return "it left no run directory"
     for attempt in ("first", "second"):
         cleaned = bed.hsp("clean", os.fspath(bed.newest()))
+        # A guest's sshd sleeps through a login now and then (docs/decisions/0006). The host was not reached, so
+        # it is cleaned up later: as a person would, by the same command.
+        for _ in range(_LATER):
+            if cleaned.returncode == EXIT_HOST and "not reached" in cleaned.stderr:
+                cleaned = bed.hsp("clean", os.fspath(bed.newest()))
         if cleaned.returncode:
             return f"the {attempt} clean ended with {cleaned.returncode}: {cleaned.stderr[-800:]}"
         found = differences(before, state_of(bed.rig.host))
