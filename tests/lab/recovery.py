@@ -91,8 +91,8 @@ def struck(bed: Bed, mode: str, number: int, before: State) -> str:
         return "it left no run directory"
     for attempt in ("first", "second"):
         cleaned = bed.hsp("clean", os.fspath(bed.newest()))
-        # A guest's sshd sleeps through a login now and then (docs/decisions/0006). The host was not reached, so
-        # it is cleaned up later: as a person would, by the same command.
+        # A guest's sshd sleeps through a login now and then (docs/decisions/0006). A host that was not
+        # reached is cleaned up later: as a person would, by the same command.
         for _ in range(_LATER):
             if cleaned.returncode == EXIT_HOST and "not reached" in cleaned.stderr:
                 cleaned = bed.hsp("clean", os.fspath(bed.newest()))
