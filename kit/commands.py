@@ -12,7 +12,7 @@ from typing import Any
 
 from kit import agedevices, effort, exportdir, fio, fioserver, nfs, partition, pool, tunables, workdir
 from kit.hosts.address import HostAddress
-from kit.plan import Plan
+from kit.plan import MAX_BYTES, Plan
 from kit.precondition import stages
 from kit.preconditionstage import measured_load, probe_loads, stage_loads
 from kit.preconditiontable import Precondition
@@ -66,7 +66,7 @@ def _of_a_server(plan: Plan) -> Iterator[Command]:
     for device in agedevices.wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
         assert settings is not None
         yield from _precondition(settings, device)
-    for one in plan.tunables:
+    for one in _tunables(plan):
         argv = ("tee", tunables.parameter_path(one.name))
         yield Command("server", f"set {one.name}", argv, input=str(one.host_value))
     yield from _build(plan)
@@ -95,6 +95,11 @@ def _of_an_appliance(plan: Plan) -> Iterator[Command]:
         yield Command(key, "undo", ("umount", target))
     for key in _client_keys(plan):
         yield Command(key, "undo", _removal())
+
+
+def _tunables(plan: Plan) -> list[tunables.Tunable]:
+    """In the order of a server whose ARC may be larger than the workload wants, as almost every one's may."""
+    return tunables.in_order(plan.tunables, {"zfs_arc_max": str(MAX_BYTES)})
 
 
 def mount_point() -> str:
@@ -142,7 +147,6 @@ def _precondition(settings: Precondition, device: Device) -> Iterator[Command]:
         for op in ("write", "read"):
             load = measured_load(path, op, device.size if op == "write" else span, settings, points)
             measured.append(load.argv(f"{directory}/measure.json", f"{directory}/measure"))
-            points += 1
         if is_purge:
             note = "or nvme format or sanitize, if the device has them and no namespace beside it is hit"
             yield Command("server", step, ("blkdiscard", path), input=note)
@@ -150,6 +154,7 @@ def _precondition(settings: Precondition, device: Device) -> Iterator[Command]:
         order = [measured[0], *loads, measured[1]] if is_purge else [*loads, *measured]
         for argv in order:
             yield Command("server", step, tuple(argv))
+        points += len(measured)
 
 
 def _build(plan: Plan) -> Iterator[Command]:
@@ -278,7 +283,7 @@ def _undo(plan: Plan) -> Iterator[Command]:
         if used_path(plan, device) != device_path(device):
             argv = tuple(partition.remove_command(device_path(device)))
             yield Command("server", "undo", argv, input="kit/partition_helper.py")
-    for one in reversed(plan.tunables):
+    for one in reversed(_tunables(plan)):
         path = tunables.parameter_path(one.name)
         yield Command("server", "undo", ("tee", path), input="what it was before")
     for device in plan.testbed.device:
