@@ -80,7 +80,7 @@ def test_settings_are_those_in_effect(main_job: Finished) -> None:
 
 def test_the_journal_undid_everything(main_job: Finished) -> None:
     lines = [json.loads(line) for line in (main_job.run / "journal.jsonl").read_text().splitlines()]
-    registered = [line["undo"] for line in lines if "undo" in line]
+    registered = [line["text"] for line in lines if "kind" in line]
     undone = [
         line["step"].removeprefix("undo: ")
         for line in lines
