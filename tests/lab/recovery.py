@@ -17,14 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.errors import EXIT_HOST
-from tests.lab.conftest import ROOT
 from tests.lab.hoststate import State, differences, state_of
-from tests.lab.rig import Rig
+from tests.lab.rig import Rig, call
 from tests.lab.workloads import write_small
 
 _DEADLINE_S = 900
-_LATER = 3
 _DEVICES = {"data": ("vd0",), "log": ("vd1",)}
 
 
@@ -65,9 +62,7 @@ class Bed:
 
     def _call(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", module, *arguments, "--results", os.fspath(self.results)]
-        return subprocess.run(
-            argv, cwd=ROOT, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
-        )
+        return call(argv, _DEADLINE_S)
 
     def newest(self) -> Path:
         return max((self.results / "small").glob("2*"), key=lambda path: path.name)
@@ -91,11 +86,6 @@ def struck(bed: Bed, mode: str, number: int, before: State) -> str:
         return "it left no run directory"
     for attempt in ("first", "second"):
         cleaned = bed.hsp("clean", os.fspath(bed.newest()))
-        # A guest's sshd sleeps through a login now and then (docs/decisions/0006). A host that was not
-        # reached is cleaned up later: as a person would, by the same command.
-        for _ in range(_LATER):
-            if cleaned.returncode == EXIT_HOST and "not reached" in cleaned.stderr:
-                cleaned = bed.hsp("clean", os.fspath(bed.newest()))
         if cleaned.returncode:
             return f"the {attempt} clean ended with {cleaned.returncode}: {cleaned.stderr[-800:]}"
         found = differences(before, state_of(bed.rig.host))

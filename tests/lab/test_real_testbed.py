@@ -19,9 +19,8 @@ import pytest
 from kit.lab.image import Image
 from kit.lab.qemu import Disk
 from kit.workload import WORKLOADS
-from tests.lab.conftest import ROOT
 from tests.lab.hoststate import differences, state_of
-from tests.lab.rig import DISKS, Rig, open_rig
+from tests.lab.rig import DISKS, Rig, call, open_rig
 from tests.lab.workloads import write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -47,9 +46,7 @@ class Bed:
 
     def hsp(self, *words: str, module: tuple[str, ...] = ("kit.cli",)) -> subprocess.CompletedProcess[str]:
         argv = [sys.executable, "-m", *module, *words]
-        return subprocess.run(
-            argv, cwd=ROOT, capture_output=True, text=True, timeout=_DEADLINE_S, check=False
-        )
+        return call(argv, _DEADLINE_S)
 
     @property
     def results(self) -> list[str]:
