@@ -16,8 +16,6 @@ Settings = dict[str, str]
 _FOLDERS = tuple(f"/sys/module/{module}/parameters" for module in ("zfs", "spl", "nfsd", "sunrpc"))
 _FILES = ("/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions")
 _QUEUE = ("write_cache", "scheduler", "nr_requests", "read_ahead_kb")
-# Values that the module itself moves. zfs_txg_history is a counter in disguise on no version; these are.
-_MOVING = frozenset({"zfs_arc_average_blocksize", "spl_taskq_kick"})
 
 
 def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
@@ -45,7 +43,7 @@ def parse(text: str) -> Settings:
     found: Settings = {}
     for line in text.splitlines():
         path, colon, value = line.partition(":")
-        if colon and path.rpartition("/")[2] not in _MOVING:
+        if colon:
             found[path] = f"{found[path]}\n{value}" if path in found else value.strip()
     return found
 

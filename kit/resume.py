@@ -10,30 +10,39 @@ from typing import Any
 import polars as pl
 
 from kit import store
+from kit.agedevices import wanted_devices
 from kit.errors import ConfigError
 from kit.journal import read_journal
 from kit.plan import Plan
 
-# What a phase belongs to: all of it must be as it was.
+# Between what was measured before an interruption and what is measured after it, on the time axis.
 _PAUSE_NS = 1_000_000_000
+# What a phase belongs to: all of it must be as it was.
 _PREFIXES = ("fio on ", "kernel of ", "fio of ")
 _VERSIONS = ("kernel", "zfs", "bpftrace")
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What an interrupted run has measured. `phases` have ended; `latency` is theirs."""
+    """What an interrupted run has measured. `phases` have ended; `latency` is theirs.
+
+    `manifest` is empty if it was killed before it had anything to store; `aged`: whether its
+    preconditioning was complete.
+    """
 
     manifest: dict[str, Any]
     phases: tuple[dict[str, Any], ...]
     latency: pl.DataFrame
+    aged: bool
 
     def hand_on(self, manifest: dict[str, Any], latency: list[pl.DataFrame]) -> None:
-        """Into the manifest and the tables of the run that goes on. Raises ConfigError."""
+        """Into the manifest and the tables of the run that goes on."""
+        if not self.manifest:
+            return
+        manifest["resumed"] = [*self.manifest.get("resumed", []), {"utc": manifest["started_utc"]}]
         manifest["started_utc"] = self.manifest["started_utc"]
-        manifest["resumed"] = [*self.manifest.get("resumed", []), {"utc": manifest.pop("began_utc", None)}]
         manifest["phases"] += self.phases
-        if "precondition" in self.manifest and not manifest["testbed"]["emulated"]:
+        if self.aged and not manifest["testbed"]["emulated"]:
             manifest["precondition"] = self.manifest["precondition"]
         manifest["earlier_versions"] = self.manifest["versions"]
         latency.append(self.latency)
@@ -52,7 +61,9 @@ def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
     stored = _json(run_dir.path / "plan.json")
     if stored.get("digest") != plan.digest:
         changed = [
-            key for key in plan.as_json() if key != "digest" and stored.get(key) != plan.as_json()[key]
+            key
+            for key, value in plan.as_json().items()
+            if key not in ("digest", "sources") and stored.get(key) != value
         ]
         raise ConfigError(
             f"{run_dir.path} cannot be gone on with: its {' and '.join(changed) or 'plan'} changed since",
@@ -74,7 +85,17 @@ def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
         manifest,
         tuple(phase for phase in phases if phase["name"] in names),
         latency.filter(pl.col("phase").is_in(sorted(names))),
+        _is_aged(manifest, plan),
     )
+
+
+def _is_aged(manifest: dict[str, Any], plan: Plan) -> bool:
+    """Whether every device that was to be preconditioned was, to the end."""
+    settings = plan.workload.precondition
+    if settings is None or "precondition" not in manifest:
+        return False
+    wanted = [one.name for one in wanted_devices(settings, plan.testbed)] if settings.writes else []
+    return [entry["device"] for entry in manifest["precondition"]["devices"]] == wanted
 
 
 def end_of(manifest: dict[str, Any]) -> int:
