@@ -46,8 +46,17 @@ _CHANNEL_DEADLINE_S = 300.0
 _NUDGE = "still there?"
 
 
-@functools.cache
+_starting = threading.Lock()
+
+
 def _loop() -> asyncio.AbstractEventLoop:
+    # A cache alone lets two threads that come first at once each make a loop of its own.
+    with _starting:
+        return _the_loop()
+
+
+@functools.cache
+def _the_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="ssh", daemon=True).start()
     return loop

@@ -30,6 +30,7 @@ def doctor(testbed: Path, *options: str) -> tuple[int, dict[str, Any], str]:
         text=True,
         timeout=300,
     )
+    assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
 
 

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import asyncssh
@@ -143,3 +144,21 @@ def test_a_connection_that_breaks_is_a_lost_host() -> None:
             host.run(["hang"], deadline_s=20)
         with pytest.raises(HostLost):
             host.run(["say"], deadline_s=20)
+
+
+def test_threads_that_come_first_at_once_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`hsp doctor` logs in to all hosts at once: a connection of another loop cannot be waited for."""
+    made = ssh.asyncio.new_event_loop
+
+    def slowly() -> asyncio.AbstractEventLoop:
+        time.sleep(0.05)
+        return made()
+
+    monkeypatch.setattr(ssh.asyncio, "new_event_loop", slowly)
+    ssh._the_loop.cache_clear()
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            loops = {id(loop) for loop in pool.map(lambda _: ssh._loop(), range(8))}
+    finally:
+        ssh._the_loop.cache_clear()
+    assert len(loops) == 1
