@@ -14,6 +14,7 @@ Json = dict[str, Any]
 _PHASE = ("job", "op", "block_bytes", "outstanding", "interval_ns", "expected_tiers", "tiers")
 # Words for people, and what is judged only after the run; the reference and expectations are no part of it.
 _WORDS = ("title",)
+_IDENTITY = ("model", "serial", "wwn", "size_bytes")
 _SHOWN = 160
 
 
@@ -35,7 +36,7 @@ def settings(manifest: Json, plan: Json) -> dict[str, Any]:
             "server": testbed.get("server"),
             "clients": testbed.get("clients"),
             "emulated": testbed.get("emulated"),
-            "devices": _by_name(testbed.get("devices")),
+            "devices": {name: _device(found) for name, found in _by_name(testbed.get("devices")).items()},
             "lab": _table(plan.get("testbed")).get("lab"),
         },
         "tunables": {str(t.get("name")): t.get("set") for t in _tables(manifest.get("tunables"))},
@@ -140,12 +141,22 @@ def _by_name(value: Any) -> Json:
     return {str(d.get("name")): {k: v for k, v in d.items() if k != "name"} for d in _tables(value)}
 
 
+def _device(found: Json) -> Json:
+    """What it is, not where the kernel put it: that changes with a restart, or a cable."""
+    identity = found.get("identity")
+    kept = {key: value for key, value in found.items() if key not in ("path", "identity")}
+    if isinstance(identity, dict):
+        kept["identity"] = {key: identity.get(key) for key in _IDENTITY}
+    return kept
+
+
 def _export(manifest: Json) -> list[str] | None:
-    """The options of the export, without path and client."""
+    """The options of the export, without path and client, and without fsid, which follows from the path."""
     lines = _table(manifest.get("export")).get("lines")
     if not isinstance(lines, list):
         return None
-    return sorted({str(line).partition("(")[2].rstrip(")") for line in lines})
+    listed = [str(line).partition("(")[2].rstrip(")").split(",") for line in lines]
+    return sorted({",".join(word for word in words if not word.startswith("fsid=")) for words in listed})
 
 
 def _phases(manifest: Json, workload: Json) -> Json:

@@ -18,7 +18,7 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 GUEST_PACKAGES = (
     "bpftrace", "fio", "initramfs-tools", "iproute2", "kmod", "linux-image-cloud-amd64", "lvm2", "lz4",
     "mdadm", "nfs-common", "nfs-kernel-server", "nvme-cli", "openssh-server", "procps", "python3-pyzfs",
-    "smartmontools", "udev", "util-linux", "zfsutils-linux",
+    "smartmontools", "sudo", "udev", "util-linux", "zfsutils-linux",
 )  # fmt: skip
 BUILDER_PACKAGES = ("dkms", "linux-headers-cloud-amd64")
 DEFAULT_SUITE = "trixie"

@@ -129,6 +129,42 @@ def test_every_key_that_differs_is_listed(hsp, make_run):
     assert hsp("compare", a, "--", b, "--across", "versions.zfs", *flags)[0] == 0
 
 
+def exported(run, options):
+    """As a run has it: path, and the number that follows from it, are of that run alone."""
+
+    def change(manifest):
+        line = f"/hsp-{run}/data 10.0.0.2(sync,wdelay,fsid={hash(run)},{options})"
+        manifest["export"] = {"lines": [line]}
+
+    return change
+
+
+def test_an_export_is_told_by_its_options_not_by_whose_it_is(hsp, make_run):
+    a = make_run("a", change=exported("a", "rw,root_squash"))
+    b = make_run("b", 2, exported("b", "rw,root_squash"))
+    other = make_run("c", 3, exported("c", "rw,no_root_squash"))
+    assert hsp("compare", a, "--", b)[0] == 0
+    code, _, err = hsp("compare", a, "--", other)
+    assert code == 2 and "export.options: A has" in err and "fsid" not in err
+
+
+def identified(serial, place):
+    def change(manifest):
+        manifest["testbed"]["devices"][0] |= {
+            "path": f"/dev/disk/by-id/{place}",
+            "identity": {"kernel_name": place, "device_number": place, "sequence": place, "serial": serial},
+        }
+
+    return change
+
+
+def test_a_device_is_told_by_what_it_is_not_by_where_it_was_found(hsp, make_run):
+    a, b = make_run("a", change=identified("S1", "sda")), make_run("b", 2, identified("S1", "sdb"))
+    assert hsp("compare", a, "--", b)[0] == 0
+    code, _, err = hsp("compare", a, "--", make_run("c", 3, identified("S2", "sda")))
+    assert code == 2 and 'identity.serial: A has "S1", B has "S2"' in err and "sequence" not in err
+
+
 def test_across_is_exactly_that_key(hsp, make_run):
     a, b = make_run("a"), make_run("b", 2, version("2.4.0"))
     for wrong in ("versions", "versions.zf", "zfs", "versions.hsp"):
