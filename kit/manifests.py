@@ -9,6 +9,7 @@ from kit import __version__, agedevices, fio, fioserver, store, untraced, zfsver
 from kit.plan import Plan
 from kit.progress import Progress
 from kit.site import Site
+from kit.testbed import Device
 from kit.trace.tracing import Tracing
 from kit.workload import Expectation
 
@@ -18,14 +19,12 @@ def new_manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[st
     clients = [client.host.name for client in site.clients]
     outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
     return {
+        **planned(plan),
         "format": store.FORMAT,
         "run": run_dir.path.name,
-        "workload": workload.name,
-        "title": agedevices.title(workload.title, workload.precondition, testbed),
         "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": command,
         "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},
-        "reference": workload.reference,
         "testbed": {
             "name": testbed.name,
             "file": plan.testbed_file,
@@ -34,12 +33,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[st
             "emulated": site.emulated,
             "devices": [
                 {
-                    "name": device.name,
-                    "role": device.role,
-                    "model": device.title,
-                    "size_bytes": device.size,
-                    "latency_ns": device.latency,
-                    "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
+                    **_device(device),
                     "path": site.device_paths[device.name],
                     "identity": site.identities.get(device.name),
                 }
@@ -47,13 +41,35 @@ def new_manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[st
             ],
         },
         "versions": {"hsp": __version__, **site.versions},
+        "load": f"closed loop, {outstanding} outstanding",
+        "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
+    }
+
+
+def planned(plan: Plan) -> dict[str, Any]:
+    """What is known of a manifest before any host has been seen. Pure."""
+    workload, testbed = plan.workload, plan.testbed
+    return {
+        "workload": workload.name,
+        "title": agedevices.title(workload.title, workload.precondition, testbed),
+        "reference": workload.reference,
+        "testbed": {"devices": [_device(device) for device in testbed.device]},
         "tunables": [],
         "working_set": {"bytes": workload.working_set.size},
-        "load": f"closed loop, {outstanding} outstanding",
         "phases": [],
         "problems": [],
         "notes": [],
-        "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
+    }
+
+
+def _device(device: Device) -> dict[str, Any]:
+    return {
+        "name": device.name,
+        "role": device.role,
+        "model": device.title,
+        "size_bytes": device.size,
+        "latency_ns": device.latency,
+        "parameters": device.emulated.model_dump(mode="json") if device.emulated else None,
     }
 
 

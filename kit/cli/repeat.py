@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from kit import manifests
 from kit.cli.compare import StoredRun, comparison
 from kit.cli.measuring import Measured, Side, measure
 from kit.cli.output import emit_json, say
@@ -17,7 +18,7 @@ from kit.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
 from kit.lab.image import ImageInputs
 from kit.plan import Plan
 from kit.progress import Progress
-from reports import comparetable
+from reports import alike, comparetable
 
 Json = dict[str, Any]
 # Before so many runs a side an interval over runs is not worth stopping for.
@@ -66,6 +67,8 @@ def repeat(
     """Run one side `count` times, or two in turn; say and return what came of it. Raises KitError."""
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
     _refuse_unknown(plans.values(), erase_serials)
+    if len(plans) == 2:
+        _refuse_unlike(plans["A"], plans["B"], across)
     places = {
         letter: prepare(plan, inputs, results, _of(plan, erase_serials), progress)
         for letter, plan in plans.items()
@@ -102,6 +105,12 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
     unknown = sorted(set(serials) - {serial for serial in known if serial})
     if unknown:
         raise SafetyRefusal(f"neither A nor B has a device of the serial {', '.join(unknown)}")
+
+
+def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
+    """What the plans alone tell, before the first of many runs; the rest is found in the runs."""
+    one, other = (alike.settings(manifests.planned(plan), plan.as_json()) for plan in (a, b))
+    alike.check([("A", one)], [("B", other)], [key for key in across if key in {*one, *other}])
 
 
 def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kit.cli import repeat
 from kit.errors import ConfigError
+from kit.testbed import LAB_TESTBED
 
 ROOT = Path(__file__).parents[2]
 
@@ -104,3 +105,18 @@ def test_what_makes_no_sense_is_refused_before_anything_is_built(
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_testbeds_that_are_not_alike_are_refused_before_the_first_run(tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    text = LAB_TESTBED.read_text()
+    assert 'preset = "ssd-2009-read"' in text
+    other.write_text(text.replace('preset = "ssd-2009-read"', 'preset = "ssd-2009-write"'))
+    words = ["run", "top-speeds", "--versus", str(other), "--repeat", "2", "--results", str(tmp_path / "r")]
+    done = subprocess.run(
+        [sys.executable, "-m", "kit.cli", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2, done.stderr
+    assert "testbed.devices.cache0.model: A has" in done.stderr
+    assert "--across testbed.devices.cache0.model" in done.stderr
+    assert not (tmp_path / "r").exists()
