@@ -21,6 +21,7 @@ from kit.hosts.local import LocalHost
 
 _DEADLINE_S = 30.0
 _LISTS = ("identityfile", "certificatefile")
+_BRACKETED_IPV4 = re.compile(r"\[([0-9.]+)\]")
 _TOKEN = re.compile(r"%(.)|\$\{([^}]*)\}")
 
 
@@ -94,8 +95,10 @@ def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Sett
             single.setdefault(key, value)
     hostname, user, port = single["hostname"], single["user"], int(single["port"])
     alias = _unset(single.get("hostkeyalias", ""))
-    jump, command = _unset(single.get("proxyjump", "")), _unset(single.get("proxycommand", ""))
-    expand = _Expansion(name, hostname, user, port, alias or hostname, jump, environment)
+    # `ssh -G` puts every address into brackets, those of IPv4 too, which are nobody's way to write them.
+    jump = _BRACKETED_IPV4.sub(r"\1", _unset(single.get("proxyjump", "")))
+    command = _unset(single.get("proxycommand", ""))
+    expand = _Expansion(name, hostname, user, port, alias or hostname, _host_of(jump), environment)
     files = f"{single.get('userknownhostsfile', '')} {single.get('globalknownhostsfile', '')}"
     return Settings(
         name=name,
@@ -116,6 +119,12 @@ def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Sett
         jump=jump,
         command="" if jump else expand.tokens(command),
     )
+
+
+def _host_of(jump: str) -> str:
+    """The host that is logged in to before: of several, the last; without user and port."""
+    place = jump.rpartition(",")[2].rpartition("@")[2]
+    return place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
 
 
 def _unset(value: str) -> str:

@@ -103,6 +103,26 @@ def test_jumps_in_their_order(tmp_path: Path) -> None:
     assert (hops[1].user, hops[1].port) == ("me", 2200)
 
 
+@pytest.mark.parametrize(
+    ("jump", "name", "user", "port"),
+    [
+        ("10.0.0.1", "10.0.0.1", None, 22),
+        ("me@10.0.0.1:2200", "10.0.0.1", "me", 2200),
+        ("me@[fd00::1]:2200", "fd00::1", "me", 2200),
+        ("ssh://me@10.0.0.1:2200", "10.0.0.1", "me", 2200),
+        ("first,me@10.0.0.1:2200", "10.0.0.1", "me", 2200),
+    ],
+)
+def test_a_jump_host_that_is_an_address(
+    tmp_path: Path, jump: str, name: str, user: str | None, port: int
+) -> None:
+    file = config(tmp_path / "c", f"Host far\n  ProxyJump {jump}\n  CertificateFile /c/%j\n")
+    *_, gate, far = route(parse_address("ssh://far"), file)
+    assert (gate.hostname, gate.port) == (name, port)
+    assert user in (None, gate.user)
+    assert far.certificate_files == (Path("/c") / name,)
+
+
 def test_a_jump_through_itself(tmp_path: Path) -> None:
     file = config(tmp_path / "c", "Host *\n  ProxyJump a,b,c\n")
     with pytest.raises(HostError, match=r"more than 8 jumps|loop"):
