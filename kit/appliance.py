@@ -63,8 +63,9 @@ def execute(
         except KeyboardInterrupt:
             outcome.interrupted = True
             manifest["problems"].append("interrupted by the user")
-        except KitError as error:
-            manifest["problems"].append(error.message)
+        except Exception as error:
+            said = error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"
+            manifest["problems"].append(said)
             raise
         finally:
             with held_back(progress.note), progress.step("cleaning up"):

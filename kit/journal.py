@@ -18,14 +18,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from kit.errors import ConfigError, KitError
+from kit.linefile import LineFile
 
 _MAX_BYTES = 64 << 20
 
@@ -81,8 +83,8 @@ class Journal:
 
     def __init__(self, path: Path, run: str = "", plan: str = "") -> None:
         record = read_journal(path)
-        self._file: IO[str] = path.open("a", encoding="utf-8")
-        _mend_last_line(path, self._file)
+        self._path, self._file = path, LineFile(path)
+        self._unwritten: OSError | None = None
         self._state = _State({undo.number: undo for undo in record.pending})
         self._state.next_number = _highest_number(path) + 1
         if run:
@@ -95,7 +97,7 @@ class Journal:
         try:
             yield
         except BaseException as error:
-            self._write({"step": name, "state": "failed", "error": str(error) or type(error).__name__})
+            self._note({"step": name, "state": "failed", "error": str(error) or type(error).__name__})
             raise
         self._write({"step": name, "state": "done"})
 
@@ -118,27 +120,43 @@ class Journal:
         return tuple(self._state.pending.values())
 
     def teardown(self, do: Doer, by_hand: ByHand = lambda _: ()) -> list[Leftover]:
-        """Undo everything, newest first. Returns what failed; that stays pending."""
+        """Undo everything, newest first. Returns what failed; that stays pending.
+
+        A journal that cannot be written (a full disk) stops none of it: what was undone is then not
+        written down, and will be undone once more, which does no harm.
+        """
         left, kinds = [], set[str]()
         for undo in reversed(self.pending):
+            step = f"undo: {undo.text}"
+            self._note({"step": step, "state": "begin"})
             try:
-                with self.step(f"undo: {undo.text}"):
-                    do(undo, frozenset(kinds))
+                do(undo, frozenset(kinds))
             except Exception as error:  # whatever one undo does, the others still run
                 said = error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"
+                self._note({"step": step, "state": "failed", "error": said})
                 left.append(Leftover(undo.text, said, by_hand(undo)))
                 kinds.add(undo.kind)
                 continue
-            self._write({"undone": undo.number})
+            self._note({"step": step, "state": "done"})
+            self._note({"undone": undo.number})
             del self._state.pending[undo.number]
         if not left:
-            self._write({"finished": True})
+            self._note({"finished": True})
+        if self._unwritten:
+            run = shlex.quote(os.fspath(self._path.parent))
+            why = f"{self._unwritten.strerror}, so it is not written down what was undone"
+            left.append(Leftover(os.fspath(self._path), why, (f"free some space, then: hsp clean {run}",)))
         return left
 
     def _write(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps({"time": time.time(), **entry}) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        self._file.append(json.dumps({"time": time.time(), **entry}), sync=True)
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        """As `_write`, for what must go on where nothing can be written."""
+        try:
+            self._write(entry)
+        except OSError as error:
+            self._unwritten = self._unwritten or error
 
     def close(self) -> None:
         self._file.close()
@@ -204,12 +222,3 @@ def _lines(path: Path) -> list[str]:
 def _highest_number(path: Path) -> int:
     numbers = (json.loads(line).get("undo", 0) for line in _lines(path))
     return max((number for number in numbers if isinstance(number, int)), default=0)
-
-
-def _mend_last_line(path: Path, file: IO[str]) -> None:
-    """Cut off what a crash left of a last line, so that the next one begins where a line begins."""
-    content = path.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole != len(content):
-        os.truncate(path, whole)
-        file.seek(0, os.SEEK_END)

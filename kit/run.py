@@ -93,13 +93,18 @@ def execute(
         except KeyboardInterrupt:
             outcome.interrupted = True
             outcome.manifest["problems"].append("interrupted by the user")
-        except KitError as error:
-            outcome.manifest["problems"].append(error.message)
+        except Exception as error:
+            said = error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"
+            outcome.manifest["problems"].append(said)
             raise
         finally:
             with held_back(progress.note), progress.step("cleaning up"):
                 outcome.left = tear_down(journal, site, was)
             outcome.manifest["problems"] += [f"not undone: {left}" for left in outcome.left]
+            if recorder.unwritten:
+                outcome.manifest["problems"].append(
+                    f"what was run is not all written down: {recorder.unwritten}"
+                )
             outcome.manifest["wall_s"] = round(time.monotonic() - started, 1)
             _store(run_dir, outcome)
     return outcome

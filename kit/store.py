@@ -106,13 +106,20 @@ def create_run(results: Path, workload: str) -> RunDir:
     return RunDir(path)
 
 
-def check_space(results: Path, needed_bytes: int) -> None:
+def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:
     """Stop before the load, not with a half-written run. Raises HostError."""
     free = shutil.disk_usage(results).free
     if free < needed_bytes:
         raise HostError(
             f"{results} has {free >> 20} MiB free, a run needs {needed_bytes >> 20} MiB",
             "free some space, or choose another place with --results",
+        )
+    files = os.statvfs(results)
+    # Some filesystems have no limit, and say 0 of 0.
+    if files.f_files and files.f_favail < needed_files:
+        raise HostError(
+            f"{results} has room for {files.f_favail} files more, a run needs {needed_files}",
+            "remove files that nobody needs, or choose another place with --results",
         )
 
 

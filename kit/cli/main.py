@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from types import FrameType
@@ -26,12 +27,15 @@ from kit.cli import (
     wipe,
 )
 from kit.cli.output import say_error
-from kit.errors import KitError
+from kit.errors import HostError, KitError
 
 EXIT_CODES = """\
 Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is
 unknown (not trustworthy) · 4 refused for safety · 5 a host or a tool failed · 130 interrupted
 """
+
+# What a full, used up or read-only disk answers.
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 app = typer.Typer(
     help="Measure which tier of a ZFS hybrid storage pool answers, and how fast, at the NFS server.",
@@ -78,6 +82,16 @@ def main() -> None:
     except KitError as error:
         say_error(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        if error.errno not in _DISK:
+            raise
+        told = HostError(
+            f"{error.filename or 'a file of this machine'}: {error.strerror}",
+            "free some space there, or choose another place; what was stored before is kept: `hsp clean RUN` "
+            "looks after the hosts of a run, `hsp report RUN` draws it again",
+        )
+        say_error(told)
+        sys.exit(told.exit_code)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -35,6 +35,7 @@ from kit.workload import find_workload, read_workload
 _VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
 # Trace, logs and report of a short run are far below this.
 _NEEDED_BYTES = 256 << 20
+_NEEDED_FILES = 256
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,7 @@ def _steps(plan: Plan) -> int:
 def _create_run(results: Path, plan: Plan) -> store.RunDir:
     try:
         results.mkdir(parents=True, exist_ok=True)
-        store.check_space(results, _NEEDED_BYTES)
+        store.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = store.create_run(results, plan.workload.name)
         store.write_json(run_dir.path / "plan.json", plan.as_json())
     except OSError as error:

@@ -8,22 +8,30 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
+from kit.linefile import LineFile
 
 
 class Recorder:
-    """raw/commands.jsonl: a line for each command and file, in the order in which they were begun."""
+    """raw/commands.jsonl: a line for each command and file, in the order in which they were begun.
+
+    A line that cannot be written stops no command, least of all one that cleans up; `unwritten` says why.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[str] = path.open("a", encoding="utf-8")
+        self._file = LineFile(path)
         self._lock = threading.Lock()
+        self.unwritten: OSError | None = None
 
     def write(self, host: str, **entry: Any) -> None:
+        line = json.dumps({"time": round(time.time(), 3), "host": host, **entry})
         with self._lock:
-            self._file.write(json.dumps({"time": round(time.time(), 3), "host": host, **entry}) + "\n")
-            self._file.flush()
+            try:
+                self._file.append(line)
+            except OSError as error:
+                self.unwritten = self.unwritten or error
 
     def close(self) -> None:
         self._file.close()

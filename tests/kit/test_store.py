@@ -52,9 +52,11 @@ def test_a_run_gets_a_directory_and_latest_points_at_the_newest(tmp_path: Path) 
 
 
 def test_too_little_space_stops_before_the_load(tmp_path: Path) -> None:
-    store.check_space(tmp_path, 1)
-    with pytest.raises(HostError, match="free, a run needs"):
-        store.check_space(tmp_path, 1 << 62)
+    store.check_space(tmp_path, 1, 1)
+    with pytest.raises(HostError, match="MiB free, a run needs"):
+        store.check_space(tmp_path, 1 << 60, 1)
+    with pytest.raises(HostError, match=r"room for [0-9]+ files more, a run needs"):
+        store.check_space(tmp_path, 1, 1 << 60)
 
 
 # --- Atomic writes ---

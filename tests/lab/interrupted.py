@@ -3,16 +3,18 @@
     python -m tests.lab.interrupted MODE WHERE -- ARGUMENTS OF hsp
 
 MODE is `kill` or `kill-at` (SIGKILL, at once), `drop` (every SSH connection breaks, a moment later, when what
-the line announced is under way) or `none`. WHERE counts the lines that begin or end a step, from 1; for
-`kill-at` it is `STATE:STEP`, such as "done:phase read".
+the line announced is under way), `fill` (the disk of the results gets full) or `none`. WHERE counts the
+lines that begin or end a step, from 1; for `kill-at` and `fill` it is `STATE:STEP`, as in "done:phase read".
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from kit.cli.main import main
@@ -20,6 +22,17 @@ from kit.hosts import ssh
 from kit.journal import Journal
 
 _MOMENT_S = 0.15
+BALLAST = "ballast"
+
+
+def fill(path: Path) -> None:
+    """Until nothing more goes onto the disk that `path` is on."""
+    with path.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(1 << 20)):
+            pass
+    with path.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(b"0"):
+            pass
 
 
 def install(mode: str, where: str) -> None:
@@ -37,6 +50,8 @@ def install(mode: str, where: str) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             if mode == "drop":
                 threading.Timer(_MOMENT_S, drop).start()
+            if mode == "fill":
+                fill(self._path.parents[2] / BALLAST)
 
     def remembering_init(self: ssh.SshHost, *arguments: Any, **named: Any) -> None:
         open_host(self, *arguments, **named)

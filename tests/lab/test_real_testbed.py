@@ -16,10 +16,13 @@ from typing import Any
 
 import pytest
 
+from kit.errors import EXIT_HOST
+from kit.journal import read_journal
 from kit.lab.image import Image
 from kit.lab.qemu import Disk
 from kit.workload import WORKLOADS
 from tests.lab.hoststate import differences, state_of
+from tests.lab.interrupted import BALLAST
 from tests.lab.rig import DISKS, Rig, call, open_rig
 from tests.lab.workloads import write_small
 
@@ -178,3 +181,40 @@ def test_a_run_that_was_killed_goes_on_at_its_phase(rig: Rig, tmp_path: Path) ->
 
     again = bed.hsp("run", "--resume", os.fspath(run), *bed.agreed, *bed.results)
     assert again.returncode == 2 and "complete" in again.stderr, again.stderr
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Of this machine, with little more space than a run asks for."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a small filesystem needs root")
+    path = tmp_path / "disk"
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=260m", "tmpfs", path], check=True)
+    try:
+        yield path
+    finally:
+        subprocess.run(["umount", path], check=True)
+
+
+def test_a_disk_that_gets_full_here_leaves_nothing_there(rig: Rig, tmp_path: Path, small_disk: Path) -> None:
+    bed = Bed(rig, tmp_path, {"data": ("vd0",), "log": ("vd1",)})
+    workload = write_small(tmp_path, ("one", "write", "100ms"), ("two", "write", "100ms"))
+    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.agreed]
+    before = state_of(rig.host)
+    full = ["fill", "done:phase one", "--", *words, "--results", os.fspath(small_disk)]
+    done = bed.hsp(*full, module=("tests.lab.interrupted",))
+    assert done.returncode == EXIT_HOST, done.stderr
+    assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
+    assert differences(before, state_of(rig.host)) == []
+    # Phase one is kept; what was undone could not be written down.
+    run = (small_disk / "small" / "latest").resolve()
+    assert not read_journal(run / "journal.jsonl").finished
+    (small_disk / BALLAST).unlink()
+    for _ in range(2):
+        cleaned = bed.hsp("clean", os.fspath(run))
+        assert cleaned.returncode == 0, cleaned.stderr
+    assert read_journal(run / "journal.jsonl").finished
+    assert differences(before, state_of(rig.host)) == []
+    drawn = bed.hsp("report", os.fspath(run), "--json")
+    assert json.loads(drawn.stdout)["verdict"] == "unknown", drawn.stderr
