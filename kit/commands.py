@@ -205,7 +205,7 @@ def _share(plan: Plan) -> Iterator[Command]:
         yield Command("server", "export", tuple(w.replace(number, f"fsid={FSID}") for w in argv))
     if options.engine == "kernel":
         for key in _client_keys(plan):
-            source = f"{server}:{_path()}"
+            source = nfs.source_of(server, _path())
             argv = nfs.mount_command(source, mount_point(), options.version, options.options)
             yield Command(key, "mount", tuple(argv))
 

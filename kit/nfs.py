@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kit.errors import ConfigError, HostError
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
-from kit.nfsoptions import not_in_effect
+from kit.nfsoptions import not_in_effect, of_family
 
 _CACHES = ("/proc/net/rpc/nfsd.export/content", "/proc/net/rpc/nfsd.fh/content")
 _FLUSH_ATTEMPTS = 15
@@ -130,6 +130,11 @@ def _export_lines(text: str, path: str) -> list[str]:
     return [" ".join(line.split()) for line in joined if line.split() and line.split()[0] == path]
 
 
+def source_of(address: str, path: str) -> str:
+    """What a client mounts, from a server's name or address: IPv6 in brackets."""
+    return f"[{address}]:{path}" if ":" in address else f"{address}:{path}"
+
+
 def mount(client: Host, source: str, target: str, version: str, options: tuple[str, ...]) -> Mount:
     """Mount with the kernel client and read back what is in effect; it must be what was asked for.
 
@@ -139,6 +144,7 @@ def mount(client: Host, source: str, target: str, version: str, options: tuple[s
     if _mounted(client, target) is not None:
         raise HostError(f"{client.name}: something is mounted at {target} already", f"umount {target}")
     client.run(["mkdir", "-p", target], deadline_s=_LOOK_DEADLINE_S)
+    options = of_family(options, source)
     wanted = ",".join((f"vers={version}", *options))
     try:
         client.run(mount_command(source, target, version, options), deadline_s=_MOUNT_DEADLINE_S)
@@ -163,7 +169,7 @@ def mount(client: Host, source: str, target: str, version: str, options: tuple[s
 def mount_command(source: str, target: str, version: str, options: tuple[str, ...]) -> list[str]:
     """argv of the mount."""
     # retry=1: minutes that mount.nfs(8) tries for; the default, 2, is about its own deadline.
-    wanted = ",".join((f"vers={version}", *options, "retry=1"))
+    wanted = ",".join((f"vers={version}", *of_family(options, source), "retry=1"))
     return ["mount", "-t", "nfs", "-o", wanted, source, target]
 
 

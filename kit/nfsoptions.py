@@ -44,6 +44,15 @@ _UNWRITTEN = {
 # Only mount.nfs uses them; the kernel never sees them.
 _OF_THE_HELPER = frozenset({"retry"})
 _SPELLED = {"lookupcache=positive": "lookupcache=pos", "tcp": "proto=tcp"}
+_IPV6 = {
+    "tcp": "proto=tcp6",
+    "udp": "proto=udp6",
+    **{
+        f"{name}={netid}": f"{name}={netid}6"
+        for name in ("proto", "mountproto")
+        for netid in ("tcp", "udp", "rdma")
+    },
+}
 
 
 def _version(value: Any) -> Any:
@@ -68,6 +77,16 @@ def check_option(option: str) -> None:
     name = option.split("=")[0]
     if name in _REFUSED:
         raise ValueError(f"'{option}' is not for measuring: {_REFUSED[name]}")
+
+
+def of_family(options: tuple[str, ...], source: str) -> tuple[str, ...]:
+    """The options for what is mounted: over IPv6 the transports have other names (netids).
+
+    nfs(5): `proto=tcp` is TCP over IPv4, and an IPv6 address is then refused. Safe to do twice.
+    """
+    if not source.startswith("["):
+        return options
+    return tuple(_IPV6.get(option, option) for option in options)
 
 
 def not_in_effect(version: str, asked: tuple[str, ...], effective: str) -> list[str]:

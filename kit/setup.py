@@ -155,7 +155,7 @@ def share(
             )
             found = nfs.mount(
                 client.host,
-                f"{client.server_address}:{path}",
+                nfs.source_of(client.server_address, path),
                 target,
                 nfs_spec.version,
                 nfs_spec.options,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from kit.nfsoptions import VERSIONS, Version, check_option, not_in_effect
+from kit.nfsoptions import VERSIONS, Version, check_option, not_in_effect, of_family
 
 # As read on Linux 6.12 after `mount -o hard,proto=tcp,nolock`.
 V3 = (
@@ -98,3 +98,20 @@ def test_locking_is_nothing_that_can_be_asked_of_version_4() -> None:
         == not_in_effect("4.0", ("lock",), V42.replace("4.2", "4.0"))
         == []
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "asked", "done"),
+    [
+        ("10.0.0.1:/p", ("proto=tcp", "tcp"), ("proto=tcp", "tcp")),
+        ("nas:/p", ("proto=tcp6",), ("proto=tcp6",)),
+        ("[fd00::1]:/p", ("hard", "proto=tcp", "udp"), ("hard", "proto=tcp6", "proto=udp6")),
+        ("[fd00::1]:/p", ("mountproto=tcp", "proto=rdma"), ("mountproto=tcp6", "proto=rdma6")),
+        ("[fd00::1]:/p", ("proto=tcp6",), ("proto=tcp6",)),
+    ],
+)
+def test_transports_of_ipv6_have_other_names(
+    source: str, asked: tuple[str, ...], done: tuple[str, ...]
+) -> None:
+    assert of_family(asked, source) == done
+    assert of_family(done, source) == done

@@ -39,7 +39,7 @@ class Served:
 
     @property
     def source(self) -> str:
-        return f"{self.client.server_address}:{self.path}"
+        return nfs.source_of(self.client.server_address, self.path)
 
     def counted(self) -> conditions.Conditions:
         return conditions.read(self.guest, self.pool.name, self.zfs)
@@ -111,6 +111,32 @@ def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, ve
             assert (broken == []) == closes, (version, op, direct, checks)
             assert now.calls["commit"] == was.calls["commit"]
     nfs.unmount(client, TARGET)
+
+
+_IPV6 = """\
+set -e
+ip addr add fd97::1/64 dev srv20 nodad
+ip -n client20 addr add fd97::2/64 dev eth0 nodad
+"""
+
+
+@pytest.mark.parametrize("version", ["3", "4.2"])
+def test_over_ipv6_the_same_options_are_in_effect(served: Served, version: str) -> None:
+    client = served.client.host
+    served.guest.run(["sh", "-c", f"ip addr show dev srv20 | grep -q fd97:: || {{ {_IPV6} }}"])
+    nfs.export(served.guest, served.path, "fd97::2")
+    try:
+        options = ("hard", "proto=tcp", "nolock", "rsize=131072", "wsize=131072")
+        found = nfs.mount(client, nfs.source_of("fd97::1", served.path), TARGET, version, options)
+        assert found.source == f"[fd97::1]:{served.path}"
+        assert {f"vers={version}", "proto=tcp6", "rsize=131072"} <= set(found.options.split(","))
+        nfs.check_file(client, f"{TARGET}/file", SIZE)
+        lines = nfs.effective_export(served.guest, served.path)
+        assert any("fd97::2" in line for line in lines)
+    finally:
+        nfs.unmount(client, TARGET)
+        for _ in range(2):
+            nfs.unexport(served.guest, served.path, "fd97::2")
 
 
 def test_what_the_server_does_not_have_is_refused_before_any_load(served: Served) -> None:
