@@ -87,6 +87,8 @@ PRIVILEGED = frozenset(SERVER_PROGRAMS) | frozenset(CLIENT_PROGRAMS)
 
 _NOT_FOUND = re.compile(r"^sudo: .*: command not found$", re.MULTILINE)
 _IS_THERE = 'command -v -- "$1" >/dev/null'
+# sudo says these and runs the command all the same: no word of the command's.
+_GRUMBLE = re.compile(r"^sudo: (unable to resolve host|setrlimit)[^\n]*\n?", re.MULTILINE)
 _NOT_INSTALLED = re.compile(r"^env: .*sudo.*: No such file", re.MULTILINE)
 
 
@@ -152,10 +154,11 @@ class SudoHost:
 
     def seen(self, argv: tuple[str, ...], raw: Result) -> Result:
         """The result as that of `argv` itself. Raises SudoRefused if sudo never started it."""
-        code = raw.returncode
-        if raw.argv != argv and code in (1, 127):
-            code = self._verdict(argv, code, raw.stderr)
-        return Result(self.name, argv, code, raw.stdout, raw.stderr)
+        code, said = raw.returncode, raw.stderr
+        if raw.argv != argv:
+            code = self._verdict(argv, code, said) if code in (1, 127) else code
+            said = _GRUMBLE.sub("", said)
+        return Result(self.name, argv, code, raw.stdout, said)
 
     def _verdict(self, argv: tuple[str, ...], code: int, said: str) -> int:
         """127 for a program that is not there; raises SudoRefused; else the command's own status."""

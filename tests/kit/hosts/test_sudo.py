@@ -17,7 +17,7 @@ import pytest
 from kit.errors import HostError
 from kit.hosts import sudo
 from kit.hosts.address import HostAddress
-from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
+from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, Result
 from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
 from kit.hosts.supervise import Supervision
 from kit.hosts.tcp import connect
@@ -194,6 +194,15 @@ def test_sudo_refuses(host: SudoHost, server: Sshd, lines: str) -> None:
         host.run(["mkdir", "/x"], check=False)
     with pytest.raises(SudoRefused, match="`mkdir`"):
         host.start(["mkdir", "/x"]).wait(60)
+
+
+def test_what_sudo_says_beside_is_no_word_of_the_command(host: SudoHost) -> None:
+    """The tracer's stderr is read: a host name that nobody knows would have made each run unknown."""
+    grumble = "sudo: unable to resolve host nas: Temporary failure in name resolution\n"
+    raw = Result("x", elevated(("bpftrace", "-")), 0, "", f"{grumble}Lost 3 events\n")
+    assert host.seen(("bpftrace", "-"), raw).stderr == "Lost 3 events\n"
+    # Of a command that ran without sudo every word is its own.
+    assert host.seen(("id",), Result("x", ("id",), 0, "", grumble)).stderr == grumble
 
 
 def test_without_sudo(host: SudoHost, monkeypatch: pytest.MonkeyPatch) -> None:
