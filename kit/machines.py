@@ -37,16 +37,26 @@ class Change:
 
 def read(hosts: Sequence[Host]) -> dict[str, Machine]:
     """Each host now, by its name. One that does not answer does not end the run here."""
-    return {host.name: Machine(_told(throttling.read, host), _told(wallclock.read, host)) for host in hosts}
+    return {host.name: _look(host) for host in hosts}
 
 
-def _told(reader: Callable[[Host], Seen], host: Host) -> Seen | str:
+def _look(host: Host) -> Machine:
     try:
-        return reader(host)
+        heat = _heat(host)
+    except HostError as error:
+        # Its clock would be waited for just as long.
+        return Machine(f"not available: {error.message}", f"not available: {error.message}")
+    try:
+        return Machine(heat, wallclock.read(host))
+    except HostError as error:
+        return Machine(heat, f"not available: {error.message}")
+
+
+def _heat(host: Host) -> Throttling | str:
+    try:
+        return throttling.read(host)
     except ValueError as error:
         return f"not available: {error}"
-    except HostError as error:
-        return f"not available: {error.message}"
 
 
 def changes(before: Mapping[str, Machine], after: Mapping[str, Machine]) -> list[Change]:

@@ -102,8 +102,10 @@ class Answers:
 
     def __init__(self, name: str, text: str | None) -> None:
         self.name, self.text = name, text
+        self.asked = 0
 
     def run(self, argv: Any, **_: Any) -> Result:
+        self.asked += 1
         if self.text is None:
             raise HostLost(f"{self.name} is gone")
         return Result(self.name, tuple(argv), 0, self.text, "")
@@ -118,6 +120,7 @@ def test_hosts_that_answer_nonsense_or_not_at_all_are_told_of() -> None:
         "not available: cpu0/thermal_throttle/core_throttle_count has 'many', which is no count"
     )
     assert found["lost"] == Machine("not available: lost is gone", "not available: lost is gone")
+    assert hosts[2].asked == 1
     assert all("its wall clock cannot be read" in str(found[name].wall) for name in ("silent", "odd"))
     whole = entry()
     machines.fill(whole, machines.changes(found, found), SECOND)
