@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from kit import fioserver, measure, mountstats
+from kit import fioserver, machines, measure, mountstats
 from kit.clock import Clock
 from kit.clockoffset import Clocks, Offset, combined
 from kit.fiojob import FioJob
@@ -68,8 +68,11 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     load = load_on(bench.clients, bench, phase.name, job, phase.duration)
     load.prepare()
     apart = bench.clocks.offsets(bench.clients)
+    each = bench.clocks.machines(bench.clients)
+    were = machines.read(each)
     before = {host.name: mountstats.read(host, bench.target) for host in bench.mounted}
     result.interrupted = drive(load, bench, phase.duration)
+    moved = machines.changes(were, machines.read(each))
     results = load.collect(bench.run_dir)
     result.entry["problems"] += load.problems
     for found in results:
@@ -78,6 +81,7 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
             checks = mountstats.checks(change, found.ios, job.block_bytes, found.host.name)
             result.entry["checks"] += [check.as_json() for check in checks]
     _analyse(bench, phase, result, results, apart)
+    machines.fill(result.entry, moved, bench.clock.to_host_ns(phase.duration))
     return result
 
 
@@ -96,6 +100,7 @@ def _entry(phase: Phase, job: FioJob) -> dict[str, Any]:
         "server_ios": None,
         "lost_events": None,
         "checks": [],
+        "unavailable": [],
         "events": [],
         "extremes": [],
         "clients": [],

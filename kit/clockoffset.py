@@ -84,6 +84,13 @@ class Clocks:
         """Whether the host has the reference's kernel, and so its clock."""
         return host is self.reference or self._boot(host) == self._boot(self.reference)
 
+    def machines(self, hosts: Sequence[Host]) -> list[Host]:
+        """The first host of each kernel: the others have its clocks, and its CPUs. Raises HostError."""
+        first: dict[str, Host] = {}
+        for host in hosts:
+            first.setdefault(self._boot(host), host)
+        return list(first.values())
+
     def offsets(self, hosts: Sequence[Host]) -> dict[str, Offset]:
         """Each host's clock minus the reference's, by the host's name. Raises HostError."""
         apart = [host for host in hosts if not self.same(host)]

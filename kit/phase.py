@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from kit import conditions, counters, fio, fioserver, measure, pool, untraced
+from kit import conditions, counters, fio, fioserver, machines, measure, pool, untraced
 from kit.clockoffset import Clocks, Offset, combined
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
@@ -75,6 +75,8 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     load = _load(bench, phase, job)
     load.prepare()
     apart = bench.clocks.offsets([client.host for client in bench.site.clients])
+    each = bench.clocks.machines(list(bench.site.hosts.values()))
+    were = machines.read(each)
     before = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
     tracer = None
     if traced:
@@ -86,6 +88,7 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     trace = _end_of_trace(bench, phase, tracer, result.entry) if tracer else Trace()
     after = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
     now = conditions.read(server, bench.pool.name, bench.zfs)
+    moved = machines.changes(were, machines.read(each))
     change = after.since(before)
     collected = _collect(bench, load, result.entry, apart)
     _analyse(bench, phase, result, trace, collected, log_vdevs, change)
@@ -94,6 +97,7 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
         reads = untraced.history(server, bench.pool.name, bench.objset)
         untraced.fill(result.entry, now.calls[op] - was.calls[op], change, reads)
     _judge_surroundings(bench, result.entry, was, now, trace)
+    machines.fill(result.entry, moved, bench.site.clock.to_host_ns(phase.duration))
     return result
 
 

@@ -1,4 +1,4 @@
-"""What happened at the server while a phase ran, as marks on the time axis.
+"""What happened at the server (and to any host's CPU and clock) while a phase ran, as marks on the time axis.
 
 From the manifest: `"events": [{"time_ns", "end_ns", "kind", "text"}]` of a phase; times in ns since the
 run began, `end_ns` null for what has no length. Events of the run itself (faults that were injected) are in
@@ -22,6 +22,9 @@ KNOWN = {
     "scrub": "scrub",
     "resilver": "resilver",
     "trim": "trim",
+    "throttling": "CPU throttling",
+    "clock-step": "clock step",
+    "suspend": "suspend",
     "txg": "txg sync",
     "l2arc-feed": "L2ARC feed",
 }

@@ -177,6 +177,8 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
             "layer": view.layer,
             "op": view.op,
             "cells": collected.cells(view.block),
+            # Where there is no map of the server, they belong here.
+            **({"events": True} if main else {}),
         }
         drawn.append(collected.add(spec, int(spec["height"]), view.caption + _left_out(view.block), "client"))
         if main and not view.histogram:

@@ -261,7 +261,7 @@ def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
         f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."
     )
     if missing:
-        words += f" {missing} checks cannot be made on this server."
+        words += f" {missing} checks cannot be made on these hosts."
     if open_ones:
         words += f" {open_ones} expectations on tiers could not be judged: the server was not traced."
     return words

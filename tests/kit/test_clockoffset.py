@@ -85,6 +85,13 @@ def test_the_kernel_is_asked_once() -> None:
     assert same.asked == server.asked == ["cat"]
 
 
+def test_of_each_kernel_there_is_one_machine() -> None:
+    server, same = Clock("server", "a"), Clock("same", "a")
+    other, third = Clock("other", "b"), Clock("third", "b")
+    found = Clocks(server).machines([server, same, other, third])  # type: ignore[arg-type, list-item]
+    assert found == [server, other]
+
+
 def test_a_host_without_a_readable_clock_is_named() -> None:
     with pytest.raises(HostError, match="client7: its monotonic clock cannot be read"):
         read_clock_ns(Clock("client7", "a", answers=False))  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_checks_that_openzfs_2_1_cannot_make_are_listed_and_not_counted_as_passe
         assert f"ZIL of all pools {counter}" in missing["write-slog"]
         assert all(counter not in check["source"] for check in phases["write-slog"]["checks"])
     total = sum(len(found) for found in missing.values())
-    assert f"{total} checks cannot be made on this server" in old_job.summary["reasons"][0]
+    assert f"{total} checks cannot be made on these hosts" in old_job.summary["reasons"][0]
     assert "not available on OpenZFS 2.1" in (old_job.run / "report.html").read_text()
 
 

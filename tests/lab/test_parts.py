@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kit import conditions, nfs, pool, zfsversion
+from kit import conditions, nfs, pool, throttling, wallclock, zfsversion
 from kit.clock import Clock
 from kit.counters import Check
 from kit.errors import SafetyRefusal
@@ -19,6 +19,7 @@ from kit.lab.site import make_devices
 from kit.testbed import Device
 from kit.trace.tracing import find_tracing
 from kit.tunables import read_tunables, write_tunable
+from kit.wallclock import Change
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -52,6 +53,33 @@ def test_a_deadline_of_host_time_ends_the_command(running_lab: RunningLab) -> No
         running_lab.guest.run(["sh", "-c", "while :; do :; done"], deadline_s=2)
     assert time.monotonic() - started < 60
     assert "while :" not in running_lab.guest.run(["ps", "-e", "-o", "args"]).stdout
+
+
+# adjtimex(2) with ADJ_FREQUENCY, in 1/65536 ppm.
+SLEW = """\
+import ctypes, sys
+timex = (ctypes.c_long * 64)(2, 0, int(sys.argv[1]) << 16)
+sys.exit(ctypes.CDLL(None).adjtimex(timex) < 0)
+"""
+
+
+def test_a_clock_that_is_set_is_told_from_one_that_is_slewed(running_lab: RunningLab) -> None:
+    guest = running_lab.guest
+    was = wallclock.read(guest)
+    read = wallclock.parse_readings(guest.run(wallclock._PYTHON).stdout)
+    assert read and wallclock.change(was, read) == Change(0, 0)
+    # As fast as the kernel slews, by much more in that time than the readings may be wrong.
+    guest.run(["python3", "-c", SLEW, "500"])
+    guest.run(["sleep", "20"])
+    assert wallclock.change(was, wallclock.read(guest)) == Change(0, 0)
+    guest.run(["python3", "-c", SLEW, "0"])
+    guest.run(["date", "--set", "+2 seconds"])
+    now, again = wallclock.read(guest), wallclock.parse_readings(guest.run(wallclock._PYTHON).stdout)
+    guest.run(["date", "--set", "-2 seconds"])
+    change = wallclock.change(was, now)
+    assert 1_900_000_000 < change.step_ns <= 2_000_000_000 and change.slept_ns == 0
+    assert again and wallclock.change(now, again) == Change(0, 0)
+    assert throttling.read(guest).counts == {}
 
 
 def test_a_long_running_command_is_stopped_by_a_signal(running_lab: RunningLab) -> None:

@@ -137,8 +137,9 @@ def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknow
     assert read["shares"]["counts"] == {"dram": read["client_ios"], "l2arc": 0, "disk": 0}
     for phase in (write, read):
         assert all(check["ok"] for check in phase["checks"])
+        # And a guest has no counters of heat.
         assert {missing["name"] for missing in phase["unavailable"]} == {
-            "I/Os by tier", "latency at the server",
+            "I/Os by tier", "latency at the server", "CPU of lab held back by heat",
         }  # fmt: skip
     assert {row["layer"] for row in summary["rows"]} == {"client"}
     assert [wish["ok"] for wish in summary["expect"]] == [None]
@@ -165,6 +166,40 @@ def test_who_asks_for_no_trace_gets_a_verdict_on_what_can_be_judged(site: Site, 
     assert "1 expectations on tiers could not be judged" in summary["reasons"][0]
     assert "which tier answered each I/O cannot be seen" in page
     assert summary["notes"] and manifest["problems"] == []
+
+
+class SetMeanwhile:
+    """A client that begins its load and then has its clock set."""
+
+    def __init__(self, client: Any, guest: SshHost) -> None:
+        self._client, self._guest = client, guest
+        self.name = client.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def start(self, argv: Sequence[str]) -> Process:
+        process: Process = self._client.start(argv)
+        self._guest.run(["date", "--set", "+5 seconds"])
+        return process
+
+
+def test_a_clock_that_is_set_during_the_phase_is_on_the_time_axis_and_in_the_verdict(
+    site: Site, tmp_path: Path
+) -> None:
+    plan = planned(tmp_path, ("write", "write", "100ms"), trace="none")
+    client = replace(site.clients[0], host=SetMeanwhile(site.clients[0].host, site.server))  # type: ignore[arg-type]
+    manifest, summary, page = ran(plan, replace(site, clients=(client,)), tmp_path)
+    site.server.run(["date", "--set", "-5 seconds"])
+    assert summary["verdict"] == "unknown"
+    [reason] = summary["reasons"]
+    assert "wall clock of lab set forward, in us (CLOCK_REALTIME - CLOCK_BOOTTIME)" in reason
+    [phase] = manifest["phases"]
+    [event] = [event for event in phase["events"] if event["kind"] == "clock-step"]
+    assert (event["time_ns"], event["end_ns"]) == (phase["start_ns"], phase["end_ns"])
+    [machine] = phase["machines"]
+    assert 4_900_000_000 < machine["clock_step_ns"] <= 5_000_000_000 and machine["slept_ns"] == 0
+    assert event["text"] in page and "clock step" in page
 
 
 def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:

@@ -24,6 +24,7 @@ def run() -> tuple[pl.DataFrame, dict[str, Any]]:
     }
     manifest["expect"] = []
     for phase in manifest["phases"]:
+        phase["checks"][0]["source"] = "/proc/self/mountstats of lab/client0, READ"
         phase |= {"server_ios": None, "lost_events": None, "expected_tiers": [], "tiers": []}
     return latency, manifest
 
@@ -53,6 +54,26 @@ def test_where_nobody_counted_calls_it_says_so() -> None:
     manifest["phases"][2]["checks"] = []
     [reason] = summarise(latency, manifest)["reasons"]
     assert "is not known either" in reason
+
+
+def test_a_check_of_a_clients_clock_says_nothing_of_its_calls() -> None:
+    latency, manifest = run()
+    clock = {"name": "wall clock of c", "source": "CLOCK_REALTIME - CLOCK_BOOTTIME", "expected": 0}
+    manifest["phases"][2]["checks"] = [{**clock, "found": 0, "tolerance": 1_001_000, "ok": True}]
+    [reason] = summarise(latency, manifest)["reasons"]
+    assert "is not known either" in reason
+    manifest["phases"][2]["checks"][0] |= {"found": 2_000_000, "ok": False}
+    first, second = summarise(latency, manifest)["reasons"]
+    assert first == appliance.UNSEEN and "wall clock of c" in second
+
+
+def test_marks_are_drawn_on_the_map_of_the_clients() -> None:
+    latency, manifest = run()
+    phase = manifest["phases"][0]
+    step = {"kind": "clock-step", "text": "wall clock of c set by +0.500000 s"}
+    phase["events"] = [{"time_ns": phase["start_ns"], "end_ns": phase["end_ns"], **step}]
+    html = page.render(latency, manifest, summarise(latency, manifest))
+    assert step["text"] in html and '"events": true' in html
 
 
 def test_a_phase_without_io_and_a_problem_of_the_run_are_reasons() -> None:

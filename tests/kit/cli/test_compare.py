@@ -70,6 +70,48 @@ def test_the_real_command(make_run):
     assert result["conclusion"] == "no difference shown" and result["unit"] == "run"
 
 
+def with_machines(manifest):
+    """As runs are stored since the machines' heat and clocks are looked at."""
+    for phase in manifest["phases"]:
+        check = {"name": "wall clock of lab set forward, in us", "source": "CLOCK_REALTIME - CLOCK_BOOTTIME"}
+        phase["checks"].append(
+            {**check, "expected": 0, "found": -300_000, "tolerance": 1_001_000, "ok": True}
+        )
+        why = "not available: this host does not count it"
+        phase["unavailable"] = [{"name": "CPU of lab held back by heat", "source": "/sys", "why": why}]
+        span = {"time_ns": phase["start_ns"], "end_ns": phase["end_ns"]}
+        phase["events"] = [{**span, "kind": "clock-step", "text": "wall clock of lab set by -0.300000 s"}]
+        phase["machines"] = [{"host": "lab", "throttled": None, "clock_step_ns": -300_000_000}]
+
+
+def test_runs_of_before_the_machines_were_looked_at_are_reported_and_compared_with_newer_ones(hsp, make_run):
+    old = [make_run("a"), make_run("b", 2)]
+    new = [make_run("c", 3, with_machines), make_run("d", 4, with_machines)]
+    for run, words in ((old[0], False), (new[0], True)):
+        code, _, err = hsp("report", run)
+        assert code == 0, err
+        html = Path(run, "report.html").read_text()
+        assert ("wall clock of lab set by -0.300000 s" in html) is words
+        assert ("this host does not count it" in html) is words
+        verdict = json.loads(Path(run, "summary.json").read_text())
+        assert verdict["verdict"] == "valid", verdict["reasons"]
+        assert ("checks cannot be made on these hosts" in verdict["reasons"][0]) is words
+    code, _, err = hsp("compare", *old, "--", *new)
+    assert code == 0, err
+
+
+def test_a_step_of_more_than_a_second_makes_a_stored_run_unknown(hsp, make_run):
+    def stepped(manifest):
+        with_machines(manifest)
+        manifest["phases"][1]["checks"][-1] |= {"found": 3_600_000_000, "ok": False}
+
+    run = make_run("a", 1, stepped)
+    hsp("report", run)
+    found = json.loads(Path(run, "summary.json").read_text())
+    assert found["verdict"] == "unknown"
+    assert "wall clock of lab set forward, in us" in found["reasons"][0]
+
+
 @pytest.mark.parametrize("place", [0, 2, 5])
 def test_options_stand_anywhere(hsp, make_run, place):
     arguments = [make_run("a"), make_run("b", 2), "--", make_run("c", 3), make_run("d", 4)]
