@@ -24,6 +24,7 @@ import math
 import os
 import secrets
 import shutil
+import stat
 import tempfile
 import time
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ AGEING_SCHEMA = {
 
 _MAX_JSON_BYTES = 64 << 20
 _MAX_ROWS = 50_000_000
+_DAMAGED = "the run directory is damaged: copy it again, or leave the run out"
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """A JSON file of a run. Raises ConfigError if it is missing, huge, damaged or not finite."""
     try:
+        _check_regular(path)
         if path.stat().st_size > _MAX_JSON_BYTES:
             raise ConfigError(f"{path}: larger than {_MAX_JSON_BYTES >> 20} MiB")
         text = path.read_text("utf-8")
@@ -148,7 +151,13 @@ def read_json(path: Path) -> Any:
             f"{path}: no such file", "is this a run directory? give results/<workload>/<run>"
         ) from None
     except (ValueError, OSError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
+        raise ConfigError(f"{path}: not a readable JSON file ({error})", _DAMAGED) from error
+
+
+def _check_regular(path: Path) -> None:
+    """A FIFO in a run directory would be waited for without end. Raises ConfigError, FileNotFoundError."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ConfigError(f"{path}: not a file", _DAMAGED)
 
 
 def _refuse_constant(name: str) -> float:
@@ -222,6 +231,7 @@ def read_ageing(run: RunDir) -> pl.DataFrame:
 
 def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     try:
+        _check_regular(path)
         rows = pl.scan_parquet(path).select(pl.len()).collect().item()
         if rows > _MAX_ROWS:
             raise ConfigError(f"{path}: {rows} rows, more than {_MAX_ROWS}")
@@ -229,7 +239,7 @@ def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
+        raise ConfigError(f"{path}: not a readable Parquet file ({error})", _DAMAGED) from error
 
 
 def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,23 @@ def test_a_huge_file_is_not_read(run: RunDir) -> None:
         file.truncate((64 << 20) + 1)
     with pytest.raises(ConfigError, match="larger than 64 MiB"):
         store.read_summary(run)
+
+
+@pytest.mark.parametrize("name", ["summary.json", "manifest.json", "latency.parquet", "ageing.parquet"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_and_not_waited_for(
+    run: RunDir, name: str, make: Callable[[Path], None]
+) -> None:
+    make(run.path / name)
+    read = {
+        "summary.json": store.read_summary,
+        "manifest.json": store.read_manifest,
+        "latency.parquet": store.read_latency,
+        "ageing.parquet": store.read_ageing,
+    }[name]
+    with pytest.raises(ConfigError, match=f"{name}: not a file") as caught:
+        read(run)
+    assert "copy it again" in caught.value.hint
 
 
 # --- Parquet ---
