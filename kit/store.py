@@ -22,6 +22,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -74,6 +75,7 @@ AGEING_SCHEMA = {
 
 _MAX_JSON_BYTES = 64 << 20
 _MAX_ROWS = 50_000_000
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _DAMAGED = "the run directory is damaged: copy it again, or leave the run out"
 
 
@@ -145,13 +147,19 @@ def read_json(path: Path) -> Any:
         if path.stat().st_size > _MAX_JSON_BYTES:
             raise ConfigError(f"{path}: larger than {_MAX_JSON_BYTES >> 20} MiB")
         text = path.read_text("utf-8")
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+        return _without_halves(value) if _HALF.search(text) else value
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file", "is this a run directory? give results/<workload>/<run>"
         ) from None
     except (ValueError, OSError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})", _DAMAGED) from error
+
+
+def _without_halves(value: Any) -> Any:
+    """`value` with "?" for each half of a surrogate pair: JSON can escape one, text cannot hold it."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _check_regular(path: Path) -> None:

@@ -181,6 +181,13 @@ def test_a_good_summary_and_manifest_are_read(run: RunDir) -> None:
         assert read(run) == {"format": 1, "name": name}
 
 
+def test_half_a_character_becomes_a_question_mark(run: RunDir) -> None:
+    text = r'{"format": 1, "\udcff": ["a\uD800b", "\ud83d\ude00", "\\ud800"]}'
+    (run.path / "summary.json").write_text(text)
+    read = store.read_summary(run)
+    assert read == {"format": 1, "?": ["a?b", "\U0001f600", "\\ud800"]}
+
+
 def test_a_missing_file_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file") as caught:
         store.read_summary(RunDir(tmp_path))

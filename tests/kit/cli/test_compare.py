@@ -189,6 +189,15 @@ def test_a_damaged_manifest_is_no_traceback(hsp, make_run, tmp_path, damage):
         assert hsp(*arguments)[0] in (0, 2, 3)
 
 
+def test_times_beyond_64_bits_are_no_traceback(hsp, make_run, tmp_path):
+    def change(manifest):
+        manifest["phases"][0]["start_ns"] = 2**63
+
+    a, b = make_run("a", 1, change), make_run("b", 2, change)
+    code, _, err = hsp("compare", a, "--", b, "--html", str(tmp_path / "x.html"))
+    assert code == 2 and "is damaged" in err
+
+
 @pytest.mark.parametrize("bad", ["nothing-here", ""])
 def test_a_run_that_is_none(hsp, make_run, tmp_path, bad):
     code, _, err = hsp("compare", make_run("a"), "--", str(tmp_path / bad))
