@@ -58,7 +58,8 @@ class Document(_Table):
         seen: dict[tuple[str, str], int] = {}
         for number, span in enumerate(ranges):
             if (first := seen.setdefault((span.op, span.tier), number)) != number:
-                raise ValueError(f"[{first}] and [{number}] are both for op '{span.op}' and tier '{span.tier}'")
+                both = f"[{first}] and [{number}] are both"
+                raise ValueError(f"{both} for op '{span.op}' and tier '{span.tier}'")
         return ranges
 
     def reference(self, name: str) -> Reference:

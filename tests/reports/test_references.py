@@ -75,7 +75,8 @@ def test_a_mistake_deep_in_a_file_of_ones_own_is_the_only_one_that_is_told(tmp_p
     file.write_text(GOOD.replace("90.5", '"90"'))
     with pytest.raises(ConfigError) as caught:
         load(file, references.Document)
-    assert caught.value.message == f'{file}:6: ranges[0].range_us[1]: expected a number, found the string "90"'
+    told = 'ranges[0].range_us[1]: expected a number, found the string "90"'
+    assert caught.value.message == f"{file}:6: {told}"
 
 
 def test_two_ranges_for_one_tier_are_told_with_their_numbers(tmp_path):
