@@ -20,6 +20,7 @@ from kit.importers.tally import Account, Tally
 _MAX_BYTES = 64 << 20
 _MAX_COUNT = 1 << 50
 _MAX_STARTS = 10_000
+MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
 _ALL_CLIENTS = "All clients"
 _HINT = "run fio with --output-format=json+ and clat_percentiles on"
 Json = dict[str, Any]
@@ -45,6 +46,7 @@ def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> tuple[Acc
         label = host if fixed_host else "/".join(p for p in (host, client, name) if p)[:200]
         for op in (*OPS, "trim"):
             _take(source, account, tally, label, name, op, job.get(op))
+        _leave_out_mixed(account, job)
         synced = _get(_get(job, "sync"), "total_ios")
         if type(synced) is int and 0 < synced <= _MAX_COUNT:
             account.read(synced)
@@ -74,7 +76,7 @@ def _take(source: Source, account: Account, tally: Tally, host: str, job: str, o
         return
     bins, total = timed["bins"], timed.get("N")
     if not isinstance(bins, dict) or not all(type(n) is int and 0 <= n <= _MAX_COUNT for n in bins.values()):
-        raise source.fail(None, f"{where}: bins are not latency: count")
+        raise source.fail(None, f"{where}: bins are not latency: count", "is the file as fio wrote it?")
     counted = sum(bins.values())
     if counted != total:
         raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
@@ -93,6 +95,15 @@ def _take(source: Source, account: Account, tally: Tally, host: str, job: str, o
     last = int(counts[indices == fiobins.BINS - 1].sum())
     if last:
         account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
+
+
+def _leave_out_mixed(account: Account, job: Json) -> None:
+    """Tell of I/Os that fio has reported as one sum (unified_rw_reporting=mixed), and not by direction."""
+    ios = _get(job.get("mixed"), "total_ios")
+    # With unified_rw_reporting=both the sum stands beside its parts.
+    if type(ios) is int and 0 < ios <= _MAX_COUNT and not any(op in job for op in OPS):
+        account.read(ios)
+        account.leave_out(MIXED, ios)
 
 
 def _index(source: Source, where: str, key: str) -> int:

@@ -20,6 +20,7 @@ from kit.errors import ConfigError
 BLOCK_BYTES = 512 << 10
 MAX_LINE_BYTES = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_SKIPPABLE = b"\x2a\x4d\x18"
 _INPUT_BYTES = 1 << 16
 # A zstd block of 4 bytes can become 128 KiB: what goes in at once bounds what comes out (32 MiB).
 _ZSTD_INPUT_BYTES = 1 << 10
@@ -118,7 +119,7 @@ class Source:
             with self.path.open("rb") as file:
                 start = file.read(4)
                 file.seek(0)
-                make = _gunzip if start[:2] == _GZIP else _unzstd if start == _ZSTD else None
+                make = _gunzip if start[:2] == _GZIP else _unzstd if _is_zstd(start) else None
                 for piece in make(file) if make else iter(lambda: file.read(plain_bytes), b""):
                     yield piece
                     if (at := file.tell()) != done:
@@ -132,6 +133,11 @@ class Source:
             ) from error
         except OSError as error:
             raise self.fail(None, f"cannot be read: {error.strerror}") from error
+
+
+def _is_zstd(start: bytes) -> bool:
+    # A skippable frame may come first: parallel compressors put sizes into one.
+    return start == _ZSTD or (start[1:] == _SKIPPABLE and start[0] >> 4 == 5)
 
 
 def _lines(data: bytes) -> int:
