@@ -28,6 +28,7 @@ import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,20 +121,33 @@ def check_space(results: Path, needed_bytes: int) -> None:
         )
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """A file is there whole or not at all, also after a crash."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raises HostError where the file system of `path` refuses: full, read-only, or not ours."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+        yield
+    except OSError as error:
+        raise HostError(
+            f"{path}: cannot be written: {error.strerror or error}",
+            "free some space there, see whether you may write there, or choose another place",
+        ) from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """A file is there whole or not at all, also after a crash. Raises HostError."""
+    with writing(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -213,14 +227,15 @@ def write_ageing(run: RunDir, frame: pl.DataFrame) -> None:
 
 def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
     temporary = path.with_name(f".{path.name}.part")
-    try:
-        with temporary.open("wb") as file:
-            frame.write_parquet(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                frame.write_parquet(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def read_latency(run: RunDir) -> pl.DataFrame:

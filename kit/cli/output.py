@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.errors import ConfigError, HostError, KitError
-from kit.store import write_atomically
+from kit.store import write_atomically, writing
 from kit.testbed import safe_text
 from reports.junit import junit
 
@@ -63,20 +63,18 @@ def check_target(path: Path | None) -> None:
 def write_target(path: Path, content: bytes) -> None:
     """Put `content` there, whole or not at all; devices, pipes and links are written through.
 
-    Raises ConfigError.
+    Raises HostError.
     """
-    try:
+    with writing(path):
         # A file put in the place of /dev/null or /dev/stdout would be there for every program of the host.
         if path.is_symlink() or (path.exists() and not path.is_file()):
             path.write_bytes(content)
         else:
             write_atomically(path, content)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}", "choose another place") from error
 
 
 def write_junit(path: Path | None, summary: Any) -> None:
-    """The summary as a JUnit file, if one is wanted. Raises ConfigError."""
+    """The summary as a JUnit file, if one is wanted. Raises HostError."""
     if path:
         write_target(path, junit(summary))
 

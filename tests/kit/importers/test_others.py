@@ -316,6 +316,7 @@ def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> N
     assert summary["reasons"] == ["Imported: nothing says which tier answered, nor that all I/Os are here."]
     assert sum(r["count"] for r in summary["rows"]) == 100
     run = tmp_path / "results" / "mine" / "latest"
+    assert (tmp_path / summary["path"]).resolve() == run.resolve()
     names = {p.name for p in run.iterdir()}
     assert {"manifest.json", "latency.parquet", "summary.json", "report.html"} <= names
     again = hsp("report", str(run), "--json", cwd=tmp_path)
