@@ -19,6 +19,7 @@ Everything read back is untrusted: sizes, types and ranges are checked.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -226,16 +227,10 @@ def write_ageing(run: RunDir, frame: pl.DataFrame) -> None:
 
 
 def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    with writing(path):
-        try:
-            with temporary.open("wb") as file:
-                frame.write_parquet(file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    # Not straight into the file: what polars raises where that is full is no OSError. Counts are small.
+    content = io.BytesIO()
+    frame.write_parquet(content)
+    write_atomically(path, content.getvalue())
 
 
 def read_latency(run: RunDir) -> pl.DataFrame:

@@ -82,6 +82,26 @@ class Source:
                 raise self.fail(None, f"more than {most_bytes >> 20} MiB", "no tool writes that much here")
         return bytes(content)
 
+    def segments(self, end: bytes, least_bytes: int, most_bytes: int) -> Iterator[bytes]:
+        """The content, cut after the last `end` of every `least_bytes` or more.
+
+        Raises ConfigError where none comes within `most_bytes`.
+        """
+        content = bytearray()
+        cut = 0
+        for piece in self._pieces():
+            looked = max(len(content) - len(end), 0)
+            content += piece
+            if (at := content.rfind(end, looked)) >= 0:
+                cut = at + len(end)
+            if len(content) >= least_bytes and cut:
+                yield bytes(content[:cut])
+                del content[:cut]
+                cut = 0
+            if len(content) > most_bytes:
+                raise self.fail(None, f"more than {most_bytes >> 20} MiB", "no tool writes that much here")
+        yield bytes(content)
+
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
         """The content, cut at newlines. Raises ConfigError for a line without end and damaged compression."""
         line, tail_bytes = 1, 0
