@@ -189,6 +189,16 @@ def test_a_damaged_manifest_is_no_traceback(hsp, make_run, tmp_path, damage):
         assert hsp(*arguments)[0] in (0, 2, 3)
 
 
+def test_a_run_on_both_sides_is_told(hsp, make_run, tmp_path):
+    a, b, c = make_run("a"), make_run("b", 2), make_run("c", 3)
+    page = tmp_path / "x.html"
+    code, _, err = hsp("compare", a, b, "--", b, c, "--html", str(page))
+    assert "On both sides, which hides differences: b." in page.read_text("utf-8")
+    assert code == 0 and "On both sides, which hides differences: b." in err
+    code, out, _ = hsp("compare", a, "--", b, "--markdown")
+    assert "both sides" not in out and "A: 1 run, B: 1 run." in out
+
+
 def test_times_beyond_64_bits_are_no_traceback(hsp, make_run, tmp_path):
     def change(manifest):
         manifest["phases"][0]["start_ns"] = 2**63
