@@ -193,7 +193,9 @@ def test_a_run_on_both_sides_is_told(hsp, make_run, tmp_path):
     a, b, c = make_run("a"), make_run("b", 2), make_run("c", 3)
     page = tmp_path / "x.html"
     code, _, err = hsp("compare", a, b, "--", b, c, "--html", str(page))
-    assert "On both sides, which hides differences: b." in page.read_text("utf-8")
+    html = page.read_text("utf-8")
+    assert "On both sides, which hides differences: b." in html
+    assert "Bootstrap error over runs, critical value of Student&#39;s t with Bonferroni&#39;s" in html
     assert code == 0 and "On both sides, which hides differences: b." in err
     code, out, _ = hsp("compare", a, "--", b, "--markdown")
     assert "both sides" not in out and "A: 1 run, B: 1 run." in out
