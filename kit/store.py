@@ -19,13 +19,17 @@ Everything read back is untrusted: sizes, types and ranges are checked.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
+import re
 import secrets
 import shutil
+import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +77,8 @@ AGEING_SCHEMA = {
 
 _MAX_JSON_BYTES = 64 << 20
 _MAX_ROWS = 50_000_000
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_DAMAGED = "the run directory is damaged: copy it again, or leave the run out"
 
 
 @dataclass(frozen=True)
@@ -123,20 +129,33 @@ def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:
         )
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """A file is there whole or not at all, also after a crash."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Raises HostError where the file system of `path` refuses: full, read-only, or not ours."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+        yield
+    except OSError as error:
+        raise HostError(
+            f"{path}: cannot be written: {error.strerror or error}",
+            "free some space there, see whether you may write there, or choose another place",
+        ) from error
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """A file is there whole or not at all, also after a crash. Raises HostError."""
+    with writing(path):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -146,16 +165,29 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """A JSON file of a run. Raises ConfigError if it is missing, huge, damaged or not finite."""
     try:
+        _check_regular(path)
         if path.stat().st_size > _MAX_JSON_BYTES:
             raise ConfigError(f"{path}: larger than {_MAX_JSON_BYTES >> 20} MiB")
         text = path.read_text("utf-8")
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+        return _without_halves(value) if _HALF.search(text) else value
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file", "is this a run directory? give results/<workload>/<run>"
         ) from None
     except (ValueError, OSError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a readable JSON file ({error})") from error
+        raise ConfigError(f"{path}: not a readable JSON file ({error})", _DAMAGED) from error
+
+
+def _without_halves(value: Any) -> Any:
+    """`value` with "?" for each half of a surrogate pair: JSON can escape one, text cannot hold it."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def _check_regular(path: Path) -> None:
+    """A FIFO in a run directory would be waited for without end. Raises ConfigError, FileNotFoundError."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ConfigError(f"{path}: not a file", _DAMAGED)
 
 
 def _refuse_constant(name: str) -> float:
@@ -202,15 +234,10 @@ def write_ageing(run: RunDir, frame: pl.DataFrame) -> None:
 
 
 def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        with temporary.open("wb") as file:
-            frame.write_parquet(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    # Not straight into the file: what polars raises where that is full is no OSError. Counts are small.
+    content = io.BytesIO()
+    frame.write_parquet(content)
+    write_atomically(path, content.getvalue())
 
 
 def read_latency(run: RunDir) -> pl.DataFrame:
@@ -229,6 +256,7 @@ def read_ageing(run: RunDir) -> pl.DataFrame:
 
 def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     try:
+        _check_regular(path)
         rows = pl.scan_parquet(path).select(pl.len()).collect().item()
         if rows > _MAX_ROWS:
             raise ConfigError(f"{path}: {rows} rows, more than {_MAX_ROWS}")
@@ -236,7 +264,7 @@ def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ConfigError(f"{path}: not a readable Parquet file ({error})") from error
+        raise ConfigError(f"{path}: not a readable Parquet file ({error})", _DAMAGED) from error
 
 
 def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:

@@ -164,7 +164,9 @@ def _model_problems(
     for detail in details:
         path, value = _locate(detail, document)
         # pydantic counts an array whose elements are wrong as empty, and says so too.
-        if detail["type"] == "too_short" and any(place[:-1] == path and place for place in places):
+        if detail["type"] == "too_short" and any(
+            len(place) > len(path) and place[: len(path)] == path for place in places
+        ):
             continue
         if want := _EXPECTED.get(detail["type"]) or _after("expected ", detail["msg"]):
             expected.setdefault(path, []).append(want)

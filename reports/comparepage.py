@@ -44,7 +44,9 @@ def render(result: Json, a: Side, b: Side) -> str:
             ],
             plotly=Markup(get_plotlyjs().replace("</script", "<\\/script")),
         )
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+    except (
+        LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pl.exceptions.PolarsError,
+    ) as error:  # fmt: skip
         raise ConfigError(
             f"manifest or latency of a run is damaged ({type(error).__name__}: {error})",
             "draw each run alone",

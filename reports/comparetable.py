@@ -32,12 +32,19 @@ def plain(result: Json) -> str:
 def _notes(result: Json) -> list[str]:
     runs = result["runs"]
     notes = [
-        f"A: {len(runs['a'])} runs, B: {len(runs['b'])} runs. Intervals are over runs and hold for all rows "
+        f"A: {_counted(runs['a'])}, B: {_counted(runs['b'])}. Intervals are over runs and hold for all rows "
         f"together with {100 * result['level']:g} % confidence ({result['method']}). Latencies in us.",
     ]
+    # They are no second measurement: what is peculiar to them is on both sides.
+    if both := [str(run) for run in runs["a"] if run is not None and run in runs["b"]]:
+        notes.append(f"On both sides, which hides differences: {', '.join(both)}.")
     for key, (x, y) in (result.get("across") or {}).items():
         notes.append(f"Across {key}: A has {x}, B has {y}.")
     return [" ".join(note.split()) for note in notes]
+
+
+def _counted(runs: list[Any]) -> str:
+    return f"{len(runs)} run{'s' * (len(runs) != 1)}"
 
 
 def _cells(result: Json) -> list[list[str]]:

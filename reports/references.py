@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
 
@@ -52,14 +52,15 @@ class Document(_Table):
     source: Annotated[str, Field(max_length=500)]
     ranges: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100)]
 
-    @model_validator(mode="after")
-    def _says_each_once(self) -> Self:
-        seen: set[tuple[str, str]] = set()
-        for span in self.ranges:
-            if (span.op, span.tier) in seen:
-                raise ValueError(f"ranges: two for op '{span.op}' and tier '{span.tier}'")
-            seen.add((span.op, span.tier))
-        return self
+    @field_validator("ranges")
+    @classmethod
+    def _says_each_once(cls, ranges: tuple[Span, ...]) -> tuple[Span, ...]:
+        seen: dict[tuple[str, str], int] = {}
+        for number, span in enumerate(ranges):
+            if (first := seen.setdefault((span.op, span.tier), number)) != number:
+                both = f"[{first}] and [{number}] are both"
+                raise ValueError(f"{both} for op '{span.op}' and tier '{span.tier}'")
+        return ranges
 
     def reference(self, name: str) -> Reference:
         """The same as a Reference called `name`."""

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 import reports
 from kit import store
 from kit.cli.options import JsonOption
-from kit.cli.output import check_target, emit_json, say, write_target
+from kit.cli.output import check_target, emit, emit_json, say, write_target
 from kit.errors import ConfigError, MeasurementUnknown
 from reports import alike, comparepage, comparetable
 from reports.compare import compare as compared
@@ -60,7 +60,7 @@ def compare(
     if json_output:
         emit_json(result)
     elif markdown:
-        typer.echo(comparetable.markdown(result), nl=False)
+        emit(comparetable.markdown(result).encode())
     else:
         say(comparetable.plain(result))
     if html:

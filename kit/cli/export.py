@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kit import store
-from kit.cli.output import check_target, say, write_target
+from kit.cli.output import check_target, emit, say, write_target
 from kit.errors import ConfigError
 from reports.export import chosen
 from reports.export import export as exported
@@ -50,8 +50,7 @@ def export(
         summary = store.read_summary(run_dir)
     content = exported(frame, kind.value, summary)
     if output is None:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
+        emit(content)
     else:
         write_target(output, content)
         say(f"{output}: {frame.height} rows as {kind.value}")

@@ -95,7 +95,7 @@ def import_(
     for warning in imported.section["warnings"]:
         say(f"warning: {warning}")
     if json_output:
-        emit_json({"run": str(run.path), **summary})
+        emit_json({**summary, "path": str(run.path)})
     else:
         _say(imported, summary)
     say(f"run: {run.path}")

@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
-from kit.errors import ConfigError, KitError
-from kit.store import write_atomically
+from kit.errors import ConfigError, HostError, KitError
+from kit.store import write_atomically, writing
 from kit.testbed import safe_text
 from reports.junit import junit
 
 
 def emit_json(value: Any) -> None:
-    """Data, and nothing else, on stdout."""
-    sys.stdout.write(json.dumps(value, indent=1, allow_nan=False) + "\n")
-    sys.stdout.flush()
+    """Data, and nothing else, on stdout. Raises HostError."""
+    emit((json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+
+
+def emit(content: bytes) -> None:
+    """Bytes on stdout. Raises HostError where they cannot all be written; a reader that left is no error."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # What is still in the buffer would fail once more, and aloud, when Python ends.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise HostError(
+            f"standard output cannot be written: {error.strerror}", "free some space, or send it elsewhere"
+        ) from error
 
 
 def say(text: str) -> None:
@@ -43,15 +61,20 @@ def check_target(path: Path | None) -> None:
 
 
 def write_target(path: Path, content: bytes) -> None:
-    """Put `content` there, whole or not at all. Raises ConfigError."""
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror}", "choose another place") from error
+    """Put `content` there, whole or not at all; devices, pipes and links are written through.
+
+    Raises HostError.
+    """
+    with writing(path):
+        # A file put in the place of /dev/null or /dev/stdout would be there for every program of the host.
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            path.write_bytes(content)
+        else:
+            write_atomically(path, content)
 
 
 def write_junit(path: Path | None, summary: Any) -> None:
-    """The summary as a JUnit file, if one is wanted. Raises ConfigError."""
+    """The summary as a JUnit file, if one is wanted. Raises HostError."""
     if path:
         write_target(path, junit(summary))
 

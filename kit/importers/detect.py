@@ -11,16 +11,42 @@ from kit.importers.source import Source
 FORMATS = ("fio-log", "fio-hist", "fio-json", "trace", "bpftrace", "zpool-iostat")
 _HINT = f"say what it is: --from {', '.join(FORMATS)}"
 _LOG = re.compile(r"_(?P<kind>clat_hist|clat|slat|lat)(?:\.(?P<job>\d+))?\.log(?:\.(?P<host>[^/]+))?$")
+_UNPACK = "decompress it first; of compressed files gzip and zstd are read"
+_NO_TEXT = {
+    b"\x1f\x8b": ("compressed twice", "decompress it once"),
+    b"\x28\xb5\x2f\xfd": ("compressed twice", "decompress it once"),
+    b"BZh": ("bzip2", _UNPACK),
+    b"\xfd7zXZ\0": ("xz", _UNPACK),
+    b"\x04\x22\x4d\x18": ("lz4", _UNPACK),
+    b"x\x9c": ("compressed with zlib", "fio --inflate-log=FILE prints what log_store_compressed wrote"),
+    b"PK\x03\x04": ("a ZIP archive", "unpack it first"),
+    b"PAR1": ("Parquet", "hsp compare, report and export read runs as they are"),
+    b"\xff\xfe": ("UTF-16", "save it as UTF-8"),
+    b"\xfe\xff": ("UTF-16", "save it as UTF-8"),
+    b"\xef\xbb\xbf": ("begins with a byte order mark (BOM)", "save it as UTF-8 without BOM"),
+}
+# What comes later is judged with its line.
+_NULS_IN = 256
 _COMPRESSED = re.compile(r"\.(gz|zst)$")
 _MORE = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
 
 
-def detect(source: Source) -> str:
-    """One of FORMATS. Raises ConfigError if the beginning is none of theirs."""
+def check_text(source: Source) -> None:
+    """That there is something in the file, and that it is text. Raises ConfigError."""
     head = source.head()
     if not head.strip():
         raise source.fail(None, "empty", "fio leaves logs empty where it had nothing to log: leave them out")
-    lines = [line for line in head.splitlines() if line.strip()]
+    for start, (what, hint) in _NO_TEXT.items():
+        if head.startswith(start):
+            raise source.fail(None, what, hint)
+    if (at := head.find(b"\0", 0, _NULS_IN)) >= 0:
+        line = head.count(b"\n", 0, at) + 1
+        raise source.fail(line, "binary: a NUL byte in what should be text", "give what the tool printed")
+
+
+def detect(source: Source) -> str:
+    """One of FORMATS. Raises ConfigError if the beginning is none of theirs."""
+    lines = [line for line in source.head().splitlines() if line.strip()]
     if re.match(rb'\{"type": ?"', lines[0].lstrip()):
         return "bpftrace"
     if any(line.lstrip().startswith(b"{") for line in lines):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,12 @@ from kit.importers.source import Source
 from kit.importers.tally import Account, Tally
 
 _MAX_BYTES = 64 << 20
+# An hour of --status-interval=1 is more than a document may be: it is read in parts, each of whole documents.
+_PART_BYTES = 8 << 20
+_END = b"\n}\n"
 _MAX_COUNT = 1 << 50
 _MAX_STARTS = 10_000
+MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
 _ALL_CLIENTS = "All clients"
 _HINT = "run fio with --output-format=json+ and clat_percentiles on"
 Json = dict[str, Any]
@@ -45,6 +49,7 @@ def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> tuple[Acc
         label = host if fixed_host else "/".join(p for p in (host, client, name) if p)[:200]
         for op in (*OPS, "trim"):
             _take(source, account, tally, label, name, op, job.get(op))
+        _leave_out_mixed(account, job)
         synced = _get(_get(job, "sync"), "total_ios")
         if type(synced) is int and 0 < synced <= _MAX_COUNT:
             account.read(synced)
@@ -74,7 +79,7 @@ def _take(source: Source, account: Account, tally: Tally, host: str, job: str, o
         return
     bins, total = timed["bins"], timed.get("N")
     if not isinstance(bins, dict) or not all(type(n) is int and 0 <= n <= _MAX_COUNT for n in bins.values()):
-        raise source.fail(None, f"{where}: bins are not latency: count")
+        raise source.fail(None, f"{where}: bins are not latency: count", "is the file as fio wrote it?")
     counted = sum(bins.values())
     if counted != total:
         raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
@@ -95,6 +100,15 @@ def _take(source: Source, account: Account, tally: Tally, host: str, job: str, o
         account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
 
 
+def _leave_out_mixed(account: Account, job: Json) -> None:
+    """Tell of I/Os that fio has reported as one sum (unified_rw_reporting=mixed), and not by direction."""
+    ios = _get(job.get("mixed"), "total_ios")
+    # With unified_rw_reporting=both the sum stands beside its parts.
+    if type(ios) is int and 0 < ios <= _MAX_COUNT and not any(op in job for op in OPS):
+        account.read(ios)
+        account.leave_out(MIXED, ios)
+
+
 def _index(source: Source, where: str, key: str) -> int:
     """The bin that fio means by `key`, its middle in ns."""
     if key.isascii() and key.isdigit() and len(key) < 20:
@@ -105,36 +119,53 @@ def _index(source: Source, where: str, key: str) -> int:
 
 
 def _document(source: Source) -> tuple[Json, list[str]]:
-    data = source.whole(_MAX_BYTES)
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise source.fail(
-            data.count(b"\n", 0, error.start) + 1, "not UTF-8", "is this fio's output?"
-        ) from None
-    documents, failure = _documents(source, text)
-    if not documents:
+    """The last document of the file, and what to tell of the rest; a part at a time is in memory."""
+    last: Json | None = None
+    failure: tuple[int, str] | None = None
+    number = before = lines = 0
+    for data in source.segments(_END, _PART_BYTES, _MAX_BYTES):
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = lines + data.count(b"\n", 0, error.start) + 1
+            raise source.fail(line, "not UTF-8", "is this fio's output?") from None
+        found = _documents(source, text)
+        if found.last is not None:
+            if last is None and (lines or text[: found.first].strip()):
+                before = lines + text.count("\n", 0, found.first)
+            last = found.last
+            failure = None
+        if found.failure:
+            failure = lines + found.failure[0], found.failure[1]
+        number += found.number
+        lines += text.count("\n")
+    if last is None:
         line, what = failure or (1, "no JSON object with jobs in it")
         raise source.fail(line, f"not fio's JSON: {what}", _HINT)
     notes = []
     if failure:
         notes.append(f"line {failure[0]}: a later document is damaged and left out ({failure[1]})")
-    if text[: documents[0][0]].strip():
-        number = text.count("\n", 0, documents[0][0])
-        notes.append(f"{number} lines of text before the JSON are left out")
-    if len(documents) > 1:
-        notes.append(
-            f"{len(documents) - 1} earlier reports of the same jobs are left out; the last one counts"
-        )
-    return documents[-1][1], notes
+    if before:
+        notes.append(f"{before} lines of text before the JSON are left out")
+    if number > 1:
+        notes.append(f"{number - 1} earlier reports of the same jobs are left out; the last one counts")
+    return last, notes
 
 
-def _documents(source: Source, text: str) -> tuple[list[tuple[int, Json]], tuple[int, str] | None]:
-    """Where fio's documents begin, with them; and line and words of a failure after the last."""
-    documents: list[tuple[int, Json]] = []
+class _Found(NamedTuple):
+    """The documents of a text: where the first begins, the last, their number; a failure after that one."""
+
+    first: int
+    last: Json | None
+    number: int
+    failure: tuple[int, str] | None
+
+
+def _documents(source: Source, text: str) -> _Found:
     decoder = json.JSONDecoder(parse_constant=_refuse)
+    last: Json | None = None
     failure: tuple[int, str] | None = None
-    at = 0
+    at = first = found = 0
     for number, start in enumerate(_starts(text)):
         if number == _MAX_STARTS:
             raise source.fail(None, f"more than {_MAX_STARTS} documents", "import the last one alone")
@@ -146,9 +177,10 @@ def _documents(source: Source, text: str) -> tuple[list[tuple[int, Json]], tuple
             failure = (text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error))
             continue
         if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
-            documents.append((start, value))
-            failure = None
-    return documents, failure
+            if not found:
+                first = start
+            last, found, failure = value, found + 1, None
+    return _Found(first, last, found, failure)
 
 
 def _starts(text: str) -> Iterator[int]:

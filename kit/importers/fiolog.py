@@ -36,6 +36,10 @@ _EXTRA = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
 _MAX_WIDTH = 18
 
 
+class _Average(ValueError):
+    """A line that no repair makes an I/O."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """One entry per row of a block."""
@@ -117,7 +121,9 @@ def column_count(source: Source) -> int:
         raise source.fail(
             1,
             f"{columns} columns, a fio latency log has {MIN_COLUMNS} to {MAX_COLUMNS}: {shown(first)}",
-            "8 columns are averages and maxima (log_window_value=both), not I/Os" if columns == 8 else "",
+            "8 columns are averages and maxima (log_window_value=both): run fio without log_avg_msec"
+            if columns == 8
+            else "is it what fio's write_lat_log wrote? --from says what a file is",
         )
     return columns
 
@@ -153,7 +159,9 @@ def slow_rows(source: Source, block: Block, columns: int) -> Rows:
             raise source.fail(
                 block.first_line + n,
                 f"{error}: {shown(line)}",
-                "repair or remove the line; nothing was imported",
+                "run fio without log_avg_msec: averages are no I/Os"
+                if isinstance(error, _Average)
+                else "repair or remove the line; nothing was imported",
             ) from None
     return Rows(*table)
 
@@ -177,9 +185,11 @@ def _row(line: bytes, columns: int) -> tuple[int, int, int]:
     if direction > TRIM:
         both = direction >= latency_ns and block_bytes <= TRIM
         more = ", or log_window_value=both wrote averages and maxima" if both else ""
-        raise ValueError(f"the direction is none of 0 (read), 1 (write), 2 (trim){more}")
+        raise (_Average if both else ValueError)(
+            f"the direction is none of 0 (read), 1 (write), 2 (trim){more}"
+        )
     if block_bytes == 0:
-        raise ValueError("an average (log_avg_msec), not an I/O: the block size is 0")
+        raise _Average("an average (log_avg_msec), not an I/O: the block size is 0")
     return time_ms, latency_ns, direction
 
 

@@ -61,6 +61,8 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
         tell((before + done) / max(sum(sizes), 1))
 
     sources = [Source(path, told) for path in paths]
+    for source in sources:
+        detect.check_text(source)
     formats = {s: options.format or detect.detect(s) for s in sources}
     # Looking at the first bytes is no progress.
     sizes += [s.size_bytes for s in sources]
@@ -76,7 +78,10 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     counted = sum(a.rows_counted for a in accounts)
     if not counted:
         left = "; ".join(f"{n} {reason}" for a in accounts for reason, n in a.left_out.items())
-        raise ConfigError(f"no I/O in {', '.join(map(str, paths))}{f' ({left})' if left else ''}")
+        raise ConfigError(
+            f"no I/O in {', '.join(map(str, paths))}{f' ({left})' if left else ''}",
+            "give files with reads or writes in them, whole ones",
+        )
     return _imported(name, readers, accounts, options, counted)
 
 

@@ -20,6 +20,7 @@ from kit.errors import ConfigError
 BLOCK_BYTES = 512 << 10
 MAX_LINE_BYTES = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_SKIPPABLE = b"\x2a\x4d\x18"
 _INPUT_BYTES = 1 << 16
 # A zstd block of 4 bytes can become 128 KiB: what goes in at once bounds what comes out (32 MiB).
 _ZSTD_INPUT_BYTES = 1 << 10
@@ -81,6 +82,26 @@ class Source:
                 raise self.fail(None, f"more than {most_bytes >> 20} MiB", "no tool writes that much here")
         return bytes(content)
 
+    def segments(self, end: bytes, least_bytes: int, most_bytes: int) -> Iterator[bytes]:
+        """The content, cut after the last `end` of every `least_bytes` or more.
+
+        Raises ConfigError where none comes within `most_bytes`.
+        """
+        content = bytearray()
+        cut = 0
+        for piece in self._pieces():
+            looked = max(len(content) - len(end), 0)
+            content += piece
+            if (at := content.rfind(end, looked)) >= 0:
+                cut = at + len(end)
+            if len(content) >= least_bytes and cut:
+                yield bytes(content[:cut])
+                del content[:cut]
+                cut = 0
+            if len(content) > most_bytes:
+                raise self.fail(None, f"more than {most_bytes >> 20} MiB", "no tool writes that much here")
+        yield bytes(content)
+
     def blocks(self, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
         """The content, cut at newlines. Raises ConfigError for a line without end and damaged compression."""
         line, tail_bytes = 1, 0
@@ -118,7 +139,7 @@ class Source:
             with self.path.open("rb") as file:
                 start = file.read(4)
                 file.seek(0)
-                make = _gunzip if start[:2] == _GZIP else _unzstd if start == _ZSTD else None
+                make = _gunzip if start[:2] == _GZIP else _unzstd if _is_zstd(start) else None
                 for piece in make(file) if make else iter(lambda: file.read(plain_bytes), b""):
                     yield piece
                     if (at := file.tell()) != done:
@@ -132,6 +153,11 @@ class Source:
             ) from error
         except OSError as error:
             raise self.fail(None, f"cannot be read: {error.strerror}") from error
+
+
+def _is_zstd(start: bytes) -> bool:
+    # A skippable frame may come first: parallel compressors put sizes into one.
+    return start == _ZSTD or (start[1:] == _SKIPPABLE and start[0] >> 4 == 5)
 
 
 def _lines(data: bytes) -> int:

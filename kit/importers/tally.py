@@ -31,6 +31,11 @@ _TABLE_PER_KEY = 4
 _EXACT = 1 << 53
 
 
+def plain(text: str) -> str:
+    """`text` as UTF-8 can hold it: JSON can escape half a surrogate pair, and a file's name be any bytes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 @dataclass
 class Account:
     """What became of the rows of one file. `left_out`: reason -> rows (or I/Os of a histogram)."""
@@ -40,6 +45,9 @@ class Account:
     rows_counted: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.file = plain(self.file)
 
     def read(self, number: int) -> None:
         """Count `number` I/Os as read. Raises ConfigError where the sum could not be stored."""
@@ -83,7 +91,11 @@ class Tally:
         self.doubled = 0
 
     def group(self, host: str, op: str, tier: str = "all") -> int:
-        """The number of a group, for add(). Raises ConfigError if there are too many."""
+        """The number of a group, for add(). Raises ConfigError if there are too many.
+
+        What is no text in `host` (half a surrogate pair, bytes of a file's name) becomes "?".
+        """
+        host = plain(host)
         number = self._groups.setdefault((host, op, tier), len(self._groups))
         if number >= _MAX_GROUPS:
             raise ConfigError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, failing, fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(HostError, match=r"x\.json: cannot be written: No space left"):
         store.write_atomically(file, b"new")
     monkeypatch.undo()
     assert file.read_bytes() == b"old"
@@ -106,7 +107,7 @@ def test_a_failed_parquet_leaves_the_old_one(run: RunDir, monkeypatch: pytest.Mo
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(HostError, match=r"latency\.parquet: cannot be written: disk full"):
         store.write_latency(run, frame(count=7))
     monkeypatch.undo()
     assert (run.path / "latency.parquet").read_bytes() == before
@@ -182,6 +183,13 @@ def test_a_good_summary_and_manifest_are_read(run: RunDir) -> None:
         assert read(run) == {"format": 1, "name": name}
 
 
+def test_half_a_character_becomes_a_question_mark(run: RunDir) -> None:
+    text = r'{"format": 1, "\udcff": ["a\uD800b", "\ud83d\ude00", "\\ud800"]}'
+    (run.path / "summary.json").write_text(text)
+    read = store.read_summary(run)
+    assert read == {"format": 1, "?": ["a?b", "\U0001f600", "\\ud800"]}
+
+
 def test_a_missing_file_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file") as caught:
         store.read_summary(RunDir(tmp_path))
@@ -193,6 +201,23 @@ def test_a_huge_file_is_not_read(run: RunDir) -> None:
         file.truncate((64 << 20) + 1)
     with pytest.raises(ConfigError, match="larger than 64 MiB"):
         store.read_summary(run)
+
+
+@pytest.mark.parametrize("name", ["summary.json", "manifest.json", "latency.parquet", "ageing.parquet"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_and_not_waited_for(
+    run: RunDir, name: str, make: Callable[[Path], None]
+) -> None:
+    make(run.path / name)
+    read = {
+        "summary.json": store.read_summary,
+        "manifest.json": store.read_manifest,
+        "latency.parquet": store.read_latency,
+        "ageing.parquet": store.read_ageing,
+    }[name]
+    with pytest.raises(ConfigError, match=f"{name}: not a file") as caught:
+        read(run)
+    assert "copy it again" in caught.value.hint
 
 
 # --- Parquet ---

@@ -68,3 +68,20 @@ def test_a_bad_file_is_refused_with_file_and_key(tmp_path, old, new, key):
     with pytest.raises(ConfigError) as caught:
         load(tmp_path / "mine.toml", references.Document)
     assert f"{tmp_path / 'mine.toml'}:" in caught.value.message and key in caught.value.message
+
+
+def test_a_mistake_deep_in_a_file_of_ones_own_is_the_only_one_that_is_told(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(GOOD.replace("90.5", '"90"'))
+    with pytest.raises(ConfigError) as caught:
+        load(file, references.Document)
+    told = 'ranges[0].range_us[1]: expected a number, found the string "90"'
+    assert caught.value.message == f"{file}:6: {told}"
+
+
+def test_two_ranges_for_one_tier_are_told_with_their_numbers(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(GOOD + GOOD[GOOD.index("[[") :])
+    with pytest.raises(ConfigError) as caught:
+        load(file, references.Document)
+    assert caught.value.message == f"{file}:3: ranges: [0] and [1] are both for op 'read' and tier 'l2arc'"

@@ -267,6 +267,27 @@ def test_a_damaged_manifest_is_no_traceback(hsp, make_run, tmp_path, damage):
         assert hsp(*arguments)[0] in (0, 2, 3)
 
 
+def test_a_run_on_both_sides_is_told(hsp, make_run, tmp_path):
+    a, b, c = make_run("a"), make_run("b", 2), make_run("c", 3)
+    page = tmp_path / "x.html"
+    code, _, err = hsp("compare", a, b, "--", b, c, "--html", str(page))
+    html = page.read_text("utf-8")
+    assert "On both sides, which hides differences: b." in html
+    assert "Bootstrap error over runs, critical value of Student&#39;s t with Bonferroni&#39;s" in html
+    assert code == 0 and "On both sides, which hides differences: b." in err
+    code, out, _ = hsp("compare", a, "--", b, "--markdown")
+    assert "both sides" not in out and "A: 1 run, B: 1 run." in out
+
+
+def test_times_beyond_64_bits_are_no_traceback(hsp, make_run, tmp_path):
+    def change(manifest):
+        manifest["phases"][0]["start_ns"] = 2**63
+
+    a, b = make_run("a", 1, change), make_run("b", 2, change)
+    code, _, err = hsp("compare", a, "--", b, "--html", str(tmp_path / "x.html"))
+    assert code == 2 and "is damaged" in err
+
+
 @pytest.mark.parametrize("bad", ["nothing-here", ""])
 def test_a_run_that_is_none(hsp, make_run, tmp_path, bad):
     code, _, err = hsp("compare", make_run("a"), "--", str(tmp_path / bad))

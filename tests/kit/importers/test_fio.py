@@ -157,6 +157,65 @@ def test_the_same_ios_are_not_counted_twice(tmp_path: Path) -> None:
         imported(lat, DATA / "plain.json")
 
 
+def one_job(**job: object) -> str:
+    return json.dumps({"jobs": [{"jobname": "a", "job_runtime": 5, **job}]})
+
+
+def direction(ios: int) -> dict[str, object]:
+    return {"total_ios": ios, "clat_ns": {"N": ios, "bins": {"100": ios}}}
+
+
+def test_a_job_whose_name_is_half_a_character(tmp_path: Path) -> None:
+    found = imported(put(tmp_path, one_job(jobname="a\ud800", read=direction(5)), "x.json"))
+    assert found.frame["host"].to_list() == ["x/a?"]
+
+
+def test_reads_and_writes_in_one_sum_are_counted_and_left_out(tmp_path: Path) -> None:
+    """unified_rw_reporting: fio then has "mixed" in place of "read" and "write", or beside them."""
+    jobs = [{"jobname": "a", "mixed": direction(7)}, {"jobname": "b", "read": direction(5)}]
+    jobs.append({"jobname": "c", "read": direction(3), "write": direction(1), "mixed": direction(4)})
+    found = imported(put(tmp_path, json.dumps({"jobs": jobs}), "x.json"))
+    (file,) = found.section["files"]
+    assert file["rows_read"] == 16 and file["rows_counted"] == 9 and list(file["left_out"].values()) == [7]
+    assert "unified_rw_reporting" in found.section["warnings"][0]
+    with pytest.raises(ConfigError, match=r"no I/O in .*7 reads and writes in one sum"):
+        imported(put(tmp_path, one_job(mixed=direction(7)), "x.json"))
+
+
+def test_reports_every_second_are_read_in_parts(tmp_path: Path) -> None:
+    """fio --status-interval=1 writes more in an hour than one document may have; the last report counts."""
+    pad = "\n" + " " * 2000
+    report = [json.dumps({"jobs": [{"jobname": "a", "read": direction(n)}]}, indent=1) for n in (5, 6)]
+    path = put(tmp_path, "fio: a word\n" + (report[0].replace("\n", pad) + "\n") * 8000 + report[1], "x.json")
+    # Indented, so that nothing but the end of a document is a brace at the start of a line.
+    text = path.read_text().replace(pad + "}\n", "\n}\n")
+    path.write_text(text)
+    assert len(text) > 80 << 20
+    found = imported(path)
+    assert found.section["rows_counted"] == 6
+    told = " ".join(found.section["warnings"])
+    assert "1 lines of text before" in told and "8000 earlier reports" in told
+    path.write_text(text + "\n{1\n")
+    assert (
+        f"line {text.count(chr(10)) + 2}: a later document is damaged"
+        in imported(path).section["warnings"][0]
+    )
+
+
+def test_averages_are_not_called_damage(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="line 1: an average") as caught:
+        imported(DATA / "avg_lat.1.log")
+    assert caught.value.hint == "run fio without log_avg_msec: averages are no I/Os"
+
+
+def test_a_zstd_file_that_begins_with_a_skippable_frame(tmp_path: Path) -> None:
+    """pzstd puts the size of each frame into one before it."""
+    frame = zstandard.ZstdCompressor().compress(ROW.encode())
+    skipped = b"\x50\x2a\x4d\x18\x04\0\0\0abcd"
+    found = imported(put(tmp_path, (skipped + frame) * 2, "x_lat.1.log.zst"))
+    assert found.section["rows_counted"] == 2
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gz", "zst"])
 def test_compressed_logs(tmp_path: Path, pack: object) -> None:
     plain = (DATA / "plain_clat.1.log").read_bytes()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 import os
 import subprocess
 import sys
 import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -58,8 +62,32 @@ def test_a_damaged_trace_is_refused_with_its_line(tmp_path: Path, bad: str) -> N
 def test_what_is_compressed_twice_is_text_that_is_damaged(tmp_path: Path, inner: bytes) -> None:
     """Found by fuzzing: a parser of CSV decompressed what looked compressed, and failed in its own way."""
     for content in (inner, gzip.compress(inner)):
-        with pytest.raises(ConfigError, match=r"line 1: |damaged compression"):
+        with pytest.raises(ConfigError, match=r"line 1: |damaged compression|compressed twice"):
             read_files([put(tmp_path, content)], Options(format="trace", unit="us"))
+
+
+@pytest.mark.parametrize(
+    ("content", "found", "hint"),
+    [
+        (b"", "empty", "leave them out"),
+        (b" \n\n", "empty", "leave them out"),
+        (b"\xef\xbb\xbf1 2\n", "byte order mark", "without BOM"),
+        ("1 2\n".encode("utf-16"), "UTF-16", "UTF-8"),
+        (b"1 2\n1 \0\n", "line 2: binary", "printed"),
+        (bz2.compress(b"1 2\n"), "bzip2", "decompress it first"),
+        (lzma.compress(b"1 2\n"), "xz", "decompress it first"),
+        (zlib.compress(b"1 2\n"), "zlib", "--inflate-log"),
+        (gzip.compress(gzip.compress(b"1 2\n")), "compressed twice", "once"),
+    ],
+)
+@pytest.mark.parametrize("format_", [None, *FORMATS])
+def test_what_is_no_text_is_called_what_it_is(
+    tmp_path: Path, content: bytes, found: str, hint: str, format_: str | None
+) -> None:
+    """Also with --from: an empty histogram log had -2 bins."""
+    with pytest.raises(ConfigError, match=found) as caught:
+        read_files([put(tmp_path, content)], Options(format=format_, unit="us"))
+    assert hint in caught.value.hint
 
 
 def test_a_trace_needs_a_unit(tmp_path: Path) -> None:
@@ -288,11 +316,22 @@ def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> N
     assert summary["reasons"] == ["Imported: nothing says which tier answered, nor that all I/Os are here."]
     assert sum(r["count"] for r in summary["rows"]) == 100
     run = tmp_path / "results" / "mine" / "latest"
+    assert (tmp_path / summary["path"]).resolve() == run.resolve()
     names = {p.name for p in run.iterdir()}
     assert {"manifest.json", "latency.parquet", "summary.json", "report.html"} <= names
     again = hsp("report", str(run), "--json", cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["reasons"] == summary["reasons"]
+
+
+def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
+    name = os.fsdecode(b"a\xff_lat.1.log")
+    (tmp_path / name).write_text("0, 7, 0, 512, 0\n")
+    done = hsp("import", name, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "results" / "import" / "latest"
+    assert pl.read_parquet(run / "latency.parquet")["host"].to_list() == ["a?.1"]
+    assert json.loads((run / "manifest.json").read_text())["import"]["files"][0]["file"] == "a?_lat.1.log"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""Where commands put what they print: files, devices, pipes, and places that are full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kit.cli.output import write_target
+
+PRINT = "from kit.cli import main, output; main.app = lambda: output.emit_json({'a': 1}); main.main()"
+
+
+def test_what_is_no_file_is_written_through_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe, link, real = tmp_path / "pipe", tmp_path / "link", tmp_path / "real"
+    os.mkfifo(pipe)
+    heard: list[bytes] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_bytes()))
+    reader.start()
+    write_target(pipe, b"content")
+    reader.join(10)
+    assert heard == [b"content"] and pipe.is_fifo()
+    real.write_bytes(b"what was there before, and longer")
+    link.symlink_to("real")
+    write_target(link, b"new")
+    assert link.is_symlink() and real.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+def test_a_full_standard_output_is_a_failed_host_and_not_an_unmet_expectation() -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-c", PRINT]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 5 and "No space left" in done.stderr and "Traceback" not in done.stderr
