@@ -141,7 +141,7 @@ def fast_windows(block: Block, columns: int) -> Windows | None:
     row, column = np.divmod(fields, width)
     counted = column >= _FIRST
     row, column, counts = row[counted], column[counted] - _FIRST, values[counted]
-    if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM:
+    if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM or counts.max(initial=0) > MAX_COUNT:
         return None
     return _windows(time_ms.astype(np.int64), direction.astype(np.int64), row, column, counts)
 

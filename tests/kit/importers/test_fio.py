@@ -320,6 +320,8 @@ def test_histograms_of_unlike_coarseness_meet_at_the_coarser(tmp_path: Path) -> 
         (lambda fields: [*fields[:-1], "-1"], "natural"),
         (lambda fields: [*fields[:-1], "nan"], "natural"),
         (lambda fields: [*fields[:-1], "9" * 19], "impossible"),
+        # Not so long that it is odd: the fast parser has to look.
+        (lambda fields: [*fields[:-1], str(fiohist.MAX_COUNT + 1)], "impossible"),
         (lambda fields: [fields[0], "7", *fields[2:]], "impossible"),
     ],
 )
