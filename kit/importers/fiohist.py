@@ -113,8 +113,10 @@ def _starts(
     """
     starts = np.empty(windows.time_ms.size, dtype=np.int64)
     back = []
-    for direction in np.unique(windows.direction).tolist():
+    for direction in range(TRIM + 1):
         mine = np.flatnonzero(windows.direction == direction)
+        if not mine.size:
+            continue
         times = windows.time_ms[mine]
         first = before_ms.get(direction, max(int(times[0]) - first_ms, 0))
         starts[mine] = np.concatenate([[first], times[:-1]])
@@ -138,9 +140,13 @@ def fast_windows(block: Block, columns: int) -> Windows | None:
     if any(len(head) < 3 for head in heads):
         return None
     time_ms, direction = (np.array([int(head[n]) for head in heads], dtype=np.float64) for n in (0, 1))
-    row, column = np.divmod(fields, width)
-    counted = column >= _FIRST
-    row, column, counts = row[counted], column[counted] - _FIRST, values[counted]
+    # Fields ascend, so nothing need be divided: where each line's begin, and those that are counts.
+    line_ends = np.arange(1, lines.size + 1) * width
+    found = np.diff(np.searchsorted(fields, line_ends), prepend=0)
+    row = np.repeat(np.arange(lines.size), found)
+    column = fields - np.repeat(line_ends - (width - _FIRST), found)
+    counted = np.flatnonzero(column >= 0)
+    row, column, counts = row[counted], column[counted], values[counted]
     if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM or counts.max(initial=0) > MAX_COUNT:
         return None
     return _windows(time_ms.astype(np.int64), direction.astype(np.int64), row, column, counts)
