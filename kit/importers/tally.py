@@ -24,7 +24,7 @@ _MAX_TOTAL = 1 << 60
 # 62 bits for the key: 42 of time, 9 of group, 11 of bin.
 _MAX_TIME_INDEX = 1 << 42
 MAX_CELLS = 4_000_000
-# Cells that wait to be put together: twice the result, so that it is not gone through too often.
+# Cells that wait to be put together: four times the result, so that it is not gone through too often.
 _LEAST_PENDING, _MOST_PENDING = 100_000, 2_000_000
 # Entries of a table of counts that are still faster than sorting one key.
 _TABLE_PER_KEY = 4
@@ -149,7 +149,7 @@ class Tally:
             interval_ns *= 2
         self._pending.append((keys, counts))
         self._pending_size += keys.size
-        if self._pending_size > min(max(2 * self._keys.size, _LEAST_PENDING), _MOST_PENDING):
+        if self._pending_size > min(max(4 * self._keys.size, _LEAST_PENDING), _MOST_PENDING):
             self._settle()
 
     def extremes(self, group: int, low_ns: int, high_ns: int) -> None:
@@ -159,9 +159,7 @@ class Tally:
 
     def _settle(self) -> None:
         if self._pending:
-            keys = np.concatenate([self._keys, *(k for k, _ in self._pending)])
-            counts = np.concatenate([self._counts, *(c for _, c in self._pending)])
-            self._keys, self._counts = _summed(keys, counts)
+            self._keys, self._counts = _merged([(self._keys, self._counts), *self._pending])
             self._pending, self._pending_size = [], 0
         while self._keys.size > self._max_cells and int(self._keys[-1]) >= 2 * _MAX_GROUPS * _BINS:
             self._double()
@@ -215,6 +213,32 @@ def _halved(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     """The same counts in intervals twice as long."""
     cell = _MAX_GROUPS * _BINS
     return _summed(keys // (2 * cell) * cell + keys % cell, counts)
+
+
+def _merged(parts: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    """As _summed of all parts together; in each part a key occurs once, and they ascend."""
+    parts = [part for part in parts if part[0].size]
+    if len(parts) < 2:
+        return parts[0] if parts else (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    low = min(int(keys[0]) >> _BIN_BITS for keys, _ in parts)
+    span = max(int(keys[-1]) >> _BIN_BITS for keys, _ in parts) - low + 1
+    most = max(_TABLE_PER_KEY * sum(keys.size for keys, _ in parts), 1 << 16)
+    if span <= most:
+        marks = np.zeros(span, dtype=np.bool_)
+        for keys, _ in parts:
+            marks[(keys >> _BIN_BITS) - low] = True
+        used = np.flatnonzero(marks)
+    if span > most or used.size * _BINS > most:
+        keys, counts = (np.concatenate([part[n] for part in parts]) for n in range(2))
+        return _summed(keys, counts)
+    # What a key is above its place in a table that has only the intervals and groups that occur.
+    above = np.zeros(span, dtype=np.int64)
+    above[used] = (used + low - np.arange(used.size)) << _BIN_BITS
+    table = np.zeros(used.size * _BINS, dtype=np.int64)
+    for keys, counts in parts:
+        np.add.at(table, keys - above[(keys >> _BIN_BITS) - low], counts)
+    found = np.flatnonzero(table != 0)
+    return found + above[used][found >> _BIN_BITS], table[found]
 
 
 def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray]:
