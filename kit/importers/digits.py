@@ -135,8 +135,8 @@ class Table:
         return found
 
 
-def not_zero(data: bytes, columns: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Of whole lines of `columns` fields: the end of each line, the fields that are not 0, and their values.
+def not_zero(data: bytes, columns: int) -> tuple[int, IntArray, IntArray]:
+    """Of whole lines of `columns` fields: how many lines, the fields that are not 0, and their values.
 
     Fields are counted through all lines and ascend. For tables that are nearly all 0, whose fields need not
     be looked at one by one. Raises Irregular as Table does, where a field has a 0 before other digits, and
@@ -165,9 +165,7 @@ def not_zero(data: bytes, columns: int) -> tuple[IntArray, IntArray, IntArray]:
     starts = np.flatnonzero(begins)
     fields = before[starts].astype(np.int64)
     values = _naturals(shorter, starts, _MOST_LONG * lines.size)
-    # Where the lines end in `data`: behind all words that were left out before.
-    more = np.concatenate([[0], np.cumsum(left_out)])[np.searchsorted(at_word, lines >> 3, side="right")]
-    return lines + (more << 3), fields, values
+    return lines.size, fields, values
 
 
 def _without_zeros(data: bytes) -> tuple[bytes, IntArray, IntArray]:

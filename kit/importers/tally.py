@@ -220,25 +220,24 @@ def _merged(parts: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]
     parts = [part for part in parts if part[0].size]
     if len(parts) < 2:
         return parts[0] if parts else (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
-    low = min(int(keys[0]) >> _BIN_BITS for keys, _ in parts)
-    span = max(int(keys[-1]) >> _BIN_BITS for keys, _ in parts) - low + 1
-    most = max(_TABLE_PER_KEY * sum(keys.size for keys, _ in parts), 1 << 16)
-    if span <= most:
-        marks = np.zeros(span, dtype=np.bool_)
-        for keys, _ in parts:
-            marks[(keys >> _BIN_BITS) - low] = True
-        used = np.flatnonzero(marks)
-    if span > most or used.size * _BINS > most:
+    # The intervals and groups of each part, and how many keys are in each of them.
+    rows = []
+    for keys, _ in parts:
+        row = keys >> _BIN_BITS
+        starts = np.append(0, np.flatnonzero(row[1:] != row[:-1]) + 1)
+        rows.append((row[starts], np.diff(starts, append=row.size)))
+    every = np.sort(np.concatenate([row for row, _ in rows]))
+    used = every[np.append(True, every[1:] != every[:-1])]
+    if used.size * _BINS > max(_TABLE_PER_KEY * sum(keys.size for keys, _ in parts), 1 << 16):
         keys, counts = (np.concatenate([part[n] for part in parts]) for n in range(2))
         return _summed(keys, counts)
     # What a key is above its place in a table that has only the intervals and groups that occur.
-    above = np.zeros(span, dtype=np.int64)
-    above[used] = (used + low - np.arange(used.size)) << _BIN_BITS
+    above = (used - np.arange(used.size)) << _BIN_BITS
     table = np.zeros(used.size * _BINS, dtype=np.int64)
-    for keys, counts in parts:
-        np.add.at(table, keys - above[(keys >> _BIN_BITS) - low], counts)
+    for (keys, counts), (row, lengths) in zip(parts, rows, strict=True):
+        np.add.at(table, keys - np.repeat(above[np.searchsorted(used, row)], lengths), counts)
     found = np.flatnonzero(table != 0)
-    return found + above[used][found >> _BIN_BITS], table[found]
+    return found + above[found >> _BIN_BITS], table[found]
 
 
 def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray]:
