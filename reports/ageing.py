@@ -16,7 +16,7 @@ import polars as pl
 
 from reports import heatmap
 from reports.figures import GRID, INK, PALETTE, RULE, ticks
-from reports.quantiles import percentile_ns
+from reports.quantiles import percentiles_ns
 from reports.words import human_us, safe
 
 Json = dict[str, Any]
@@ -56,8 +56,8 @@ def curve(frame: pl.DataFrame) -> list[Json]:
         row["written"] = row["written_bytes"] / row["capacity_bytes"]
         row["ios"] = sum(b[2] for b in bins)
         limits = (bins[0][0], bins[-1][1])
-        for q, name in QUANTILES:
-            value = percentile_ns(bins, q, limits)
+        values = percentiles_ns(bins, [q for q, _ in QUANTILES], limits)
+        for (_, name), value in zip(QUANTILES, values, strict=True):
             row[name] = None if value is None else value / 1e3
         rows.append(row)
     return rows

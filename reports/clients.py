@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from reports.quantiles import Bins, limits_ns, percentile_ns, shortest_range_ns
+from reports.quantiles import Bins, limits_ns, percentiles_ns, shortest_range_ns
 
 Json = dict[str, Any]
 LAYER = "client"
@@ -68,8 +68,8 @@ def _figures(bins: Bins, extremes: list[Json], seconds: float) -> Json:
     limits = (bins[0][0], bins[-1][1]) if overlap else limits_ns(bins, extremes)
     found: Json = {"count": count, "iops": count / seconds if seconds > 0 else None}
     found["min_us"] = limits[0] / 1e3
-    for q, field in _PERCENTILES:
-        value = percentile_ns(bins, q, limits)
+    values = percentiles_ns(bins, [q for q, _ in _PERCENTILES], limits)
+    for (_, field), value in zip(_PERCENTILES, values, strict=True):
         found[field] = None if value is None else value / 1e3
     found["max_us"] = limits[1] / 1e3
     found["range_us"] = [edge / 1e3 for edge in shortest_range_ns(bins, limits)]

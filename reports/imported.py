@@ -42,6 +42,13 @@ _SOURCES = {
         "zpool iostat -w", "zpool", "of whole I/Os in ZFS, queues included (total_wait): a sum since the "
         "pool was loaded; when an I/O was done is not in it", False
     ),
+    "zpool-iostat timed": _Source(
+        "zpool iostat -w", "zpool", "of whole I/Os in ZFS, queues included (total_wait), interval by interval"
+    ),
+    "zpool-iostat intervals": _Source(
+        "zpool iostat -w", "zpool", "of whole I/Os in ZFS, queues included (total_wait): a sum over "
+        "intervals; when these were is not in it", False
+    ),
 }  # fmt: skip
 _UNKNOWN = _Source("import", "a program that is not recorded", "as the file says")
 
@@ -53,7 +60,9 @@ def section(manifest: Json) -> Json | None:
 
 
 def _source(manifest: Json) -> _Source:
-    return _SOURCES.get(str((section(manifest) or {}).get("format")), _UNKNOWN)
+    told = section(manifest) or {}
+    found = _SOURCES.get(str(told.get("format")), _UNKNOWN)
+    return _SOURCES.get(f"{told.get('format')} {told.get('counts')}", found)
 
 
 def _files(manifest: Json) -> list[str]:

@@ -29,7 +29,16 @@ def percentile_ns(bins: Bins, q: float, limits: tuple[int, int]) -> float | None
     the edge of a gap or where a clock ticks. Wider bins of imported data (zpool iostat) are interpolated.
     None where the sample is too small to tell.
     """
+    return percentiles_ns(bins, (q,), limits)[0]
+
+
+def percentiles_ns(bins: Bins, quantiles: Sequence[float], limits: tuple[int, int]) -> list[float | None]:
+    """percentile_ns() of each of `quantiles`; the counts are summed up once for all."""
     upto = list(itertools.accumulate([count for _, _, count in bins]))
+    return [_percentile_ns(bins, upto, q, limits) for q in quantiles]
+
+
+def _percentile_ns(bins: Bins, upto: list[int], q: float, limits: tuple[int, int]) -> float | None:
     n = upto[-1] if upto else 0
     if n < sample_needed(q):
         return None

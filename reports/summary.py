@@ -20,6 +20,7 @@ from reports.quantiles import (
     Bins,
     limits_ns,
     percentile_ns,
+    percentiles_ns,
     sample_needed,
     shortest_range_ns,
 )
@@ -29,6 +30,7 @@ __all__ = ["COVERAGE", "SERVER", "percentile_ns", "sample_needed", "shortest_ran
 SERVER = "nfs-server"
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
 _KEY = ("phase", "layer", "op", "tier")
+_PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 Json = dict[str, Any]
 
 
@@ -177,8 +179,8 @@ def _row(
     count = sum(b[2] for b in bins)
     low, high = (v / 1e3 for v in shortest_range_ns(bins, limits))
     result: Json = {**row, "count": count, "share": count / total, "min_us": limits[0] / 1e3}
-    for q, field in ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us"), (0.999, "p999_us")):
-        value = percentile_ns(bins, q, limits)
+    values = percentiles_ns(bins, list(_PERCENTILES.values()), limits)
+    for field, value in zip(_PERCENTILES, values, strict=True):
         result[field] = None if value is None else value / 1e3
     result["max_us"] = limits[1] / 1e3
     result["range_us"] = [low, high]

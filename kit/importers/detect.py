@@ -28,6 +28,7 @@ _NO_TEXT = {
 # What comes later is judged with its line.
 _NULS_IN = 256
 _COMPRESSED = re.compile(r"\.(gz|zst)$")
+_FIRST_BUCKETS = ([b"1", b"3", b"7"], [b"1ns", b"3ns", b"7ns"])
 _MORE = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
 
 
@@ -65,9 +66,13 @@ def detect(source: Source) -> str:
 
 
 def _bucket_table(lines: list[bytes]) -> bool:
-    """Whether the lines begin as `zpool iostat -wH` does: 1, 3, 7 and so on, with many columns."""
-    firsts = [line.split()[0] for line in lines[:3]]
-    return firsts in ([b"1", b"3", b"7"], [b"1ns", b"3ns", b"7ns"]) and len(lines[0].split()) > 8
+    """Whether the lines begin as `zpool iostat -wH` does: 1, 3, 7 and so on, with many columns.
+
+    Before that may be two times and a name.
+    """
+    firsts = [line.split()[0] for line in lines[:6]]
+    found = next((at for at in range(4) if firsts[at : at + 3] in _FIRST_BUCKETS), None)
+    return found is not None and len(lines[found].split()) > 8
 
 
 def kind_of(source: Source) -> str | None:

@@ -22,8 +22,6 @@ from kit.importers.tally import Account, IntArray, Tally
 _FIRST = 3
 MAX_COUNT = 1 << 40
 _HINT = "repair or remove the line; nothing was imported"
-# A time and a direction, and more.
-_HEAD_BYTES = 40
 _NATURAL = re.compile(rb"[ \t]*0*[0-9]{1,19}[ \t\r]*")
 
 
@@ -113,8 +111,10 @@ def _starts(
     """
     starts = np.empty(windows.time_ms.size, dtype=np.int64)
     back = []
-    for direction in np.unique(windows.direction).tolist():
+    for direction in range(TRIM + 1):
         mine = np.flatnonzero(windows.direction == direction)
+        if not mine.size:
+            continue
         times = windows.time_ms[mine]
         first = before_ms.get(direction, max(int(times[0]) - first_ms, 0))
         starts[mine] = np.concatenate([[first], times[:-1]])
@@ -133,17 +133,21 @@ def fast_windows(block: Block, columns: int) -> Windows | None:
         lines, fields, values = not_zero(block.data, width)
     except Irregular:
         return None
-    begins = [0, *(lines[:-1] + 1).tolist()]
-    heads = [block.data[at : at + _HEAD_BYTES].split(b",", 2) for at in begins]
-    if any(len(head) < 3 for head in heads):
+    # Fields ascend, so nothing need be divided: where each line's begin, and those that are counts.
+    line_ends = np.arange(1, lines + 1) * width
+    found = np.diff(np.searchsorted(fields, line_ends), prepend=0)
+    row = np.repeat(np.arange(lines), found)
+    column = fields - np.repeat(line_ends - (width - _FIRST), found)
+    time_ms, direction = np.zeros((2, lines), dtype=np.int64)
+    heads = np.flatnonzero(column < 0)
+    for number, part in enumerate((time_ms, direction)):
+        mine = heads[column[heads] == number - _FIRST]
+        part[row[mine]] = values[mine]
+    counted = np.flatnonzero(column >= 0)
+    row, column, counts = row[counted], column[counted], values[counted]
+    if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM or counts.max(initial=0) > MAX_COUNT:
         return None
-    time_ms, direction = (np.array([int(head[n]) for head in heads], dtype=np.float64) for n in (0, 1))
-    row, column = np.divmod(fields, width)
-    counted = column >= _FIRST
-    row, column, counts = row[counted], column[counted] - _FIRST, values[counted]
-    if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM:
-        return None
-    return _windows(time_ms.astype(np.int64), direction.astype(np.int64), row, column, counts)
+    return _windows(time_ms, direction, row, column, counts)
 
 
 def slow_windows(source: Source, block: Block, columns: int) -> Windows:

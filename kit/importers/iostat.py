@@ -1,39 +1,44 @@
 """`zpool iostat -w`: one histogram per direction, a bin per octave; exact counts with -p.
 
-The label of a bin is its last nanosecond, 2^(n+1) - 1. `total_wait` is the time of the whole I/O; the other
-columns are parts of the same I/Os. Only the first report is read: it holds the counts since the pool was
-loaded, while later ones hold rates per second.
+The first report has the counts since the pool was loaded, those after it the I/Os per second of an interval,
+without fractions. The two are of the same I/Os, so a file with intervals is read without its first report,
+unless that was left out already (`-y`), which only the times of `-T` tell. Of several pools and vdevs in a
+report, the first is read: the others may be parts of it.
 """
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Iterator
-from decimal import Decimal
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from kit.importers.fiolog import shown
+from kit.errors import ConfigError
+from kit.importers import iostattables
+from kit.importers.iostattables import BUCKETS, HINT, Report, Table
 from kit.importers.source import Source
 from kit.importers.tally import Account, IntArray, Tally
 
-BUCKETS = 37
-_MAX_BYTES = 64 << 20
-_UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
-_LABEL = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,3})?)(ns|us|ms|s|)")
-_VALUE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,3})?)([KMGTPE]?)")
-_LEAST_COLUMNS = 9
+# Counts since the pool was loaded; those of intervals whose times are known; and of others.
+Kind = Literal["since-load", "timed", "intervals"]
 _OPS = ("read", "write")
-_HINT = "give what `zpool iostat -wp POOL` prints"
-_MAX_COUNT = 1 << 60
+_SHOWN = 5
+_SECOND_NS = 10**9
 
 
-class _Bucket(NamedTuple):
-    number: int
-    values: tuple[int, int]
-    rounded: bool
+@dataclass
+class Histograms:
+    """What is read of a file: a table per report, and when its interval began (ns since 1970; 0: unknown)."""
+
+    kind: Kind
+    name: str
+    tables: list[Table]
+    starts_ns: list[int]
+    # How long an interval is; 0 if that is not known.
+    step_ns: int = 0
+    # Reason -> the tables that are not read.
+    left_out: dict[str, list[Table]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
 
 def edges(bucket: IntArray) -> tuple[IntArray, IntArray]:
@@ -41,88 +46,138 @@ def edges(bucket: IntArray) -> tuple[IntArray, IntArray]:
     return np.where(bucket == 0, 0, np.left_shift(1, bucket)), np.left_shift(1, bucket + 1)
 
 
-def read(source: Source, tally: Tally, host: str | None, file_host: str) -> Account:
-    """Add the first report of one file to `tally`. Raises ConfigError for damage, with its line.
+def common_kind(histograms: dict[Source, Histograms]) -> Kind:
+    """The kind of all files. Raises ConfigError where some have other counts than others."""
+    kinds = {found.kind: source for source, found in histograms.items()}
+    if len(kinds) > 1:
+        told = ", ".join(f"{source.path} ({kind})" for kind, source in kinds.items())
+        raise ConfigError(
+            f"counts since a pool was loaded, of intervals, and of ones with times do not add up: {told}",
+            "import them as runs of their own",
+        )
+    return next(iter(kinds))
 
-    The host is `host`, or the name in the report's header, or `file_host`.
+
+def histograms(source: Source) -> Histograms:
+    """What to read of one file. Raises ConfigError for damage, with its line."""
+    reports, cut = iostattables.read(source)
+    warnings = [f"line {cut} is cut, and is not read"] if cut else []
+    # With -y the time of the report that is not printed is there all the same.
+    omitted = len(reports) > 1 and not reports[0].tables
+    began_s = reports[0].time_s if omitted else None
+    while len(reports) > 1 and not reports[-1].tables:
+        reports.pop()
+    if omitted:
+        reports = reports[1:]
+    left_out: dict[str, list[Table]] = {}
+    name = next(r.tables[0].name for r in reports if r.tables)
+    mine = [_of(report, name, left_out, warnings) for report in reports]
+    known = [(report, table) for report, table in zip(reports, mine, strict=True) if table]
+    later = known if omitted else known[1:]
+    if later and len(later[-1][1].rows) < BUCKETS:
+        _leave_out(left_out, "in the last report, which is truncated", later.pop()[1])
+    if not later:
+        if omitted:
+            raise source.fail(None, "no report is whole", HINT)
+        return Histograms("since-load", name, [known[0][1]], [0], 0, left_out, warnings)
+    if not omitted:
+        _leave_out(left_out, "in the first report, which counts since the pool was loaded", known[0][1])
+        began_s = known[0][0].time_s
+    tables = [table for _, table in later]
+    starts_ns, step_ns = _times(source, began_s, [report for report, _ in later])
+    return Histograms(
+        "timed" if step_ns else "intervals", name, tables, starts_ns, step_ns, left_out, warnings
+    )
+
+
+def _of(report: Report, name: str, left_out: dict[str, list[Table]], warnings: list[str]) -> Table | None:
+    """The table of a report that is read, if it has one; the others are left out."""
+    mine = next((table for table in report.tables if table.name == name), None)
+    if mine is None:
+        warnings.append(f"the report at line {report.line} has no table of {name or 'the pool'}")
+    for table in report.tables:
+        if table is not mine:
+            reason = "of other pools or vdevs" if table.name else "in later reports or of other vdevs"
+            _leave_out(left_out, reason, table)
+    return mine
+
+
+def _leave_out(left_out: dict[str, list[Table]], reason: str, table: Table) -> None:
+    left_out.setdefault(reason, []).append(table)
+
+
+def _times(source: Source, began_s: int | None, reports: list[Report]) -> tuple[list[int], int]:
+    """When the interval of each report began, and how long one is, in ns; zeros if -T did not tell.
+
+    zpool tells whole seconds and sleeps a little longer than it was asked to: where the times are as evenly
+    spaced as that allows, the mean is the length. Raises ConfigError where time goes back.
     """
-    account = Account(str(source.path))
-    report, name, truncated = 0, "", 0
-    buckets: list[_Bucket] = []
-    for found in _rows(source):
-        if isinstance(found, str):
-            name = name or found
-            continue
-        report += found.number == 0
-        ios = sum(found.values)
-        account.read(ios)
-        truncated = (found.number + 1) % BUCKETS
-        if report == 1:
-            buckets.append(found)
-            account.rows_counted += ios
-        else:
-            account.leave_out("in later reports or of other vdevs", ios)
-    if not buckets:
-        raise source.fail(None, "no histogram", _HINT)
-    if truncated:
-        account.warnings.append(f"the last table ends after {truncated} of {BUCKETS} rows: it is truncated")
-    if rounded := sum(b.rounded for b in buckets):
-        account.warnings.append(f"{rounded} rows have counts rounded by zpool; use zpool iostat -wp")
-    if last := sum(sum(b.values) for b in buckets if b.number == BUCKETS - 1):
-        account.warnings.append(f"{last} I/Os are in the last bin, which has no upper edge")
-    _add(tally, host or name or file_host, buckets)
+    times = [began_s, *(report.time_s for report in reports)]
+    known = [time_s for time_s in times if time_s is not None]
+    if len(known) < len(times):
+        return [0] * len(reports), 0
+    for report, before, after in zip(reports, known, known[1:], strict=False):
+        if after < before:
+            raise source.fail(report.line, f"time goes back from {before} to {after} s", "use -T u")
+    step_ns = (known[-1] - known[0]) * _SECOND_NS // len(reports)
+    even = [known[0] * _SECOND_NS + n * step_ns for n in range(len(reports))]
+    told = [time_s * _SECOND_NS for time_s in known[:-1]]
+    if max(abs(a - b) for a, b in zip(even, told, strict=True)) <= _SECOND_NS * 3 // 2:
+        return even, step_ns
+    # A pause in between: each where zpool says, and an interval is what most are.
+    return told, int(np.median(np.diff(known)) * _SECOND_NS) or step_ns
+
+
+def read(source: Source, found: Histograms, tally: Tally, host: str | None, file_host: str) -> Account:
+    """Add the histograms of one file to `tally`.
+
+    The host is `host`, or the name in the file, or `file_host`.
+    """
+    account = Account(str(source.path), warnings=list(found.warnings))
+    for reason, tables in found.left_out.items():
+        lines = ", ".join(str(table.line) for table in tables[:_SHOWN])
+        more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
+        account.warnings.append(
+            f"{len(tables)} table{'s' * (len(tables) != 1)} not read, {reason}: line {lines}{more}"
+        )
+        for table in tables:
+            account.read(table.ios)
+            account.leave_out(reason, table.ios)
+    groups = [tally.group(host or found.name or file_host, op) for op in _OPS]
+    for table, start_ns in zip(found.tables, found.starts_ns, strict=True):
+        for column, group in enumerate(groups):
+            counts = [_ios(row[column], found.step_ns) for row in table.rows]
+            account.read(sum(counts))
+            account.rows_counted += sum(counts)
+            ios = np.array(counts, dtype=np.int64)
+            used = np.flatnonzero(ios)
+            tally.add(group, np.full(used.size, start_ns, dtype=np.int64), used, ios[used])
+    account.warnings += _inexact(found)
     return account
 
 
-def _rows(source: Source) -> Iterator[_Bucket | str]:
-    """The rows of all histograms of the file, and the name in each header, in order."""
-    wanted = 0
-    for number, raw in enumerate(io.BytesIO(source.whole(_MAX_BYTES)), 1):
-        try:
-            line = raw.decode("utf-8")
-        except UnicodeDecodeError:
-            raise source.fail(number, f"not UTF-8: {shown(raw)}", _HINT) from None
-        fields = line.split()
-        if not fields or set(line.strip()) <= {"-", " "} or fields[0] == "latency":
-            continue
-        if "total_wait" in fields:
-            if fields.index("total_wait") != 1:
-                raise source.fail(number, f"total_wait is not the first histogram: {shown(raw)}", _HINT)
-            yield fields[0]
-            continue
-        yield _bucket(source, number, raw, fields, wanted)
-        wanted = (wanted + 1) % BUCKETS
+def _ios(value: int, step_ns: int) -> int:
+    """I/Os of an interval out of I/Os per second; as it is where the length is not known, or none."""
+    return (value * step_ns + _SECOND_NS // 2) // _SECOND_NS if step_ns else value
 
 
-def _add(tally: Tally, host: str, buckets: list[_Bucket]) -> None:
-    for column, op in enumerate(_OPS):
-        used = [(b.number, b.values[column]) for b in buckets if b.values[column]]
-        bins = np.array([n for n, _ in used], dtype=np.int64)
-        counts = np.array([c for _, c in used], dtype=np.int64)
-        tally.add(tally.group(host, op), np.zeros(bins.size, dtype=np.int64), bins, counts)
-
-
-def _bucket(source: Source, number: int, raw: bytes, fields: list[str], wanted: int) -> _Bucket:
-    """The row of bucket `wanted`, which the label must be of."""
-    label = _LABEL.fullmatch(fields[0])
-    if not label or len(fields) < _LEAST_COLUMNS:
-        raise source.fail(number, f"not a row of a latency histogram: {shown(raw)}", _HINT)
-    unit = _UNITS[label[2]]
-    # The label is rounded to what fits into five characters.
-    if abs(Decimal(label[1]) * unit - ((1 << (wanted + 1)) - 1)) > (unit if unit > 1 else 0):
-        raise source.fail(number, f"the row of {(1 << (wanted + 1)) - 1} ns is missing: {shown(raw)}", _HINT)
-    values = []
-    for field in fields[1:]:
-        found = _VALUE.fullmatch(field)
-        value = _count(found) if found else _MAX_COUNT
-        if value >= _MAX_COUNT:
-            raise source.fail(number, f"{field[:30]!r} is not a count", _HINT)
-        values.append(value)
-    rounded = any(not field.isdigit() for field in fields[1:3])
-    return _Bucket(wanted, (values[0], values[1]), rounded)
-
-
-def _count(found: re.Match[str]) -> int:
-    """1.50K is 1536: zpool's letters are powers of 1024."""
-    power = " KMGTPE".index(found[2] or " ")
-    return int((Decimal(found[1]) * 1024**power).to_integral_value())
+def _inexact(found: Histograms) -> list[str]:
+    """What is not exact in the tables that were read, in words."""
+    told = []
+    if short := len(found.tables[-1].rows) % BUCKETS:
+        told.append(f"the last table ends after {short} of {BUCKETS} rows: it is truncated")
+    if rounded := sum(table.rounded for table in found.tables):
+        told.append(f"{rounded} rows have counts rounded by zpool; use zpool iostat -wp")
+    if last := sum(sum(row) for table in found.tables for row in table.rows[BUCKETS - 1 :]):
+        told.append(f"{last} I/Os are in the last bin, which has no upper edge")
+    if found.kind != "since-load":
+        told.append(
+            f"the {len(found.tables)} reports of intervals hold I/Os per second without fractions: each row "
+            "is up to one a second too low, and rare latencies may be missing"
+        )
+    if found.kind == "intervals":
+        told.append(
+            "nothing says when the reports were made, nor how long an interval was: it is taken to be a "
+            "second; and if zpool was given -y, the first interval is missing (use -T u)"
+        )
+    return told

@@ -102,6 +102,9 @@ class _Readers:
         self.name, self.options = name, options
         self.fio_bins = fiobins.Layout(0)
         self.runtime_ns = 0
+        self.histograms: dict[Source, iostat.Histograms] = {}
+        # What more the manifest says of the import.
+        self.told: dict[str, str] = {}
         interval_ns = options.interval_ns
         edges: Edges = bin_edges
         if name == "fio-hist":
@@ -111,6 +114,10 @@ class _Readers:
             edges = self.fio_bins.edges
         elif name == "zpool-iostat":
             edges = iostat.edges
+            self.histograms = {source: iostat.histograms(source) for source in sources}
+            self.told["counts"] = iostat.common_kind(self.histograms)
+            # A column is not shorter than what zpool counted at once.
+            interval_ns = max(interval_ns, *(found.step_ns for found in self.histograms.values()))
         elif name == "trace" and options.unit is None:
             raise ConfigError("a trace does not tell its unit", "give --unit ns, us, ms or s")
         self.tally = Tally(interval_ns, edges)
@@ -134,7 +141,7 @@ class _Readers:
             return trace2.read(source, tally, host, options.op, unit, time_unit)
         if self.name == "bpftrace":
             return bpftrace.read(source, tally, host, options.log_vdevs)
-        return iostat.read(source, tally, options.host, named)
+        return iostat.read(source, self.histograms[source], tally, options.host, named)
 
 
 def _imported(
@@ -165,7 +172,7 @@ def _imported(
         "extremes": tally.told_extremes(layer),
     }  # fmt: skip
     section = {
-        "format": name, "origin_ns": origin_ns, "rows_counted": counted, "warnings": warnings,
+        "format": name, **readers.told, "origin_ns": origin_ns, "rows_counted": counted, "warnings": warnings,
         "files": [
             {"file": Path(a.file).name, "rows_read": a.rows_read, "rows_counted": a.rows_counted,
              "left_out": a.left_out} for a in accounts

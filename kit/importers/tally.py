@@ -24,7 +24,7 @@ _MAX_TOTAL = 1 << 60
 # 62 bits for the key: 42 of time, 9 of group, 11 of bin.
 _MAX_TIME_INDEX = 1 << 42
 MAX_CELLS = 4_000_000
-# Cells that wait to be put together: twice the result, so that it is not gone through too often.
+# Cells that wait to be put together: four times the result, so that it is not gone through too often.
 _LEAST_PENDING, _MOST_PENDING = 100_000, 2_000_000
 # Entries of a table of counts that are still faster than sorting one key.
 _TABLE_PER_KEY = 4
@@ -161,7 +161,7 @@ class Tally:
             interval_ns *= 2
         self._pending.append((keys, counts))
         self._pending_size += keys.size
-        if self._pending_size > min(max(2 * self._keys.size, _LEAST_PENDING), _MOST_PENDING):
+        if self._pending_size > min(max(4 * self._keys.size, _LEAST_PENDING), _MOST_PENDING):
             self._settle()
 
     def extremes(self, group: int, low_ns: int, high_ns: int) -> None:
@@ -171,9 +171,7 @@ class Tally:
 
     def _settle(self) -> None:
         if self._pending:
-            keys = np.concatenate([self._keys, *(k for k, _ in self._pending)])
-            counts = np.concatenate([self._counts, *(c for _, c in self._pending)])
-            self._keys, self._counts = _summed(keys, counts)
+            self._keys, self._counts = _merged([(self._keys, self._counts), *self._pending])
             self._pending, self._pending_size = [], 0
         while self._keys.size > self._max_cells and int(self._keys[-1]) >= 2 * _MAX_GROUPS * _BINS:
             self._double()
@@ -227,6 +225,31 @@ def _halved(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
     """The same counts in intervals twice as long."""
     cell = _MAX_GROUPS * _BINS
     return _summed(keys // (2 * cell) * cell + keys % cell, counts)
+
+
+def _merged(parts: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    """As _summed of all parts together; in each part a key occurs once, and they ascend."""
+    parts = [part for part in parts if part[0].size]
+    if len(parts) < 2:
+        return parts[0] if parts else (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    # The intervals and groups of each part, and how many keys are in each of them.
+    rows = []
+    for keys, _ in parts:
+        row = keys >> _BIN_BITS
+        starts = np.append(0, np.flatnonzero(row[1:] != row[:-1]) + 1)
+        rows.append((row[starts], np.diff(starts, append=row.size)))
+    every = np.sort(np.concatenate([row for row, _ in rows]))
+    used = every[np.append(True, every[1:] != every[:-1])]
+    if used.size * _BINS > max(_TABLE_PER_KEY * sum(keys.size for keys, _ in parts), 1 << 16):
+        keys, counts = (np.concatenate([part[n] for part in parts]) for n in range(2))
+        return _summed(keys, counts)
+    # What a key is above its place in a table that has only the intervals and groups that occur.
+    above = (used - np.arange(used.size)) << _BIN_BITS
+    table = np.zeros(used.size * _BINS, dtype=np.int64)
+    for (keys, counts), (row, lengths) in zip(parts, rows, strict=True):
+        np.add.at(table, keys - np.repeat(above[np.searchsorted(used, row)], lengths), counts)
+    found = np.flatnonzero(table != 0)
+    return found + above[found >> _BIN_BITS], table[found]
 
 
 def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray]:

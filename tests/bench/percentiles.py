@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from kit.importers.run import Options, read_files
-from reports.quantiles import limits_ns, percentile_ns
+from reports.quantiles import limits_ns, percentiles_ns
 
 QUANTILES = (0.5, 0.95, 0.99)
 
@@ -26,7 +26,7 @@ for second in frame.partition_by("time_ns", maintain_order=True):
         zip(second["lo_ns"].to_list(), second["hi_ns"].to_list(), second["count"].to_list(), strict=True)
     )
     limits = limits_ns(bins, [])
-    found = [percentile_ns(bins, q, limits) for q in QUANTILES]
+    found = percentiles_ns(bins, QUANTILES, limits)
     end_ms = second["time_ns"][0] // 10**6 + 1000
     print(end_ms, second["count"].sum(), *found, sep=", ")
 print("seconds", time.perf_counter() - started)

@@ -42,11 +42,17 @@ SEEDS: dict[str, list[bytes]] = {
         ).encode(),
         b"\ntank  total_wait  disk_wait\nlatency  read write\n-----  ---\n"
         + b"".join(f"{(2 << n) - 1}ns  {n} 5 {'0 ' * 8}\n".encode() for n in range(37)),
+        b"".join(
+            b"%d\n\ntank\n" % time_s
+            + b"".join(b"%d\t%d\t5%s\n" % ((2 << n) - 1, n, b"\t0" * 9) for n in range(37))
+            for time_s in (10**9, 10**9 + 5, 10**9 + 10)
+        ),
     ],
 }
 TOKENS = ["\\x0a", ",", " ", "-", "nan", "inf", "1e99", "9" * 19, "0x", "\\xff\\xfe", "\\x00", "{", "}",
           "\\x1f\\x8b", "\\x28\\xb5\\x2f\\xfd", "4096", "client_stats", "All clients", "total_ios", "bins",
-          "snapshot", "total_wait", "18446744073709551615", "9223372036854775807"]  # fmt: skip
+          "snapshot", "total_wait", "1000000001\\x0a", "tank\\x0a",
+          "Mon Nov 24 16:00:00 UTC 2025\\x0a", "18446744073709551615", "9223372036854775807"]  # fmt: skip
 only = sys.argv.index("--only") if "--only" in sys.argv else 0
 ONLY = sys.argv[only + 1] if only else None
 FOLDER = Path(tempfile.mkdtemp(prefix="hsp-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))

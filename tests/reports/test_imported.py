@@ -104,6 +104,24 @@ def test_the_title_says_what_the_files_are(kind, files, title):
     assert f"<h1>{title}</h1>" in html and f"<title>{title} - unknown" in html
 
 
+@pytest.mark.parametrize(
+    ("counts", "histogram", "said"),
+    [
+        ("since-load", True, "a sum since the pool was loaded"),
+        ("intervals", True, "a sum over intervals"),
+        ("timed", False, "interval by interval"),
+    ],
+)
+def test_iostat_with_times_has_a_heat_map(counts, histogram, said):
+    later = frame_of((1, "vdev", "read", "all", 1 << 17, 1 << 18, 9)) if counts == "timed" else IOSTAT[:0]
+    frame = pl.concat([IOSTAT, later])
+    manifest = manifest_of(frame, "zpool-iostat")
+    manifest["import"]["counts"] = counts
+    html, specs = drawn(frame, manifest)
+    assert {s["histogram"] for s in specs if "cells" in s} == {histogram}
+    assert said in html and ("when the I/Os were done" in html) == histogram
+
+
 def test_foreign_names_are_inert():
     attack = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
     frame = IOSTAT.with_columns(pl.lit(attack).alias("host"))
@@ -124,6 +142,8 @@ def test_foreign_names_are_inert():
         {"files": [{"left_out": 3}]},
         {"format": ["x"]},
         {"format": None},
+        {"counts": ["x"]},
+        {"counts": "timed"},
     ],
 )
 def test_a_damaged_import_is_not_a_traceback(damage):

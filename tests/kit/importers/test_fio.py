@@ -379,6 +379,8 @@ def test_histograms_of_unlike_coarseness_meet_at_the_coarser(tmp_path: Path) -> 
         (lambda fields: [*fields[:-1], "-1"], "natural"),
         (lambda fields: [*fields[:-1], "nan"], "natural"),
         (lambda fields: [*fields[:-1], "9" * 19], "impossible"),
+        # Not so long that it is odd: the fast parser has to look.
+        (lambda fields: [*fields[:-1], str(fiohist.MAX_COUNT + 1)], "impossible"),
         (lambda fields: [fields[0], "7", *fields[2:]], "impossible"),
     ],
 )
@@ -438,6 +440,39 @@ def test_fast_windows_agree_with_exact_ones(
         assert np.array_equal(getattr(fast, name), getattr(slow, name)), name
     assert fast.trims == slow.trims
     assert int(slow.counts.sum()) + slow.trims == sum(int(v) for t in texts for v in t[3:])
+
+
+few = st.dictionaries(st.integers(0, 115), st.sampled_from(["7", "10", "305", "4096", "1234567"]), max_size=6)
+
+
+@given(
+    st.lists(few, min_size=1, max_size=4),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 9), st.sampled_from(
+        [b"", b"0", b"5", b",", b" ", b", 0", b", 0, 0", b"\n", b", , 0", b"0, 0, 0, 0, 0, 0, 0, 0, "],
+    )), max_size=2),
+)  # fmt: skip
+def test_runs_of_zeros_are_read_and_looked_at(
+    rows: list[dict[int, str]], changes: list[tuple[float, int, bytes]]
+) -> None:
+    """Long runs of zeros are not parsed one by one; what is wrong in them is found all the same."""
+    lines = [
+        f"{1000 * n}, 0, 4096, {', '.join(row.get(c, '0') for c in range(116))}\n"
+        for n, row in enumerate(rows, 1)
+    ]
+    data = "".join(lines).encode()
+    for where, length, token in changes:
+        at = int(where * (len(data) - 1))
+        data = data[:at] + token + data[min(at + length, len(data) - 1) :]
+    block = Block(data, 1, data.count(b"\n"))
+    fast = fiohist.fast_windows(block, 116)
+    try:
+        slow = fiohist.slow_windows(Source(DATA / "plain.json"), block, 116)
+    except ConfigError:
+        assert fast is None
+        return
+    assert fast is not None or changes
+    for name in ("time_ms", "direction", "row", "column", "counts") if fast else ():
+        assert np.array_equal(getattr(fast, name), getattr(slow, name)), name
 
 
 @pytest.mark.parametrize("before", [0, 3])
