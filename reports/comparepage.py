@@ -20,7 +20,7 @@ from plotly.subplots import make_subplots  # type: ignore[import-untyped]
 
 from kit.store import ConfigError  # type: ignore[attr-defined]
 from reports import figures, heatmap
-from reports.page import packed
+from reports.page import load_of, packed
 
 Json = dict[str, Any]
 Side = Sequence[tuple[Json, pl.DataFrame]]  # manifest and latency of each run
@@ -61,8 +61,16 @@ def _figures(a: Side, b: Side) -> list[tuple[str, go.Figure]]:
             frames = [_from_start(side, name, layer) for side in (a, b)]
             if any(f.height for f in frames):
                 title = f"{name}: {layer}"
-                made.append((title, _maps(frames, [len(a), len(b)], _longest([*a, *b], name), title)))
+                figure = _maps(frames, [len(a), len(b)], _longest([*a, *b], name), title)
+                figure.update_layout(title_text=f"{figures.safe(title)}<br>{_loads([*a, *b], name)}")
+                made.append((title, figure))
     return made
+
+
+def _loads(runs: Side, name: str) -> str:
+    """How much the clients of a phase ask for at once, of all runs; beneath a title."""
+    said = [load_of(phase, manifest) for manifest, _ in runs if (phase := _phase(manifest, name))]
+    return f'<span style="font-size:12px">{figures.safe("; ".join(dict.fromkeys(said)))}</span>'
 
 
 def _phase(manifest: Json, name: str) -> Json | None:

@@ -156,7 +156,7 @@ def packed(figure: Any) -> Markup:
 
 def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, collected: _Figures) -> Json:
     name = imported.name(manifest, phase)
-    load = _load(phase, manifest)
+    load = load_of(phase, manifest)
     common = {
         "phase": str(phase["name"]),
         "load": safe(load),
@@ -254,7 +254,8 @@ def _overview_caption(rows: Sequence[Json]) -> str:
     return words
 
 
-def _load(phase: Json, manifest: Json) -> str:
+def load_of(phase: Json, manifest: Json) -> str:
+    """How many I/Os were outstanding, in words."""
     if imported.section(manifest):
         return "Load not recorded"
     outstanding = phase.get("outstanding")

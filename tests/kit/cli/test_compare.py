@@ -318,6 +318,7 @@ def test_html_of_a_comparison(hsp, make_run, tmp_path):
     blocks = re.findall(r'<script type="application/json" id="figure-\d+-data">(.*?)</script>', html, re.S)
     assert len(blocks) == 6 and len(html.encode()) < 8_000_000
     for block in blocks:
+        assert "Closed loop, 1 outstanding" in json.loads(block)["layout"]["title"]["text"]
         a, b, difference = json.loads(block)["data"]
         # One scale for both sides, one around zero for the difference.
         assert (a["zmin"], a["zmax"]) == (b["zmin"], b["zmax"])
