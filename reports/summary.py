@@ -263,7 +263,7 @@ def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
         f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."
     )
     if missing:
-        words += f" {missing} checks cannot be made on these hosts."
+        words += f" {missing} check{'s' * (missing != 1)} cannot be made on these hosts."
     if open_ones:
         words += f" {open_ones} expectations on tiers could not be judged: the server was not traced."
     return words

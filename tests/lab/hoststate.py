@@ -30,7 +30,7 @@ _COMMANDS = {
 _MOVING = ("spl_kmem_cache", "zfs_arc_average_blocksize")
 
 
-# What mount(8), exportfs(8), sudo(8), blkid(8) and the kernel make for themselves when they are first used, and keep.
+# What mount(8), exportfs(8), sudo(8), blkid(8) and the kernel make when they are first used, and keep.
 _FIRST_USE = (
     "tracefs /sys/kernel/debug/tracing tracefs",
     "/run/mount/utab",
