@@ -25,7 +25,9 @@ def browser():
         running.close()
 
 
-def test_three_maps_a_phase_and_nothing_foreign(synthetic, browser, tmp_path):
+@pytest.fixture(scope="module")
+def path(synthetic, tmp_path_factory):
+    """A comparison of runs with hostile names."""
     sides, summaries = [], []
     for seeds in ((1, 2), (3, 4)):
         runs = []
@@ -38,10 +40,15 @@ def test_three_maps_a_phase_and_nothing_foreign(synthetic, browser, tmp_path):
         summaries.append([summarise(frame, manifest, with_bands=False) for manifest, frame in runs])
     result = compare(*summaries)
     result["across"] = {ATTACK: [ATTACK, "b"]}
-    path = tmp_path / "page.html"
+    path = tmp_path_factory.mktemp("compare") / "page.html"
     path.write_text(comparepage.render(result, *sides), "utf-8")
+    return path
+
+
+def opened(browser, path, **options):
+    """The page, all six figures drawn; what it asked for and which errors it had."""
     asked, errors = [], []
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page = browser.new_page(viewport={"width": 1280, "height": 900}, **options)
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(path.as_uri())
@@ -50,8 +57,34 @@ def test_three_maps_a_phase_and_nothing_foreign(synthetic, browser, tmp_path):
             break
         page.wait_for_timeout(250)
     assert page.evaluate("window.drawn") == 6
+    return page, asked, errors
+
+
+def test_three_maps_a_phase_and_nothing_foreign(browser, path):
+    page, asked, errors = opened(browser, path)
     assert page.locator(".plot .hm").count() == 18
     assert errors == [] and page.evaluate("window.hit") is None
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     assert "no difference shown" in page.inner_text("h1")
+    page.close()
+
+
+COLOURS = """() => {
+  const layout = document.querySelector(".plot").layout, body = getComputedStyle(document.body);
+  return [body.backgroundColor, body.color, layout.paper_bgcolor, layout.font.color];
+}"""
+
+
+def test_dark_where_the_system_is_dark_and_white_on_paper(browser, path):
+    page, _, errors = opened(browser, path, color_scheme="dark")
+    dark = ["rgb(13, 16, 20)", "rgb(228, 232, 236)", "#14181d", "#e4e8ec"]
+    assert page.evaluate(COLOURS) == dark
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function("document.querySelector('.plot').layout.paper_bgcolor == '#ffffff'")
+    assert page.evaluate(COLOURS) == ["rgb(246, 247, 249)", "rgb(34, 38, 43)", "#ffffff", "#22262b"]
+    page.emulate_media(media="screen")
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.wait_for_function("document.querySelector('.plot').layout.paper_bgcolor == '#14181d'")
+    assert page.evaluate(COLOURS) == dark and errors == []
     page.close()
