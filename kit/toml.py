@@ -26,6 +26,7 @@ from kit.errors import ConfigError
 from kit.tomllines import MAX_DEPTH, KeyLines, KeyPath
 
 MAX_BYTES = 1 << 20
+_MEND = "correct these lines; docs/formats.md of the kit has every key and unit"
 MAX_PROBLEMS = 100  # told one by one; a file with more is not the file that was meant
 
 Problem = tuple[int, str]  # line, text
@@ -81,16 +82,24 @@ def read_text(path: Path) -> str:
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would block, a device never end
-            raise ConfigError(f"{printable(str(path))}: {'a directory' if path.is_dir() else 'not a file'}")
+            what = "a directory" if path.is_dir() else "not a file"
+            raise ConfigError(f"{printable(str(path))}: {what}", "give the name of a TOML file")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{printable(str(path))}: no such file") from None
+        raise ConfigError(
+            f"{printable(str(path))}: no such file", f"names are looked up from {printable(str(Path.cwd()))}"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: NUL in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise ConfigError(f"{printable(str(path))}: cannot be read: {reason}") from None
+        raise ConfigError(
+            f"{printable(str(path))}: cannot be read: {reason}", "may you read it, and its directory?"
+        ) from None
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{printable(str(path))}: larger than 1 MiB; this is no configuration file")
+        raise ConfigError(
+            f"{printable(str(path))}: larger than 1 MiB; this is no configuration file",
+            "give the name of a TOML file",
+        )
     if data.startswith(b"\xef\xbb\xbf"):
         raise refusal(path, [(1, "starts with a byte order mark (BOM); save it as UTF-8 without BOM")])
     try:
@@ -106,7 +115,7 @@ def refusal(path: Path, problems: list[Problem]) -> ConfigError:
     told = [printable(f"{path}:{line}: {text}") for line, text in ordered[:MAX_PROBLEMS]]
     if len(ordered) > MAX_PROBLEMS:
         told.append(printable(f"{path}:{ordered[MAX_PROBLEMS][0]}: and {len(ordered) - MAX_PROBLEMS} more"))
-    return ConfigError("\n".join(told))
+    return ConfigError("\n".join(told), _MEND)
 
 
 def _syntax_problem(message: str, text: str, lines: KeyLines) -> Problem:
