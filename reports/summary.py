@@ -136,29 +136,31 @@ def _rows(
     latency: pl.DataFrame, manifest: Json, reference: references.Reference | None, reasons: _Doubts
 ) -> list[Json]:
     phases = {str(_get(p, "name", "")): p for p in _list(manifest.get("phases"))}
+    used = latency.lazy().filter(pl.col("count") > 0)
+    # In parts: an import has millions of rows, and few bins.
     binned = (
-        latency.filter(pl.col("count") > 0)
-        .group_by(*_KEY, "lo_ns", "hi_ns")
-        .agg(pl.col("count").sum(), pl.col("host").unique())
-        .sort(*_KEY, "lo_ns", "hi_ns")
-    )
+        used.group_by(*_KEY, "lo_ns", "hi_ns").agg(pl.col("count").sum()).sort(*_KEY, "lo_ns", "hi_ns")
+    ).collect(engine="streaming")
+    seen = used.select(*_KEY, "host").unique().collect(engine="streaming")
+    hosts_of: dict[tuple[str, ...], set[str]] = {}
+    for *labels, host in seen.iter_rows():
+        hosts_of.setdefault(tuple(labels), set()).add(host)
     totals: dict[tuple[str, str], int] = {}
-    groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]], set[str]]] = []
+    groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]]]] = []
     for key, grouped in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
-        records = list(grouped)
-        bins = [(r["lo_ns"], r["hi_ns"], r["count"]) for r in records]
-        groups.append((key, bins, {host for r in records for host in r["host"]}))
+        bins = [(r["lo_ns"], r["hi_ns"], r["count"]) for r in grouped]
+        groups.append((key, bins))
         totals[key[0], key[1]] = totals.get((key[0], key[1]), 0) + sum(b[2] for b in bins)
     order = {name: index for index, name in enumerate(phases)}
     groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
     rows = []
-    for key, bins, hosts in groups:
+    for key, bins in groups:
         row = dict(zip(_KEY, key, strict=True))
         phase = phases.get(row["phase"])
         if any(b[0] < a[1] for a, b in itertools.pairwise(bins)):
             # Interpolation and the shortest range both take each I/O to be in one bin.
             reasons.append(f"{' '.join(key)}: the bins overlap.")
-        extremes = _guarded("extremes", reasons, partial(_extremes, phase, row, hosts), [])
+        extremes = _guarded("extremes", reasons, partial(_extremes, phase, row, hosts_of[key]), [])
         outer = (bins[0][0], bins[-1][1])
         name = f"extremes of {' '.join(key)}"
         limits = _guarded(name, reasons, partial(limits_ns, bins, extremes), outer)
