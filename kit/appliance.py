@@ -75,6 +75,7 @@ def execute(
                 )
             manifest["problems"] += [f"not undone: {left}" for left in outcome.left]
             manifest["wall_s"] = round(time.monotonic() - started, 1)
+            manifest["ended"] = True
             _store(run_dir, outcome)
     return outcome
 
@@ -275,6 +276,7 @@ def _manifest(
         "working_set": {"bytes": workload.working_set.size},
         "load": f"closed loop, {outstanding} outstanding",
         "phases": [],
+        "ended": False,
         "problems": [],
         # They are about tiers, and nobody tells those here.
         "expect": [],

@@ -57,6 +57,8 @@ def planned(plan: Plan) -> dict[str, Any]:
         "tunables": [],
         "working_set": {"bytes": workload.working_set.size},
         "phases": [],
+        # What is stored after each phase is no run yet: nothing was held against what is to come.
+        "ended": False,
         "problems": [],
         "notes": [],
     }

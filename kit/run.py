@@ -106,6 +106,7 @@ def execute(
                     f"what was run is not all written down: {recorder.unwritten}"
                 )
             outcome.manifest["wall_s"] = round(time.monotonic() - started, 1)
+            outcome.manifest["ended"] = True
             _store(run_dir, outcome)
     return outcome
 

@@ -33,6 +33,11 @@ _KEY = ("phase", "layer", "op", "tier")
 _PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 Json = dict[str, Any]
 
+_NOT_ENDED = (
+    "The run has not ended: it still goes on, was killed, or could not store more. Phases may be missing, "
+    "and settings were not compared at the end."
+)
+
 
 def summarise(
     latency: pl.DataFrame,
@@ -195,7 +200,8 @@ def _row(
 
 
 def _run_problems(manifest: Json) -> list[str]:
-    return [str(p) for p in manifest.get("problems") or []]
+    problems = [str(p) for p in manifest.get("problems") or []]
+    return [*problems, *([_NOT_ENDED] if manifest.get("ended") is False else [])]
 
 
 def _strays(manifest: Json, rows: Sequence[Json]) -> list[str]:

@@ -215,4 +215,6 @@ def test_a_disk_that_gets_full_here_leaves_nothing_there(rig: Rig, tmp_path: Pat
     assert read_journal(run / "journal.jsonl").finished
     assert differences(before, state_of(rig.host)) == []
     drawn = bed.hsp("report", os.fspath(run), "--json")
-    assert json.loads(drawn.stdout)["verdict"] == "unknown", drawn.stderr
+    summary = json.loads(drawn.stdout)
+    assert summary["verdict"] == "unknown" and "has not ended" in summary["reasons"][0], drawn.stderr
+    assert {row["phase"] for row in summary["rows"]} == {"one"}

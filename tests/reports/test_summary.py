@@ -299,6 +299,18 @@ def test_a_check_that_fails_itself_leaves_its_traceback(synthetic):
     assert found.startswith("Traceback") and "KeyError" in found and "_phase_trouble" in found
 
 
+@pytest.mark.parametrize(("ended", "verdict"), [(False, "unknown"), (True, "valid"), (None, "valid")])
+def test_a_run_that_was_killed_after_a_phase_is_no_whole_one(synthetic, ended, verdict):
+    """Runs of versions before do not say; they were stored after each phase all the same."""
+    frame = synthetic.realistic(20, 60, 1)
+    manifest = synthetic.manifest(frame, 20)
+    if ended is not None:
+        manifest["ended"] = ended
+    told = summary.summarise(frame, manifest)
+    assert told["verdict"] == verdict
+    assert any("has not ended" in reason for reason in told["reasons"]) is (ended is False)
+
+
 def test_all_problems_are_kept(synthetic):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)
