@@ -42,7 +42,8 @@ def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
     for role in settings.roles or ():
         if not testbed.devices(role):
             raise ConfigError(
-                f"{path}: precondition.roles: the testbed '{testbed.name}' has no {role} device"
+                f"{path}: precondition.roles: the testbed '{testbed.name}' has no {role} device",
+                "add such a device to the testbed, or take the role out",
             )
     if not devices:
         raise ConfigError(
@@ -63,7 +64,8 @@ def _check_device(settings: Precondition, device: Device, path: Path) -> None:
     if settings.round_bytes(device.size) > 100 * device.size or device.size < 100 * least:
         raise ConfigError(
             f"{path}: precondition: block, read_block and round_size do not fit a device of {device.size} "
-            f"bytes ({device.name})"
+            f"bytes ({device.name})",
+            "make them smaller than the device, or the device larger",
         )
     effort.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
 

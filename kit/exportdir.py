@@ -57,7 +57,10 @@ def fill(client: Host, target: str, directory: str, file: str, size_bytes: int, 
             fio.fill_command(path, file, size_bytes, block_bytes), deadline_s=_FILL_DEADLINE_S
         )
     except CommandFailed as error:
-        raise HostError(f"filling the working set failed: {error.message}") from error
+        raise HostError(
+            f"filling the working set failed: {error.message}",
+            "is there space on the server, and may this client write there?",
+        ) from error
     fio.parse_output(result.stdout)
     client.run(["chmod", "0666", f"{path}/{file}"], deadline_s=_DEADLINE_S)
 

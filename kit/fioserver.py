@@ -200,7 +200,10 @@ class GroupLoad:
             assert member.server is not None
             ended = not member.server.running()
             said = member.server.wait(_STOP_DEADLINE_S).describe() if ended else "it does not listen"
-            raise HostError(f"fio --server failed on {member.host.name}: {said}")
+            raise HostError(
+                f"fio --server failed on {member.host.name}: {said}",
+                "does `fio --server=sock:/tmp/x` start there by hand?",
+            )
 
     def _bring_sockets(self) -> None:
         """Each other client's socket: to a private directory here, and from here to the first client."""

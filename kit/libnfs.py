@@ -40,7 +40,10 @@ def _host(address: str) -> str:
     except ValueError:
         if _HOST.fullmatch(address):
             return address
-        raise ConfigError(f"{address!r} cannot be the server of an NFS URL") from None
+        raise ConfigError(
+            f"{address!r} cannot be the server of an NFS URL",
+            "give the server's name or address: [server] address in the testbed",
+        ) from None
     return f"[{found}]" if found.version == 6 else str(found)
 
 

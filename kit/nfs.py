@@ -112,7 +112,9 @@ def effective_export(server: Host, path: str) -> list[str]:
     """The lines of `exportfs -v` for the path. Raises HostError if it is open or asynchronous."""
     lines = _export_lines(server.run(["exportfs", "-v"]).stdout, path)
     if not lines:
-        raise HostError(f"{path} is not exported by {server.name}")
+        raise HostError(
+            f"{path} is not exported by {server.name}", "has somebody called exportfs there meanwhile?"
+        )
     for line in lines:
         client, _, options = line.removeprefix(path).strip().partition("(")
         if client in ("*", "<world>") or "async" in options.rstrip(")").split(","):
@@ -189,7 +191,9 @@ def effective_mount(client: Host, target: str) -> Mount:
     """From the client's /proc/mounts, which does not touch the mount itself. Of several, the topmost."""
     found = _mounted(client, target)
     if found is None or not found[0].startswith("nfs"):
-        raise HostError(f"{target} is not an NFS mount on {client.name}")
+        raise HostError(
+            f"{target} is not an NFS mount on {client.name}", "has somebody unmounted it meanwhile?"
+        )
     return found[1]
 
 

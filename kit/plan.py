@@ -141,7 +141,8 @@ def _check_layout(workload: Workload, testbed: Testbed, path: Path) -> None:
     if found < needed:
         raise ConfigError(
             f"{path}: pool.data: a {workload.pool.data} needs {needed} data devices, "
-            f"the testbed '{testbed.name}' has {found}"
+            f"the testbed '{testbed.name}' has {found}",
+            "add devices of role data to the testbed, or take another layout (pool.data)",
         )
     least = min(device.size for device in testbed.devices("data"))
     room = least if workload.pool.data != "stripe" else least * found
@@ -161,7 +162,8 @@ def _check_phases(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob],
             if phase.remove not in present:
                 raise ConfigError(
                     f"{path}: phase '{phase.name}': remove = \"{phase.remove}\", but there is no "
-                    f"{phase.remove} device then in the testbed '{testbed.name}'"
+                    f"{phase.remove} device then in the testbed '{testbed.name}'",
+                    "add such a device to the testbed, or take remove out",
                 )
             present.discard(phase.remove)
         _check_tiers(phase, jobs[phase.job], present, path)
@@ -174,16 +176,25 @@ def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> No
     tiers = set(phase.tiers)
     reads, writes = "read" in job.operations, "write" in job.operations
     if tiers & {"dram", "l2arc", "disk"} and not reads:
-        raise ConfigError(f"{where}: its job {phase.job} does not read")
+        raise ConfigError(
+            f"{where}: its job {phase.job} does not read",
+            "take the tier out, or give the phase a job that reads",
+        )
     if tiers & {"slog", "pool"} and not (writes and job.is_sync_write):
         raise ConfigError(
             f"{where}: its job {phase.job} does not write synchronously, so no log is written",
             "add sync=dsync to the job",
         )
     if "l2arc" in tiers and "cache" not in present:
-        raise ConfigError(f"{where}: tier l2arc, but there is no cache device")
+        raise ConfigError(
+            f"{where}: tier l2arc, but there is no cache device",
+            "add a device of role cache to the testbed, or take the tier out of the phase",
+        )
     if "slog" in tiers and "log" not in present:
-        raise ConfigError(f"{where}: tier slog, but there is no log device")
+        raise ConfigError(
+            f"{where}: tier slog, but there is no log device",
+            "add a device of role log to the testbed, or take the tier out of the phase",
+        )
     if "pool" in tiers and "log" in present:
         raise ConfigError(
             f"{where}: tier pool, but the log device takes the synchronous writes",
@@ -196,7 +207,8 @@ def _check_expectation(expectation: Expectation, workload: Workload, path: Path)
     if expectation.tier not in phase.tiers:
         raise ConfigError(
             f"{path}: expect: phase '{phase.name}' does not ask for tier {expectation.tier}, "
-            f"it asks for {', '.join(phase.tiers)}"
+            f"it asks for {', '.join(phase.tiers)}",
+            "add the tier to the phase, or take the expectation out",
         )
 
 

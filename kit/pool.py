@@ -157,7 +157,10 @@ def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
     server.run([*argv, str(pool.guid)])
     found = find_pool(server, pool.name, pool.run_id)
     if found.guid != pool.guid:
-        raise SafetyRefusal(f"imported GUID {found.guid} on {server.name}, not {pool.guid}")
+        raise SafetyRefusal(
+            f"imported GUID {found.guid} on {server.name}, not {pool.guid}",
+            "another pool of that name was imported; export one of them",
+        )
 
 
 def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
@@ -189,7 +192,10 @@ def _properties(server: Host, get: list[str], of: str, names: list[str]) -> dict
     found = dict(line.split("\t", 1) for line in answer.splitlines() if "\t" in line)
     missing = [name for name in names if name not in found]
     if missing:
-        raise HostError(f"{server.name} does not tell {', '.join(missing)} of {of}: {answer[:200]!r}")
+        raise HostError(
+            f"{server.name} does not tell {', '.join(missing)} of {of}: {answer[:200]!r}",
+            "is its OpenZFS one of 2.1 to 2.4?",
+        )
     return {name: found[name] for name in names}
 
 

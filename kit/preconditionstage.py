@@ -232,7 +232,10 @@ def _run_load(work: Work, load: Load, stage_began_ns: int) -> devicefio.Moved:
         _end(process)
         raise
     if ended.returncode:
-        raise HostError(f"writing to {work.name} failed {ended.describe()}")
+        raise HostError(
+            f"writing to {work.name} failed {ended.describe()}",
+            "look for errors of the device in the kernel log (dmesg) there",
+        )
     moved = devicefio.parse_moved(work.host.get(output).decode(errors="replace"))
     if moved.written_bytes < load.io_bytes and time_ns is not None:
         raise Stop(f"the budget of {time_ns / 1e9:.3g} s was spent")

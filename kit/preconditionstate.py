@@ -139,7 +139,10 @@ def compressed_share(host: Host, device: BlockDevice) -> float:
     argv = ["sh", "-c", _READ_SAMPLES, "sh", device.path, *map(str, places)]
     content = base64.b64decode(host.run(argv).stdout)
     if len(content) != len(places) * _SAMPLE_BYTES:
-        raise HostError(f"on {host.name}: {device.path} could not be read at {len(places)} places")
+        raise HostError(
+            f"on {host.name}: {device.path} could not be read at {len(places)} places",
+            "look for errors of the device in the kernel log (dmesg) there",
+        )
     samples = [content[at : at + _SAMPLE_BYTES] for at in range(0, len(content), _SAMPLE_BYTES)]
     # Neighbours in one window of deflate: 7 of 4 KiB are less than its 32 KiB.
     groups = [b"".join(samples[at : at + 7]) for at in range(0, len(samples), 7)]

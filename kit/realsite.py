@@ -45,7 +45,10 @@ def _silence_s() -> int:
     """
     text = os.environ.get("HSP_SILENCE_S", str(SILENCE_S))
     if not re.fullmatch("[0-9]{1,6}", text):
-        raise ConfigError(f"HSP_SILENCE_S={text!r} in the environment is no number of seconds")
+        raise ConfigError(
+            f"HSP_SILENCE_S={text!r} in the environment is no number of seconds",
+            "give seconds, such as 60; 0 is for ever",
+        )
     return int(text)
 
 

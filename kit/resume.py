@@ -77,7 +77,10 @@ def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
     # Phases build on each other: what comes after the first one that is missing is measured again.
     kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
     if kept == len(wanted) and read_journal(run_dir.journal).finished:
-        raise ConfigError(f"{run_dir.path} is complete: there is nothing to go on with")
+        raise ConfigError(
+            f"{run_dir.path} is complete: there is nothing to go on with",
+            "`hsp report` draws it again; begin a new run for new numbers",
+        )
     names = set(wanted[:kept])
     empty = pl.DataFrame(schema=store.LATENCY_SCHEMA)
     latency = store.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
@@ -121,7 +124,8 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}", "is this the directory of a run?") from None
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ConfigError(f"{path}: {said}", "is this the directory of a run?") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{path} is no object", "is this the directory of a run?")
     return value

@@ -185,7 +185,9 @@ def fill(plan: Plan, site: Site, path: str) -> None:
     try:
         result = site.server.run(fill, deadline_s=_FILL_DEADLINE_S)
     except CommandFailed as error:
-        raise HostError(f"filling the working set failed: {error.message}") from error
+        raise HostError(
+            f"filling the working set failed: {error.message}", "is there space in the pool for it?"
+        ) from error
     fio.parse_output(result.stdout)
     # root is squashed on the clients, and stays so.
     site.server.run(["chmod", "0666", f"{path}/{working_set.file}"])

@@ -167,7 +167,7 @@ def read_json(path: Path) -> Any:
     try:
         _check_regular(path)
         if path.stat().st_size > _MAX_JSON_BYTES:
-            raise ConfigError(f"{path}: larger than {_MAX_JSON_BYTES >> 20} MiB")
+            raise ConfigError(f"{path}: larger than {_MAX_JSON_BYTES >> 20} MiB", _DAMAGED)
         text = path.read_text("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
         return _without_halves(value) if _HALF.search(text) else value
@@ -259,7 +259,9 @@ def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
         _check_regular(path)
         rows = pl.scan_parquet(path).select(pl.len()).collect().item()
         if rows > _MAX_ROWS:
-            raise ConfigError(f"{path}: {rows} rows, more than {_MAX_ROWS}")
+            raise ConfigError(
+                f"{path}: {rows} rows, more than {_MAX_ROWS}", "give a coarser --interval to `hsp import`"
+            )
         return pl.read_parquet(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
@@ -288,11 +290,11 @@ def _checked_ageing(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
 def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: pl.Expr) -> pl.DataFrame:
     missing = set(schema) - set(frame.columns)
     if missing:
-        raise ConfigError(f"{path}: no column {', '.join(sorted(missing))}")
+        raise ConfigError(f"{path}: no column {', '.join(sorted(missing))}", _DAMAGED)
     try:
         frame = frame.select(list(schema)).cast(schema)  # type: ignore[arg-type]
     except pl.exceptions.PolarsError as error:
-        raise ConfigError(f"{path}: a column is not of its type ({error})") from error
+        raise ConfigError(f"{path}: a column is not of its type ({error})", _DAMAGED) from error
     bad = frame.filter(
         pl.any_horizontal(pl.all().is_null())
         | (pl.col("count") < 0)
@@ -301,5 +303,5 @@ def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: 
         | ~possible
     )
     if bad.height:
-        raise ConfigError(f"{path}: {bad.height} rows are impossible, the first is {bad.row(0)}")
+        raise ConfigError(f"{path}: {bad.height} rows are impossible, the first is {bad.row(0)}", _DAMAGED)
     return frame

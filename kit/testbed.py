@@ -388,7 +388,10 @@ def read_testbed(path: Path) -> Testbed:
     if testbed.ssh_config is not None:
         config = (path.parent / testbed.ssh_config).absolute()
         if not config.is_file():
-            raise ConfigError(f"{path}: ssh_config: there is no file {config}")
+            raise ConfigError(
+                f"{path}: ssh_config: there is no file {config}",
+                "names are looked up from the testbed's own directory",
+            )
         changes["ssh_config"] = os.fspath(config)
     return testbed.model_copy(update=changes)
 

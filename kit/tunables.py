@@ -64,7 +64,7 @@ def tunable(name: str, value: str | int | bool, clock: Clock) -> Tunable:
     try:
         return Tunable(name, str(value), _host_value(name, value, clock))
     except ValueError as error:
-        raise ConfigError(f"tunables: {name}: {error}") from None
+        raise ConfigError(f"tunables: {name}: {error}", "a number, or a size such as 64MiB") from None
 
 
 def _host_value(name: str, value: str | int | bool, clock: Clock) -> int:

@@ -100,7 +100,9 @@ def load(name: str, directory: Path = _DIRECTORY) -> Reference:
         ranges = {(str(r["op"]), str(r["tier"])): _range(r["range_us"]) for r in data["ranges"]}
         return Reference(name, str(data["title"]), str(data["source"]), ranges)
     except (ValueError, KeyError, TypeError) as error:
-        raise ConfigError(f"{path}: not a reference ({error!r})") from error
+        raise ConfigError(
+            f"{path}: not a reference ({error!r})", "reports/references.toml shows the form"
+        ) from error
 
 
 def _range(value: list[float]) -> tuple[float, float]:

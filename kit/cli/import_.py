@@ -60,7 +60,10 @@ def import_(
     if not _NAME.fullmatch(name):
         raise ConfigError(f"--name {name!r}: letters, digits, . _ and - only", "64 at most")
     if host is not None and not (0 < len(host) <= 100 and host.isprintable()):
-        raise ConfigError(f"--host {host[:100]!r}: not the name of a host")
+        raise ConfigError(
+            f"--host {host[:100]!r}: not the name of a host",
+            "letters, digits, dots, hyphens and underscores, such as nas1",
+        )
     options = importing.Options(
         format=from_.value if from_ else None,
         host=host,
@@ -126,9 +129,9 @@ def _interval_ns(text: str) -> int:
     try:
         value = parse_duration_ns(text)
     except ValueError as error:
-        raise ConfigError(f"--interval {error}") from None
+        raise ConfigError(f"--interval {error}", "a number and a unit, such as 1s or 200ms") from None
     if value < _LEAST_INTERVAL_NS:
-        raise ConfigError(f"--interval {text}: shorter than 1ms, the step of fio's clock")
+        raise ConfigError(f"--interval {text}: shorter than 1ms, the step of fio's clock", "give 1ms or more")
     return value
 
 

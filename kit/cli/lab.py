@@ -172,7 +172,7 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
         if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
             raise ConfigError(f"--sectors: '{sectors}' is not FIRST+COUNT", "for example: --sectors 2048+8")
         if of not in ("read", "write", "any"):
-            raise ConfigError(f"--of: '{of}' is not read, write or any")
+            raise ConfigError(f"--of: '{of}' is not read, write or any", "give one of the three")
         return ["error", first, count, of]
     raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
 

@@ -104,7 +104,10 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
     known = {device.serial for plan in plans for device in plan.testbed.device}
     unknown = sorted(set(serials) - {serial for serial in known if serial})
     if unknown:
-        raise SafetyRefusal(f"neither A nor B has a device of the serial {', '.join(unknown)}")
+        raise SafetyRefusal(
+            f"neither A nor B has a device of the serial {', '.join(unknown)}",
+            "`hsp devices` shows the serials; those of the testbeds are the ones that are erased",
+        )
 
 
 def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:

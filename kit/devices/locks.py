@@ -122,12 +122,18 @@ class Locks:
             if self._host.run(["test", "-e", f"{DIRECTORY}/{self._token}"], check=False).returncode == 0:
                 return
             if time.monotonic() > end:
-                raise HostError(f"on {self._host.name}: the locks were not there within {_READY_S:g} s")
+                raise HostError(
+                    f"on {self._host.name}: the locks were not there within {_READY_S:g} s",
+                    "is the host much busier than usual?",
+                )
             time.sleep(_POLL_S)
         ended = self._process.wait(_END_S)
         if ended.returncode == _HELD:
             raise self._held(ended)
-        raise HostError(f"on {self._host.name}: devices cannot be locked: {ended.stderr.strip()[-500:]}")
+        raise HostError(
+            f"on {self._host.name}: devices cannot be locked: {ended.stderr.strip()[-500:]}",
+            "needed are flock (util-linux), python3 and a writable /run there",
+        )
 
     def _held(self, ended: Result) -> SafetyRefusal:
         try:

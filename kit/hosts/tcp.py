@@ -118,7 +118,8 @@ def route(address: HostAddress, config_path: Path | None = None) -> list[Setting
             wanted = parse_address(f"ssh://{last.removeprefix('ssh://')}") if last else None
         except ValueError as error:
             raise HostError(
-                f"{address}: ProxyJump {settings.jump} in the SSH configuration: {error}"
+                f"{address}: ProxyJump {settings.jump} in the SSH configuration: {error}",
+                "hosts are written as user@host:port there",
             ) from error
         jump = before or None
     return hops

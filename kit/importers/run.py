@@ -52,7 +52,7 @@ class Imported:
 def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda fraction: None) -> Imported:
     """Read all `paths`; `tell` gets the fraction done. Raises ConfigError for damage and for unlike files."""
     if not paths:
-        raise ConfigError("no file to import")
+        raise ConfigError("no file to import", "name one or more files")
     keep_freed()
     sizes: list[int] = []
     before = 0

@@ -51,7 +51,9 @@ class Source:
         except OSError as error:
             raise ConfigError(f"{path}: cannot be read: {error.strerror}", "check the name") from error
         except ValueError:  # a NUL in the name
-            raise ConfigError(f"{str(path)!r}: not the name of a file") from None
+            raise ConfigError(
+                f"{str(path)!r}: not the name of a file", "give a path that the shell can list"
+            ) from None
         if not stat.S_ISREG(status.st_mode):
             raise ConfigError(
                 f"{path}: not a regular file", "give the log itself; a pipe cannot be read twice"

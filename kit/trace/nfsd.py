@@ -77,11 +77,17 @@ class Tracer:
         while waiting.running():
             if not self._process.running():
                 waiting.stop(_STOP_DEADLINE_S, "KILL")
-                raise HostError(f"the tracer did not start: {self._process.wait(1.0).describe()}")
+                raise HostError(
+                    f"the tracer did not start: {self._process.wait(1.0).describe()}",
+                    '`hsp doctor` says what the tracer needs; trace = "none" in [server] goes without',
+                )
             if time.monotonic() > end:
                 waiting.stop(_STOP_DEADLINE_S, "KILL")
                 self.stop()
-                raise HostError(f"the tracer was not ready within {_READY_DEADLINE_S:g} s")
+                raise HostError(
+                    f"the tracer was not ready within {_READY_DEADLINE_S:g} s",
+                    "is the server much busier than usual?",
+                )
             time.sleep(_POLL_S)
         ended = waiting.wait(_STOP_DEADLINE_S)
         if ended.returncode:

@@ -31,7 +31,7 @@ def read_emulation(path: Path) -> Emulation:
     names = [device.name for device in found.device]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"{path}: two devices are called '{name}'")
+            raise ConfigError(f"{path}: two devices are called '{name}'", "give each a name of its own")
     return Emulation.model_construct(device=resolve_devices(found.device, path))
 
 
@@ -54,7 +54,10 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             served.host.put(Path(device.keep).read_bytes(), copy, deadline_s=_TRANSFER_DEADLINE_S)
             served.tell(device.name, "load", copy)
         except OSError as error:
-            raise ConfigError(f"{device.keep}: cannot be read: {error.strerror}") from error
+            raise ConfigError(
+                f"{device.keep}: cannot be read: {error.strerror}",
+                "may you read it? Without it the device begins new",
+            ) from error
         except HostError as error:
             raise ConfigError(
                 f"{device.keep}: is not the state of the device '{device.name}': {error.message}",
@@ -78,6 +81,9 @@ def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             part.write_bytes(content)
             part.replace(target)
         except OSError as error:
-            raise HostError(f"{target}: cannot be written: {error.strerror}") from error
+            raise HostError(
+                f"{target}: cannot be written: {error.strerror}",
+                "free some space there, or choose another place",
+            ) from error
         finally:
             part.unlink(missing_ok=True)

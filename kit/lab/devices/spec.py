@@ -281,7 +281,10 @@ def preset_path(name: str) -> Path:
     """Raises ConfigError that lists the known presets."""
     if name not in preset_names():
         known = ", ".join(preset_names())
-        raise ConfigError(f"unknown preset '{printable(name[:60])}'; known presets: {known}")
+        raise ConfigError(
+            f"unknown preset '{printable(name[:60])}'; known presets: {known}",
+            "`hsp device presets` shows what each is",
+        )
     return PRESETS / f"{name}.toml"
 
 
@@ -302,7 +305,7 @@ def resolve(
     Raises ConfigError: neither or both given, an unknown preset, a mistake in the file or an override.
     """
     if (preset is None) == (file is None):
-        raise ConfigError("a device model is either a preset or a file")
+        raise ConfigError("a device model is either a preset or a file", "take one of the two out")
     path = preset_path(preset) if preset is not None else (relative_to or Path()) / str(file)
     model = load(path, DeviceModel)
     if not overrides:

@@ -39,7 +39,9 @@ class ImageInputs:
 
     def __post_init__(self) -> None:
         if not _SUITE.fullmatch(self.suite):
-            raise ConfigError(f"--suite: '{self.suite}' is not the name of a Debian release")
+            raise ConfigError(
+                f"--suite: '{self.suite}' is not the name of a Debian release", "such as trixie or bookworm"
+            )
         for pin in self.pins:
             if not _PIN.fullmatch(pin):
                 raise ConfigError(
