@@ -87,9 +87,8 @@ def read_text(path: Path) -> str:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        raise ConfigError(
-            f"{printable(str(path))}: no such file", f"names are looked up from {printable(str(Path.cwd()))}"
-        ) from None
+        where = "" if path.is_absolute() else f", from {printable(str(Path.cwd()))}"
+        raise ConfigError(f"{printable(str(path))}: no such file", f"look at its spelling{where}") from None
     except (OSError, ValueError) as error:  # ValueError: NUL in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(
