@@ -16,7 +16,7 @@ import filelock
 import pytest
 
 from kit.errors import HostError
-from kit.lab.image import ImageInputs, build, find
+from kit.lab.image import ImageInputs, build, find, tree
 from kit.progress import Progress
 
 ROOT = Path(__file__).parents[2]
@@ -108,6 +108,20 @@ def test_an_interrupted_build_ends_with_130_and_leaves_nothing(
     assert find(ImageInputs()) is None
     assert command_lines(tmp_path) == []
     assert leftovers(tmp_path) == []
+
+
+def test_what_is_started_for_a_build_that_has_just_died_does_not_begin(tmp_path: Path) -> None:
+    """Between the fork and the asking for a signal nobody tells that the parent has died."""
+
+    def begins() -> bool:
+        argv = [*tree._contained(tree.Scratch(tmp_path, tmp_path))[:-2], "echo", "there"]
+        return "there" in subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    if os.geteuid() != 0:
+        pytest.skip("an ordinary user's namespaces are mmdebstrap's own")
+    with tree.scratch(tmp_path, "x"):
+        assert begins()
+    assert not begins()
 
 
 def test_a_killed_build_ends_mmdebstrap_and_the_next_removes_what_is_left(

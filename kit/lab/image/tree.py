@@ -24,6 +24,7 @@ STALE_MODULES = "modules were built for"
 _BUILD_DEADLINE_S = 3600.0
 _TOOLS = {
     "fallocate": "util-linux",
+    "flock": "util-linux",
     "mke2fs": "e2fsprogs",
     "mmdebstrap": "mmdebstrap",
     "setpriv": "util-linux",
@@ -62,7 +63,8 @@ def scratch(work: Path, name: str) -> Iterator[Scratch]:
     An ordinary user's belong to subordinate user ids, which cannot enter a private home.
     """
     if os.geteuid() == 0:
-        yield Scratch(work, work)
+        with _held(work):
+            yield Scratch(work, work)
         return
     bases = _scratch_bases()
     for base in bases:
@@ -78,14 +80,21 @@ def scratch(work: Path, name: str) -> Iterator[Scratch]:
         shutil.rmtree(stale, ignore_errors=True)
     prefix = f"hsp-{os.geteuid()}-{name}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=base, ignore_cleanup_errors=True) as hooks:
-        # Held while this process lives; builds with another cache share no lock with this one.
-        held = os.open(hooks, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Builds with another cache share no lock with this one.
+        with _held(Path(hooks)):
             Path(hooks).chmod(0o711)
             yield Scratch(base, Path(hooks))
-        finally:
-            os.close(held)
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[None]:
+    """Locked while this process lives."""
+    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(held)
 
 
 def dead_scratch() -> list[Path]:
@@ -138,7 +147,7 @@ def make_tree(
     """Install `packages` and run the hooks. Raises HostError with the end of the log, StaleModules."""
     mirror = debian_mirror()
     argv = [
-        *_contained(),
+        *_contained(place),
         "--variant=minbase", "--format=null", "--architectures=amd64",
         f"--components={COMPONENTS}", f"--include={','.join(packages)}",
         *(f"--setup-hook={text}" for text in (*setup, hook(place, "add-releases.sh"))),
@@ -164,7 +173,7 @@ def make_tree(
             raise _failure(log, begin, error) from error
 
 
-def _contained() -> list[str]:
+def _contained(place: Scratch) -> list[str]:
     """mmdebstrap so that it ends when this process is killed.
 
     mmdebstrap does not heed a signal of its own while a child of it works. As root it would also
@@ -172,7 +181,11 @@ def _contained() -> list[str]:
     For an ordinary user it makes such namespaces itself.
     """
     root = os.geteuid() == 0
-    namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL", "--"]
+    namespaces = [
+        "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL", "--",
+        # The same for unshare's child, which cannot see its parent: whoever builds holds the directory.
+        "sh", "-c", 'flock --nonblock "$0" true || exec "$@"', os.fspath(place.hooks),
+    ]  # fmt: skip
     return [
         "setpriv", "--pdeathsig", "KILL" if root else "TERM", "--",
         # No signal comes from a parent that was dead before it was asked for.
