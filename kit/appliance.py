@@ -15,7 +15,7 @@ import polars as pl
 from kit import __version__, applianceload, exportdir, fio, fioserver, libnfs, nfs, store, undo, workdir
 from kit.applianceload import Bench
 from kit.clockoffset import Clocks
-from kit.errors import ConfigError, KitError, MeasurementUnknown, SafetyRefusal
+from kit.errors import ConfigError, MeasurementUnknown, SafetyRefusal, said
 from kit.hosts.base import Host
 from kit.interrupts import held_back
 from kit.journal import Journal
@@ -64,8 +64,7 @@ def execute(
             outcome.interrupted = True
             manifest["problems"].append("interrupted by the user")
         except Exception as error:
-            said = error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"
-            manifest["problems"].append(said)
+            manifest["problems"].append(said(error))
             raise
         finally:
             with held_back(progress.note), progress.step("cleaning up"):

@@ -47,3 +47,8 @@ class MeasurementUnknown(KitError):
     """The load ran, but the result cannot be trusted."""
 
     exit_code = EXIT_UNKNOWN
+
+
+def said(error: Exception) -> str:
+    """What an error says, for a journal or a manifest; of one that is no KitError its type as well."""
+    return error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"

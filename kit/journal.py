@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from kit.errors import ConfigError, KitError
+from kit.errors import ConfigError, said
 from kit.linefile import LineFile
 
 _MAX_BYTES = 64 << 20
@@ -132,9 +132,9 @@ class Journal:
             try:
                 do(undo, frozenset(kinds))
             except Exception as error:  # whatever one undo does, the others still run
-                said = error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"
-                self._note({"step": step, "state": "failed", "error": said})
-                left.append(Leftover(undo.text, said, by_hand(undo)))
+                why = said(error)
+                self._note({"step": step, "state": "failed", "error": why})
+                left.append(Leftover(undo.text, why, by_hand(undo)))
                 kinds.add(undo.kind)
                 continue
             self._note({"step": step, "state": "done"})

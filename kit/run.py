@@ -27,7 +27,7 @@ from kit import (
     zfsversion,
 )
 from kit.clockoffset import Clocks
-from kit.errors import HostError, KitError, SafetyRefusal
+from kit.errors import HostError, KitError, SafetyRefusal, said
 from kit.hosts.recorded import Recorder
 from kit.interrupts import held_back
 from kit.journal import Journal, Leftover
@@ -94,8 +94,7 @@ def execute(
             outcome.interrupted = True
             outcome.manifest["problems"].append("interrupted by the user")
         except Exception as error:
-            said = error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"
-            outcome.manifest["problems"].append(said)
+            outcome.manifest["problems"].append(said(error))
             raise
         finally:
             with held_back(progress.note), progress.step("cleaning up"):

@@ -62,7 +62,7 @@ def import_(
     if host is not None and not (0 < len(host) <= 100 and host.isprintable()):
         raise ConfigError(
             f"--host {host[:100]!r}: not the name of a host",
-            "letters, digits, dots, hyphens and underscores, such as nas1",
+            "give 1 to 100 printable characters, such as nas1",
         )
     options = importing.Options(
         format=from_.value if from_ else None,

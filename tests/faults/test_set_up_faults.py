@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -154,31 +154,17 @@ def test_verify_sees_contents_that_sizes_do_not_show(tmp_path: Path) -> None:
         image.verify()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real filesystem of 16 MiB."""
-    if os.geteuid() != 0:
-        pytest.skip("mounting a small filesystem needs root")
-    path = tmp_path / "small"
-    path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", path], check=True)
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", path], check=True)
-
-
-def test_no_space_for_the_image(small_disk: Path, tmp_path: Path) -> None:
-    done = hsp("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk))
+def test_no_space_for_the_image(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
+    done = hsp("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
     assert done.returncode == 5, done.stderr
     assert "GiB free, building the lab image needs" in done.stderr
     assert "XDG_CACHE_HOME" in done.stderr
 
 
-def test_no_space_for_the_results(small_disk: Path, tmp_path: Path) -> None:
+def test_no_space_for_the_results(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
     fake_image(tmp_path)
     done = hsp(
-        "run", "top-speeds", "--results", os.fspath(small_disk / "r"),
+        "run", "top-speeds", "--results", os.fspath(small_disk(16) / "r"),
         cwd=tmp_path, XDG_CACHE_HOME=os.fspath(tmp_path),
     )  # fmt: skip
     assert done.returncode == 5, done.stderr
