@@ -247,12 +247,12 @@ def p99_ns(outcome: Outcome, stages: str) -> int:
 
 
 def test_a_consumer_ssd_ages_and_a_purge_makes_it_fresh_again(consumer: Bench) -> None:
-    aged = consumer.run(settings(fills=3, ios=1500))
-    again = consumer.run(settings(fills=1, ios=1500))
+    aged = consumer.run(settings(fills=3, ios=6000))
+    again = consumer.run(settings(fills=1, ios=6000))
     fresh, old, second = p99_ns(aged, "purge"), p99_ns(aged, "fill"), p99_ns(again, "purge")
     print(f"sync-write p99: fresh {fresh} ns, aged {old} ns, after the second purge {second} ns")
-    # About twice (1.93 was seen): fifteen writes are beyond each p99. Two fresh ones differ by a few percent.
-    assert old >= 1.5 * fresh
+    # 6000 writes a point: with 1500 only fifteen are beyond each p99, and the ratio wavers between 1.9 and 2.5.
+    assert old >= 2 * fresh
     assert second == pytest.approx(fresh, rel=0.1)
     assert aged.problems == again.problems == []
     assert aged.entry["proven_bytes"] == aged.entry["intended_bytes"]
