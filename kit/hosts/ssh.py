@@ -40,6 +40,10 @@ from kit.hosts.supervise import BEAT, Supervision
 T = TypeVar("T")
 Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
+# What asyncssh raises when a connection breaks. The last where that happens between a channel's opening and
+# its use: asyncssh asserts that the channel still has a connection (channel.py: create, send_packet).
+BROKEN = (asyncssh.Error, OSError, AssertionError)
+
 _KILL_GRACE_S = 15.0
 _CLOSE_GRACE_S = 5.0
 _CHANNEL_DEADLINE_S = 300.0
@@ -105,7 +109,7 @@ class SshProcess:
     async def _beat(self, supervision: Supervision) -> None:
         """Tell the watcher now and then that this side is still there."""
         await asyncio.sleep(supervision.first_beat_s)
-        with contextlib.suppress(asyncssh.Error, OSError):
+        with contextlib.suppress(*BROKEN):
             while not self._process.is_closing():
                 self._process.stdin.write(BEAT)
                 await asyncio.sleep(supervision.beat_s)
@@ -130,12 +134,12 @@ class SshProcess:
             out, err = self._finished.result(max(0.0, end - time.monotonic()))
         except TimeoutError:
             self._signal("KILL")
-            with contextlib.suppress(TimeoutError, asyncssh.Error, OSError):
+            with contextlib.suppress(*BROKEN, TimeoutError):
                 self._finished.result(_KILL_GRACE_S)
             self._finished.cancel()
             _loop().call_soon_threadsafe(self._process.close)
             raise DeadlineExceeded(self._host, self.argv, deadline_s) from None
-        except (asyncssh.Error, OSError) as error:
+        except BROKEN as error:
             raise self._lost(self.argv, error) from error
         code = self._process.returncode
         if code is None:
@@ -148,7 +152,7 @@ class SshProcess:
 
     def _signal(self, name: str) -> None:
         async def send() -> None:
-            with contextlib.suppress(asyncssh.Error, OSError):
+            with contextlib.suppress(*BROKEN):
                 if self._supervision:
                     self._process.stdin.write(f"{name}\n".encode())
                 # KILL also past the watcher, which may still be waiting for the command's input;
@@ -172,7 +176,7 @@ class SshForward:
             return
 
         async def end() -> None:
-            with contextlib.suppress(asyncssh.Error, OSError, TimeoutError):
+            with contextlib.suppress(*BROKEN, TimeoutError):
                 listener.close()
                 await _within(listener.wait_closed(), _CLOSE_GRACE_S)
 
@@ -225,7 +229,7 @@ class SshHost:
                 f"{name}: its SSH host key is not the expected one ({error})",
                 "somebody else may be answering; find out before you go on",
             ) from error
-        except (asyncssh.Error, OSError) as error:
+        except BROKEN as error:
             raise self._lost((), error) from error
         self._forwards: list[SshForward] = []
 
@@ -266,7 +270,7 @@ class SshHost:
 
         try:
             process = call(_within(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
-        except (asyncssh.Error, OSError, TimeoutError) as error:
+        except (*BROKEN, TimeoutError) as error:
             raise self._lost(argv, error) from error
         return SshProcess(self.name, argv, process, self._lost, supervision)
 
@@ -296,7 +300,7 @@ class SshHost:
             return call(_within(self._nudging(read()), deadline_s))
         except TimeoutError:
             raise DeadlineExceeded(self.name, command, deadline_s) from None
-        except (asyncssh.Error, OSError) as error:
+        except BROKEN as error:
             raise self._lost(command, error) from error
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
@@ -350,7 +354,7 @@ class SshHost:
                 "the path is taken, its directory is not there or not writable, or the server's sshd_config "
                 "has AllowStreamLocalForwarding no",
             ) from error
-        except (asyncssh.Error, OSError, TimeoutError) as error:
+        except (*BROKEN, TimeoutError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise HostError(f"on {self.name}: cannot forward {what}: {error}") from error
             raise self._lost(("forward", what), error) from error

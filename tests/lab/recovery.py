@@ -125,6 +125,9 @@ def stop_at_every(
         # In the phase itself with the tracer, after it without.
         bed = beds["auto" if number <= phase + 1 else "none"]
         wrong = struck(bed, mode, number, before)
+        if wrong:
+            # What is left would stop each of the next ones: the table would say nothing about them.
+            bed.hsp("clean")
         told.append(f"{mode} at {state} of {line['step']}: {wrong or 'as before'}")
         failures += [told[-1]] if wrong else []
         print(told[-1], flush=True)

@@ -251,7 +251,7 @@ def test_a_consumer_ssd_ages_and_a_purge_makes_it_fresh_again(consumer: Bench) -
     again = consumer.run(settings(fills=1, ios=6000))
     fresh, old, second = p99_ns(aged, "purge"), p99_ns(aged, "fill"), p99_ns(again, "purge")
     print(f"sync-write p99: fresh {fresh} ns, aged {old} ns, after the second purge {second} ns")
-    # 6000 writes a point: with 1500 only fifteen are beyond each p99, and the ratio wavers between 1.9 and 2.5.
+    # 6000 writes a point: with 1500, fifteen are beyond each p99, and the ratio wavers (1.9 to 2.5 seen).
     assert old >= 2 * fresh
     assert second == pytest.approx(fresh, rel=0.1)
     assert aged.problems == again.problems == []

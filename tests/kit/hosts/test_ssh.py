@@ -146,6 +146,24 @@ def test_a_connection_that_breaks_is_a_lost_host() -> None:
             host.run(["say"], deadline_s=20)
 
 
+@pytest.mark.parametrize("method", ["run", "start", "output"])
+def test_a_connection_that_breaks_as_a_channel_opens_is_a_lost_host(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = asyncssh.SSHClientChannel._open
+
+    async def open_then_break(channel: Any, *arguments: Any) -> Any:
+        packet = await real(channel, *arguments)
+        channel.get_connection().abort()
+        await asyncio.sleep(0)
+        return packet
+
+    with served(None) as (host, _, _):
+        monkeypatch.setattr(asyncssh.SSHClientChannel, "_open", open_then_break)
+        with pytest.raises(HostLost, match="broke during `say`"):
+            getattr(host, method)(["say"])
+
+
 def test_threads_that_come_first_at_once_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """`hsp doctor` logs in to all hosts at once: a connection of another loop cannot be waited for."""
     made = ssh.asyncio.new_event_loop
