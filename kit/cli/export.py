@@ -1,4 +1,4 @@
-"""`hsp export`: the counts of a stored run for other programs."""
+"""`hsp export`: the counts of a stored run, or its percentiles over time, for other programs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kit.cli.output import check_target, emit, say, write_target
 from kit.errors import ConfigError
 from reports.export import chosen
 from reports.export import export as exported
+from reports.overtime import over_time
 
 
 class Format(StrEnum):
@@ -33,18 +34,29 @@ def export(
     layer: Annotated[
         list[str] | None, typer.Option("--layer", help="Only this layer. Repeatable.", show_default=False)
     ] = None,
+    percentiles: Annotated[
+        bool,
+        typer.Option("--percentiles", help="p50, p95, p99 and p99.9 of each interval instead of the counts."),
+    ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not on stdout.")
     ] = None,
 ) -> None:
-    """Write the counts of a stored run as CSV, Parquet or OpenMetrics text."""
+    """Write the counts of a stored run as CSV, Parquet or OpenMetrics text, or its percentiles over time."""
     check_target(output)
+    if percentiles and kind.value == "openmetrics":
+        raise ConfigError(
+            "OpenMetrics has no percentiles over time",
+            "leave out --percentiles, or use --format csv or parquet",
+        )
     if not run.is_dir():
         raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
     if output is None and kind.value == "parquet" and sys.stdout.isatty():
         raise ConfigError("Parquet is no text for a terminal", "give -o FILE, or send stdout to a file")
     run_dir = store.RunDir(run.resolve())
     frame = chosen(store.read_latency(run_dir), phase or [], layer or [])
+    if percentiles:
+        frame = over_time(frame)
     summary = None
     if (run_dir.path / "summary.json").exists():
         summary = store.read_summary(run_dir)

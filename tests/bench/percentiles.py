@@ -10,23 +10,14 @@ import sys
 import time
 from pathlib import Path
 
-import polars as pl
-
 from kit.importers.run import Options, read_files
-from reports.quantiles import limits_ns, percentiles_ns
+from reports.overtime import over_time
 
-QUANTILES = (0.5, 0.95, 0.99)
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 started = time.perf_counter()
 frame = read_files([Path(name) for name in sys.argv[1:]], Options(host="all")).frame
-if frame["op"].n_unique() > 1:
-    frame = frame.group_by("time_ns", "lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("time_ns", "lo_ns")
-for second in frame.partition_by("time_ns", maintain_order=True):
-    bins = list(
-        zip(second["lo_ns"].to_list(), second["hi_ns"].to_list(), second["count"].to_list(), strict=True)
-    )
-    limits = limits_ns(bins, [])
-    found = percentiles_ns(bins, QUANTILES, limits)
-    end_ms = second["time_ns"][0] // 10**6 + 1000
-    print(end_ms, second["count"].sum(), *found, sep=", ")
+found = over_time(frame, QUANTILES)
+for start_ns, ios, *values in found.select("time_ns", "ios", *QUANTILES).iter_rows():
+    print(start_ns // 10**6 + 1000, ios, *values, sep=", ")
 print("seconds", time.perf_counter() - started)

@@ -125,3 +125,18 @@ def test_command_writes_the_file(synthetic, tmp_path):
     assert done.returncode == 2 and b"\x1b" not in done.stderr and b"it has: read" in done.stderr
     assert hsp("export", tmp_path / "none", "--format", "csv").returncode == 2
     assert hsp("export", run.path, "--format", "xml").returncode == 2
+
+
+def test_command_writes_percentiles_of_each_interval(synthetic, tmp_path):
+    run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
+    done = hsp("export", run.path, "--format", "csv", "--percentiles", "--layer", "client")
+    assert done.returncode == 0
+    rows = pl.read_csv(io.BytesIO(done.stdout))
+    counted = synthetic.latency().filter(pl.col("layer") == "client")
+    assert rows["ios"].sum() == counted["count"].sum()
+    assert rows.height == counted.select("phase", "op", "time_ns").n_unique()
+    target = tmp_path / "out.parquet"
+    assert hsp("export", run.path, "--format", "parquet", "--percentiles", "-o", target).returncode == 0
+    assert "p99_ns" in pl.read_parquet(target).columns
+    refused = hsp("export", run.path, "--format", "openmetrics", "--percentiles")
+    assert refused.returncode == 2 and b"leave out --percentiles" in refused.stderr
