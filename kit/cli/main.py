@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import signal
 import sys
+import traceback
 from types import FrameType
 from typing import Annotated
 
@@ -26,8 +27,8 @@ from kit.cli import (
     run,
     wipe,
 )
-from kit.cli.output import say_error
-from kit.errors import HostError, KitError
+from kit.cli.output import say, say_error
+from kit.errors import HostError, KitError, said
 
 EXIT_CODES = """\
 Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is
@@ -82,16 +83,29 @@ def main() -> None:
     except KitError as error:
         say_error(error)
         sys.exit(error.exit_code)
-    except OSError as error:
-        if error.errno not in _DISK:
-            raise
-        told = HostError(
-            f"{error.filename or 'a file of this machine'}: {error.strerror}",
-            "free some space there, or choose another place; what was stored before is kept: `hsp clean RUN` "
-            "looks after the hosts of a run, `hsp report RUN` draws it again",
-        )
+    except Exception as error:
+        told = _full(error) or _defect(error)
         say_error(told)
         sys.exit(told.exit_code)
+
+
+def _full(error: Exception) -> HostError | None:
+    if not isinstance(error, OSError) or error.errno not in _DISK:
+        return None
+    return HostError(
+        f"{error.filename or 'a file of this machine'}: {error.strerror}",
+        "free some space there, or choose another place; what was stored before is kept: `hsp clean RUN` "
+        "looks after the hosts of a run, `hsp report RUN` draws it again",
+    )
+
+
+def _defect(error: Exception) -> HostError:
+    """What nobody foresaw. Python would end with 1, which says that an expectation was not met."""
+    say("".join(traceback.format_exception(error)).rstrip())
+    return HostError(
+        f"a defect of hsp {__version__}: {said(error)}",
+        "please report it with the lines above; `hsp clean` undoes what a run left on its hosts",
+    )
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

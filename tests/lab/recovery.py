@@ -82,6 +82,8 @@ def struck(bed: Bed, mode: str, number: int, before: State) -> str:
         return f"it was not killed but ended with {done.returncode}: {done.stderr[-500:]}"
     if mode == "drop" and done.returncode not in (0, 3, 5):
         return f"it ended with {done.returncode}: {done.stderr[-500:]}"
+    if "Traceback" in done.stderr:
+        return f"it said {done.stderr[-1500:]}"
     if set((bed.results / "small").glob("2*")) == known:
         return "it left no run directory"
     for attempt in ("first", "second"):

@@ -36,3 +36,11 @@ def test_a_full_standard_output_is_a_failed_host_and_not_an_unmet_expectation() 
         command = [sys.executable, "-c", PRINT]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 5 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_what_nobody_foresaw_is_no_unmet_expectation() -> None:
+    code = "from kit.cli import main; main.app = lambda: {}['foreign\\x1b[2J']; main.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 5 and "Traceback" in done.stderr
+    assert "error: a defect of hsp" in done.stderr and "KeyError" in done.stderr
+    assert "\x1b" not in done.stderr
