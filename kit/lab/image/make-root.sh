@@ -18,8 +18,21 @@ if [ ! -d "$root/lib/modules/$kernel/updates/dkms" ]; then
     echo "modules were built for $(ls "$root/lib/modules") but the guest has kernel $kernel" >&2
     exit 1
 fi
-# Decompressed here once, not in every boot under emulation.
-find "$root/lib/modules/$kernel/updates" -name '*.ko.xz' -exec xz --decompress {} +
+# What loading a module costs under emulation is saved here, once: to decompress it, to check its signature
+# (objcopy drops it; nothing asks for one), and to look for each of its functions among all its symbols
+# (ftrace_module_enable of the kernel). Names of functions stay: they are what can be traced.
+for part in updates kernel/fs kernel/net/sunrpc kernel/net/dns_resolver kernel/drivers/block; do
+    part=$root/lib/modules/$kernel/$part
+    [ -d "$part" ] || continue
+    find "$part" -name '*.ko.xz' -exec xz --decompress {} +
+    find "$part" -name '*.ko' | while read -r module; do
+        nm "$module" | awk '$2 ~ /^[tTwW]$/ { print $3 }' >"$root/functions"
+        grep '^__pfx_' "$root/functions" >"$root/prefixes" || continue
+        grep -v '^__pfx_' "$root/functions" >"$root/names"
+        objcopy --strip-unneeded --keep-symbols="$root/names" --strip-symbols="$root/prefixes" "$module"
+    done
+done
+rm -f "$root/functions" "$root/prefixes" "$root/names"
 chroot "$root" depmod "$kernel"
 
 # Only what is needed to find the root disk: a small initramfs unpacks quickly under emulation.

@@ -27,6 +27,8 @@ _TOOLS = {
     "flock": "util-linux",
     "mke2fs": "e2fsprogs",
     "mmdebstrap": "mmdebstrap",
+    "nm": "binutils",
+    "objcopy": "binutils",
     "setpriv": "util-linux",
     "tar": "tar",
     "xz": "xz-utils",
