@@ -121,7 +121,9 @@ def status(json_output: JsonOption = False) -> None:
         return
     say(f"image: {image.path if image else 'not built (hsp lab build)'}")
     for lab in labs:
-        say(f"up: {lab['state']} ({lab['clock']} clock, dilation {lab['dilation']}, QEMU {lab['qemu_pid']})")
+        use = "up" if lab.get("detached") else "in use by a run"
+        clock = f"{lab['clock']} clock, dilation {lab['dilation']}"
+        say(f"{use}: {lab['state']} ({clock}, QEMU {lab['qemu_pid']})")
     if not labs:
         say("no lab is up")
 
@@ -212,10 +214,13 @@ def shell(
 
 
 def _one_lab() -> dict[str, Any]:
-    labs = [lab for lab in running_labs() if lab.get("detached")]
-    if not labs:
-        raise ConfigError("no lab is up", "start one: hsp lab up")
-    return labs[-1]
+    labs = list(running_labs())
+    detached = [lab for lab in labs if lab.get("detached")]
+    if not detached:
+        # A shell beside a measurement would be part of it.
+        used = " but those of runs, where nobody else may log in" if labs else ""
+        raise ConfigError(f"no lab is up{used}", "start one: hsp lab up")
+    return detached[-1]
 
 
 def _found_image() -> Image | None:
