@@ -39,7 +39,7 @@ def tools(tmp_path: Path) -> Path:
     """A PATH directory to which each test links only what shall be there."""
     path = tmp_path / "bin"
     path.mkdir()
-    for name in ("apt-get", "setpriv", "mke2fs", "xz", "tar", "fallocate"):
+    for name in ("apt-get", "setpriv", "mke2fs", "xz", "tar", "fallocate", "flock", "nm", "objcopy"):
         found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
         if found:
             (path / name).symlink_to(found)
@@ -119,8 +119,8 @@ def test_wrong_usage_is_exit_2(tmp_path: Path, arguments: list[str], words: str)
 def test_without_mmdebstrap(tmp_path: Path, tools: Path) -> None:
     done = hsp("lab", "build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path))
     assert done.returncode == 5, done.stderr
-    assert "mmdebstrap is not installed" in done.stderr
-    assert "apt-get install mmdebstrap" in done.stderr
+    assert "error: mmdebstrap is not installed" in done.stderr
+    assert "apt-get install mmdebstrap\n" in done.stderr
 
 
 def test_without_qemu(tmp_path: Path, tools: Path) -> None:

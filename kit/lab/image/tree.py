@@ -44,7 +44,7 @@ def check_tools() -> None:
     missing = {tool: package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
     if missing:
         raise HostError(
-            f"{', '.join(missing)} is not installed; the lab image is built with it",
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; lab images need it",
             f"install it: apt-get install {' '.join(sorted(set(missing.values())))}",
         )
 
