@@ -142,12 +142,16 @@ def _is_derived(name: str) -> bool:
     return name.startswith(("dm-", "md-", "lvm-", "raid-"))
 
 
+def names_no_namespace(node: Node, link: str) -> bool:
+    """Whether a link says an NVMe device's serial and not which of its namespaces: all of them claim it."""
+    return bool(node.serial) and node.kernel_name.startswith("nvme") and link.endswith(node.serial)
+
+
 def _rank(node: Node, link: str) -> tuple[bool, bool, bool, int, str]:
-    """A namespace has one link with its number and, if it is the first, one without."""
+    """Of a namespace the link with its number, which need not be that of the kernel's name."""
     name = PurePosixPath(link).name
-    number = re.search(r"n(\d+)$", node.kernel_name) if node.kernel_name.startswith("nvme") else None
-    numbered = number is not None and name.endswith(f"_{number[1]}")
     said = bool(node.serial) and node.serial in name
+    numbered = said and not names_no_namespace(node, link)
     return (
         name.startswith(("wwn-", "nvme-eui.", "nvme-uuid.", "nvme-nvme.")),
         not said,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from kit.devices.inventory import BY_ID, Inventory, Look, Mount, Node, paste_ready
+from kit.devices.inventory import BY_ID, Inventory, Look, Mount, Node, names_no_namespace, paste_ready
 from kit.devices.toolwords import CACHE, DESTROYED, EXPORTED, SPARE, Label, Pool
 from kit.errors import SafetyRefusal
 from kit.units import format_size_bytes
@@ -28,6 +28,7 @@ class Code(StrEnum):
 
     KERNEL_NAME = "kernel-name"
     NO_ID = "no-by-id-link"
+    SHARED_ID = "by-id-link-of-several"
     NOT_FOUND = "not-found"
     NOT_WHOLE = "not-a-whole-disk"
     SERIAL = "serial-differs"
@@ -91,6 +92,7 @@ def reasons(inventory: Inventory, wanted: Wanted, others: Sequence[Wanted] = ())
         found += [_undetermined(problem) for problem in inventory.problems]
         return tuple(found)
     found += _of_the_identity(node, wanted)
+    found += _of_the_namespace(inventory, node, wanted)
     found += _of_the_duplicates(inventory, node, others)
     found += of_the_device(inventory, node)
     found += _of_the_siblings(inventory, node, others, found)
@@ -128,6 +130,16 @@ def _of_the_name(inventory: Inventory, wanted: Wanted, node: Node | None) -> Ite
             Code.NOT_FOUND,
             f"there is no such block device on {inventory.host}",
             "is it plugged in? `hsp devices` lists the disks of the server",
+        )
+
+
+def _of_the_namespace(inventory: Inventory, node: Node, wanted: Wanted) -> Iterator[Reason]:
+    if inventory.siblings(node) and names_no_namespace(node, wanted.path):
+        link = paste_ready(node)
+        yield Reason(
+            Code.SHARED_ID,
+            "its link does not say which namespace of its controller it is, and can be another's after boot",
+            f'write path = "{link}"',
         )
 
 

@@ -166,14 +166,15 @@ class Rig:
         for name, disk in self.disks.items():
             found = [
                 link
-                for kernel_name, own in links.items()
+                for own in links.values()
                 for link in own
                 if disk.serial in Path(link).name
                 and "-part" not in link
-                and (disk.kind != "nvme" or kernel_name.endswith(f"n{namespaces.index(name) + 1}"))
+                # The link that says which namespace it is: the kernel names them as it finds them.
+                and (disk.kind != "nvme" or link.endswith(f"{disk.serial}_{namespaces.index(name) + 1}"))
             ]
-            # Of several, one that says the model too; a namespace needs one that says which.
-            chosen = sorted(found, key=lambda link: (disk.kind == "nvme" and link[-2:-1] != "_", len(link)))
+            # Of several, one that says the model too.
+            chosen = sorted(found, key=len)
             if chosen:
                 self.by_id[name] = chosen[0]
                 self.nodes[name] = next(f"/dev/{kernel}" for kernel, own in links.items() if chosen[0] in own)

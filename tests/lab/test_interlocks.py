@@ -216,13 +216,14 @@ def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
     assert "serial is 'HSPSD0', the testbed says 'OTHER'" in message
     assert f"it has {SIZE} bytes, the testbed says {SIZE + 512}" in message
     # Two by-id links of one disk.
-    aliases = sorted(link for link in probe(rig.host).links if "nvme" in link and link.endswith("HSPNVME0_1"))
+    links = probe(rig.host).links
+    first = rig.by_id["ns1"]
     other = next(
         link
-        for link, name in probe(rig.host).links.items()
-        if name == "nvme0n1" and link != aliases[0] and link.startswith("/dev/disk/by-id/")
+        for link, name in links.items()
+        if name == links[first] and link != first and link.startswith("/dev/disk/by-id/")
     )
-    two = [Wanted(link, "HSPNVME0", SIZE) for link in (aliases[0], other)]
+    two = [Wanted(link, "HSPNVME0", SIZE) for link in (first, other)]
     assert "is the same disk" in refusal(rig, *two)
     assert "no such block device" in refusal(rig, Wanted("/dev/disk/by-id/virtio-NOT-THERE", "x", SIZE))
     assert "no such block device" in refusal(rig, Wanted("/dev/disk/by-id/../../sda; rm -rf /", "x", SIZE))
@@ -400,7 +401,7 @@ def test_d11_a_format_spares_the_sibling(rig: Rig, blank: States, tmp_path: Path
 def test_listing(rig: Rig, blank: States) -> None:
     listed = {one.node.kernel_name: one for one in list_devices(rig.host)}
     assert not listed["vda"].available and not listed["vdb"].available
-    first = listed["nvme0n1"]
+    first = listed[Path(rig.nodes["ns1"]).name]
     assert first.available and first.path == rig.by_id["ns1"]
     assert (first.health.temperature_c, first.health.wear_percent, first.health.warning) == (50, 0, False)
     assert {one.node.write_cache for one in listed.values()} <= {"write back", "write through"}

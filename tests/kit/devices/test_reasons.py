@@ -295,6 +295,27 @@ def test_the_link_to_paste_says_the_serial_and_the_namespace() -> None:
         assert node and paste_ready(node) == wanted(disk).path
 
 
+def test_a_namespace_is_told_by_its_link_whatever_the_kernel_calls_it() -> None:
+    said = facts()
+    numbered = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_HSPNVME0"
+    said["links"] |= {f"{numbered}_1": "/dev/nvme0n2", f"{numbered}_2": "/dev/nvme0n1"}
+    inventory = parse("server", said)
+    for disk in ("ns1", "ns2"):
+        node = inventory.find(wanted(disk).path)
+        assert node and paste_ready(node) == wanted(disk).path
+        assert Code.SHARED_ID not in codes(inventory, wanted(disk))
+
+
+def test_a_link_that_several_namespaces_claim_is_refused() -> None:
+    said = facts()
+    plain = wanted("ns1", path=f"{BY_ID}nvme-QEMU_NVMe_Ctrl_HSPNVME0")
+    (told,) = (r for r in reasons(parse("server", said), plain) if r.code == Code.SHARED_ID)
+    assert wanted("ns1").path in told.remedy
+    # Of a controller with one namespace it is as good as any.
+    said["devices"]["nvme0n2"]["controller"] = "/sys/devices/other/nvme1"
+    assert Code.SHARED_ID not in codes(parse("server", said), plain)
+
+
 def test_all_refusals_are_told_at_once() -> None:
     checked = judge(parse("server", facts()), [wanted("vd2"), wanted("sd2"), wanted("sd1")])
     with pytest.raises(SafetyRefusal) as caught:
