@@ -69,9 +69,10 @@ def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tm
     process = hsp("run", str(workload), results=tmp_path)
     state = started_lab(process, before)
     journal = tmp_path / "small" / "latest" / "journal.jsonl"
-    wait_for(lambda: journal.exists() and '"phase long"' in journal.read_text(), 300, "the second phase")
-    # The tracer takes some seconds before the load starts.
-    time.sleep(20)
+    commands = journal.parent / "raw" / "commands.jsonl"
+    wait_for(lambda: commands.exists() and "-long/fio.json" in commands.read_text(), 600, "the second load")
+    # fio takes some seconds before it begins.
+    time.sleep(10)
     process.send_signal(signal.SIGINT)
     done = finish(process, tmp_path, "small")
     assert done.code == 130, done.stderr
