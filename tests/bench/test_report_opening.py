@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def opened(page: Any, address: str) -> dict[str, Any]:
     return found
 
 
-def test_an_hour_opens_and_pans(tmp_path: Path) -> None:
+def test_an_hour_opens_and_pans(tmp_path: Path, tell: Callable[..., None]) -> None:
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("no chromium")
@@ -81,5 +82,5 @@ def test_an_hour_opens_and_pans(tmp_path: Path) -> None:
         browser.close()
     middle = {key: sorted(r[key] for r in rounds)[ROUNDS // 2] for key in rounds[0]}
     for key, value in middle.items():
-        print(f"\nopening an hour  {key:24}{value:8} ms", end="")
-    cost.told({"bench": "opening", "report_bytes": run.report.stat().st_size, **middle}, tmp_path / "o.json")
+        tell("", f"opening an hour's report, {key.replace('_', ' ')}", value, "ms")
+    tell("", "an hour's report with Plotly", run.report.stat().st_size / 1e6, "MB", at_most=8)
