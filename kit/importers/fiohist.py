@@ -7,7 +7,10 @@ in which the window began.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -44,21 +47,42 @@ def common_layout(sources: list[Source]) -> Layout:
     return max(layouts.values(), key=lambda found: found.coarseness)
 
 
-def read(source: Source, tally: Tally, host: str, common: Layout) -> Account:
-    """Add one log to `tally`, whose bins are the columns of `common`. Raises ConfigError for damage."""
+def read(sources: Sequence[Source], hosts: Sequence[str], tally: Tally, common: Layout) -> Iterator[Account]:
+    """Add logs to `tally`, whose bins are the columns of `common`: an account of each, one after the other.
+
+    All are one stream of blocks: a log of a few MB is over before two threads have found their pace.
+    Raises ConfigError for damage.
+    """
+    layouts = {source: layout(source) for source in sources}
+
+    def work(item: tuple[Source, Block]) -> tuple[Source, Block, Windows | None]:
+        source, block = item
+        if block.cut:
+            return source, block, None
+        columns = layouts[source].columns
+        return source, block, fast_windows(block, columns) or slow_windows(source, block, columns)
+
+    worked = in_order(work, ((source, block) for source in sources for block in source.blocks()))
+    # A source without a block has no layout either.
+    for (source, blocks), host in zip(groupby(worked, key=itemgetter(0)), hosts, strict=True):
+        yield _add(source, blocks, layouts[source], tally, host, common)
+
+
+def _add(
+    source: Source,
+    blocks: Iterator[tuple[Source, Block, Windows | None]],
+    mine: Layout,
+    tally: Tally,
+    host: str,
+    common: Layout,
+) -> Account:
+    """Add the blocks of one log."""
     account = Account(str(source.path))
-    columns = layout(source).columns
-    shift = common.coarseness - layout(source).coarseness
+    shift = common.coarseness - mine.coarseness
     groups = np.array([tally.group(host, op) for op in OPS])
     before_ms: dict[int, int] = {}
     opened = 0
-
-    def work(block: Block) -> tuple[Block, Windows | None]:
-        if block.cut:
-            return block, None
-        return block, fast_windows(block, columns) or slow_windows(source, block, columns)
-
-    for block, windows in in_order(work, source.blocks()):
+    for _, block, windows in blocks:
         if windows is None:
             account.warnings.append(f"{CUT} (line {block.first_line}): its I/Os are missing")
             continue
@@ -66,7 +90,7 @@ def read(source: Source, tally: Tally, host: str, common: Layout) -> Account:
         account.read(counted + windows.trims)
         account.leave_out(TRIMS, windows.trims)
         account.rows_counted += counted
-        opened += int(windows.counts[windows.column == columns - 1].sum())
+        opened += int(windows.counts[windows.column == mine.columns - 1].sum())
         starts_ms = _starts(source, block, windows, before_ms, tally.interval_ns // 10**6)
         # A trim's line has no count here, so it does not matter which group it is given.
         group = groups[np.minimum(windows.direction, 1)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,26 +56,27 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
         raise ConfigError("no file to import", "name one or more files")
     keep_freed()
     sizes: list[int] = []
-    before = 0
+    done = [0] * len(paths)
 
-    def told(done: int) -> None:
-        tell((before + done) / max(sum(sizes), 1))
+    def told(number: int, done_bytes: int) -> None:
+        done[number] = done_bytes
+        # Looking at the first bytes is no progress.
+        if sizes:
+            tell(sum(done) / max(sum(sizes), 1))
 
-    sources = [Source(path, told) for path in paths]
+    sources = [Source(path, partial(told, number)) for number, path in enumerate(paths)]
     for source in sources:
         detect.check_text(source)
     formats = {s: options.format or detect.detect(s) for s in sources}
-    # Looking at the first bytes is no progress.
-    sizes += [s.size_bytes for s in sources]
     name = _one_format(formats)
     detect.check_alike(sources)
     readers = _Readers(name, sources, options)
+    done[:] = [0] * len(paths)
+    sizes += [s.size_bytes for s in sources]
     accounts = []
-    for source in sources:
-        account = readers.read(source)
+    for account in readers.read(sources):
         account.close()
         accounts.append(account)
-        before += source.size_bytes
     counted = sum(a.rows_counted for a in accounts)
     if not counted:
         left = "; ".join(f"{n} {reason}" for a in accounts for reason, n in a.left_out.items())
@@ -122,15 +124,19 @@ class _Readers:
             raise ConfigError("a trace does not tell its unit", "give --unit ns, us, ms or s")
         self.tally = Tally(interval_ns, edges)
 
-    def read(self, source: Source) -> Account:
-        """Add one file."""
+    def read(self, sources: list[Source]) -> Iterator[Account]:
+        """Add files: an account of each, one after the other."""
+        if self.name == "fio-hist":
+            hosts = [self.options.host or detect.host_of(source) for source in sources]
+            return fiohist.read(sources, hosts, self.tally, self.fio_bins)
+        return map(self._read, sources)
+
+    def _read(self, source: Source) -> Account:
         options, tally = self.options, self.tally
         named = detect.host_of(source)
         host = options.host or named
         if self.name == "fio-log":
             return fiolog.read(source, tally, host)
-        if self.name == "fio-hist":
-            return fiohist.read(source, tally, host, self.fio_bins)
         if self.name == "fio-json":
             account, runtime_ns = fiojson.read(source, tally, host, options.host is not None)
             self.runtime_ns = max(self.runtime_ns, runtime_ns)
