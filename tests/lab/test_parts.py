@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 from kit import conditions, nfs, pool, throttling, wallclock, zfsversion
@@ -13,6 +15,7 @@ from kit.clock import Clock
 from kit.counters import Check
 from kit.errors import SafetyRefusal
 from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.importers.run import Options, read_files
 from kit.lab.clients import make_client
 from kit.lab.machine import running_labs
 from kit.lab.site import make_devices
@@ -240,3 +243,37 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
     nfs.unexport(guest, path, client.address)
     pool.destroy_pool(guest, ours)
     pool.destroy_pool(guest, other)
+
+
+def test_what_zpool_iostat_prints_is_imported(running_lab: RunningLab, tmp_path: Path) -> None:
+    """Counts since the load, intervals with and without times, as the installed zpool prints them."""
+    guest = running_lab.guest
+    devices = (Device(name="zdata", role="data", model="null_blk", size="128MiB", latency="100us"),)
+    make_devices(guest, devices, Clock("virtual", 4))
+    spec = pool.PoolSpec("hsp-iostat", "run-1", "stripe", ("/dev/zdata",), (), (), {}, "/run/iostat")
+    built = pool.create_pool(guest, spec)
+    pool.create_dataset(guest, built, "hsp-iostat/bench", {"recordsize": 4096, "sync": "always"})
+    path = pool.mountpoint(guest, "hsp-iostat/bench")
+    writes = guest.start(["sh", "-c", f"while :; do dd if=/dev/zero of={path}/file bs=4k count=20; done"])
+    every_second = ("hsp-iostat", "1", "3")
+    said = [
+        # What zpool itself needs for a report is a part of a guest's second.
+        (kind, guest.run(["zpool", "iostat", "-w", *options, *every_second], deadline_s=120).stdout)
+        for kind, options in (
+            ("timed", ["-p", "-y", "-T", "u"]), ("timed", ["-y", "-T", "d"]), ("intervals", ["-H", "-p"])
+        )
+    ]  # fmt: skip
+    writes.stop(30)
+    said.append(("since-load", guest.run(["zpool", "iostat", "-wHp", "hsp-iostat"]).stdout))
+    for number, (kind, text) in enumerate(said):
+        log = tmp_path / f"{number}.txt"
+        log.write_text(text)
+        imported = read_files([log], Options())
+        ios = dict(imported.frame.group_by("op").agg(pl.col("count").sum()).iter_rows())
+        assert imported.section["counts"] == kind, text
+        assert ios["write"] > 0, text
+        assert imported.frame["time_ns"].n_unique() == (3 if kind == "timed" else 1), text
+    # A line has the pool's name, the others a bucket's end and then, first of all, total_wait.
+    rows = [fields for line in said[-1][1].splitlines() if len(fields := line.split()) > 2]
+    assert ios == {"read": sum(int(r[1]) for r in rows), "write": sum(int(r[2]) for r in rows)}
+    pool.destroy_pool(guest, built)
