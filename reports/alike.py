@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,8 +27,11 @@ def settings(manifest: Json, plan: Json) -> dict[str, Any]:
     """
     workload = _table(plan.get("workload"))
     testbed = _table(manifest.get("testbed"))
+    imported = _table(manifest.get("import"))
     value: Json = {
-        "workload": manifest.get("workload"),
+        # Of an import it is what the user called the files.
+        "workload": None if imported else manifest.get("workload"),
+        "import": {key: imported.get(key) for key in ("format", "counts")},
         "load": manifest.get("load"),
         "clock": manifest.get("clock"),
         "versions": manifest.get("versions"),
@@ -89,7 +93,7 @@ def check(
     refused = {k: v for k, v in differing.items() if k not in across}
     if refused:
         lines = [f"  {key}: A has {_shown(x, y)}, B has {_shown(y, x)}" for key, (x, y) in refused.items()]
-        flags = " ".join(f"--across {key}" for key in refused)
+        flags = " ".join(f"--across {shlex.quote(key)}" for key in refused)
         raise ConfigError(
             "A and B are not alike, so a difference would not say what it comes from:\n" + "\n".join(lines),
             f"if that is what you compare: {flags}",
@@ -161,7 +165,9 @@ def _export(manifest: Json) -> list[str] | None:
 
 def _phases(manifest: Json, workload: Json) -> Json:
     planned = _by_name(workload.get("phase"))
+    # How much time a column of an import holds says nothing of what was measured.
+    keys = [key for key in _PHASE if key != "interval_ns" or not manifest.get("import")]
     found = planned or {
-        name: {k: phase.get(k) for k in _PHASE} for name, phase in _by_name(manifest.get("phases")).items()
+        name: {k: phase.get(k) for k in keys} for name, phase in _by_name(manifest.get("phases")).items()
     }
     return {name: {k: v for k, v in phase.items() if k not in _WORDS} for name, phase in found.items()}

@@ -38,6 +38,7 @@ def _notes(result: Json) -> list[str]:
     # They are no second measurement: what is peculiar to them is on both sides.
     if both := [str(run) for run in runs["a"] if run is not None and run in runs["b"]]:
         notes.append(f"On both sides, which hides differences: {', '.join(both)}.")
+    notes += result.get("caveats") or []
     for key, (x, y) in (result.get("across") or {}).items():
         notes.append(f"Across {key}: A has {x}, B has {y}.")
     return [" ".join(note.split()) for note in notes]

@@ -58,7 +58,9 @@ def summarise(
     reasons += _guarded("problems of the run", reasons, partial(_run_problems, manifest), [])
     phases = _list(manifest.get("phases"))
     imported = bool(manifest.get("import"))
+    by_nature = None
     if imported:
+        by_nature = IMPORTED
         reasons.insert(0, IMPORTED)
     unseen = appliance.section(manifest) is not None
     judge_phase = _client_problems if unseen else _phase_problems
@@ -70,6 +72,7 @@ def summarise(
         reasons.append("The run has no phases.")
     if unseen:
         told = partial(appliance.verdict_reason, phases, not reasons)
+        by_nature = appliance.UNSEEN
         reasons.insert(0, _guarded("appliance", reasons, told, appliance.UNSEEN))
     judge = partial(expectations.judge, manifest, rows, SERVER)
     expect, unmet = _guarded("expectations", reasons, judge, ([], []))
@@ -82,6 +85,8 @@ def summarise(
     bands = _guarded("bands", reasons, separate, []) if with_bands else []
     of_clients = _guarded("clients", reasons, partial(clients.describe, latency, manifest), [])
     verdict = "unknown" if reasons else "invalid" if unmet else "valid"
+    if len(reasons) > 1:
+        by_nature = None
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
     return {
@@ -91,6 +96,7 @@ def summarise(
         "title": manifest.get("title"),
         "verdict": verdict,
         "reasons": [*reasons, *unmet],
+        "by_nature": by_nature,
         "notes": [str(note) for note in _list(manifest.get("notes"))],
         "tracebacks": reasons.tracebacks,
         "clock": manifest.get("clock"),

@@ -77,6 +77,8 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dic
     differing = alike.check([(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across)
     _refuse_unknown([*a, *b])
     result = compared([r.summary for r in a], [r.summary for r in b])
+    told = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
+    result["caveats"] = [caveat for caveat in told if caveat]
     result["across"] = {key: list(pair) for key, pair in differing.items()}
     return result
 
@@ -101,6 +103,11 @@ class StoredRun:
             raise ConfigError(f"{name}: manifest.json or plan.json is nested too deep") from None
         self.identities = {str(self.directory.path), str(self.manifest.get("run") or self.directory.path)}
         self.summary = reports.judged(self.directory)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it says something of its side: nothing is unknown but what no run of its kind can tell."""
+        return self.summary["verdict"] != "unknown" or self.summary["by_nature"] is not None
 
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:
@@ -127,10 +134,7 @@ def _read(names: list[str]) -> list[StoredRun]:
 
 def _refuse_unknown(runs: list[StoredRun]) -> None:
     lines = [
-        f"  {run.name}: {reason}"
-        for run in runs
-        if run.summary["verdict"] == "unknown"
-        for reason in run.summary["reasons"]
+        f"  {run.name}: {reason}" for run in runs if not run.trusted for reason in run.summary["reasons"]
     ]
     if lines:
         raise MeasurementUnknown(

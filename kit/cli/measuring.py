@@ -32,7 +32,7 @@ from kit.site import ApplianceSite, Site
 from kit.testbed import read_testbed
 from kit.workload import find_workload, read_workload
 
-_VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
+VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
 # Trace, logs and report of a short run are far below this.
 _NEEDED_BYTES = 256 << 20
 _NEEDED_FILES = 256
@@ -203,4 +203,4 @@ def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:
         return EXIT_INTERRUPTED
     if outcome.left:
         return EXIT_HOST
-    return _VERDICT_CODES[summary["verdict"]]
+    return VERDICT_CODES[summary["verdict"]]

@@ -9,7 +9,7 @@ import typer
 
 import reports
 from kit import store
-from kit.cli.measuring import say_summary
+from kit.cli.measuring import VERDICT_CODES, say_summary
 from kit.cli.options import JsonOption, JunitOption
 from kit.cli.output import check_target, emit_json, say, write_junit
 from kit.errors import ConfigError
@@ -26,7 +26,10 @@ def report(
     ] = None,
     junit: JunitOption = None,
 ) -> None:
-    """Analyse and draw a stored run again. Needs no host, no root and no network."""
+    """Analyse and draw a stored run again. Needs no host, no root and no network.
+
+    Exit code 1 where an expectation is not met; with --junit also 3 where the result is unknown.
+    """
     check_target(junit)
     ranges = load(reference, Document).reference(reference.stem) if reference else None
     if not run.is_dir():
@@ -40,3 +43,5 @@ def report(
     else:
         say_summary(summary)
     say(f"report: {page}")
+    if junit or summary["verdict"] == "invalid":
+        raise typer.Exit(VERDICT_CODES[summary["verdict"]])

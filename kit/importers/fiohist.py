@@ -7,7 +7,7 @@ in which the window began.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -39,21 +39,21 @@ def layout(source: Source) -> Layout:
     )
 
 
-def common_layout(sources: list[Source]) -> Layout:
+def common_layout(layouts: Mapping[Source, Layout]) -> Layout:
     """The coarsest of the logs' layouts: fio's coarse bins are whole numbers of fine ones."""
-    layouts = {source: layout(source) for source in sources}
     if len({found.old for found in layouts.values()}) > 1:
         raise ConfigError("histograms of fio 2 and of fio 3 have unlike bins", "import them as two runs")
     return max(layouts.values(), key=lambda found: found.coarseness)
 
 
-def read(sources: Sequence[Source], hosts: Sequence[str], tally: Tally, common: Layout) -> Iterator[Account]:
+def read(
+    layouts: Mapping[Source, Layout], hosts: Sequence[str], tally: Tally, common: Layout
+) -> Iterator[Account]:
     """Add logs to `tally`, whose bins are the columns of `common`: an account of each, one after the other.
 
     All are one stream of blocks: a log of a few MB is over before two threads have found their pace.
     Raises ConfigError for damage.
     """
-    layouts = {source: layout(source) for source in sources}
 
     def work(item: tuple[Source, Block]) -> tuple[Source, Block, Windows | None]:
         source, block = item
@@ -62,7 +62,7 @@ def read(sources: Sequence[Source], hosts: Sequence[str], tally: Tally, common: 
         columns = layouts[source].columns
         return source, block, fast_windows(block, columns) or slow_windows(source, block, columns)
 
-    worked = in_order(work, ((source, block) for source in sources for block in source.blocks()))
+    worked = in_order(work, ((source, block) for source in layouts for block in source.blocks()))
     # A source without a block has no layout either.
     for (source, blocks), host in zip(groupby(worked, key=itemgetter(0)), hosts, strict=True):
         yield _add(source, blocks, layouts[source], tally, host, common)

@@ -72,6 +72,8 @@ def _take(source: Source, account: Account, tally: Tally, host: str, job: str, o
     """Add one direction of one job."""
     ios = _get(part, "total_ios")
     where = f"job {job!r}, {op}"
+    if ios is not None and not (type(ios) is int and 0 <= ios <= _MAX_COUNT):
+        raise source.fail(None, f"{where}: total_ios is {str(ios)[:40]!r}", "is the file as fio wrote it?")
     timed = next((t for k in ("clat_ns", "lat_ns") if _get(t := _get(part, k), "bins")), None)
     if timed is None:
         if ios:
@@ -84,9 +86,11 @@ def _take(source: Source, account: Account, tally: Tally, host: str, job: str, o
     if counted != total:
         raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
     account.read(counted)
-    if type(ios) is int and ios > counted:
+    if ios is not None and ios > counted:
         account.read(ios - counted)
         account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
+    elif ios is not None and ios < counted:
+        account.warnings.append(f"{where}: the bins hold {counted} I/Os, total_ios is {ios}")
     if op == "trim":
         account.leave_out(TRIMS, counted)
         return

@@ -40,13 +40,15 @@ _ZONE_OR_DAY = re.compile(r"[A-Za-z]{2,5}|[+-][0-9]{2,4}")
 class Table:
     """A pool or a vdev in one report: reads and writes of each row, the finest bin first.
 
-    `name` is "" where zpool prints none, `line` where it begins, `rounded` how many rows zpool rounded.
+    `name` is "" where zpool prints none, `line` where it begins, `rounded` how many rows zpool rounded,
+    `columns` how many each row has.
     """
 
     name: str
     line: int
     rows: list[tuple[int, int]] = field(default_factory=list)
     rounded: int = 0
+    columns: int = 0
 
     @property
     def ios(self) -> int:
@@ -109,7 +111,10 @@ class _Reader:
         if self.wanted == 0:
             begins, name = self._name or (number, "")
             self._name = None
-            self.tables.append(Table(name, begins))
+            self.tables.append(Table(name, begins, columns=len(fields)))
+        elif len(fields) != self.tables[-1].columns:
+            found = f"{len(fields)} columns where the row before it has {self.tables[-1].columns}"
+            raise self.source.fail(number, f"{found}: {shown(raw)}", HINT)
         self.tables[-1].rows.append(row)
         self.tables[-1].rounded += any(not text.isdigit() for text in fields[1:3])
         self.wanted = (self.wanted + 1) % BUCKETS

@@ -20,10 +20,21 @@ def in_order(work: Callable[[Given], Done], items: Iterator[Given]) -> Iterator[
     Raises what `work` or `items` raise, and the first of these in the order of the items.
     """
     waiting: deque[Future[Done]] = deque()
+    failure: Exception | None = None
     with ThreadPoolExecutor(_THREADS) as pool:
-        for item in items:
+        while True:
+            try:
+                item = next(items)
+            except StopIteration:
+                break
+            except Exception as error:
+                # What is before it comes first, and may fail itself.
+                failure = error
+                break
             waiting.append(pool.submit(work, item))
             if len(waiting) > _AHEAD:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    if failure:
+        raise failure

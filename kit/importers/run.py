@@ -103,6 +103,7 @@ class _Readers:
     def __init__(self, name: str, sources: list[Source], options: Options) -> None:
         self.name, self.options = name, options
         self.fio_bins = fiobins.Layout(0)
+        self.layouts: dict[Source, fiobins.Layout] = {}
         self.runtime_ns = 0
         self.histograms: dict[Source, iostat.Histograms] = {}
         # What more the manifest says of the import.
@@ -110,7 +111,8 @@ class _Readers:
         interval_ns = options.interval_ns
         edges: Edges = bin_edges
         if name == "fio-hist":
-            self.fio_bins = fiohist.common_layout(sources)
+            self.layouts = {source: fiohist.layout(source) for source in sources}
+            self.fio_bins = fiohist.common_layout(self.layouts)
             edges = self.fio_bins.edges
         elif name == "fio-json":
             edges = self.fio_bins.edges
@@ -128,7 +130,7 @@ class _Readers:
         """Add files: an account of each, one after the other."""
         if self.name == "fio-hist":
             hosts = [self.options.host or detect.host_of(source) for source in sources]
-            return fiohist.read(sources, hosts, self.tally, self.fio_bins)
+            return fiohist.read(self.layouts, hosts, self.tally, self.fio_bins)
         return map(self._read, sources)
 
     def _read(self, source: Source) -> Account:

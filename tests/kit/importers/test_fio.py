@@ -522,6 +522,9 @@ def test_json_of_fio_itself() -> None:
         ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"1161": 3}}}, "none of fio's bins"),
         ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"1160": -3}}}, "latency: count"),
         ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"x": 3}}}, "none of fio's bins"),
+        ({"total_ios": -3, "clat_ns": {"N": 3, "bins": {"1160": 3}}}, "total_ios is '-3'"),
+        ({"total_ios": "3", "clat_ns": {"N": 3, "bins": {"1160": 3}}}, "total_ios is '3'"),
+        ({"total_ios": True, "clat_ns": {"N": 3, "bins": {"1160": 3}}}, "total_ios is 'True'"),
     ],
 )
 def test_json_that_does_not_add_up_is_refused(tmp_path: Path, part: object, said: str) -> None:
@@ -551,3 +554,32 @@ def test_what_fio_counts_is_what_is_imported(tmp_path: Path) -> None:
     for op in ("read", "write"):
         wanted = sum(job[op]["total_ios"] for job in jobs)
         assert [f.frame.filter(op=op)["count"].sum() for f in (logs, bins)] == [wanted, wanted]
+
+
+HIST = "{time}, 0, 512, " + ", ".join(["0"] * 1850 + ["{count}"] + ["0"] * 5) + "\n"
+
+
+def hist(lines: int, bad: int = 0) -> bytes:
+    """A histogram log, with a line that is no histogram's."""
+    rows = [HIST.format(time=n * 1000, count="NaN" if n == bad else 7) for n in range(1, lines + 1)]
+    return "".join(rows).encode()
+
+
+@pytest.mark.parametrize("lines", [40, 400])
+def test_the_first_error_in_order_is_told_whatever_was_read_ahead(tmp_path: Path, lines: int) -> None:
+    bad = put(tmp_path, hist(lines, lines), "one_clat_hist.1.log")
+    # More than is looked at to tell what kind of file it is.
+    cut = put(tmp_path, gzip.compress(hist(300))[:-20], "two_clat_hist.2.log.gz")
+    with pytest.raises(ConfigError, match=rf"one_clat_hist.1.log, line {lines}: .*NaN"):
+        imported(bad, cut)
+    with pytest.raises(ConfigError, match=r"two_clat_hist.2.log.gz: damaged compression"):
+        imported(put(tmp_path, hist(9), "good_clat_hist.3.log"), cut, bad)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_progress_over_many_files_never_goes_back(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    paths = [put(tmp_path, pack(hist(20 * n)), f"x{n}_clat_hist.{n}.log") for n in range(1, 5)]
+    told: list[float] = []
+    found = read_files(paths, Options(), told.append)
+    assert found.section["rows_counted"] == 7 * 20 * 10
+    assert told == sorted(told) and told[-1] == 1 and told[0] < 0.5

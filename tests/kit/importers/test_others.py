@@ -276,6 +276,7 @@ def test_a_truncated_last_report_is_left_out(tmp_path: Path) -> None:
         (SINCE, "Mo 24. Nov 16:00:00 CET 2025\n" + FIRST, "not a row"),
         (SINCE, "Mon Nov 31 16:00:00 CET 2025\n" + FIRST, "not a row"),
         (SINCE, "99999999999\n" + FIRST, "not a row"),
+        (SINCE[: SINCE.index("1us")], "1us" + "  0" * 30 + "\n", "31 columns"),
         (SINCE[: SINCE.index("1us")], at(8, "u") + FIRST, "is missing|not a row"),
     ],
 )
