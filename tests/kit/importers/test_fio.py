@@ -533,6 +533,13 @@ def test_json_that_does_not_add_up_is_refused(tmp_path: Path, part: object, said
         imported(path)
 
 
+def test_json_that_says_fewer_ios_than_its_bins_hold_is_told(tmp_path: Path) -> None:
+    part = {"total_ios": 2, "clat_ns": {"N": 3, "bins": {"1160": 3}}}
+    found = imported(put(tmp_path, json.dumps({"jobs": [{"jobname": "j", "read": part}]}), "out.json"))
+    assert found.section["rows_counted"] == 3
+    assert any("the bins hold 3 I/Os, total_ios is 2" in w for w in found.section["warnings"])
+
+
 def test_damaged_json_names_its_line(tmp_path: Path) -> None:
     text = (DATA / "plain.json").read_text()
     with pytest.raises(ConfigError, match=r"line \d+: not fio's JSON"):
