@@ -60,6 +60,10 @@ def row(interval: list[float] | None, figure: str = "p50", layer: str = "nfs-ser
         ([row([0.98, 1.02]), row([0.5, 2.0], figure="p99")], True),
         ([row([0.98, 1.02]), row([0.5, 2.0], layer="client")], True),
         ([row([0.98, 1.02]), row(None)], True),
+        # Only the clients say anything where the server is an appliance.
+        ([row([0.98, 1.02], layer="client")], True),
+        ([row([0.9, 1.1], layer="client")], False),
+        ([row(None), row([0.98, 1.02], layer="client")], False),
     ],
 )
 def test_when_the_intervals_are_narrow_enough(rows: list[dict[str, Any]], enough: bool) -> None:
