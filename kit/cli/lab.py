@@ -24,10 +24,11 @@ from kit.lab.clients import make_client
 from kit.lab.devices.served import Served
 from kit.lab.image import DEFAULT_SUITE, Image, ImageInputs, build, find
 from kit.lab.image.prune import prune
-from kit.lab.machine import Lab, LabSpec, free_port, open_host, running_labs
+from kit.lab.machine import LabSpec, free_port, open_host, running_labs
 from kit.lab.site import check_clock, make_devices
+from kit.lab.warm import open_lab, saved
 from kit.progress import Progress
-from kit.testbed import LAB_TESTBED, read_testbed
+from kit.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.units import parse_duration_ns
 
 lab_app = typer.Typer(help="The built-in lab: image and virtual machine.", no_args_is_help=True)
@@ -43,8 +44,10 @@ def build_image(
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Build the guest image (once; about seven minutes on two cores)."""
-    image = build(ImageInputs(suite, tuple(pin or ())), Progress(quiet=quiet), rebuild)
+    """Build the guest image, boot it and save it (once; about seven minutes on two cores)."""
+    progress = Progress(quiet=quiet)
+    image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild)
+    saved(_spec(read_testbed(LAB_TESTBED), image), image, progress, rebuild)
     if json_output:
         emit_json({"path": os.fspath(image.path), **image.manifest})
     else:
@@ -93,9 +96,9 @@ def up(
     plan = read_testbed(testbed)
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress)
-    spec = LabSpec(image.path, plan.clock, plan.lab.memory >> 20)
+    spec = _spec(plan, image)
     check_clock(spec, progress)
-    with Lab(spec) as lab:
+    with open_lab(spec, image, progress) as lab:
         with progress.step("waiting for the guest"):
             lab.wait_ready()
             guest = lab.host()
@@ -211,6 +214,10 @@ def shell(
         sys.stdout.write(result.stdout)
         sys.stderr.write(result.stderr)
         raise typer.Exit(result.returncode)
+
+
+def _spec(testbed: Testbed, image: Image) -> LabSpec:
+    return LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
 
 
 def _one_lab() -> dict[str, Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import hashlib
 import io
 import json
 import os
 import re
+import secrets
 import select
 import shutil
 import socket
@@ -29,10 +31,11 @@ from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.lab.qemu import READY_LINE, SSH_PORTS, Disk, Machine, command_line
+from kit.lab.qemu import KEYS_BYTES, READY_LINE, SSH_PORTS, Disk, Machine, Saved, command_line
 
 QEMU = "qemu-system-x86_64"
 BOOT_DEADLINE_S = 480.0
+RESUME_DEADLINE_S = 120.0
 SSH_DEADLINE_S = 120.0
 # The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
 _SSH_ATTEMPT_S = 40.0
@@ -48,7 +51,8 @@ _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 @dataclass(frozen=True)
 class LabSpec:
     """What to boot. Memory in MiB; the rest is for tests: of the guest's faults, of real disks, of many
-    connections at once. `ssh_ports`: serial lines with an sshd behind each, one connection at a time."""
+    connections at once. `ssh_ports`: serial lines with an sshd behind each, one connection at a time.
+    `seed` makes what is random in the guest come again; without it, it is different each time."""
 
     image_dir: Path
     clock: Clock
@@ -56,6 +60,7 @@ class LabSpec:
     extra_kernel_args: tuple[str, ...] = ()
     extra_disks: tuple[Disk, ...] = ()
     ssh_ports: int = SSH_PORTS
+    seed: int | None = None
 
 
 def runtime_dir() -> Path:
@@ -100,21 +105,26 @@ def _is_supervisor(pid: int, state: Path) -> bool:
 
 
 class Lab:
-    """One guest. Use as a context manager; `close` ends it and removes its state."""
+    """One guest. Use as a context manager; `close` ends it and removes its state.
 
-    def __init__(self, spec: LabSpec) -> None:
+    `resume`: a saved guest to go on with (kit.lab.warm). `root`: an overlay of the image's disk that keeps
+    what the guest writes; such a guest gets no keys and waits for them.
+    """
+
+    def __init__(self, spec: LabSpec, resume: Saved | None = None, root: Path | None = None) -> None:
         if shutil.which(QEMU) is None:
             raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
-        self.spec = spec
+        self.spec, self._resumed = spec, resume is not None
         host_key = asyncssh.generate_private_key("ssh-ed25519")
         client_key = asyncssh.generate_private_key("ssh-ed25519")
         keys = {
             "etc/ssh/hsp_host_ed25519": host_key.export_private_key(),
             "etc/ssh/hsp_authorized_keys": client_key.export_public_key(),
+            "run/hsp-random-seed": _random_seed(spec.seed),
         }
         self._supervisor = _Supervisor(
             files={
-                "keys.tar": _tar(keys),
+                "keys.tar": bytes(KEYS_BYTES) if root else _tar(keys),
                 "client.key": client_key.export_private_key(),
                 "host.pub": host_key.export_public_key(),
             },
@@ -127,6 +137,9 @@ class Lab:
                     extra_kernel_args=spec.extra_kernel_args,
                     extra_disks=spec.extra_disks,
                     ssh_ports=spec.ssh_ports,
+                    root=root,
+                    resume=resume,
+                    seed=spec.seed,
                 ),
                 QEMU,
             ),
@@ -139,10 +152,12 @@ class Lab:
         )
         self.state = self._supervisor.state
 
-    def wait_ready(self, deadline_s: float = BOOT_DEADLINE_S) -> None:
-        """Until the guest's init has said it is up. Raises HostError with the cause."""
+    def wait_ready(self, deadline_s: float | None = None, line: str = READY_LINE) -> None:
+        """Until the guest's init has said that it is up. Raises HostError with the cause."""
+        if deadline_s is None:
+            deadline_s = RESUME_DEADLINE_S if self._resumed else BOOT_DEADLINE_S
         end = time.monotonic() + deadline_s
-        while READY_LINE not in self.console():
+        while line not in self.console():
             cause = self.diagnose()
             if cause:
                 raise HostError(f"the lab guest did not come up: {cause}", _console_hint(self))
@@ -336,15 +351,20 @@ def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
     return ""
 
 
+def _random_seed(seed: int | None) -> bytes:
+    """What the guest's kernel is given to make random numbers from: 64 bytes."""
+    return secrets.token_bytes(64) if seed is None else hashlib.sha512(str(seed).encode()).digest()
+
+
 def _tar(files: dict[str, bytes]) -> bytes:
-    """A tar archive padded to whole sectors, as a block device needs it."""
+    """A tar archive as large as the disk of the keys."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o600
             archive.addfile(entry, io.BytesIO(content))
-    return buffer.getvalue()
+    return buffer.getvalue().ljust(KEYS_BYTES, b"\0")
 
 
 def _text(path: Path) -> str:

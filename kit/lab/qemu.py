@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,11 @@ SSH_PORTS = 3
 """Serial lines with an sshd behind each: one for a run, the others for shells beside it."""
 
 READY_LINE = "hsp-guest: ready"
+WAITING_LINE = "hsp-guest: waiting for keys"
+"""What a guest says when it is up but for keys: the moment at which it can be saved."""
+
+KEYS_BYTES = 1 << 16
+"""Size of the disk that keys come on: the same for a guest that is saved and those that resume it."""
 
 # Frozen date: nothing in the guest may depend on the day it is run on, and a
 # clock that skips idle time has no use for the host's.
@@ -37,8 +43,20 @@ class Disk:
 
 
 @dataclass(frozen=True)
+class Saved:
+    """A guest that was saved: `root` is its root disk (a qcow2 overlay of the image's), `memory` the rest."""
+
+    root: Path
+    memory: Path
+
+
+@dataclass(frozen=True)
 class Machine:
-    """What a lab guest is made of. Paths may contain any character."""
+    """What a lab guest is made of. Paths may contain any character.
+
+    `root`: an overlay that keeps what the guest writes. `resume`: go on with a saved guest, whose machine
+    was the same. `seed`: of whatever is random in QEMU, the guest's RDRAND and virtio-rng.
+    """
 
     image_dir: Path
     state_dir: Path
@@ -47,6 +65,9 @@ class Machine:
     extra_kernel_args: tuple[str, ...] = ()
     extra_disks: tuple[Disk, ...] = ()
     ssh_ports: int = SSH_PORTS
+    root: Path | None = None
+    resume: Saved | None = None
+    seed: int | None = None
 
 
 def quote_value(value: str | os.PathLike[str]) -> str:
@@ -72,14 +93,14 @@ def clock_arguments(clock: Clock) -> list[str]:
 
 
 def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str]:
-    """The whole argv. The root disk is opened with a throw-away overlay and stays as it was."""
+    """The whole argv. The image and a saved guest stay as they are: what is written is thrown away."""
     kernel_args = [
         "root=/dev/vda", "rootfstype=ext4", "rw", "init=/usr/local/sbin/hsp-init",
         "console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off",
         "nowatchdog", "random.trust_cpu=on", "audit=0", "selinux=0", "apparmor=0",
         *machine.extra_kernel_args,
     ]  # fmt: skip
-    state, root = machine.state_dir, quote_value(machine.image_dir / "root.img")
+    state = machine.state_dir
     argv = [
         qemu,
         "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
@@ -89,7 +110,7 @@ def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str
         "-kernel", os.fspath(machine.image_dir / "vmlinuz"),
         "-initrd", os.fspath(machine.image_dir / "initrd.img"),
         "-append", " ".join(kernel_args),
-        "-drive", f"file={root},if=none,id=root,format=raw,snapshot=on",
+        "-drive", _root_drive(machine),
         "-device", "virtio-blk-pci,drive=root",
         "-drive", f"file={quote_value(state / 'keys.tar')},if=none,id=keys,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=keys,serial=hsp-keys",
@@ -97,7 +118,12 @@ def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str
         "-device", f"virtio-serial-pci,max_ports={machine.ssh_ports + 1}",
         "-chardev", f"file,id=console,path={quote_value(state / 'console.log')}",
         "-serial", "chardev:console",
+        "-qmp", f"unix:{quote_value(state / 'qmp.sock')},server=on,wait=off",
     ]  # fmt: skip
+    if machine.seed is not None:
+        argv += ["-seed", str(machine.seed)]
+    if machine.resume:
+        argv += ["-incoming", f"exec:exec cat {shlex.quote(os.fspath(machine.resume.memory))}"]
     for port in range(machine.ssh_ports):
         socket = quote_value(state / f"ssh{port}.sock")
         argv += [
@@ -107,10 +133,18 @@ def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str
     return argv + (_disk_arguments(machine) if machine.extra_disks else [])
 
 
+def _root_drive(machine: Machine) -> str:
+    """The option value of -drive for the root disk."""
+    if machine.root:
+        return f"file={quote_value(machine.root)},if=none,id=root,format=qcow2,cache=unsafe"
+    if machine.resume:
+        return f"file={quote_value(machine.resume.root)},if=none,id=root,format=qcow2,snapshot=on"
+    image = quote_value(machine.image_dir / "root.img")
+    return f"file={image},if=none,id=root,format=raw,snapshot=on"
+
+
 def _disk_arguments(machine: Machine) -> list[str]:
-    """The disks, and a monitor by which they are pulled out and made to fail."""
-    state = machine.state_dir
-    argv = ["-qmp", f"unix:{quote_value(state / 'qmp.sock')},server=on,wait=off"]
+    state, argv = machine.state_dir, list[str]()
     if any(disk.kind == "scsi" for disk in machine.extra_disks):
         argv += ["-device", "virtio-scsi-pci,id=scsi"]
     serials = {disk.serial: None for disk in machine.extra_disks if disk.kind == "nvme"}

@@ -15,7 +15,8 @@ from kit.lab.devices.emulation import keep_states, load_states, served_devices
 from kit.lab.devices.links import link_by_id
 from kit.lab.devices.served import Served
 from kit.lab.image import Image
-from kit.lab.machine import Lab, LabSpec, probe_real_clock
+from kit.lab.machine import LabSpec, probe_real_clock
+from kit.lab.warm import open_lab
 from kit.progress import Progress
 from kit.site import Site
 from kit.testbed import Device, Testbed
@@ -41,8 +42,8 @@ def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Sit
     """Boot the lab and make the testbed in it; gone at the end. Raises HostError."""
     spec = LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
     check_clock(spec, progress)
-    with Lab(spec) as lab, ExitStack() as stack:
-        with progress.step("booting the lab"):
+    with open_lab(spec, image, progress) as lab, ExitStack() as stack:
+        with progress.step("starting the lab"):
             lab.wait_ready()
             guest = stack.enter_context(lab.host())
             clients = stack.enter_context(lab_clients(lab, guest, len(testbed.client)))

@@ -1,0 +1,199 @@
+"""Warm guests: a guest that has booted, saved beside its image; labs resume it instead of booting.
+
+    ~/.cache/hsp/warm/<digest>/  root.qcow2  memory  manifest.json
+
+`memory` is QEMU's migration stream (docs/devel/migration.rst of QEMU), `root.qcow2` what the guest has
+written to its disk by then. The digest is that of all that must be the same to resume: image, QEMU and the
+whole command line (memory size, devices, CPU). Another of these is another digest, so a guest that does not
+fit is never used. Any number of labs resume one saved guest at once: both files are only read.
+
+A directory is there whole or not at all, and its files are checked before each use. What resumed labs share
+and what they do not: docs/decisions/0014-warm-guests.md.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kit.errors import HostError
+from kit.lab import monitor
+from kit.lab.image import Image
+from kit.lab.image.cache import cache_dir, cannot_use, locked
+from kit.lab.machine import QEMU, Lab, LabSpec
+from kit.lab.qemu import WAITING_LINE, Machine, Saved, command_line
+from kit.progress import Progress
+
+FORMAT = 1
+QEMU_IMG = "qemu-img"
+_FILES = ("root.qcow2", "memory")
+_SAVE_DEADLINE_S = 300.0
+_SETTLE_S = 0.3
+_POLL_S = 0.02
+# A booted guest of 4 GiB has 0.3 GiB that are not zero.
+NEEDED_BYTES = 1 << 30
+
+
+def open_lab(spec: LabSpec, image: Image, progress: Progress) -> Lab:
+    """A lab of `spec`, resumed if that can be. It is not yet ready (`Lab.wait_ready`). Raises HostError."""
+    return Lab(spec, resume=saved(spec, image, progress) if can_be_saved(spec) else None)
+
+
+def can_be_saved(spec: LabSpec) -> bool:
+    """KVM's guests have a clock and a CPU that are the host's; other kernel arguments are tests of booting."""
+    return spec.clock.kind == "virtual" and not spec.extra_kernel_args
+
+
+def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False) -> Saved:
+    """The saved guest that fits, made if need be. Raises HostError.
+
+    A second process that needs the same one waits for the first and uses its result.
+    """
+    digest, folder = digest_of(spec, image), cache_dir() / "warm"
+    with locked(folder, digest, "another boot of the same guest", progress):
+        place = folder / digest
+        if not rebuild:
+            why = damage(place)
+            if not why:
+                return Saved(*(place / name for name in _FILES))
+            if place.exists():
+                progress.note(f"the saved guest cannot be used and is made anew: {why}")
+        # Whoever else saved here is dead: the lock is ours.
+        for stale in folder.glob(f".build-{digest}-*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        _check_space(folder)
+        work = folder / f".build-{digest}-{os.getpid()}"
+        work.mkdir(mode=0o700)
+        try:
+            with progress.step("booting a guest, to be saved"):
+                manifest = {"format": FORMAT, "image": image.path.name, "qemu": _qemu(), **_save(spec, image, work)}
+            (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+            shutil.rmtree(place, ignore_errors=True)
+            work.rename(place)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        return Saved(*(place / name for name in _FILES))
+
+
+def digest_of(spec: LabSpec, image: Image) -> str:
+    """Of all that a guest and whoever resumes it must have in common."""
+    machine = Machine(
+        image_dir=image.path,
+        state_dir=Path("{state}"),
+        memory_mib=spec.memory_mib,
+        clock=spec.clock,
+        extra_disks=spec.extra_disks,
+        ssh_ports=spec.ssh_ports,
+    )
+    sizes = [disk.size_bytes for disk in spec.extra_disks]
+    parts = [FORMAT, image.manifest["files"], _qemu(), command_line(machine, QEMU), sizes]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def damage(place: Path) -> str:
+    """Why what is at `place` cannot be resumed; empty if it can."""
+    try:
+        manifest = json.loads((place / "manifest.json").read_text())
+        if manifest["format"] != FORMAT:
+            return f"it has format {manifest['format']}"
+        for name in _FILES:
+            recorded, content = manifest["files"][name], place / name
+            if content.stat().st_size != recorded["bytes"]:
+                return f"{content} has {content.stat().st_size} bytes, {recorded['bytes']} were written"
+            if _sha256(content) != recorded["sha256"]:
+                return f"{content} is not what was written"
+    except OSError as error:
+        return f"{error.filename or place}: {error.strerror}"
+    except (ValueError, KeyError, TypeError):
+        return f"{place / 'manifest.json'} is damaged"
+    return ""
+
+
+def current(place: Path) -> bool:
+    """Whether the saved guest at `place` is of an image that is there, and of the QEMU that is installed."""
+    try:
+        manifest = json.loads((place / "manifest.json").read_text())
+        image = json.loads((cache_dir() / "images" / manifest["image"] / "manifest.json").read_text())
+        return bool(manifest["qemu"] == _qemu() and manifest["image_files"] == image["files"])
+    except (OSError, ValueError, KeyError, TypeError, HostError):
+        return False
+
+
+def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
+    """Boot a guest until it waits for keys, and leave `_FILES` in `work`."""
+    root = work / "root.qcow2"
+    _make_overlay(root, image.path / "root.img")
+    started = time.monotonic()
+    with Lab(replace(spec, seed=None), root=root) as lab:
+        lab.wait_ready(line=WAITING_LINE)
+        time.sleep(_SETTLE_S)
+        # Not stopped before: QEMU would resume it stopped. As fast as it goes: the default of 128 MiB/s is meant for networks.
+        monitor.command(lab.state, "migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+        target = os.fspath(work / "memory")
+        (work / "memory").touch(mode=0o600)
+        monitor.command(lab.state, "migrate", uri=f"exec:exec cat >{shlex.quote(target)}")
+        _await_saved(lab)
+    return {
+        "image_files": image.manifest["files"],
+        "seconds": round(time.monotonic() - started, 1),
+        "files": {
+            name: {"bytes": (work / name).stat().st_size, "sha256": _sha256(work / name)} for name in _FILES
+        },
+    }
+
+
+def _await_saved(lab: Lab) -> None:
+    end = time.monotonic() + _SAVE_DEADLINE_S
+    while (state := monitor.command(lab.state, "query-migrate"))["status"] != "completed":
+        if state["status"] in ("failed", "cancelled") or time.monotonic() > end:
+            raise HostError(
+                f"the guest could not be saved: {state['status']} {state.get('error-desc', '')}".rstrip(),
+                f"is there space in {cache_dir()}?",
+            )
+        time.sleep(_POLL_S)
+
+
+def _make_overlay(path: Path, backing: Path) -> None:
+    try:
+        done = subprocess.run(
+            [QEMU_IMG, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", os.fspath(backing), os.fspath(path)],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise HostError(f"{QEMU_IMG} is not installed", "install it: apt-get install qemu-utils") from None
+    if done.returncode:
+        raise HostError(f"{QEMU_IMG} could not make {path}: {done.stderr.strip()}")
+
+
+def _qemu() -> list[str]:
+    """Which QEMU this is: its path, and size and time of its file."""
+    path = shutil.which(QEMU)
+    if path is None:
+        raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
+    found = os.stat(path)
+    return [os.path.realpath(path), str(found.st_size), str(found.st_mtime_ns)]
+
+
+def _check_space(folder: Path) -> None:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise cannot_use(folder, error) from error
+    if free < NEEDED_BYTES:
+        raise HostError(
+            f"{folder} has {free / 2**30:.1f} GiB free, saving a guest needs {NEEDED_BYTES >> 30} GiB",
+            "free some space, or set XDG_CACHE_HOME to a place that has it",
+        )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
