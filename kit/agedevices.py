@@ -110,7 +110,8 @@ def precondition_all(
             device.name, device.role, site.device_paths[device.name], device.size, device.endurance
         )
         with journal.step("precondition", device=device.name, path=target.path, method=settings.method):
-            outcome = precondition(
+            kept = site.aged.restore(target, settings) if site.aged else None
+            outcome = kept or precondition(
                 site.server,
                 target,
                 settings,
@@ -119,6 +120,8 @@ def precondition_all(
                 state_path=run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
                 progress=progress,
             )
+            if site.aged and not kept:
+                site.aged.keep(target, settings, outcome, run_dir.path.name)
         told.append(outcome.entry)
         manifest["problems"] += outcome.problems
         frames.append(ageing.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))

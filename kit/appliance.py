@@ -134,6 +134,7 @@ def _run_steps(
         size_bytes=workload.working_set.size,
         clock=site.clock,
         clocks=Clocks(site.clients[0]),
+        seed=site.seed,
     )
     plan = _reaching(plan, directory)
     if workload.warmup:

@@ -16,6 +16,7 @@ from kit.fiojob import FioJob
 from kit.hosts.base import Host
 from kit.load import ClientResult, Load, LoadSpec
 from kit.phase import PhaseResult
+from kit.seed import seed_for
 from kit.store import RunDir
 from kit.workload import Phase
 
@@ -43,6 +44,7 @@ class Bench:
     size_bytes: int
     clock: Clock
     clocks: Clocks
+    seed: int
 
 
 def load_on(hosts: Sequence[Host], bench: Bench, name: str, job: FioJob, duration_ns: int) -> Load:
@@ -55,6 +57,7 @@ def load_on(hosts: Sequence[Host], bench: Bench, name: str, job: FioJob, duratio
         size_bytes=bench.size_bytes,
         duration_ns=duration_ns,
         clock=bench.clock,
+        seed=seed_for(bench.seed, name),
     )
     return fioserver.load_on(hosts, spec, bench.clocks)
 

@@ -104,10 +104,15 @@ def _replaced(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock) -> dict[str, str]:
+def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock, seed: int) -> dict[str, str]:
     """What a job file may name. Durations reach fio in the host's time, with their unit."""
     runtime_us = clock.to_host_ns(duration_ns) // 1000
-    return {"HSP_DIRECTORY": mount, "HSP_SIZE": str(size_bytes), "HSP_RUNTIME": f"{runtime_us}us"}
+    return {
+        "HSP_DIRECTORY": mount,
+        "HSP_SIZE": str(size_bytes),
+        "HSP_RUNTIME": f"{runtime_us}us",
+        "HSP_SEED": str(seed),
+    }
 
 
 def command(files: FioFiles) -> list[str]:

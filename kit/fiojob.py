@@ -19,6 +19,7 @@ from kit.toml import Problem, nearest, read_text, refusal, shorten
 DIRECTORY = "${HSP_DIRECTORY}"
 SIZE = "${HSP_SIZE}"
 RUNTIME = "${HSP_RUNTIME}"
+SEED = "${HSP_SEED}"
 
 # fio's default kb_base: k, M... are powers of 1024. "Ki" is refused, because there it means 1000.
 _MULTIPLIER = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -37,6 +38,7 @@ _TIME: _Kind = (
     rf"[0-9]{{1,12}}(?:us|usec|ms|msec|s|m|h)?|{re.escape(RUNTIME)}",
     f"a time such as 30s, or {RUNTIME}",
 )
+_SEED: _Kind = (rf"[0-9]{{1,9}}|{re.escape(SEED)}", f"a whole number, or {SEED}")
 _NAME: _Kind = (r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a plain file name without '/', ':' or '..'")
 _DISTRIBUTION: _Kind = (
     r"random|(?:zipf|pareto|normal|gauss)(?::[0-9.]+){0,2}|zoned(?:_abs)?:[0-9.:/,%kKmMgG]+",
@@ -66,6 +68,7 @@ _OPTIONS: Mapping[str, _Kind] = {
         "random, roundrobin, sequential, zipf, pareto or gauss",
     ),
     "filename": _NAME,
+    "randseed": _SEED,
     "bs": _BLOCK,
     "percentile_list": (r"[0-9.]+(?::[0-9.]+){0,19}", "percentages with ':' between, at most 20"),
     "rate_iops": (r"[0-9]{1,9}[kK]?(?:,[0-9]{0,9}[kK]?){0,2}", "I/Os per second, such as 500 or 500,100"),
@@ -78,7 +81,6 @@ _OPTIONS: Mapping[str, _Kind] = {
     **dict.fromkeys(
         (
             "number_ios",
-            "randseed",
             "rwmixread",
             "buffer_compress_percentage",
             "fsync",

@@ -29,11 +29,12 @@ class LoadSpec:
     size_bytes: int
     duration_ns: int
     clock: Clock
+    seed: int = 0
 
     @property
     def values(self) -> dict[str, str]:
         """What the job's variables stand for."""
-        return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock)
+        return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock, self.seed)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: store.RunDir, command: list[st
         "run": run_dir.path.name,
         "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": command,
+        "seed": site.seed,
         "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},
         "testbed": {
             "name": testbed.name,

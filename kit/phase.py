@@ -14,6 +14,7 @@ from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
 from kit.hosts.base import Host
 from kit.load import Load, LoadSpec
+from kit.seed import seed_for
 from kit.site import Site
 from kit.store import LATENCY_SCHEMA, RunDir
 from kit.trace.nfsd import Tracer
@@ -141,6 +142,7 @@ def _load(bench: Bench, phase: Phase, job: FioJob) -> Load:
         size_bytes=bench.size_bytes,
         duration_ns=phase.duration,
         clock=bench.site.clock,
+        seed=seed_for(bench.site.seed, phase.name),
     )
     return fioserver.load_on(hosts, spec, bench.clocks)
 

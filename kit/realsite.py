@@ -79,7 +79,7 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
 
 
 @contextmanager
-def real_site(testbed: Testbed, run_id: str, progress: Progress) -> Iterator[Site]:
+def real_site(testbed: Testbed, run_id: str, progress: Progress, seed: int) -> Iterator[Site]:
     """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
     wanted = [Wanted(device.path or "", device.serial, device.size) for device in testbed.device]
     with ExitStack() as stack:
@@ -93,6 +93,7 @@ def real_site(testbed: Testbed, run_id: str, progress: Progress) -> Iterator[Sit
             clock=testbed.clock,
             emulated=False,
             guard=guard,
+            seed=seed,
             identities={
                 device.name: one.node.identity()
                 for device, one in zip(testbed.device, guard.checked, strict=True)
@@ -102,14 +103,14 @@ def real_site(testbed: Testbed, run_id: str, progress: Progress) -> Iterator[Sit
 
 
 @contextmanager
-def appliance_site(testbed: Testbed, progress: Progress) -> Iterator[ApplianceSite]:
+def appliance_site(testbed: Testbed, progress: Progress, seed: int) -> Iterator[ApplianceSite]:
     """The clients of a server that cannot be logged into. Raises HostError."""
     with ExitStack() as stack:
         with progress.step("connecting"):
             hosts = tuple(
                 stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
             )
-        yield ApplianceSite(hosts, testbed.clock)
+        yield ApplianceSite(hosts, testbed.clock, seed=seed)
 
 
 def name_of_server(testbed: Testbed) -> str:

@@ -14,6 +14,7 @@ from kit.agedevices import wanted_devices
 from kit.errors import ConfigError
 from kit.journal import read_journal
 from kit.plan import Plan
+from kit.seed import SEED_BITS
 
 # Between what was measured before an interruption and what is measured after it, on the time axis.
 _PAUSE_NS = 1_000_000_000
@@ -34,6 +35,12 @@ class Earlier:
     phases: tuple[dict[str, Any], ...]
     latency: pl.DataFrame
     aged: bool
+
+    @property
+    def seed(self) -> int | None:
+        """What the run's random numbers come from, if it had come so far as to store that."""
+        seed = self.manifest.get("seed")
+        return seed if type(seed) is int and 0 <= seed < 1 << SEED_BITS else None
 
     def hand_on(self, manifest: dict[str, Any], latency: list[pl.DataFrame]) -> None:
         """Into the manifest and the tables of the run that goes on."""

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kit.clock import Clock
 from kit.hosts.base import Host
 from kit.hosts.recorded import Recorder, recorded
+
+if TYPE_CHECKING:
+    from kit.precondition import Outcome
+    from kit.preconditionstage import Target
+    from kit.preconditiontable import Precondition
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,18 @@ class Devices(Protocol):
         ...
 
 
+class AgedDevices(Protocol):
+    """Emulated devices whose aged state is kept between runs."""
+
+    def restore(self, target: Target, settings: Precondition) -> Outcome | None:
+        """Give the device the state that an earlier run aged it to, if one is kept. Raises HostError."""
+        ...
+
+    def keep(self, target: Target, settings: Precondition, outcome: Outcome, run: str) -> None:
+        """Keep what `run` has done to the device. Raises HostError."""
+        ...
+
+
 class Guard(Protocol):
     """Real devices that are locked, and were nobody's when they were looked at."""
 
@@ -65,6 +82,9 @@ class Site:
     emulated: bool
     devices: Devices | None = None
     guard: Guard | None = None
+    aged: AgedDevices | None = None
+    # What is random in the run comes from it; replayed with --seed.
+    seed: int = 0
     # By device name: what a real device is recognised by, for the manifest.
     identities: dict[str, dict[str, str | int]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -82,6 +102,7 @@ class ApplianceSite:
     clients: tuple[Host, ...]
     clock: Clock
     emulated: bool = False
+    seed: int = 0
     versions: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -14,6 +14,7 @@ from kit import counters, fio
 from kit.errors import MeasurementUnknown
 from kit.fiojob import FioJob
 from kit.phase import Bench
+from kit.seed import seed_for
 from kit.units import format_size_bytes
 from kit.workload import Warmup
 
@@ -86,7 +87,9 @@ def _drive(bench: Bench, warmup: Warmup, job: FioJob) -> None:
     client = bench.site.clients[0].host
     files = fio.FioFiles(f"{bench.work_dir}/warm-up")
     client.run(["mkdir", "-p", files.directory])
-    values = fio.variables(bench.mount, bench.size_bytes, warmup.duration, bench.site.clock)
+    values = fio.variables(
+        bench.mount, bench.size_bytes, warmup.duration, bench.site.clock, seed_for(bench.site.seed, "warm-up")
+    )
     client.put(fio.job_text(job, files, values), files.job)
     ended = client.run(fio.command(files), deadline_s=_LOAD_DEADLINE_S, check=False)
     if ended.returncode:

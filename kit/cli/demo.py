@@ -7,7 +7,17 @@ from pathlib import Path
 import typer
 
 from kit.cli.measuring import Side, once
-from kit.cli.options import JsonOption, JunitOption, PinOption, QuietOption, ResultsOption, SuiteOption
+from kit.cli.options import (
+    AgeAgainOption,
+    JsonOption,
+    JunitOption,
+    PinOption,
+    QuietOption,
+    ResultsOption,
+    SeedOption,
+    SuiteOption,
+)
+from kit.cli.places import Asked
 from kit.lab.image import DEFAULT_SUITE, ImageInputs
 from kit.testbed import LAB_TESTBED
 
@@ -18,8 +28,11 @@ def demo(
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
     junit: JunitOption = None,
+    seed: SeedOption = None,
+    age_again: AgeAgainOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """The main job on the built-in lab: every tier's latency, beside the published ranges."""
     inputs = ImageInputs(suite, tuple(pin or ()))
-    raise typer.Exit(once(Side("top-speeds", LAB_TESTBED), inputs, results, json_output, quiet, junit))
+    side, asked = Side("top-speeds", LAB_TESTBED), Asked(seed, age_again)
+    raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, asked=asked))

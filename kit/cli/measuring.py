@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from kit import appliance, store
 from kit import run as runner
 from kit.clean import clean
 from kit.cli.output import check_target, emit_json, say, write_junit
-from kit.cli.places import Place, prepare
+from kit.cli.places import AS_PLANNED, Asked, Place, prepare
 from kit.errors import (
     EXIT_EXPECTATION,
     EXIT_HOST,
@@ -70,13 +70,16 @@ def once(
     junit: Path | None,
     erase_serials: Sequence[str] = (),
     resume: Path | None = None,
+    asked: Asked = AS_PLANNED,
 ) -> int:
     """Measure once and say what came of it; returns the exit code. Raises KitError."""
     check_target(junit)
     plan = side.plan()
     progress = Progress(quiet=quiet)
     earlier = read_earlier(store.RunDir(resume), plan) if resume else None
-    place = prepare(plan, inputs, results, erase_serials, progress, resume)
+    if earlier and asked.seed is None:
+        asked = replace(asked, seed=earlier.seed)
+    place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
     if resume:
         clean_first(resume, progress)
     measured = measure(plan, place, results, progress, resume, earlier)

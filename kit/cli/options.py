@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from kit.seed import SEED_BITS
+
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")
 ]
@@ -18,5 +20,16 @@ PinOption = Annotated[
 ]
 JunitOption = Annotated[
     Path | None, typer.Option("--junit", help="Also write a JUnit XML file, for a CI server.")
+]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", min=0, max=(1 << SEED_BITS) - 1, metavar="N", show_default=False,
+        help="Random numbers of another run: the seed in its manifest. Without it, the run has its own.",
+    ),
+]  # fmt: skip
+AgeAgainOption = Annotated[
+    bool,
+    typer.Option("--age-again", help="Age the lab's SSDs anew, also if a run before has aged such ones."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]

@@ -5,18 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 from kit.clean import shares_hosts, stored_hosts, unfinished
 from kit.cli.output import say
 from kit.confirm import confirm_erasing
-from kit.errors import SafetyRefusal
+from kit.errors import ConfigError, SafetyRefusal
 from kit.lab.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan import Plan
 from kit.progress import Progress
 from kit.realsite import appliance_site, real_site
+from kit.seed import seed_of_run
 from kit.site import ApplianceSite, Site
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run is asked for beside its plan. `seed`: None is one from the run's id."""
+
+    seed: int | None = None
+    age_again: bool = False
+
+
+AS_PLANNED = Asked()
 
 # From the id of a run to the site that it has to itself.
 Place = Callable[[str], AbstractContextManager[Site | ApplianceSite]]
@@ -29,17 +42,27 @@ def prepare(
     erase_serials: Sequence[str],
     progress: Progress,
     resuming: Path | None = None,
+    asked: Asked = AS_PLANNED,
 ) -> Place:
-    """What has to be there, or agreed to, before a run. Raises SafetyRefusal, HostError."""
+    """What has to be there, or agreed to, before a run. Raises SafetyRefusal, HostError, ConfigError."""
     testbed = plan.testbed
+    if asked.age_again and not testbed.is_lab:
+        raise ConfigError(
+            f"--age-again: the testbed '{testbed.name}' is not the lab",
+            "leave it out: real devices are aged anew in each run, as the workload says",
+        )
+
+    def seed(run_id: str) -> int:
+        return seed_of_run(run_id) if asked.seed is None else asked.seed
+
     confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
     if testbed.is_lab:
         image = build(inputs, progress)
-        return lambda run_id: lab_site(testbed, image, progress)
+        return lambda run_id: lab_site(testbed, image, progress, seed(run_id), asked.age_again)
     refuse_unfinished(plan, results, resuming)
     if testbed.is_appliance:
-        return lambda run_id: appliance_site(testbed, progress)
-    return lambda run_id: real_site(testbed, run_id, progress)
+        return lambda run_id: appliance_site(testbed, progress, seed(run_id))
+    return lambda run_id: real_site(testbed, run_id, progress, seed(run_id))
 
 
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:

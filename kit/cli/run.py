@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from kit.cli.measuring import Side, once
-from kit.cli.options import JsonOption, JunitOption, PinOption, QuietOption, ResultsOption, SuiteOption
+from kit.cli.options import (
+    AgeAgainOption,
+    JsonOption,
+    JunitOption,
+    PinOption,
+    QuietOption,
+    ResultsOption,
+    SeedOption,
+    SuiteOption,
+)
+from kit.cli.places import Asked
 from kit.cli.repeat import parse_width, repeat
 from kit.errors import ConfigError
 from kit.lab.image import DEFAULT_SUITE, ImageInputs
@@ -59,6 +69,8 @@ def run(
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
     junit: JunitOption = None,
+    seed: SeedOption = None,
+    age_again: AgeAgainOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
@@ -72,10 +84,16 @@ def run(
             "name it with --versus TESTBED or --versus-workload WORKLOAD",
         )
     if not two and count == 1:
-        code = once(one, inputs, results, json_output, quiet, junit, erase_serial or (), resume)
+        asked = Asked(seed, age_again)
+        code = once(one, inputs, results, json_output, quiet, junit, erase_serial or (), resume, asked)
         raise typer.Exit(code)
     if resume:
         raise ConfigError("--resume is for a single run", "the others of a series are runs of their own")
+    if seed is not None or age_again:
+        raise ConfigError(
+            "--seed and --age-again are for a single run",
+            "each run of a series has a seed of its own, and its devices are those that the first one ages",
+        )
     if junit:
         raise ConfigError(
             "--junit is for a single run", "`hsp report RUN --junit FILE` makes it of a stored one"

@@ -24,7 +24,7 @@ def command(state: Path, name: str, **arguments: Any) -> Any:
                 for asked in ({"execute": "qmp_capabilities"}, {"execute": name, "arguments": arguments}):
                     talk.write(json.dumps(asked) + "\n")
                     talk.flush()
-                    answer = {"event": None}
+                    answer: dict[str, Any] = {"event": None}
                     while "event" in answer:
                         answer = json.loads(talk.readline())
         except (OSError, ValueError) as error:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.base import Host
+from kit.lab.aged import AgedStates
 from kit.lab.clients import lab_clients
 from kit.lab.devices import program
 from kit.lab.devices.emulation import keep_states, load_states, served_devices
@@ -38,9 +39,14 @@ class MadeDevices:
 
 
 @contextmanager
-def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Site]:
-    """Boot the lab and make the testbed in it; gone at the end. Raises HostError."""
-    spec = LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
+def lab_site(
+    testbed: Testbed, image: Image, progress: Progress, seed: int, age_again: bool = False
+) -> Iterator[Site]:
+    """Start the lab and make the testbed in it; gone at the end. Raises HostError.
+
+    `age_again`: states that devices were aged to by earlier runs are not used.
+    """
+    spec = LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20, seed=seed)
     check_clock(spec, progress)
     with open_lab(spec, image, progress) as lab, ExitStack() as stack:
         with progress.step("starting the lab"):
@@ -55,10 +61,19 @@ def lab_site(testbed: Testbed, image: Image, progress: Progress) -> Iterator[Sit
             clock=testbed.clock,
             emulated=True,
             devices=made.served,
+            aged=_aged(made, testbed, progress, age_again),
+            seed=seed,
             versions={"image": image.path.name, **lab.versions()},
         )
         if made.served:
             keep_states(made.served, testbed.device)
+
+
+def _aged(made: MadeDevices, testbed: Testbed, progress: Progress, age_again: bool) -> AgedStates | None:
+    if made.served is None:
+        return None
+    devices = [device for device in testbed.device if device.emulated is not None]
+    return AgedStates(made.served, devices, testbed.clock.dilation, progress, age_again)
 
 
 def check_clock(spec: LabSpec, progress: Progress) -> None:

@@ -48,7 +48,7 @@ def open_lab(spec: LabSpec, image: Image, progress: Progress) -> Lab:
 
 
 def can_be_saved(spec: LabSpec) -> bool:
-    """KVM's guests have a clock and a CPU that are the host's; other kernel arguments are tests of booting."""
+    """Not with KVM: CPU and clock are the host's. Other kernel arguments are tests of booting."""
     return spec.clock.kind == "virtual" and not spec.extra_kernel_args
 
 
@@ -74,7 +74,12 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
         work.mkdir(mode=0o700)
         try:
             with progress.step("booting a guest, to be saved"):
-                manifest = {"format": FORMAT, "image": image.path.name, "qemu": _qemu(), **_save(spec, image, work)}
+                manifest = {
+                    "format": FORMAT,
+                    "image": image.path.name,
+                    "qemu": _qemu(),
+                    **_save(spec, image, work),
+                }
             (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
             shutil.rmtree(place, ignore_errors=True)
             work.rename(place)
@@ -135,7 +140,8 @@ def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
     with Lab(replace(spec, seed=None), root=root) as lab:
         lab.wait_ready(line=WAITING_LINE)
         time.sleep(_SETTLE_S)
-        # Not stopped before: QEMU would resume it stopped. As fast as it goes: the default of 128 MiB/s is meant for networks.
+        # Not stopped before: QEMU would resume it stopped. As fast as it goes: the default of 128 MiB/s is
+        # meant for networks.
         monitor.command(lab.state, "migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         target = os.fspath(work / "memory")
         (work / "memory").touch(mode=0o600)

@@ -30,6 +30,14 @@ def models() -> list[Path]:
     return sorted(HERE.glob("*.c"))
 
 
+def models_digest() -> str:
+    """Of the sources of the models: another digest is another device."""
+    digest = hashlib.sha256()
+    for path in [*models(), *sorted(HERE.glob("*.h"))]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
 def server() -> Path:
     """The program `hsp-devices` (server/main.c). Raises HostError."""
     sources = [*models(), *sorted((HERE / "server").glob("*.c"))]

@@ -1,0 +1,187 @@
+"""Emulated SSDs that have been aged, kept so that later runs begin with them: a real drive stays aged, too.
+
+    ~/.cache/hsp/aged/<digest>/  state  proof.json
+
+`state` is what the device's model and its flash hold (server/words.c, save); `proof.json` is what the run
+that aged it has shown of that. The digest is of all that decides the state: the model and its parameters,
+the capacity, the settings of the preconditioning with each fio command, the sources of the models, and the
+dilation. A directory is there whole or not at all, and its state is checked before each use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kit import precondition, preconditionstage, preconditionstate
+from kit.ageing import Point
+from kit.blockdevice import find_unused
+from kit.lab.devices import program
+from kit.lab.devices.emulation import served_devices
+from kit.lab.devices.served import Served
+from kit.lab.image.cache import cache_dir, locked
+from kit.preconditionstate import INCOMPRESSIBLE
+from kit.preconditiontable import Precondition
+from kit.progress import Progress
+from kit.testbed import Device
+
+FORMAT = 1
+_TRANSFER_DEADLINE_S = 600.0
+
+
+class AgedStates:
+    """Those of one lab's devices."""
+
+    def __init__(
+        self,
+        served: Served,
+        devices: Sequence[Device],
+        dilation: int,
+        progress: Progress,
+        age_again: bool = False,
+    ) -> None:
+        self._served, self._dilation, self._progress = served, dilation, progress
+        self._age_again = age_again
+        # What a testbed keeps in a file of its own has a history of its own.
+        self._specs = {
+            device.name: (served_device.spec, device.size)
+            for device, served_device in zip(devices, served_devices(devices), strict=True)
+            if device.keep is None
+        }
+
+    def restore(self, target: precondition.Target, settings: Precondition) -> precondition.Outcome | None:
+        """Give the device the state that was kept, and return its proof; None if there is none.
+
+        Raises HostError if the device does not take it.
+        """
+        if self._age_again or target.name not in self._specs:
+            return None
+        place = self._place(target.name, settings)
+        with locked(place.parent, place.name, "another run that keeps the same device", self._progress):
+            found = _read(place)
+            if found is None:
+                return None
+            proof, state = found
+        with self._progress.step(f"{target.name}: taking the state that run {proof['run']} aged it to"):
+            copy = self._served.state_path(target.name)
+            self._served.host.put(state, copy, deadline_s=_TRANSFER_DEADLINE_S)
+            self._served.tell(target.name, "load", copy)
+            self._served.host.run(["rm", "-f", copy])
+            self._served.host.run(["blockdev", "--flushbufs", target.path])
+        return self._outcome(target, proof)
+
+    def _outcome(self, target: precondition.Target, proof: dict[str, Any]) -> precondition.Outcome:
+        host = self._served.host
+        device = find_unused(host, target.path, target.size_bytes)
+        share = preconditionstate.compressed_share(host, device)
+        problems = []
+        if share < INCOMPRESSIBLE:
+            problems.append(
+                f"{target.name}: the state that run {proof['run']} left deflates to {share:.0%}, "
+                "it should not compress"
+            )
+        aged_in = {"run": proof["run"], "utc": proof["utc"], "compressed_share": round(share, 4)}
+        entry = {**proof["entry"], "path": target.path, "aged_in": aged_in, "problems": problems}
+        points = [
+            Point(**{**point, "cells": tuple(tuple(cell) for cell in point["cells"])})
+            for point in proof["points"]
+        ]
+        return precondition.Outcome(entry, proof["capacity_bytes"], points, problems)
+
+    def keep(
+        self,
+        target: precondition.Target,
+        settings: Precondition,
+        outcome: precondition.Outcome,
+        run: str,
+    ) -> None:
+        """Keep what `run` has aged. Nothing is kept of a device whose proof has a hole."""
+        if target.name not in self._specs or outcome.problems or outcome.entry.get("stopped"):
+            return
+        place = self._place(target.name, settings)
+        with self._progress.step(f"{target.name}: keeping its state for later runs"):
+            copy = self._served.state_path(target.name)
+            self._served.tell(target.name, "save", copy)
+            state = self._served.host.get(copy, deadline_s=_TRANSFER_DEADLINE_S)
+            self._served.host.run(["rm", "-f", copy])
+        proof = {
+            "format": FORMAT,
+            "run": run,
+            "utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "sources": program.models_digest(),
+            "device": target.name,
+            "entry": outcome.entry,
+            "capacity_bytes": outcome.capacity_bytes,
+            "points": [asdict(point) for point in outcome.points],
+            "state": {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()},
+        }
+        with locked(place.parent, place.name, "another run that keeps the same device", self._progress):
+            work = place.with_name(f".build-{place.name}-{os.getpid()}")
+            shutil.rmtree(work, ignore_errors=True)
+            work.mkdir(mode=0o700)
+            try:
+                (work / "state").write_bytes(state)
+                (work / "proof.json").write_text(json.dumps(proof) + "\n")
+                shutil.rmtree(place, ignore_errors=True)
+                work.rename(place)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+
+    def _place(self, name: str, settings: Precondition) -> Path:
+        spec, size = self._specs[name]
+        stages = list(precondition.stages(settings))
+        loads = [
+            load
+            for stage in stages
+            for load in preconditionstage.stage_loads(stage, "DEVICE", size, settings)
+        ]
+        parts = [
+            FORMAT,
+            spec,
+            size,
+            preconditionstate.settings_of(settings),
+            [load.argv("OUTPUT") for load in loads],
+            program.models_digest(),
+            self._dilation,
+        ]
+        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return cache_dir() / "aged" / digest
+
+
+def current(place: Path) -> bool:
+    """Whether the state at `place` is one of these models: of other sources it is never used again."""
+    found = _read_proof(place)
+    return found is not None and found["sources"] == program.models_digest()
+
+
+def _read(place: Path) -> tuple[dict[str, Any], bytes] | None:
+    proof = _read_proof(place)
+    if proof is None:
+        return None
+    try:
+        state = (place / "state").read_bytes()
+    except OSError:
+        return None
+    recorded = proof["state"]
+    if len(state) != recorded["bytes"] or hashlib.sha256(state).hexdigest() != recorded["sha256"]:
+        return None
+    return proof, state
+
+
+def _read_proof(place: Path) -> dict[str, Any] | None:
+    try:
+        proof = json.loads((place / "proof.json").read_text())
+        sound = (
+            proof["format"] == FORMAT
+            and {"run", "utc", "sources", "entry", "points", "state"} <= proof.keys()
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return proof if sound else None
