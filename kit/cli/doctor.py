@@ -75,6 +75,6 @@ def _look_at_lab(
     report = make_report((Examinee(HERE, (), reachable=True, examined=True),), findings)
     if not boot or report.exit_code:
         return report
-    with lab_site(testbed, build(inputs, progress), progress) as site:
+    with lab_site(testbed, build(inputs, progress), progress, seed=0) as site:
         inside = _look(targets_in(site), wanted, progress)
     return make_report(report.hosts + inside.hosts, [*report.findings, *inside.findings])

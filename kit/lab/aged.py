@@ -27,6 +27,7 @@ from kit.lab.devices import program
 from kit.lab.devices.emulation import served_devices
 from kit.lab.devices.served import Served
 from kit.lab.image.cache import cache_dir, locked
+from kit.lab.machine import Lab
 from kit.preconditionstate import INCOMPRESSIBLE
 from kit.preconditiontable import Precondition
 from kit.progress import Progress
@@ -41,13 +42,14 @@ class AgedStates:
 
     def __init__(
         self,
+        lab: Lab,
         served: Served,
         devices: Sequence[Device],
         dilation: int,
         progress: Progress,
         age_again: bool = False,
     ) -> None:
-        self._served, self._dilation, self._progress = served, dilation, progress
+        self._lab, self._served, self._dilation, self._progress = lab, served, dilation, progress
         self._age_again = age_again
         # What a testbed keeps in a file of its own has a history of its own.
         self._specs = {
@@ -70,10 +72,9 @@ class AgedStates:
                 return None
             proof, state = found
         with self._progress.step(f"{target.name}: taking the state that run {proof['run']} aged it to"):
-            copy = self._served.state_path(target.name)
-            self._served.host.put(state, copy, deadline_s=_TRANSFER_DEADLINE_S)
-            self._served.tell(target.name, "load", copy)
-            self._served.host.run(["rm", "-f", copy])
+            given = self._lab.hand_over(state)
+            self._served.host.run(["blockdev", "--flushbufs", given])
+            self._served.tell(target.name, "load", given)
             self._served.host.run(["blockdev", "--flushbufs", target.path])
         return self._outcome(target, proof)
 

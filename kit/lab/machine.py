@@ -31,7 +31,17 @@ from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.lab.qemu import KEYS_BYTES, READY_LINE, SSH_PORTS, Disk, Machine, Saved, command_line
+from kit.lab.qemu import (
+    HAND_OVER,
+    HAND_OVER_BYTES,
+    KEYS_BYTES,
+    READY_LINE,
+    SSH_PORTS,
+    Disk,
+    Machine,
+    Saved,
+    command_line,
+)
 
 QEMU = "qemu-system-x86_64"
 BOOT_DEADLINE_S = 480.0
@@ -143,7 +153,7 @@ class Lab:
                 ),
                 QEMU,
             ),
-            sparse={disk.name: disk.size_bytes for disk in spec.extra_disks},
+            sparse={HAND_OVER: HAND_OVER_BYTES, **{disk.name: disk.size_bytes for disk in spec.extra_disks}},
             info={
                 "clock": spec.clock.kind,
                 "dilation": spec.clock.dilation,
@@ -171,6 +181,22 @@ class Lab:
     def host(self, port: int = 0) -> SshHost:
         """The guest as a host, over serial line `port`."""
         return open_host(self.state, port, self.diagnose)
+
+    def hand_over(self, content: bytes) -> str:
+        """Give the guest `content`: the path of a block device that begins with it, until the next one.
+
+        Its page cache may still have the one before: blockdev --flushbufs. Raises HostError.
+        """
+        if len(content) > HAND_OVER_BYTES:
+            raise HostError(f"{len(content)} bytes cannot be handed over to the lab at once")
+        try:
+            with (self.state / HAND_OVER).open("r+b") as disk:
+                disk.write(content)
+        except OSError as error:
+            raise HostError(
+                f"{self.state / HAND_OVER}: {error.strerror}", "free some space there, or set XDG_RUNTIME_DIR"
+            ) from error
+        return f"/dev/disk/by-id/virtio-hsp-{HAND_OVER}"
 
     def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
         """A machine of the guest's own networks as a host."""

@@ -16,7 +16,7 @@ from kit.lab.devices.emulation import keep_states, load_states, served_devices
 from kit.lab.devices.links import link_by_id
 from kit.lab.devices.served import Served
 from kit.lab.image import Image
-from kit.lab.machine import LabSpec, probe_real_clock
+from kit.lab.machine import Lab, LabSpec, probe_real_clock
 from kit.lab.warm import open_lab
 from kit.progress import Progress
 from kit.site import Site
@@ -61,7 +61,7 @@ def lab_site(
             clock=testbed.clock,
             emulated=True,
             devices=made.served,
-            aged=_aged(made, testbed, progress, age_again),
+            aged=_aged(lab, made, testbed, progress, age_again),
             seed=seed,
             versions={"image": image.path.name, **lab.versions()},
         )
@@ -69,11 +69,13 @@ def lab_site(
             keep_states(made.served, testbed.device)
 
 
-def _aged(made: MadeDevices, testbed: Testbed, progress: Progress, age_again: bool) -> AgedStates | None:
+def _aged(
+    lab: Lab, made: MadeDevices, testbed: Testbed, progress: Progress, age_again: bool
+) -> AgedStates | None:
     if made.served is None:
         return None
     devices = [device for device in testbed.device if device.emulated is not None]
-    return AgedStates(made.served, devices, testbed.clock.dilation, progress, age_again)
+    return AgedStates(lab, made.served, devices, testbed.clock.dilation, progress, age_again)
 
 
 def check_clock(spec: LabSpec, progress: Progress) -> None:
