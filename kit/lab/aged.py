@@ -72,9 +72,10 @@ class AgedStates:
                 return None
             proof, state = found
         with self._progress.step(f"{target.name}: taking the state that run {proof['run']} aged it to"):
-            given = self._lab.hand_over(state)
-            self._served.host.run(["blockdev", "--flushbufs", given])
-            self._served.tell(target.name, "load", given)
+            copy = self._served.state_path(target.name)
+            self._served.host.run(self._lab.hand_over(state, copy), deadline_s=_TRANSFER_DEADLINE_S)
+            self._served.tell(target.name, "load", copy)
+            self._served.host.run(["rm", "-f", copy])
             self._served.host.run(["blockdev", "--flushbufs", target.path])
         return self._outcome(target, proof)
 

@@ -55,6 +55,8 @@ _HANG_UP_S = 0.5
 _NUDGE_S = 5.0
 _PREFIX = "lab-"
 _POLL_S = 0.1
+# The guest's page cache may still have what was handed over before. Arguments: disk, bytes, target.
+_COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 
 
@@ -182,10 +184,10 @@ class Lab:
         """The guest as a host, over serial line `port`."""
         return open_host(self.state, port, self.diagnose)
 
-    def hand_over(self, content: bytes) -> str:
-        """Give the guest `content`: the path of a block device that begins with it, until the next one.
+    def hand_over(self, content: bytes, target: str) -> list[str]:
+        """Put `content` onto the disk for that; the command with which the guest copies it to `target`.
 
-        Its page cache may still have the one before: blockdev --flushbufs. Raises HostError.
+        Raises HostError.
         """
         if len(content) > HAND_OVER_BYTES:
             raise HostError(f"{len(content)} bytes cannot be handed over to the lab at once")
@@ -196,7 +198,8 @@ class Lab:
             raise HostError(
                 f"{self.state / HAND_OVER}: {error.strerror}", "free some space there, or set XDG_RUNTIME_DIR"
             ) from error
-        return f"/dev/disk/by-id/virtio-hsp-{HAND_OVER}"
+        source = f"/dev/disk/by-id/virtio-hsp-{HAND_OVER}"
+        return ["sh", "-c", _COPY, "sh", source, str(len(content)), target]
 
     def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
         """A machine of the guest's own networks as a host."""
