@@ -20,13 +20,13 @@ from kit.cli.output import emit_json, say
 from kit.clock import Clock
 from kit.errors import ConfigError, HostError
 from kit.hosts.ssh import call
+from kit.lab import aged, warm
 from kit.lab.clients import make_client
 from kit.lab.devices.served import Served
 from kit.lab.image import DEFAULT_SUITE, Image, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.machine import LabSpec, free_port, open_host, running_labs
 from kit.lab.site import check_clock, make_devices
-from kit.lab.warm import open_lab, saved
 from kit.progress import Progress
 from kit.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.units import parse_duration_ns
@@ -47,7 +47,7 @@ def build_image(
     """Build the guest image, boot it and save it (once; about seven minutes on two cores)."""
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild)
-    saved(_spec(read_testbed(LAB_TESTBED), image), image, progress, rebuild)
+    warm.saved(_spec(read_testbed(LAB_TESTBED), image), image, progress, rebuild)
     if json_output:
         emit_json({"path": os.fspath(image.path), **image.manifest})
     else:
@@ -60,7 +60,8 @@ def prune_cache(
     json_output: JsonOption = False,
 ) -> None:
     """Remove images, modules and leftovers that this version does not use."""
-    pruned = prune(lambda: {Path(lab["image"]) for lab in running_labs() if "image" in lab}, dry_run)
+    in_use = {"warm": warm.current, "aged": aged.current}
+    pruned = prune(lambda: {Path(lab["image"]) for lab in running_labs() if "image" in lab}, dry_run, in_use)
     if json_output:
         emit_json(
             {
@@ -98,7 +99,7 @@ def up(
     image = build(ImageInputs(suite, tuple(pin or ())), progress)
     spec = _spec(plan, image)
     check_clock(spec, progress)
-    with open_lab(spec, image, progress) as lab:
+    with warm.open_lab(spec, image, progress) as lab:
         with progress.step("waiting for the guest"):
             lab.wait_ready()
             guest = lab.host()

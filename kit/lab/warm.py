@@ -48,8 +48,12 @@ def open_lab(spec: LabSpec, image: Image, progress: Progress) -> Lab:
 
 
 def can_be_saved(spec: LabSpec) -> bool:
-    """Not with KVM: CPU and clock are the host's. Other kernel arguments are tests of booting."""
-    return spec.clock.kind == "virtual" and not spec.extra_kernel_args
+    """Not with KVM: CPU and clock are the host's. Not with NVMe disks: QEMU saves none of these.
+
+    Other kernel arguments are tests of booting.
+    """
+    nvme = any(disk.kind == "nvme" for disk in spec.extra_disks)
+    return spec.clock.kind == "virtual" and not spec.extra_kernel_args and not nvme
 
 
 def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False) -> Saved:

@@ -31,7 +31,7 @@ def test_answers_come_when_the_model_says(capsys: pytest.CaptureFixture[str]) ->
     device = EmulatedDevice(name="still", size="64MiB", preset="ssd-2009-read", set=STILL)
     devices = resolve_devices((device,), Path(__file__))
     image = build(ImageInputs(), Progress())
-    with Lab(LabSpec(image.path, Clock("virtual", DILATION), memory_mib=2048)) as lab:
+    with open_lab(LabSpec(image.path, Clock("virtual", DILATION), memory_mib=2048), image, Progress()) as lab:
         lab.wait_ready()
         with lab.host() as guest:
             served = Served(guest)

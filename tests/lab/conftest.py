@@ -18,8 +18,9 @@ from kit.clock import Clock
 from kit.hosts.ssh import SshHost
 from kit.lab.image import Image, ImageInputs, build
 from kit.lab.machine import Lab, LabSpec
+from kit.lab.warm import open_lab
 from kit.progress import Progress
-from tests.lab.rig import Rig, open_rig
+from tests.lab.rig import SAVED_DISKS, Rig, open_rig
 
 ROOT = Path(__file__).parents[2]
 # Host time. A guest under emulation on two busy cores is slow; a hang is much slower.
@@ -59,7 +60,8 @@ class RunningLab:
 # So guests live as long as the file that uses them.
 @pytest.fixture(scope="module")
 def running_lab(image: Image) -> Iterator[RunningLab]:
-    with Lab(LabSpec(image.path, Clock("virtual", 4), memory_mib=2048)) as lab:
+    spec = LabSpec(image.path, Clock("virtual", 4), memory_mib=2048)
+    with open_lab(spec, image, Progress()) as lab:
         lab.wait_ready()
         with lab.host() as guest:
             yield RunningLab(lab, guest)
@@ -113,7 +115,10 @@ def main_job(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished
 
 
 @pytest.fixture(scope="module")
-def rig(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """A guest with disks of its own, reached over TCP like any machine."""
-    with open_rig(image, tmp_path_factory.mktemp("rig")) as up:
+def rig(
+    image: Image, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Rig]:
+    """A guest with disks of its own (a file's RIG_DISKS, if it has others), reached over TCP like any machine."""
+    disks = getattr(request.module, "RIG_DISKS", SAVED_DISKS)
+    with open_rig(image, tmp_path_factory.mktemp("rig"), disks) as up:
         yield up

@@ -8,10 +8,9 @@ is a guest. Disks are pulled out and made to fail through QEMU's monitor.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import socket
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +19,12 @@ from typing import Any
 from kit.clock import Clock
 from kit.errors import EXIT_HOST
 from kit.hosts.ssh import SshHost
+from kit.lab import monitor
 from kit.lab.image import Image
 from kit.lab.machine import Lab, LabSpec
 from kit.lab.qemu import Disk, disk_device
+from kit.lab.warm import open_lab
+from kit.progress import Progress
 from tests.lab.relay import Relay
 
 MIB = 1 << 20
@@ -33,12 +35,14 @@ SSH_LINES = 12
 OWN_LINE = 0
 NVME = "HSPNVME0"
 
-DISKS = (
+SAVED_DISKS = (
     *(Disk(f"vd{n}", "virtio", f"HSPVD{n}", 128 * MIB) for n in range(6)),
     *(Disk(f"sd{n}", "scsi", f"HSPSD{n}", 128 * MIB) for n in range(3)),
-    *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)),
 )
-"""By name: six virtio disks, three of SCSI (named sda... by the kernel), two namespaces of one NVMe."""
+"""By name: six virtio disks, three of SCSI (named sda... by the kernel). A guest with these can be saved."""
+
+DISKS = (*SAVED_DISKS, *(Disk(f"ns{n}", "nvme", NVME, 128 * MIB) for n in range(1, 3)))
+"""And two namespaces of one NVMe: a guest with such has to boot."""
 
 # NVMe and SCSI are not in the initramfs, and what its udevd knew is gone.
 _SETTLE = "modprobe -a sd_mod virtio_scsi; udevadm trigger --action=add --subsystem-match=block --settle"
@@ -116,27 +120,18 @@ class Rig:
         ]
 
     def monitor(self, command: str, **arguments: Any) -> Any:
-        """One command of QEMU's monitor (QMP); its answer. Raises RuntimeError with its refusal."""
-        with socket.socket(socket.AF_UNIX) as line:
-            line.settimeout(60.0)
-            line.connect(os.fspath(self.lab.state / "qmp.sock"))
-            with line.makefile("rw") as talk:
-                talk.readline()
-                for asked in ({"execute": "qmp_capabilities"}, {"execute": command, "arguments": arguments}):
-                    talk.write(json.dumps(asked) + "\n")
-                    talk.flush()
-                    answer = json.loads(talk.readline())
-                    while "event" in answer:
-                        answer = json.loads(talk.readline())
-        if "error" in answer:
-            raise RuntimeError(answer["error"]["desc"])
-        return answer["return"]
+        """One command of QEMU's monitor (QMP); its answer. Raises HostError with its refusal."""
+        return monitor.command(self.lab.state, command, **arguments)
 
     def pull(self, disk: str) -> None:
-        """Pull a SCSI disk out; gone from the guest when this returns."""
+        """Pull a SCSI disk out; gone from the guest, and QEMU has let go of it, when this returns."""
         node = self.nodes[disk]
         self.monitor("device_del", id=f"dev-{disk}")
         self.host.run(["sh", "-c", 'while [ -b "$1" ]; do sleep 0.1; done', "sh", node], deadline_s=60)
+        end = time.monotonic() + 60
+        while any(found["device"] == disk for found in self.monitor("query-block")):
+            assert time.monotonic() < end, f"QEMU keeps {disk}"
+            time.sleep(0.05)
 
     def plug(self, disk: str, serial: str | None = None) -> None:
         """Put a SCSI disk back in, with its content; another serial makes it another disk."""
@@ -181,14 +176,14 @@ class Rig:
 
 
 @contextlib.contextmanager
-def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = DISKS) -> Iterator[Rig]:
+def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = SAVED_DISKS) -> Iterator[Rig]:
     """Boot it; gone with its disks at the end."""
     # A guest's clock is not ours: what is silent for a minute there may be so for a second here.
     os.environ["HSP_SILENCE_S"] = "0"
     spec = LabSpec(
         image.path, Clock("virtual", 4), memory_mib=2048, extra_disks=tuple(disks), ssh_ports=SSH_LINES
     )
-    with Lab(spec) as lab:
+    with open_lab(spec, image, Progress(quiet=True)) as lab:
         lab.wait_ready()
         with lab.host(OWN_LINE) as host, contextlib.ExitStack() as stack:
             host.run(["sh", "-c", _SETTLE])

@@ -43,8 +43,9 @@ from kit.purge import purge
 from kit.realsite import open_host
 from kit.testbed import LAB_TESTBED, Device, read_testbed, resolve_devices
 from tests.lab.diskstates import States
-from tests.lab.rig import MIB, Rig, ssh
+from tests.lab.rig import DISKS, MIB, Rig, ssh
 
+RIG_DISKS = DISKS
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
 SIZE = 128 * MIB

@@ -23,7 +23,7 @@ from kit.lab.qemu import Disk
 from kit.workload import WORKLOADS
 from tests.lab.hoststate import differences, state_of
 from tests.lab.interrupted import BALLAST
-from tests.lab.rig import DISKS, Rig, call, open_rig
+from tests.lab.rig import SAVED_DISKS, Rig, call, open_rig
 from tests.lab.workloads import write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -78,7 +78,7 @@ def main_job_of_few(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def rig(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    with open_rig(image, tmp_path_factory.mktemp("rig"), (*DISKS, *_LARGE)) as up:
+    with open_rig(image, tmp_path_factory.mktemp("rig"), (*SAVED_DISKS, *_LARGE)) as up:
         yield up
 
 

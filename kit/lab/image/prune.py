@@ -1,8 +1,9 @@
 """Removing from the cache what no build and no run of this version will use again.
 
 Kept are: the image and the modules that this version makes by default, images of other suites and
-pins that this version would still make the same, whatever a running guest has open, and
-whatever belongs to a build that is going on. Only names that builds give are looked at.
+pins that this version would still make the same, saved guests of these images, aged states of this version's
+devices, whatever a running guest has open, and whatever belongs to a build that is going on. Only names that
+builds give are looked at.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import filelock
 
@@ -52,10 +54,15 @@ class Pruned:
         return sum(leftover.used_bytes for leftover in self.removed)
 
 
-def prune(images_in_use: Callable[[], set[Path]], dry_run: bool = False) -> Pruned:
+def prune(
+    images_in_use: Callable[[], set[Path]],
+    dry_run: bool = False,
+    made: Mapping[str, Callable[[Path], bool]] = MappingProxyType({}),
+) -> Pruned:
     """Remove leftovers, each under the lock that a build of it would hold.
 
-    `images_in_use` is asked again before each removal. Raises HostError if the cache cannot be read.
+    `images_in_use` is asked again before each removal. `made`: other folders of the cache, by name, and
+    whether this version still uses a directory in it. Raises HostError if the cache cannot be read.
     """
     result = Pruned()
     images, modules = cache_dir() / "images", cache_dir() / "modules"
@@ -70,6 +77,8 @@ def prune(images_in_use: Callable[[], set[Path]], dry_run: bool = False) -> Prun
                 with _free(modules, digest, paths, result) as free:
                     for path in paths if free else []:
                         _remove(path, "modules of another version", dry_run, result)
+        for name, is_used in made.items():
+            _prune_made(cache_dir() / name, is_used, dry_run, result)
         for path in dead_scratch():
             _remove(path, _DEAD, dry_run, result)
     except OSError as error:
@@ -92,6 +101,20 @@ def _prune_image(
     else:
         what = "image of another version" if path == image else "log of a build that no image is from"
         _remove(path, what, dry_run, result)
+
+
+def _prune_made(folder: Path, is_used: Callable[[Path], bool], dry_run: bool, result: Pruned) -> None:
+    for digest, paths in _by_digest([*_named(folder, _IMAGE), *_named(folder, _WORK)]).items():
+        with _free(folder, digest, paths, result) as free:
+            for path in paths if free else []:
+                if path.name != digest:
+                    _remove(path, _DEAD, dry_run, result)
+                elif is_used(path):
+                    continue
+                elif path.resolve() in _open_directories():
+                    result.kept[path] = "a running lab uses it"
+                else:
+                    _remove(path, f"{folder.name} state of another version", dry_run, result)
 
 
 def _named(directory: Path, pattern: re.Pattern[str]) -> list[tuple[str, Path]]:

@@ -86,7 +86,7 @@ names = st.text(
 def test_a_path_with_any_character_is_one_value(image: str, state: str) -> None:
     machine = dataclasses.replace(MACHINE, image_dir=Path("/i") / image, state_dir=Path("/s") / state)
     argv = command_line(machine)
-    root, keys = (split_list(drive) for drive in values(argv, "-drive"))
+    root, keys, _ = (split_list(drive) for drive in values(argv, "-drive"))
     assert root["file"] == f"/i/{image}/root.img"
     assert {name: root[name] for name in ("if", "id", "format", "snapshot")} == {
         "if": "none", "id": "root", "format": "raw", "snapshot": "on",
