@@ -275,7 +275,7 @@ LAB = (
     Check(
         "lab-qemu", "QEMU on this machine.",
         "The lab is a QEMU guest.",
-        "apt-get install qemu-system-x86.",
+        "apt-get install qemu-system-x86 qemu-utils.",
     ),
     Check(
         "lab-image", "The guest's image, or what is needed to build it.",

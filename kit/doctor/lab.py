@@ -16,6 +16,7 @@ from kit.lab.image import NEEDED_BYTES, ImageInputs, find
 from kit.lab.image.cache import cache_dir
 from kit.lab.image.tree import check_tools
 from kit.lab.machine import QEMU
+from kit.lab.warm import QEMU_IMG
 
 HERE = "this machine"
 # A run with an image that is there writes a few logs and, to the cache, nothing.
@@ -32,6 +33,7 @@ class LabFacts:
     """
 
     qemu: str | None
+    qemu_img: str | None
     image: str | None
     image_fault: str
     tools_fault: str
@@ -55,6 +57,7 @@ def gather_lab(inputs: ImageInputs) -> LabFacts:
         tools_fault = error.message
     return LabFacts(
         qemu=shutil.which(QEMU),
+        qemu_img=shutil.which(QEMU_IMG),
         image=image,
         image_fault=image_fault,
         tools_fault=tools_fault,
@@ -70,7 +73,9 @@ def judge_lab(facts: LabFacts, memory_bytes: int, clock: ClockKind) -> Iterator[
     def finding(check: str, state: State, found: str) -> Finding:
         return Finding(HERE, check, state, found)
 
-    yield finding("lab-qemu", "ok" if facts.qemu else "fail", facts.qemu or f"{QEMU} is not installed")
+    missing = [name for name, path in ((QEMU, facts.qemu), (QEMU_IMG, facts.qemu_img)) if not path]
+    found = f"{' and '.join(missing)} not installed" if missing else str(facts.qemu)
+    yield finding("lab-qemu", "fail" if missing else "ok", found)
     yield finding("lab-image", *_image(facts))
     if facts.free_bytes is None:
         yield finding("lab-space", "warn", undetermined("the directory of images cannot be looked into"))

@@ -16,7 +16,8 @@ from kit.lab.devices import program
 from kit.lab.devices.emulation import served_devices
 from kit.lab.devices.served import Served
 from kit.lab.image import ImageInputs, build
-from kit.lab.machine import Lab, LabSpec
+from kit.lab.machine import LabSpec
+from kit.lab.warm import open_lab
 from kit.progress import Progress
 from kit.testbed import EmulatedDevice, resolve_devices
 
@@ -31,7 +32,8 @@ def test_answers_come_when_the_model_says(capsys: pytest.CaptureFixture[str]) ->
     device = EmulatedDevice(name="still", size="64MiB", preset="ssd-2009-read", set=STILL)
     devices = resolve_devices((device,), Path(__file__))
     image = build(ImageInputs(), Progress())
-    with open_lab(LabSpec(image.path, Clock("virtual", DILATION), memory_mib=2048), image, Progress()) as lab:
+    spec = LabSpec(image.path, Clock("virtual", DILATION), memory_mib=2048)
+    with open_lab(spec, image, Progress()) as lab:
         lab.wait_ready()
         with lab.host() as guest:
             served = Served(guest)

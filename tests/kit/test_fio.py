@@ -65,8 +65,13 @@ def test_with_the_kits_options_a_job_of_a_workload_would_be_refused(file: Path, 
 
 @pytest.mark.parametrize(("clock", "runtime"), [(Clock(), "1500000us"), (Clock("virtual", 4), "6000000us")])
 def test_durations_reach_fio_in_the_hosts_time(clock: Clock, runtime: str) -> None:
-    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, clock)
-    assert values == {"HSP_DIRECTORY": "/mnt/x", "HSP_SIZE": str(72 << 20), "HSP_RUNTIME": runtime}
+    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, clock, 7)
+    assert values == {
+        "HSP_DIRECTORY": "/mnt/x",
+        "HSP_SIZE": str(72 << 20),
+        "HSP_RUNTIME": runtime,
+        "HSP_SEED": "7",
+    }
     assert fio.command(FILES) == [
         "fio", "--output-format=json+", "--output=/run/hsp/x/fio.json", "/run/hsp/x/job.fio"
     ]  # fmt: skip
@@ -74,7 +79,7 @@ def test_durations_reach_fio_in_the_hosts_time(clock: Clock, runtime: str) -> No
 
 @pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
 def test_no_variable_is_left_for_fio(file: Path) -> None:
-    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, Clock())
+    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, Clock(), 7)
     text = fio.job_text(read_job(file), FILES, values).decode()
     assert "${" not in text
     assert "directory=/mnt/x\n" in text

@@ -11,7 +11,7 @@ import pytest
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = "cat chmod dirname env flock grep id mkdir mv readlink rm sha256sum sh".split()
-LAB_TOOLS = ("cc", "qemu-system-x86_64", "mmdebstrap", "mke2fs", "setpriv", "newuidmap")
+LAB_TOOLS = ("cc", "qemu-system-x86_64", "qemu-img", "mmdebstrap", "mke2fs", "setpriv", "newuidmap")
 
 # Answers as `python3`, and as .venv/bin/python: makes a .venv, "installs" an hsp that
 # shows its arguments, and dies during the installation where the test asks for it.

@@ -122,7 +122,7 @@ def run(
         monkeypatch.setattr(applianceload, "load_on", lambda *_: Load(machines, meanwhile))
         bench = applianceload.Bench(
             clients=tuple(machines), origin_ns=0, mounted=(), target="/mnt", directory="d", clock=Clock(),
-            **common,
+            seed=1, **common,
         )  # type: ignore[arg-type]  # fmt: skip
         return applianceload.run_phase(bench, PHASE, JOB).entry
 

@@ -111,7 +111,7 @@ class Machine:
 
 
 def bench(machine: Machine, clock: Clock) -> Any:
-    site = SimpleNamespace(server=machine, clients=[SimpleNamespace(host=machine)], clock=clock)
+    site = SimpleNamespace(server=machine, clients=[SimpleNamespace(host=machine)], clock=clock, seed=1)
     return SimpleNamespace(
         site=site,
         pool=SimpleNamespace(name="p"),

@@ -118,7 +118,7 @@ def main_job(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished
 def rig(
     image: Image, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Iterator[Rig]:
-    """A guest with disks of its own (a file's RIG_DISKS, if it has others), reached over TCP like any machine."""
+    """A guest with disks of its own (others: RIG_DISKS of the file), reached over TCP like any machine."""
     disks = getattr(request.module, "RIG_DISKS", SAVED_DISKS)
     with open_rig(image, tmp_path_factory.mktemp("rig"), disks) as up:
         yield up

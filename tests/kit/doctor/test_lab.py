@@ -16,6 +16,7 @@ from kit.lab.image import NEEDED_BYTES, ImageInputs
 
 WELL = LabFacts(
     qemu="/usr/bin/qemu-system-x86_64",
+    qemu_img="/usr/bin/qemu-img",
     image="/cache/images/0a1b",
     image_fault="",
     tools_fault="",
@@ -41,6 +42,7 @@ def test_every_check_of_the_lab_has_a_finding() -> None:
     ("check", "state", "changes"),
     [
         ("lab-qemu", "fail", {"qemu": None}),
+        ("lab-qemu", "fail", {"qemu_img": None}),
         ("lab-image", "note", {"image": None}),
         ("lab-image", "fail", {"image": None, "tools_fault": "mmdebstrap is not installed"}),
         ("lab-image", "ok", {"tools_fault": "mmdebstrap is not installed"}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.clock import Clock
-from kit.lab.qemu import SSH_PORTS, Disk, Machine, clock_arguments, command_line, quote_value
+from kit.lab.qemu import SSH_PORTS, Disk, Machine, Saved, clock_arguments, command_line, quote_value
 
 VIRTUAL = Clock("virtual", 4)
 MACHINE = Machine(Path("/images/x"), Path("/state/y"), 4096, VIRTUAL)
@@ -139,6 +140,36 @@ def test_memory_program_and_kernel_arguments() -> None:
     assert re.fullmatch(r"[ -~]+", value(argv, "-append"))
 
 
+# --- Saved and resumed ---
+
+
+@given(names, names)
+def test_a_saved_guest_is_resumed_from_any_path(root: str, memory: str) -> None:
+    saved = Saved(Path("/w") / root, Path("/w") / memory)
+    argv = command_line(dataclasses.replace(MACHINE, resume=saved, seed=7))
+    drive = split_list(values(argv, "-drive")[0])
+    assert drive["file"] == f"/w/{root}" and drive["format"] == "qcow2" and drive["snapshot"] == "on"
+    program = value(argv, "-incoming").removeprefix("exec:")
+    assert shlex.split(program) == ["exec", "cat", f"/w/{memory}"]
+    assert value(argv, "-seed") == "7"
+
+
+def test_what_is_resumed_differs_in_nothing_but_disk_stream_and_seed() -> None:
+    saved = Saved(Path("/w/root"), Path("/w/memory"))
+    cold, warm = (command_line(dataclasses.replace(MACHINE, resume=resume)) for resume in (None, saved))
+    at = warm.index("-incoming")
+    rest = [*warm[:at], *warm[at + 2 :]]
+    assert [(one, other) for one, other in zip(cold, rest, strict=True) if one != other] == [
+        (values(cold, "-drive")[0], values(warm, "-drive")[0])
+    ]
+
+
+def test_a_guest_to_be_saved_writes_to_its_overlay() -> None:
+    argv = command_line(dataclasses.replace(MACHINE, root=Path("/w/root.qcow2")))
+    assert "snapshot" not in split_list(values(argv, "-drive")[0])
+    assert "-seed" not in argv
+
+
 # --- Disks of its own ---
 
 
@@ -158,7 +189,3 @@ def test_disks_have_serials_and_namespaces_share_a_controller() -> None:
     assert files["vd0"] == "/state/y/vd0" and files["ns2"] == "/state/y/ns2"
     assert len([device for device in devices if device[""] == "virtserialport"]) == 7
     assert value(argv, "-qmp").startswith("unix:/state/y/qmp.sock,")
-
-
-def test_without_disks_there_is_no_monitor() -> None:
-    assert "-qmp" not in command_line(MACHINE)

@@ -1,0 +1,110 @@
+"""kit.lab.warm: which saved guest fits, and what is wrong with one that cannot be used. Nothing is started."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.clock import Clock
+from kit.lab import warm
+from kit.lab.image import Image
+from kit.lab.machine import LabSpec
+from kit.lab.qemu import Disk
+
+SPEC = LabSpec(Path("/images/x"), Clock("virtual", 4))
+IMAGE = Image(Path("/images/x"), {"files": {"root.img": {"bytes": 1, "sha256": "a"}}})
+
+
+@pytest.fixture
+def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / warm.QEMU
+    path.write_text("7.2")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", os.fspath(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "cache"))
+    return path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memory_mib": 2048},
+        {"ssh_ports": 4},
+        {"clock": Clock("real")},
+        {"image_dir": Path("/images/y")},
+        {"extra_disks": (Disk("vd0", "virtio", "S", 1 << 20),)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_another_machine_is_another_guest(qemu: Path, change: dict[str, Any]) -> None:
+    found = warm.digest_of(SPEC, IMAGE)
+    other = replace(SPEC, **change)
+    assert warm.digest_of(other, Image(other.image_dir, IMAGE.manifest)) != found
+
+
+def test_another_image_or_qemu_of_the_same_name_is_another_guest(qemu: Path) -> None:
+    found = warm.digest_of(SPEC, IMAGE)
+    rebuilt = Image(IMAGE.path, {"files": {"root.img": {"bytes": 1, "sha256": "b"}}})
+    assert warm.digest_of(SPEC, rebuilt) != found
+    qemu.write_text("7.2 with a fix")
+    assert warm.digest_of(SPEC, IMAGE) != found
+
+
+def test_a_seed_makes_no_other_guest(qemu: Path) -> None:
+    assert warm.digest_of(replace(SPEC, seed=1), IMAGE) == warm.digest_of(replace(SPEC, seed=2), IMAGE)
+
+
+def test_who_boots_anyway() -> None:
+    assert warm.can_be_saved(SPEC)
+    assert not warm.can_be_saved(replace(SPEC, clock=Clock("real")))
+    assert not warm.can_be_saved(replace(SPEC, extra_kernel_args=("root=/dev/null",)))
+    assert not warm.can_be_saved(replace(SPEC, extra_disks=(Disk("ns1", "nvme", "S", 1 << 20),)))
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    place = tmp_path / "warm" / "0123456789abcdef"
+    place.mkdir(parents=True)
+    files = {}
+    for name in ("root.qcow2", "memory"):
+        (place / name).write_bytes(name.encode() * 1000)
+        files[name] = {"bytes": (place / name).stat().st_size, "sha256": warm._sha256(place / name)}
+    (place / "manifest.json").write_text(json.dumps({"format": warm.FORMAT, "files": files}))
+    return place
+
+
+def test_what_is_whole_is_used(place: Path) -> None:
+    assert warm.damage(place) == ""
+
+
+def test_what_is_cut_short_or_changed_or_missing_is_named(place: Path) -> None:
+    memory = place / "memory"
+    content = memory.read_bytes()
+    memory.write_bytes(content[:-1])
+    assert f"{memory} has {len(content) - 1} bytes, {len(content)} were written" in warm.damage(place)
+    memory.write_bytes(content[:-1] + b"!")
+    assert warm.damage(place) == f"{memory} is not what was written"
+    memory.unlink()
+    assert warm.damage(place) == f"{memory}: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "files": {"memory": 3}}', "nul"]
+)
+def test_a_manifest_that_is_none(place: Path, text: str) -> None:
+    (place / "manifest.json").write_text(text)
+    assert "manifest.json is damaged" in warm.damage(place)
+
+
+def test_of_another_format(place: Path) -> None:
+    (place / "manifest.json").write_text('{"format": 99}')
+    assert warm.damage(place) == "it has format 99"
+
+
+def test_nothing_there_is_no_saved_guest(tmp_path: Path) -> None:
+    assert "No such file" in warm.damage(tmp_path / "x")
