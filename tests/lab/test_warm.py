@@ -61,7 +61,6 @@ def test_a_half_written_one_is_found_out_and_made_anew(
     spec: LabSpec,
     image: Image,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = warm.saved(spec, image, Progress())

@@ -1,4 +1,4 @@
-"""kit.lab.warm: which saved guest fits, and what is wrong with one that cannot be used. Nothing is started."""
+"""kit.lab.warm: which saved guest fits, and what is wrong with one that does not. Nothing is started."""
 
 from __future__ import annotations
 
