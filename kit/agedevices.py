@@ -120,6 +120,11 @@ def precondition_all(
                 state_path=run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
                 progress=progress,
             )
+            if kept:
+                manifest["notes"].append(
+                    f"{device.name} was aged in run {kept.entry['aged_in']['run']}; this run began with that "
+                    "state (--age-again ages it anew)."
+                )
             if site.aged and not kept:
                 site.aged.keep(target, settings, outcome, run_dir.path.name)
         told.append(outcome.entry)

@@ -8,7 +8,7 @@ whole command line (memory size, devices, CPU). Another of these is another dige
 fit is never used. Any number of labs resume one saved guest at once: both files are only read.
 
 A directory is there whole or not at all, and its files are checked before each use. What resumed labs share
-and what they do not: docs/decisions/0014-warm-guests.md.
+and what they do not: docs/decisions/0015-warm-guests.md.
 """
 
 from __future__ import annotations
