@@ -6,8 +6,9 @@ from pathlib import Path
 
 import typer
 
-from kit.cli.measuring import Side, once
+from kit.cli.measuring import once
 from kit.cli.options import JsonOption, JunitOption, PinOption, QuietOption, ResultsOption, SuiteOption
+from kit.cli.side import Side
 from kit.lab.image import DEFAULT_SUITE, ImageInputs
 from kit.testbed import LAB_TESTBED
 

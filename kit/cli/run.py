@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.measuring import Side, once
+from kit.cli.measuring import once
 from kit.cli.options import JsonOption, JunitOption, PinOption, QuietOption, ResultsOption, SuiteOption
 from kit.cli.repeat import parse_width, repeat
+from kit.cli.side import Side
 from kit.errors import ConfigError
 from kit.lab.image import DEFAULT_SUITE, ImageInputs
 from kit.progress import Progress
