@@ -20,6 +20,7 @@ from kit.progress import Progress
 pytestmark = pytest.mark.faults
 
 ROOT = Path(__file__).parents[2]
+Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def hsp(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -73,12 +74,12 @@ def fake_image(cache: Path) -> Path:
     ],
 )
 def test_a_mistake_in_a_file_is_found_with_line_key_and_remedy(
-    tmp_path: Path, before: str, after: str, words: list[str]
+    hsp_here: Called, tmp_path: Path, before: str, after: str, words: list[str]
 ) -> None:
     text = (ROOT / "kit" / "lab" / "testbed.toml").read_text()
     line = text[: text.index(before)].count("\n") + 1
     (tmp_path / "testbed.toml").write_text(text.replace(before, after, 1))
-    done = hsp("run", "top-speeds", "--testbed", "testbed.toml", cwd=tmp_path)
+    done = hsp_here("run", "top-speeds", "--testbed", "testbed.toml", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     for word in [f"testbed.toml:{line}:", *words]:
@@ -109,8 +110,8 @@ def test_a_working_set_that_fits_into_the_arc_is_refused(tmp_path: Path) -> None
         (["nonsense"], "nonsense"),
     ],
 )
-def test_wrong_usage_is_exit_2(tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = hsp(*arguments, cwd=tmp_path, XDG_RUNTIME_DIR=os.fspath(tmp_path))
+def test_wrong_usage_is_exit_2(hsp_here: Called, tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = hsp_here(*arguments, cwd=tmp_path, XDG_RUNTIME_DIR=os.fspath(tmp_path))
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stdout == ""
