@@ -178,10 +178,10 @@ def test_the_image_of_a_running_lab_stays_until_the_lab_has_ended(cache: Path, h
     assert not place.exists()
 
 
-def test_the_command_tells_paths_and_bytes(cache: Path) -> None:
+def test_the_command_tells_paths_and_bytes(cache: Path, hsp_here: Called) -> None:
     tar = modules(cache, OTHER)
     used_bytes = tar.stat().st_blocks * 512
-    foretold = hsp("lab", "prune", "--dry-run")
+    foretold = hsp_here("lab", "prune", "--dry-run")
     assert foretold.returncode == 0, foretold.stderr
     assert foretold.stdout == ""
     assert f"would go: {tar} (modules of another version, {used_bytes} bytes)" in foretold.stderr
