@@ -17,7 +17,7 @@ from kit.errors import HostError
 from kit.lab.image import FORMAT, Image, ImageInputs, build, find
 from kit.progress import Progress
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.one_python]
 
 ROOT = Path(__file__).parents[2]
 Called = Callable[..., subprocess.CompletedProcess[str]]

@@ -223,7 +223,7 @@ def has_control_characters(argv: tuple[str, ...]) -> bool:
     return any(ord(char) < 32 or ord(char) == 127 for word in argv for char in word)
 
 
-@pytest.mark.thorough
+@pytest.mark.one_python
 @pytest.mark.timeout(600)
 @settings(max_examples=10_000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(_PLACES), _TEXT)

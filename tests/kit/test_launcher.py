@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_python
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = "cat chmod dirname env flock grep id mkdir mv readlink rm sha256sum sh".split()
 LAB_TOOLS = ("cc", "qemu-system-x86_64", "mmdebstrap", "mke2fs", "setpriv", "newuidmap")

@@ -26,6 +26,8 @@ from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, until
 from .test_argv import _BATCH, EXAMPLES, echoed, hostile
 from .test_supervise import STUBBORN
 
+pytestmark = pytest.mark.one_python
+
 ROOT = Path(__file__).parents[3]
 USER, NUMBER = "hsptest", 54321
 # The machine's own files stay as they are: only this sshd sees the user.

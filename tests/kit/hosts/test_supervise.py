@@ -22,6 +22,8 @@ from kit.hosts.tcp import connect
 
 from .conftest import Sshd, abort, gone, running, until
 
+pytestmark = pytest.mark.one_python
+
 ROOT = Path(__file__).parents[3]
 SHELLS = [["sh"], *(([["busybox", "sh"]]) if shutil.which("busybox") else []), ["bash", "--posix"]]
 
