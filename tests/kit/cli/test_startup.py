@@ -70,6 +70,8 @@ def test_a_report(tmp_path: Path) -> None:
     loaded = modules_of("report", "results/import/latest", cwd=tmp_path)
     assert (tmp_path / "results" / "import" / "latest" / "report.html").exists()
     assert not loaded & {*NEVER, *SSH, "asyncio", "kit.run", "kit.lab", "kit.hosts.base"}
+    # Of Plotly only its script is needed: its classes take as long as all else.
+    assert not loaded & {"plotly.graph_objs", "plotly.graph_objects", "plotly.subplots"}
 
 
 @pytest.mark.parametrize("name", Commands.targets)
