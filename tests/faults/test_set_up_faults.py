@@ -17,7 +17,7 @@ from kit.errors import HostError
 from kit.lab.image import FORMAT, Image, ImageInputs, build, find
 from kit.progress import Progress
 
-pytestmark = [pytest.mark.faults, pytest.mark.one_python]
+pytestmark = pytest.mark.faults
 
 ROOT = Path(__file__).parents[2]
 Called = Callable[..., subprocess.CompletedProcess[str]]
@@ -87,12 +87,12 @@ def test_a_mistake_in_a_file_is_found_with_line_key_and_remedy(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_working_set_that_fits_into_the_arc_is_refused(tmp_path: Path) -> None:
+def test_a_working_set_that_fits_into_the_arc_is_refused(hsp_here: Called, tmp_path: Path) -> None:
     for file in (ROOT / "workloads").iterdir():
         shutil.copy(file, tmp_path)
     workload = tmp_path / "top-speeds.toml"
     workload.write_text(workload.read_text().replace('size = "72MiB"', 'size = "48MiB"'))
-    done = hsp("run", "./top-speeds.toml", cwd=tmp_path)
+    done = hsp_here("run", "./top-speeds.toml", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "working_set.size: 48MiB fits into the ARC" in done.stderr
     assert "what to do" in done.stderr
@@ -117,6 +117,7 @@ def test_wrong_usage_is_exit_2(hsp_here: Called, tmp_path: Path, arguments: list
     assert done.stdout == ""
 
 
+@pytest.mark.one_python
 def test_without_mmdebstrap(tmp_path: Path, tools: Path) -> None:
     done = hsp("lab", "build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path))
     assert done.returncode == 5, done.stderr
@@ -124,6 +125,7 @@ def test_without_mmdebstrap(tmp_path: Path, tools: Path) -> None:
     assert "apt-get install mmdebstrap\n" in done.stderr
 
 
+@pytest.mark.one_python
 def test_without_qemu(tmp_path: Path, tools: Path) -> None:
     fake_image(tmp_path)
     runtime = tmp_path / "runtime"
@@ -138,6 +140,7 @@ def test_without_qemu(tmp_path: Path, tools: Path) -> None:
     assert not list(runtime.rglob("lab-*"))
 
 
+@pytest.mark.one_python
 def test_a_truncated_image_is_named(tmp_path: Path) -> None:
     root = fake_image(tmp_path) / "root.img"
     root.write_bytes(b"x" * 60)
@@ -147,6 +150,7 @@ def test_a_truncated_image_is_named(tmp_path: Path) -> None:
     assert "hsp lab build --rebuild" in done.stderr
 
 
+@pytest.mark.one_python
 def test_verify_sees_contents_that_sizes_do_not_show(tmp_path: Path) -> None:
     place = fake_image(tmp_path)
     image = Image(place, {"files": {"root.img": {"bytes": 100, "sha256": "0" * 64}}})
@@ -155,6 +159,7 @@ def test_verify_sees_contents_that_sizes_do_not_show(tmp_path: Path) -> None:
         image.verify()
 
 
+@pytest.mark.one_python
 def test_no_space_for_the_image(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
     done = hsp("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
     assert done.returncode == 5, done.stderr
@@ -162,6 +167,7 @@ def test_no_space_for_the_image(small_disk: Callable[[int], Path], tmp_path: Pat
     assert "XDG_CACHE_HOME" in done.stderr
 
 
+@pytest.mark.one_python
 def test_no_space_for_the_results(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
     fake_image(tmp_path)
     done = hsp(
@@ -172,6 +178,7 @@ def test_no_space_for_the_results(small_disk: Callable[[int], Path], tmp_path: P
     assert "MiB free, a run needs" in done.stderr
 
 
+@pytest.mark.one_python
 def test_a_failing_build_shows_why_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +192,7 @@ def test_a_failing_build_shows_why_and_leaves_nothing(
     assert not list((tmp_path / "hsp" / "images").glob(".build-*"))
 
 
+@pytest.mark.one_python
 def test_a_killed_build_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": os.fspath(ROOT), "XDG_CACHE_HOME": os.fspath(tmp_path)}
     images = tmp_path / "hsp" / "images"
