@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kit import agedevices, effort, exportdir, fio, fioserver, nfs, partition, pool, tunables, workdir
+from kit import effort, exportdir, fio, fioservercommand, nfs, partition, pool, tunables, workdir
 from kit.hosts.address import HostAddress
 from kit.plan import MAX_BYTES, Plan
-from kit.precondition import stages
-from kit.preconditionstage import measured_load, probe_loads, stage_loads
+from kit.preconditioncheck import wanted_devices
+from kit.preconditionload import measured_load, probe_loads, stage_loads, stages
 from kit.preconditiontable import Precondition
 from kit.site import client_key
 from kit.testbed import Client, Device
@@ -63,7 +63,7 @@ def commands(plan: Plan) -> list[Command]:
 def _of_a_server(plan: Plan) -> Iterator[Command]:
     yield from _directories(plan)
     settings = plan.workload.precondition
-    for device in agedevices.wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
+    for device in wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
         assert settings is not None
         yield from _precondition(settings, device)
     for one in _tunables(plan):
@@ -253,12 +253,12 @@ def _clients(plan: Plan, phase: Phase, step: str, place: str) -> Iterator[Comman
         files = fio.FioFiles(f"{workdir.path_of(RUN)}/{name}-{phase.name}")
         yield Command(keys[0], step, tuple(fio.command(files)), input=job)
         return
-    sockets = [fioserver.socket_name(number) for number, _ in enumerate(keys)]
+    sockets = [fioservercommand.socket_name(number) for number, _ in enumerate(keys)]
     for number, key in enumerate(keys):
-        directory = fioserver.directory_of(workdir.path_of(RUN), number, phase.name)
-        yield Command(key, step, tuple(fioserver.server_command(directory, sockets[number])))
-    directory = fioserver.directory_of(workdir.path_of(RUN), 0, phase.name)
-    yield Command(keys[0], step, tuple(fioserver.leader_command(directory, sockets)), input=job)
+        directory = fioservercommand.directory_of(workdir.path_of(RUN), number, phase.name)
+        yield Command(key, step, tuple(fioservercommand.server_command(directory, sockets[number])))
+    directory = fioservercommand.directory_of(workdir.path_of(RUN), 0, phase.name)
+    yield Command(keys[0], step, tuple(fioservercommand.leader_command(directory, sockets)), input=job)
 
 
 def host_name(at: HostAddress) -> str:
@@ -296,7 +296,7 @@ def _undo(plan: Plan) -> Iterator[Command]:
 def written(plan: Plan) -> list[Written]:
     """What is written to the devices before anything is measured; the load itself comes on top."""
     found, settings = [], plan.workload.precondition
-    for device in agedevices.wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
+    for device in wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
         assert settings is not None
         needed = effort.effort(settings, device.size)
         text = f"preconditioning, {settings.method}"

@@ -8,16 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from kit.clock import Clock
 from kit.errors import MeasurementUnknown
 from kit.fiojob import FioJob
 from kit.hosts.base import Host
 
-IntArray = npt.NDArray[np.int64]
-_MAX_NS = 2**63 - 1
 _DIRECTIONS = ("read", "write")
 _ALL_CLIENTS = "All clients"  # no job of a checked job file can have this name
 _COMPLAINT = re.compile(
@@ -76,15 +71,6 @@ class FioFiles:
     def latency_log_of(self, number: int) -> str:
         """fio appends the kind of log and the number of the job (HOWTO, write_lat_log)."""
         return f"{self.log_prefix}_lat.{number}.log"
-
-
-@dataclass(frozen=True)
-class ClientLatencies:
-    """One entry per I/O: host clock at its end (ns), latency (ns), direction (0 read, 1 write)."""
-
-    end_ns: IntArray
-    latency_ns: IntArray
-    direction: IntArray
 
 
 def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str]) -> bytes:
@@ -187,22 +173,3 @@ def total_ios(output: dict[str, Any]) -> dict[str, int]:
         direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
         for direction in _DIRECTIONS
     }
-
-
-def parse_latency_log(text: str) -> ClientLatencies:
-    """fio's per-I/O latency log: `time_ms, latency_ns, direction, block size, offset, priority`.
-
-    Raises MeasurementUnknown with the number of the first line that is not of that form.
-    """
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        fields = line.split(",")
-        try:
-            stamp, latency, direction = (int(field) for field in fields[:3])
-        except ValueError:
-            raise MeasurementUnknown(f"fio's latency log, line {number}: {line[:80]!r}") from None
-        if not (0 <= latency <= _MAX_NS and 0 <= stamp <= _MAX_NS // 1_000_000) or direction not in (0, 1):
-            raise MeasurementUnknown(f"fio's latency log, line {number} is impossible: {line[:80]!r}")
-        rows.append((stamp, latency, direction))
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return ClientLatencies(table[:, 0] * 1_000_000, table[:, 1], table[:, 2])

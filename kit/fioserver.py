@@ -24,6 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 from kit import fio
 from kit.clockoffset import Clocks, Offset, read_clock_ns
 from kit.errors import HostError, KitError
+from kit.fioservercommand import directory_of, leader_command, server_command, socket_name
 from kit.hosts.base import Host, HostLost, Process
 from kit.load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
 from kit.store import RunDir
@@ -40,11 +41,6 @@ _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
 # fio and all around it run as the user of the SSH connection, for whom sshd forwards sockets: no word of
 # these commands is one that goes through sudo, they begin with `env`.
-# fio binds and connects by names without directory: those of Unix sockets are short, and fio makes a part of
-# a file's name of them. Arguments: directory, then the command.
-_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
-# Without SIGPIPE: a client that breaks off must not end the fio that speaks with the others.
-_IN_DIRECTORY_NO_PIPE = "trap '' PIPE; " + _IN_DIRECTORY
 # Whole or not there. Argument: the file.
 _WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
@@ -88,16 +84,6 @@ class _Member:
         self.failure = self.failure or reason
 
 
-def socket_name(number: int) -> str:
-    """Of the client of that number, from 0."""
-    return f"c{number}"
-
-
-def directory_of(work_dir: str, number: int, phase: str) -> str:
-    """Where the client of that number has its files."""
-    return f"{work_dir}/fio{number}-{phase}"
-
-
 class _Watch:
     """What goes wrong inside is the client's failure, and no more: the others go on."""
 
@@ -127,24 +113,6 @@ def check_versions(versions: Mapping[str, str]) -> None:
             "fio's client/server mode, which drives several clients, refuses any version but its own: "
             "install the same fio on all clients",
         )
-
-
-def server_command(directory: str, socket: str) -> list[str]:
-    """argv of a fio server on a Unix socket."""
-    return ["env", "sh", "-c", _IN_DIRECTORY, "sh", directory, "fio", f"--server=sock:{socket}"]
-
-
-def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
-    """argv of the fio that gives the orders.
-
-    No estimates of the time left are asked for: each would wake every server. With them go fio's deadlines
-    of 5 s for each answer, which an idle guest's clock passes before an answer can be there.
-    """
-    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
-    return [
-        "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
-        "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,
-    ]  # fmt: skip
 
 
 @dataclass

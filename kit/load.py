@@ -12,6 +12,7 @@ from kit import fio
 from kit.clock import Clock
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
+from kit.fiolatency import ClientLatencies, parse_latency_log
 from kit.hosts.base import Host, HostLost, Process
 from kit.store import RunDir
 
@@ -43,7 +44,7 @@ class ClientResult:
 
     host: Host
     ios: dict[str, int]
-    latencies: fio.ClientLatencies
+    latencies: ClientLatencies
 
 
 class Load(Protocol):
@@ -134,9 +135,9 @@ def raw_prefix(spec: LoadSpec, host: Host) -> str:
     return f"{spec.name}-{host.name.replace('/', '-')}"
 
 
-def read_log(host: Host, log: bytes, ios: dict[str, int]) -> fio.ClientLatencies:
+def read_log(host: Host, log: bytes, ios: dict[str, int]) -> ClientLatencies:
     """fio's log, which must have as many I/Os as fio counted. Raises MeasurementUnknown."""
-    latencies = fio.parse_latency_log(log.decode(errors="replace"))
+    latencies = parse_latency_log(log.decode(errors="replace"))
     if len(latencies.end_ns) != sum(ios.values()):
         raise MeasurementUnknown(
             f"fio on {host.name} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kit import __version__, agedevices, fio, fioserver, store, untraced, zfsversion
+from kit import __version__, fio, fioserver, preconditioncheck, store, untraced, zfsversion
 from kit.plan import Plan
 from kit.progress import Progress
 from kit.site import Site
@@ -52,7 +52,7 @@ def planned(plan: Plan) -> dict[str, Any]:
     workload, testbed = plan.workload, plan.testbed
     return {
         "workload": workload.name,
-        "title": agedevices.title(workload.title, workload.precondition, testbed),
+        "title": preconditioncheck.title(workload.title, workload.precondition, testbed),
         "reference": workload.reference,
         "testbed": {"devices": [_device(device) for device in testbed.device]},
         "tunables": [],

@@ -13,7 +13,7 @@ import polars as pl
 from kit.bins import bin_edges, bin_index
 from kit.clock import Clock
 from kit.clockoffset import Offset
-from kit.fio import ClientLatencies
+from kit.fiolatency import ClientLatencies
 from kit.store import LATENCY_SCHEMA
 from kit.trace.classify import tier_of
 from kit.trace.output import Snapshot, Trace, differences

@@ -8,10 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from kit import conditions, counters, fio, fioserver, machines, measure, pool, untraced
+from kit import conditions, counters, fioserver, machines, measure, pool, untraced
 from kit.clockoffset import Clocks, Offset, combined
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
+from kit.fiolatency import ClientLatencies
 from kit.hosts.base import Host
 from kit.load import Load, LoadSpec
 from kit.seed import seed_for
@@ -177,7 +178,7 @@ class _Collected:
 
     host: str
     ios: dict[str, int]
-    latencies: fio.ClientLatencies
+    latencies: ClientLatencies
     offset: Offset
 
 
@@ -264,7 +265,7 @@ def _judge_surroundings(
     ]
 
 
-def _grid(bench: Bench, phase: Phase, trace: Trace, latencies: list[fio.ClientLatencies]) -> measure.Grid:
+def _grid(bench: Bench, phase: Phase, trace: Trace, latencies: list[ClientLatencies]) -> measure.Grid:
     """Time zero of the phase is when the tracer was due last before the first I/O, as the clients saw it."""
     starts = [int((found.end_ns - found.latency_ns).min()) for found in latencies if found.end_ns.size]
     starts += [snapshot.at_ns for snapshot in trace.snapshots[:1]] if not starts else []

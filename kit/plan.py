@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit import agedevices, libnfs
+from kit import libnfs, preconditioncheck
 from kit.errors import ConfigError
 from kit.fiojob import FioJob, read_job
 from kit.pool import record_bytes
@@ -80,7 +80,7 @@ def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed
             f"{workload_path}: dataset.properties.recordsize: {error}", 'for example 512 or "128KiB"'
         ) from None
     tunables = tuple(tunable(name, value, clock) for name, value in workload.tunables.items())
-    agedevices.check(workload.precondition, testbed, workload_path)
+    preconditioncheck.check(workload.precondition, testbed, workload_path)
     _check_layout(workload, testbed, workload_path)
     _check_phases(workload, testbed, jobs, workload_path)
     _check_working_set(workload, testbed, workload_path)

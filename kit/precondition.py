@@ -6,7 +6,6 @@ itself, one at a time: the ageing curve. Bytes are proven by the device's own co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kit.blockdevice import BlockDevice, find_unused, has_smart, read_written
 from kit.clock import Clock
 from kit.errors import ConfigError, MeasurementUnknown
 from kit.hosts.base import Host
+from kit.preconditionload import stages
 from kit.preconditionstage import Stop, Target, Work, do_stage, of_how_many, probe
 from kit.preconditionstate import State
 from kit.preconditiontable import Precondition
@@ -117,13 +117,6 @@ def _resumed_or_new(
 def _largest_stage(device: BlockDevice, settings: Precondition) -> int:
     load = max(device.size_bytes, settings.round_bytes(device.size_bytes))
     return load + settings.ios * settings.block
-
-
-def stages(settings: Precondition) -> Iterator[str]:
-    """Names of the stages that there may be, in order."""
-    yield "purge"
-    yield from (f"fill {number}" for number in range(1, settings.passes + 1))
-    yield from (f"round {number}" for number in range(1, settings.rounds + 1))
 
 
 def _is_attained(work: Work) -> bool:

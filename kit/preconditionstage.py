@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from kit.blockdevice import BlockDevice, Written, check_same, read_written
 from kit.clock import Clock
 from kit.devicefio import Load
 from kit.errors import HostError, KitError, MeasurementUnknown
+from kit.fiolatency import parse_latency_log
 from kit.hosts.base import Host, Process
+from kit.preconditionload import block_of, measured_load, probe_loads, stage_loads
 from kit.preconditionstate import INCOMPRESSIBLE, State
 from kit.preconditiontable import Precondition
 from kit.progress import Progress
@@ -115,20 +117,6 @@ def probe(work: Work) -> None:
     state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **found.as_json()}
 
 
-def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
-    """In order, and at random places if there will be rounds of such. Pure."""
-    size = effort.probe_bytes(capacity)
-    loads = [_shortened(devicefio.fill(path, capacity, 1)[0], size)]
-    if settings.rounds:
-        part = max(size // 8 // settings.block, 1) * settings.block
-        loads.append(devicefio.random_writes(path, capacity, settings.block, part, 3))
-    return loads
-
-
-def _shortened(load: Load, io_bytes: int) -> Load:
-    return replace(load, io_bytes=min(load.io_bytes, io_bytes))
-
-
 def _rate(work: Work, load: Load) -> float:
     """Bytes per second of the experiment."""
     output = f"{work.work_dir}/probe.json"
@@ -186,17 +174,6 @@ def _write_and_measure(
 
 def _loads(work: Work, stage: str) -> list[Load]:
     return stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
-
-
-def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) -> list[Load]:
-    """What a stage writes to the device at `path`, of so many bytes. Pure."""
-    kind, _, number = stage.partition(" ")
-    if kind == "purge":
-        return devicefio.fill(path, effort.span_bytes(capacity), 10)
-    if kind == "fill":
-        return devicefio.fill(path, capacity, 1000 + 10 * int(number))
-    size = settings.round_bytes(capacity)
-    return [devicefio.random_writes(path, capacity, settings.block, size, 5000 + 10 * int(number))]
 
 
 def of_how_many(work: Work, stage: str) -> str:
@@ -272,7 +249,7 @@ def _end(process: Process) -> None:
 def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) -> ageing.Point:
     """Reads or sync writes at random places of the first `span_bytes`, one at a time."""
     settings, directory = work.settings, work.work_dir
-    block = _block(settings, op)
+    block = block_of(settings, op)
     load = measured_load(work.device.path, op, span_bytes, settings, len(work.state.points))
     written = work.state.written_bytes + work.counter().kernel_bytes - before.kernel_bytes
     output, log = f"{directory}/measure.json", f"{directory}/measure"
@@ -280,22 +257,12 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
     work.host.run(load.argv(output, log), deadline_s=deadline_s)
     fio.parse_output(work.host.get(output).decode(errors="replace"))
     text = work.host.get(f"{log}_lat.1.log").decode(errors="replace")
-    latencies = fio.parse_latency_log(text).latency_ns
+    latencies = parse_latency_log(text).latency_ns
     if latencies.size != settings.ios:
         raise MeasurementUnknown(
             f"{work.name}, {stage}: {latencies.size} of {settings.ios} {op}s were logged"
         )
     return ageing.point(stage, op, block, written, latencies, work.clock)
-
-
-def _block(settings: Precondition, op: str) -> int:
-    return settings.read_block if op == "read" else settings.block
-
-
-def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, points: int) -> Load:
-    """What measures a device after a stage; `points` were measured before. Pure."""
-    seed = 100_000 + 10 * points + (op == "read")
-    return devicefio.one_by_one(path, op, span_bytes, _block(settings, op), settings.ios, seed)
 
 
 def _proof(

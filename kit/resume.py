@@ -10,10 +10,10 @@ from typing import Any
 import polars as pl
 
 from kit import store
-from kit.agedevices import wanted_devices
 from kit.errors import ConfigError
 from kit.journal import read_journal
 from kit.plan import Plan
+from kit.preconditioncheck import wanted_devices
 from kit.seed import SEED_BITS
 
 # Between what was measured before an interruption and what is measured after it, on the time axis.

@@ -18,7 +18,6 @@ Everything read back is untrusted: sizes, types and ranges are checked.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -27,9 +26,7 @@ import re
 import secrets
 import shutil
 import stat
-import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +34,7 @@ from typing import Any
 import polars as pl
 
 from kit.errors import ConfigError, HostError
+from kit.files import write_atomically as write_atomically
 
 FORMAT = 1
 
@@ -127,35 +125,6 @@ def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:
             f"{results} has room for {files.f_favail} files more, a run needs {needed_files}",
             "remove files that nobody needs, or choose another place with --results",
         )
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Raises HostError where the file system of `path` refuses: full, read-only, or not ours."""
-    try:
-        yield
-    except OSError as error:
-        raise HostError(
-            f"{path}: cannot be written: {error.strerror or error}",
-            "free some space there, see whether you may write there, or choose another place",
-        ) from error
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """A file is there whole or not at all, also after a crash. Raises HostError."""
-    with writing(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -22,6 +22,7 @@ from kit.clock import Clock, ClockKind
 from kit.errors import ConfigError
 from kit.hosts.address import HostAddress, parse_address
 from kit.lab.devices.spec import DeviceModel, Ssd, resolve
+from kit.terminal import safe_text
 from kit.toml import load
 from kit.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -394,8 +395,3 @@ def read_testbed(path: Path) -> Testbed:
             )
         changes["ssh_config"] = os.fspath(config)
     return testbed.model_copy(update=changes)
-
-
-def safe_text(text: str) -> str:
-    """Text from outside, fit for a terminal: no control characters."""
-    return re.sub(r"[^\x20-\x7e\u00a0-\uffff]", "?", text)

@@ -6,15 +6,13 @@ was written since the purge, by the device's own counter, in multiples of its ca
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go  # type: ignore[import-untyped]
 import polars as pl
 
-from reports import heatmap
+from reports import heatmap, packing
 from reports.figures import GRID, INK, PALETTE, RULE, ticks
 from reports.quantiles import percentiles_ns
 from reports.words import human_us, safe
@@ -115,7 +113,8 @@ def _layout(height: int, panels: tuple[str, str], title: str, **values: Any) -> 
         for x, text in places
     ]  # fmt: skip
     return {
-        "template": "none", "height": height, "autosize": True, "hovermode": "closest", "annotations": names,
+        "template": packing.NO_TEMPLATE, "height": height, "autosize": True, "hovermode": "closest",
+        "annotations": names,
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
         "title": {"text": safe(title), "x": 0, "xref": "container", "xanchor": "left",
                   "y": 1, "yref": "container", "yanchor": "top", "font": {"size": 12},
@@ -126,7 +125,7 @@ def _layout(height: int, panels: tuple[str, str], title: str, **values: Any) -> 
 
 
 def _curve_figure(device: str, rows: list[Json], title: str) -> Drawn:
-    figure = go.Figure()
+    traces: list[Json] = []
     seen: list[float] = []
     for panel, (op, _) in enumerate(OPS):
         mine = [row for row in rows if row["op"] == op]
@@ -134,27 +133,24 @@ def _curve_figure(device: str, rows: list[Json], title: str) -> Drawn:
             values = [row[name] for row in mine]
             seen += [v for v in values if v]
             number = "2" if panel else ""
-            figure.add_trace(
-                go.Scatter(
-                    x=[row["written"] for row in mine], y=values, mode="lines+markers", name=name,
-                    legendgroup=name, showlegend=not panel, xaxis=f"x{number}", yaxis=f"y{number}",
-                    line={"color": _COLOURS[name], "dash": _DASHES[name], "width": 2},
-                    marker={"size": 6, "color": _COLOURS[name]}, connectgaps=False,
-                    customdata=[[safe(row["stage"]), "" if v is None else human_us(v), row["ios"]]
-                                for row, v in zip(mine, values, strict=True)],
-                    hovertemplate="after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
-                                  "<br>%{customdata[2]} I/Os<extra>" + name + "</extra>",
-                )
-            )  # fmt: skip
+            traces.append({
+                "type": "scatter", "x": [row["written"] for row in mine], "y": values,
+                "mode": "lines+markers", "name": name, "legendgroup": name, "showlegend": not panel,
+                "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
+                "line": {"color": _COLOURS[name], "dash": _DASHES[name], "width": 2},
+                "marker": {"size": 6, "color": _COLOURS[name]},
+                "customdata": [[safe(row["stage"]), "" if v is None else human_us(v), row["ios"]]
+                               for row, v in zip(mine, values, strict=True)],
+                "hovertemplate": "after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
+                                 "<br>%{customdata[2]} I/Os<extra>" + name + "</extra>",
+            })  # fmt: skip
     low, high = min(seen, default=1.0), max(seen, default=1000.0)
     most = max((row["written"] for row in rows), default=1.0)
     x = _axis(range=[-0.04 * max(most, 0.1), most * 1.04 + 0.01], title={"text": "written / capacity"})
     named = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
-    figure.update_layout(
-        **_layout(
-            _HEIGHT, (named["read"], named["write"]), f"{device}: latency as it ages. {title}",
-            **_axes(x, low, high),
-        )
+    layout = _layout(
+        _HEIGHT, (named["read"], named["write"]), f"{device}: latency as it ages. {title}",
+        **_axes(x, low, high),
     )  # fmt: skip
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
     names = [name for _, name in QUANTILES]
@@ -167,7 +163,11 @@ def _curve_figure(device: str, rows: list[Json], title: str) -> Drawn:
         "own counter says. After the purge, reads are of the part that had just been written: for what was "
         "never written an SSD reads no flash. A gap is a percentile that too few I/Os bear."
     )
-    spec = {"title": safe(f"{device} ageing curve"), "figure": _plain(figure), "csv": table}
+    spec = {
+        "title": safe(f"{device} ageing curve"),
+        "figure": packing.strict({"data": traces, "layout": layout}),
+        "csv": table,
+    }
     return Drawn(spec, _HEIGHT, words)
 
 
@@ -177,22 +177,23 @@ def _blocks(rows: list[Json], op: str) -> str:
 
 
 def _maps_figure(device: str, words: str, fresh: Json, aged: Json, part: pl.DataFrame, title: str) -> Drawn:
-    figure = go.Figure()
+    traces: list[Json] = []
     grids = [_grid(part, row) for row in (fresh, aged)]
     hottest = max(float(np.log10(grid.counts.max())) for grid in grids)
     scale = [[n / (len(PALETTE) - 1), colour] for n, colour in enumerate(PALETTE)]
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
         shown = np.where(grid.counts > 0, np.log10(np.maximum(grid.counts, 1)), np.nan)
-        figure.add_trace(
-            go.Heatmap(
-                x=grid.columns.edges_s, y=grid.edges_us, z=shown, zmin=0, zmax=max(hottest, 0.1),
-                colorscale=scale, showscale=number == "2", hoverongaps=False, customdata=grid.counts,
-                xaxis=f"x{number}", yaxis=f"y{number}",
-                colorbar={"title": {"text": "I/Os"}, "thickness": 12, **_colour_ticks(hottest)},
-                hovertemplate="%{customdata} I/Os, %{x:.3g} s, %{y:.4g} us<extra></extra>",
-            )
-        )  # fmt: skip
+        traces.append({
+            "type": "heatmap", "x": packing.typed(grid.columns.edges_s), "y": packing.typed(grid.edges_us),
+            "z": packing.typed(shown), "zmin": 0, "zmax": max(hottest, 0.1), "colorscale": scale,
+            "showscale": number == "2", "hoverongaps": False, "customdata": packing.typed(grid.counts),
+            "xaxis": f"x{number}", "yaxis": f"y{number}",
+            "colorbar": {"title": {"text": "I/Os"}, "thickness": 12, **_colour_ticks(hottest)},
+            "hovertemplate": "%{customdata} I/Os, %{x:.3g} s, %{y:.4g} us<extra></extra>",
+            # The page's script colours the markers of each trace, and a heat map has none.
+            "marker": {},
+        })  # fmt: skip
         for at, column in np.argwhere(grid.counts > 0).tolist():
             start = float(grid.columns.edges_s[column])
             bounds = float(grid.lo_us[at]), float(grid.hi_us[at])
@@ -204,13 +205,12 @@ def _maps_figure(device: str, words: str, fresh: Json, aged: Json, part: pl.Data
         f"fresh: after the {fresh['stage']}",
         f"aged: after {aged['stage']}, {aged['written']:.1f} x capacity",
     )
-    figure.update_layout(
-        **_layout(
-            _MAP_HEIGHT, panels, f"{device}: {words}, one at a time. {title}",
-            **_axes(x, low, high),
-        )
-    )  # fmt: skip
-    spec = {"title": safe(f"{device} {words} fresh and aged"), "figure": _plain(figure), "csv": table}
+    layout = _layout(_MAP_HEIGHT, panels, f"{device}: {words}, one at a time. {title}", **_axes(x, low, high))
+    spec = {
+        "title": safe(f"{device} {words} fresh and aged"),
+        "figure": packing.strict({"data": traces, "layout": layout}),
+        "csv": table,
+    }
     caption = (
         f"{words.capitalize()} of {device}, {fresh['ios']} fresh and {aged['ios']} aged, with the same "
         "colours and the same axis of latency. A row is one stored bin; time is the sum of the latencies "
@@ -234,11 +234,3 @@ def _grid(part: pl.DataFrame, row: Json) -> heatmap.Grid:
 def _colour_ticks(hottest: float) -> Json:
     powers = range(int(hottest) + 1)
     return {"tickvals": list(powers), "ticktext": [f"{10**n}" for n in powers]}
-
-
-def _plain(figure: go.Figure) -> Json:
-    value: Json = json.loads(figure.to_json())
-    for trace in value["data"]:
-        # The page's script colours the markers of each trace, and a heat map has none.
-        trace.setdefault("marker", {})
-    return value

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import plotly.graph_objects as go  # type: ignore[import-untyped]
 
+from reports import packing
 from reports.figures import GRID, INK, OURS, PUBLISHED, RULE, TICKS
 from reports.references import Reference
 from reports.words import human_us, round_up, safe
@@ -21,12 +21,11 @@ _LINE_PX = 2
 _ROOM = 1.04
 
 
-def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> go.Figure:
-    """Ranges (microseconds) per op and tier beside the published ones; linear and logarithmic.
+def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> Json:
+    """A figure of ranges (microseconds) per op and tier beside the published ones; linear and logarithmic.
 
     `load` is written above it.
     """
-    figure = go.Figure()
     labels = _labels(rows)
     ours = [_span(r["range_us"]) for r in rows]
     theirs = {i: _span(r["published"]["range_us"]) for i, r in enumerate(rows) if r.get("published")}
@@ -35,10 +34,10 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
     bounds = [v for span in [*ours, *theirs.values()] for v in span]
     low = 10 ** np.floor(np.log10(min([b for b in bounds if b > 0] or [1.0])))
     high = max(bounds or [10.0])
-    _bars(figure, places, ours, "this run: 95 % of the I/O", OURS, low)
+    traces = _bars(places, ours, "this run: 95 % of the I/O", OURS, low)
     if theirs:
         name = f"published: {safe(reference.title)}" if reference else "published"
-        _bars(figure, [i + 0.18 for i in theirs], list(theirs.values()), name, PUBLISHED, low)
+        traces += _bars([i + 0.18 for i in theirs], list(theirs.values()), name, PUBLISHED, low)
     step = round_up(high / 5)
     steps = [step * n for n in range(int(high / step) + 1)]
     # Room at the right for the words beside the longest bar.
@@ -46,21 +45,24 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
     axes: Json = {"gridcolor": GRID, "zeroline": False, "linecolor": RULE, "showline": True}
     y: Json = {**axes, "tickvals": list(range(len(rows))), "ticktext": labels, "showgrid": False,
                "range": [len(rows) - 0.5, -0.5]}  # fmt: skip
-    figure.update_layout(
-        template="none", height=140 + 58 * max(len(rows), 1), autosize=True, barmode="overlay",
-        font={"family": "system-ui, sans-serif", "size": 12, "color": INK}, hovermode="closest",
-        title={"text": safe(load), "x": 0, "xref": "container", "xanchor": "left", "pad": {"l": 12, "t": 18},
-               "y": 1, "yref": "container", "yanchor": "top", "font": {"size": 12}},
-        margin={"l": 128, "r": 16, "t": 62, "b": 54}, paper_bgcolor="#ffffff", plot_bgcolor="#ffffff",
-        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
-        xaxis={**axes, "domain": [0, 0.45], "range": [0, high * _ROOM], "tickvals": steps,
-               "ticktext": ["0", *[human_us(v) for v in steps[1:]]], "title": {"text": "latency, linear"}},
-        xaxis2={**axes, "domain": [0.5, 1], "type": "log", "range": [np.log10(low), np.log10(high * 40)],
-                "tickvals": [t[0] for t in ticks], "ticktext": [t[1] for t in ticks],
-                "title": {"text": "latency, logarithmic"}},
-        yaxis={**y, "anchor": "x"}, yaxis2={**y, "anchor": "x2", "showticklabels": False},
-    )  # fmt: skip
-    return figure
+    layout: Json = {
+        "template": packing.NO_TEMPLATE, "height": 140 + 58 * max(len(rows), 1), "autosize": True,
+        "barmode": "overlay", "hovermode": "closest",
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
+        "title": {"text": safe(load), "x": 0, "xref": "container", "xanchor": "left",
+                  "pad": {"l": 12, "t": 18}, "y": 1, "yref": "container", "yanchor": "top",
+                  "font": {"size": 12}},
+        "margin": {"l": 128, "r": 16, "t": 62, "b": 54},
+        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff",
+        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
+        "xaxis": {**axes, "domain": [0, 0.45], "range": [0, high * _ROOM], "tickvals": steps,
+                  "ticktext": ["0", *[human_us(v) for v in steps[1:]]], "title": {"text": "latency, linear"}},
+        "xaxis2": {**axes, "domain": [0.5, 1], "type": "log", "range": [np.log10(low), np.log10(high * 40)],
+                   "tickvals": [t[0] for t in ticks], "ticktext": [t[1] for t in ticks],
+                   "title": {"text": "latency, logarithmic"}},
+        "yaxis": {**y, "anchor": "x"}, "yaxis2": {**y, "anchor": "x2", "showticklabels": False},
+    }  # fmt: skip
+    return packing.strict({"data": traces, "layout": layout})
 
 
 def table(rows: Sequence[Json]) -> list[list[Any]]:
@@ -96,23 +98,22 @@ def _span(pair: Sequence[float]) -> Span:
     return float(pair[0]), float(pair[1])
 
 
-def _bars(
-    figure: go.Figure, places: Sequence[float], spans: Sequence[Span], name: str, colour: str, floor: float
-) -> None:
+def _bars(places: Sequence[float], spans: Sequence[Span], name: str, colour: str, floor: float) -> list[Json]:
     """A bar per span in both panels. On the logarithmic one a span from 0 starts at `floor`."""
+    traces = []
     for number in ("", "2"):
         low = np.array([max(s[0], floor) if number else s[0] for s in spans])
         width = np.array([s[1] for s in spans]) - low
         words = [f"{human_us(a) if a else '0'} to {human_us(b)}" for a, b in spans]
-        figure.add_trace(
-            go.Bar(
-                orientation="h", y=np.array(places), x=width, base=low, width=0.3, name=safe(name),
-                legendgroup=safe(name), meta="ours" if colour == OURS else "published",
-                showlegend=number == "", xaxis=f"x{number}", yaxis=f"y{number}",
-                # The outline keeps a range in sight that is less than a pixel wide.
-                marker={"color": colour, "line": {"color": colour, "width": _LINE_PX}},
-                text=words if number else None, textposition="outside" if number else "none",
-                textfont={"size": 11, "color": INK}, cliponaxis=False, customdata=words,
-                hovertemplate="%{customdata}<extra>" + safe(name) + "</extra>",
-            )
-        )  # fmt: skip
+        traces.append({
+            "type": "bar", "orientation": "h", "y": packing.typed(np.array(places)),
+            "x": packing.typed(width), "base": low.tolist(), "width": 0.3, "name": safe(name),
+            "legendgroup": safe(name), "meta": "ours" if colour == OURS else "published",
+            "showlegend": number == "", "xaxis": f"x{number}", "yaxis": f"y{number}",
+            # The outline keeps a range in sight that is less than a pixel wide.
+            "marker": {"color": colour, "line": {"color": colour, "width": _LINE_PX}},
+            **({"text": words} if number else {}), "textposition": "outside" if number else "none",
+            "textfont": {"size": 11, "color": INK}, "cliponaxis": False, "customdata": words,
+            "hovertemplate": "%{customdata}<extra>" + safe(name) + "</extra>",
+        })  # fmt: skip
+    return traces

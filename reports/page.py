@@ -69,7 +69,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     ranged = server or summary["rows"]
     load = ", ".join(dict.fromkeys(p["load"] for p in phases))
-    ranges = json.loads(overview.ranges(ranged, reference, load).to_json())
+    ranges = overview.ranges(ranged, reference, load)
     spec = {"title": "Ranges", "figure": ranges, "csv": overview.table(ranged)}
     drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(ranged), "overview")
     mark = "Verdict unknown" if summary["verdict"] == "unknown" else ""

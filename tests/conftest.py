@@ -1,13 +1,17 @@
 """Settings of every test."""
 
 import os
+import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from kit.cli import main as cli
 
 # How long one example takes says something about the machine, not about the code.
 settings.register_profile("kit", deadline=None)
@@ -35,3 +39,36 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
             return path
 
         yield mount
+
+
+Called = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def hsp_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+    """hsp_here(*words, cwd=..., NAME=value): the program in this process, which starts in no time.
+
+    For what it says and how it ends. A file still has one test at least that starts a process.
+    """
+
+    def call(*words: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
+        asked_to_end = signal.getsignal(signal.SIGTERM)
+        code: int | str | None = 0
+        with monkeypatch.context() as changed:
+            changed.setattr(sys, "argv", ["hsp", *words])
+            changed.setattr(sys, "excepthook", sys.excepthook)
+            if cwd:
+                changed.chdir(cwd)
+            for name, value in environ.items():
+                changed.setenv(name, value)
+            capsys.readouterr()
+            try:
+                cli.main()
+            except SystemExit as end:
+                code = end.code
+            finally:
+                signal.signal(signal.SIGTERM, asked_to_end)
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(words, code or 0, said.out, said.err)  # type: ignore[arg-type]
+
+    return call

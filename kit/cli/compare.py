@@ -33,6 +33,10 @@ class SplitCommand(TyperCommand):
         return ["[OPTIONS]", "A...", "--", "B..."]
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.command(cls=SplitCommand)
 def compare(
     runs: Annotated[
         list[str],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from kit.cli.measuring import Side, once
+from kit.cli.measuring import once
 from kit.cli.options import (
     AgeAgainOption,
     JsonOption,
@@ -18,6 +18,7 @@ from kit.cli.options import (
     SuiteOption,
 )
 from kit.cli.places import Asked
+from kit.cli.side import Side
 from kit.lab.image import DEFAULT_SUITE, ImageInputs
 from kit.testbed import LAB_TESTBED
 

@@ -20,10 +20,15 @@ from kit.lab.devices.served import Served
 from kit.lab.devices.spec import find_preset, preset_names
 from kit.units import format_size_bytes
 
-device_app = typer.Typer(help="Emulated devices: disks, SSDs and controllers.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
-@device_app.command("emulate")
+@app.callback()
+def device() -> None:
+    """Emulated devices: disks, SSDs and controllers."""
+
+
+@app.command("emulate")
 def emulate(
     file: Annotated[Path, typer.Argument(help="A TOML file of [[device]] tables.")],
     json_output: JsonOption = False,
@@ -56,7 +61,7 @@ def emulate(
         unlink(served.host)
 
 
-@device_app.command("presets")
+@app.command("presets")
 def presets(json_output: JsonOption = False) -> None:
     """The kit's own device models, with their sources."""
     found = {name: find_preset(name) for name in preset_names()}

@@ -31,12 +31,17 @@ from kit.progress import Progress
 from kit.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.units import parse_duration_ns
 
-lab_app = typer.Typer(help="The built-in lab: image and virtual machine.", no_args_is_help=True)
-
 _DOWN_DEADLINE_S = 15.0
 
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-@lab_app.command("build")
+
+@app.callback()
+def lab() -> None:
+    """The built-in lab: image and virtual machine."""
+
+
+@app.command("build")
 def build_image(
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
@@ -54,7 +59,7 @@ def build_image(
         say(f"image: {image.path} (kernel {image.manifest['kernel']}, OpenZFS {image.manifest['zfs']})")
 
 
-@lab_app.command("prune")
+@app.command("prune")
 def prune_cache(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, remove nothing.")] = False,
     json_output: JsonOption = False,
@@ -85,7 +90,7 @@ def prune_cache(
         raise HostError(f"could not be removed:\n{told}", "remove it by hand, or unmount what is in it")
 
 
-@lab_app.command("up")
+@app.command("up")
 def up(
     testbed: Annotated[Path, typer.Option("--testbed", help="Devices, clients and clock.")] = LAB_TESTBED,
     suite: SuiteOption = DEFAULT_SUITE,
@@ -116,7 +121,7 @@ def up(
             say("its clock skips idle time, so it keeps one core of this machine busy: hsp lab down")
 
 
-@lab_app.command("status")
+@app.command("status")
 def status(json_output: JsonOption = False) -> None:
     """The image, and the labs that are up."""
     image, labs = _found_image(), list(running_labs())
@@ -132,7 +137,7 @@ def status(json_output: JsonOption = False) -> None:
         say("no lab is up")
 
 
-@lab_app.command("down")
+@app.command("down")
 def down() -> None:
     """End every lab of yours that was left up."""
     labs = [lab for lab in running_labs() if lab.get("detached")]
@@ -147,7 +152,7 @@ def down() -> None:
     say(f"{len(labs)} lab{'s' * (len(labs) != 1)} ended")
 
 
-@lab_app.command("device")
+@app.command("device")
 def device(
     name: Annotated[str, typer.Argument(help="The device, as the testbed calls it.")],
     fault: Annotated[str, typer.Argument(help="power-loss, stall, fail, error or heal.")],
@@ -201,7 +206,7 @@ def _lab_to_break(state: str) -> dict[str, Any]:
     return labs[0]
 
 
-@lab_app.command("shell", context_settings={"ignore_unknown_options": True})
+@app.command("shell", context_settings={"ignore_unknown_options": True})
 def shell(
     command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
 ) -> None:

@@ -7,26 +7,12 @@ import signal
 import sys
 import traceback
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from kit import __version__
-from kit.cli import (
-    clean,
-    compare,
-    demo,
-    device,
-    devices,
-    doctor,
-    export,
-    import_,
-    lab,
-    plan,
-    report,
-    run,
-    wipe,
-)
+from kit.cli.lazy import LazyGroup
 from kit.cli.output import say, say_error
 from kit.errors import HostError, KitError, said
 
@@ -38,26 +24,35 @@ unknown (not trustworthy) · 4 refused for safety · 5 a host or a tool failed �
 # What a full, used up or read-only disk answers.
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
+
+class Commands(LazyGroup):
+    """Every command, in the order in which help shows them."""
+
+    targets: ClassVar[dict[str, str]] = {
+        "demo": "kit.cli.demo:demo",
+        "plan": "kit.cli.plan:plan_command",
+        "run": "kit.cli.run:run",
+        "clean": "kit.cli.clean:clean_command",
+        "report": "kit.cli.report:report",
+        "import": "kit.cli.import_:import_",
+        "compare": "kit.cli.compare:compare",
+        "doctor": "kit.cli.doctor:doctor",
+        "devices": "kit.cli.devices:devices",
+        "wipe": "kit.cli.wipe:wipe_command",
+        "export": "kit.cli.export:export",
+        "device": "kit.cli.device:device",
+        "lab": "kit.cli.lab:lab",
+    }
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Measure which tier of a ZFS hybrid storage pool answers, and how fast, at the NFS server.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.demo)
-app.command("plan")(plan.plan_command)
-app.command("run")(run.run)
-app.command("clean")(clean.clean_command)
-app.command("report")(report.report)
-app.command("import")(import_.import_)
-app.command("compare", cls=compare.SplitCommand)(compare.compare)
-app.command("doctor")(doctor.doctor)
-app.command("devices")(devices.devices)
-app.command("wipe")(wipe.wipe_command)
-app.command("export")(export.export)
-app.add_typer(device.device_app, name="device")
-app.add_typer(lab.lab_app, name="lab")
 
 
 def _show_version(wanted: bool) -> None:

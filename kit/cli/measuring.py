@@ -13,42 +13,20 @@ import reports
 from kit import appliance, store
 from kit import run as runner
 from kit.clean import clean
-from kit.cli.output import check_target, emit_json, say, write_junit
+from kit.cli.output import check_target, emit_json, say
 from kit.cli.places import AS_PLANNED, Asked, Place, prepare
-from kit.errors import (
-    EXIT_EXPECTATION,
-    EXIT_HOST,
-    EXIT_INTERRUPTED,
-    EXIT_OK,
-    EXIT_UNKNOWN,
-    HostError,
-    KitError,
-)
+from kit.cli.side import Side
+from kit.cli.verdict import VERDICT_CODES, say_summary, write_junit
+from kit.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
 from kit.lab.image import ImageInputs
-from kit.plan import Plan, make_plan
+from kit.plan import Plan
 from kit.progress import Progress
 from kit.resume import Earlier, read_earlier
 from kit.site import ApplianceSite, Site
-from kit.testbed import read_testbed
-from kit.workload import find_workload, read_workload
 
-VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
 # Trace, logs and report of a short run are far below this.
 _NEEDED_BYTES = 256 << 20
 _NEEDED_FILES = 256
-
-
-@dataclass(frozen=True)
-class Side:
-    """What is measured, and on what, as named on the command line."""
-
-    workload: str
-    testbed: Path
-
-    def plan(self) -> Plan:
-        """Raises ConfigError."""
-        path = find_workload(self.workload)
-        return make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
 
 
 @dataclass(frozen=True)
@@ -163,37 +141,6 @@ def _present(measured: Measured, json_output: bool) -> None:
         say_summary(measured.summary)
     say(f"report: {measured.run_dir.report}")
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
-
-
-def say_summary(summary: dict[str, Any]) -> None:
-    """The table of the server's rows, or else the clients', for people who read no JSON."""
-    # Of a server that was not traced there is only what its clients saw.
-    layer = "nfs-server" if any(row["layer"] == "nfs-server" for row in summary["rows"]) else "client"
-    say(f"\nverdict: {summary['verdict']}")
-    for note in summary.get("notes") or []:
-        say(f"  - {note}")
-    for reason in summary["reasons"]:
-        say(f"  - {reason}")
-    say(f"\n{'phase':12} {'op':6} {'tier':9} {'I/Os':>7} {'p50 us':>10} {'range us':>21} {'published':>13}")
-    for row in summary["rows"]:
-        if row["layer"] != layer:
-            continue
-        published = row["published"] or {}
-        low, high = row["range_us"]
-        p50 = f"{row['p50_us']:.1f}" if row["p50_us"] is not None else "n too small"
-        shown = "{:g}-{:g}".format(*published["range_us"]) if published else ""
-        inside = "" if not published else " inside" if published["inside"] else " OUTSIDE"
-        say(
-            f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['count']:7} {p50:>10} "
-            f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
-        )
-    for phase in summary["accounting"]["phases"]:
-        for tier, count in ((phase.get("shares") or {}).get("counts") or {}).items():
-            say(f"{phase['phase']}: {count} {phase['shares']['unit']} from {tier}, by counters")
-    for entry in summary["bands"]:
-        for warning in (entry["kernel"] or {}).get("warnings", []):
-            say(f"{entry['phase']}, {entry['op']}: {warning}")
-    say("")
 
 
 def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kit.errors import ConfigError, HostError, KitError
-from kit.store import write_atomically, writing
-from kit.testbed import safe_text
-from reports.junit import junit
+from kit.files import write_atomically, writing
+from kit.terminal import safe_text
 
 
 def emit_json(value: Any) -> None:
@@ -71,12 +70,6 @@ def write_target(path: Path, content: bytes) -> None:
             path.write_bytes(content)
         else:
             write_atomically(path, content)
-
-
-def write_junit(path: Path | None, summary: Any) -> None:
-    """The summary as a JUnit file, if one is wanted. Raises HostError."""
-    if path:
-        write_target(path, junit(summary))
 
 
 def _safe_lines(text: str) -> str:

@@ -9,12 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.measuring import Side
 from kit.cli.options import JsonOption
 from kit.cli.output import emit_json
+from kit.cli.side import Side
 from kit.commands import Command, Written, commands, seconds, written
 from kit.plan import Plan
-from kit.testbed import LAB_TESTBED, Device, safe_text
+from kit.terminal import safe_text
+from kit.testbed import LAB_TESTBED, Device
 
 
 def plan_command(

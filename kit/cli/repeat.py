@@ -11,9 +11,10 @@ from typing import Any
 
 from kit import manifests
 from kit.cli.compare import StoredRun, comparison
-from kit.cli.measuring import Measured, Side, measure
+from kit.cli.measuring import Measured, measure
 from kit.cli.output import emit_json, say
 from kit.cli.places import prepare
+from kit.cli.side import Side
 from kit.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
 from kit.lab.image import ImageInputs
 from kit.plan import Plan

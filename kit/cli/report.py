@@ -9,9 +9,9 @@ import typer
 
 import reports
 from kit import store
-from kit.cli.measuring import VERDICT_CODES, say_summary
 from kit.cli.options import JsonOption, JunitOption
-from kit.cli.output import check_target, emit_json, say, write_junit
+from kit.cli.output import check_target, emit_json, say
+from kit.cli.verdict import VERDICT_CODES, say_summary, write_junit
 from kit.errors import ConfigError
 from kit.toml import load
 from reports.references import Document

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.measuring import Side, once
+from kit.cli.measuring import once
 from kit.cli.options import (
     AgeAgainOption,
     JsonOption,
@@ -20,6 +20,7 @@ from kit.cli.options import (
 )
 from kit.cli.places import Asked
 from kit.cli.repeat import parse_width, repeat
+from kit.cli.side import Side
 from kit.errors import ConfigError
 from kit.lab.image import DEFAULT_SUITE, ImageInputs
 from kit.progress import Progress

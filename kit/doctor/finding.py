@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kit.doctor.catalogue import CHECKS
 from kit.doctor.facts import Facts, Unknown
-from kit.testbed import safe_text
+from kit.terminal import safe_text
 
 State = Literal["ok", "note", "warn", "fail"]
 WORST_FIRST: tuple[State, ...] = ("fail", "warn", "note", "ok")

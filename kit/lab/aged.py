@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kit import precondition, preconditionstage, preconditionstate
+from kit import precondition, preconditionload, preconditionstate
 from kit.ageing import Point
 from kit.blockdevice import find_unused
 from kit.lab.devices import program
@@ -138,11 +138,9 @@ class AgedStates:
 
     def _place(self, name: str, settings: Precondition) -> Path:
         spec, size = self._specs[name]
-        stages = list(precondition.stages(settings))
+        stages = list(preconditionload.stages(settings))
         loads = [
-            load
-            for stage in stages
-            for load in preconditionstage.stage_loads(stage, "DEVICE", size, settings)
+            load for stage in stages for load in preconditionload.stage_loads(stage, "DEVICE", size, settings)
         ]
         parts = [
             FORMAT,

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 
 from kit import errors, store
-from kit.cli.main import app
+from kit.cli.lazy import imported
+from kit.cli.main import Commands
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -18,10 +18,9 @@ FORMATS = (ROOT / "docs" / "formats.md").read_text()
 
 def commands() -> list[str]:
     """Every subcommand, with its group before it."""
-    root = typer.main.get_command(app)
     found = []
-    for name, command in root.commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
+    for name, target in Commands.targets.items():
+        inner = getattr(imported(name, target), "commands", None)
         found += [f"{name} {sub}" for sub in inner] if inner else [name]
     return found
 

@@ -20,6 +20,7 @@ from kit.progress import Progress
 pytestmark = pytest.mark.faults
 
 ROOT = Path(__file__).parents[2]
+Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def hsp(*arguments: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -73,12 +74,12 @@ def fake_image(cache: Path) -> Path:
     ],
 )
 def test_a_mistake_in_a_file_is_found_with_line_key_and_remedy(
-    tmp_path: Path, before: str, after: str, words: list[str]
+    hsp_here: Called, tmp_path: Path, before: str, after: str, words: list[str]
 ) -> None:
     text = (ROOT / "kit" / "lab" / "testbed.toml").read_text()
     line = text[: text.index(before)].count("\n") + 1
     (tmp_path / "testbed.toml").write_text(text.replace(before, after, 1))
-    done = hsp("run", "top-speeds", "--testbed", "testbed.toml", cwd=tmp_path)
+    done = hsp_here("run", "top-speeds", "--testbed", "testbed.toml", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     for word in [f"testbed.toml:{line}:", *words]:
@@ -86,12 +87,12 @@ def test_a_mistake_in_a_file_is_found_with_line_key_and_remedy(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_working_set_that_fits_into_the_arc_is_refused(tmp_path: Path) -> None:
+def test_a_working_set_that_fits_into_the_arc_is_refused(hsp_here: Called, tmp_path: Path) -> None:
     for file in (ROOT / "workloads").iterdir():
         shutil.copy(file, tmp_path)
     workload = tmp_path / "top-speeds.toml"
     workload.write_text(workload.read_text().replace('size = "72MiB"', 'size = "48MiB"'))
-    done = hsp("run", "./top-speeds.toml", cwd=tmp_path)
+    done = hsp_here("run", "./top-speeds.toml", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "working_set.size: 48MiB fits into the ARC" in done.stderr
     assert "what to do" in done.stderr
@@ -109,13 +110,14 @@ def test_a_working_set_that_fits_into_the_arc_is_refused(tmp_path: Path) -> None
         (["nonsense"], "nonsense"),
     ],
 )
-def test_wrong_usage_is_exit_2(tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = hsp(*arguments, cwd=tmp_path, XDG_RUNTIME_DIR=os.fspath(tmp_path))
+def test_wrong_usage_is_exit_2(hsp_here: Called, tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = hsp_here(*arguments, cwd=tmp_path, XDG_RUNTIME_DIR=os.fspath(tmp_path))
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stdout == ""
 
 
+@pytest.mark.one_python
 def test_without_mmdebstrap(tmp_path: Path, tools: Path) -> None:
     done = hsp("lab", "build", cwd=tmp_path, PATH=os.fspath(tools), XDG_CACHE_HOME=os.fspath(tmp_path))
     assert done.returncode == 5, done.stderr
@@ -123,6 +125,7 @@ def test_without_mmdebstrap(tmp_path: Path, tools: Path) -> None:
     assert "apt-get install mmdebstrap\n" in done.stderr
 
 
+@pytest.mark.one_python
 def test_without_qemu(tmp_path: Path, tools: Path) -> None:
     fake_image(tmp_path)
     runtime = tmp_path / "runtime"
@@ -137,6 +140,7 @@ def test_without_qemu(tmp_path: Path, tools: Path) -> None:
     assert not list(runtime.rglob("lab-*"))
 
 
+@pytest.mark.one_python
 def test_a_truncated_image_is_named(tmp_path: Path) -> None:
     root = fake_image(tmp_path) / "root.img"
     root.write_bytes(b"x" * 60)
@@ -146,6 +150,7 @@ def test_a_truncated_image_is_named(tmp_path: Path) -> None:
     assert "hsp lab build --rebuild" in done.stderr
 
 
+@pytest.mark.one_python
 def test_verify_sees_contents_that_sizes_do_not_show(tmp_path: Path) -> None:
     place = fake_image(tmp_path)
     image = Image(place, {"files": {"root.img": {"bytes": 100, "sha256": "0" * 64}}})
@@ -154,6 +159,7 @@ def test_verify_sees_contents_that_sizes_do_not_show(tmp_path: Path) -> None:
         image.verify()
 
 
+@pytest.mark.one_python
 def test_no_space_for_the_image(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
     done = hsp("lab", "build", cwd=tmp_path, XDG_CACHE_HOME=os.fspath(small_disk(16)))
     assert done.returncode == 5, done.stderr
@@ -161,6 +167,7 @@ def test_no_space_for_the_image(small_disk: Callable[[int], Path], tmp_path: Pat
     assert "XDG_CACHE_HOME" in done.stderr
 
 
+@pytest.mark.one_python
 def test_no_space_for_the_results(small_disk: Callable[[int], Path], tmp_path: Path) -> None:
     fake_image(tmp_path)
     done = hsp(
@@ -171,6 +178,7 @@ def test_no_space_for_the_results(small_disk: Callable[[int], Path], tmp_path: P
     assert "MiB free, a run needs" in done.stderr
 
 
+@pytest.mark.one_python
 def test_a_failing_build_shows_why_and_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +192,7 @@ def test_a_failing_build_shows_why_and_leaves_nothing(
     assert not list((tmp_path / "hsp" / "images").glob(".build-*"))
 
 
+@pytest.mark.one_python
 def test_a_killed_build_leaves_nothing_that_looks_finished(tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": os.fspath(ROOT), "XDG_CACHE_HOME": os.fspath(tmp_path)}
     images = tmp_path / "hsp" / "images"

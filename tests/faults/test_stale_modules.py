@@ -22,7 +22,7 @@ from kit.lab.image.inputs import BUILDER_PACKAGES, GUEST_PACKAGES, HERE
 from kit.lab.image.tree import StaleModules
 from kit.progress import Progress
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.one_python]
 
 OLD, NEW = "6.12.1+deb13-cloud-amd64", "6.12.99+deb13-cloud-amd64"
 

@@ -16,6 +16,7 @@ from kit import fio
 from kit.clock import Clock
 from kit.errors import ConfigError, MeasurementUnknown
 from kit.fiojob import read_job
+from kit.fiolatency import parse_latency_log
 from kit.workload import WORKLOADS
 
 DATA = Path(__file__).parent / "data"
@@ -152,15 +153,15 @@ def test_other_output_is_unknown(text: str, message: str) -> None:
 
 
 def test_recorded_log() -> None:
-    found = fio.parse_latency_log(LOG)
+    found = parse_latency_log(LOG)
     assert len(found.latency_ns) == len(LOG.splitlines()) == 400
     assert (found.end_ns[0], found.latency_ns[0], found.direction[0]) == (99_737_000_000, 142_289, 0)
-    writes = fio.parse_latency_log((DATA / "write-slog-fio_lat.log").read_text())
+    writes = parse_latency_log((DATA / "write-slog-fio_lat.log").read_text())
     assert len(writes.direction) == 815 and set(writes.direction.tolist()) == {1}
 
 
 def test_an_empty_log_has_no_ios() -> None:
-    assert fio.parse_latency_log("").latency_ns.shape == (0,)
+    assert parse_latency_log("").latency_ns.shape == (0,)
 
 
 rows = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**62), st.integers(0, 1)))
@@ -169,7 +170,7 @@ rows = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**62), st.integ
 @given(rows)
 def test_every_line_of_a_log_is_an_io(given_rows: list[tuple[int, int, int]]) -> None:
     text = "".join(f"{stamp}, {latency}, {direction}, 512, 0\n" for stamp, latency, direction in given_rows)
-    found = fio.parse_latency_log(text)
+    found = parse_latency_log(text)
     assert found.end_ns.tolist() == [stamp * 1_000_000 for stamp, _, _ in given_rows]
     assert found.latency_ns.tolist() == [latency for _, latency, _ in given_rows]
     assert found.direction.tolist() == [direction for _, _, direction in given_rows]
@@ -188,14 +189,14 @@ def test_a_bad_line_is_named(line: str, number: int) -> None:
     lines = LOG.splitlines()
     lines.insert(number - 1, line)
     with pytest.raises(MeasurementUnknown, match=rf"latency log, line {number}\b") as caught:
-        fio.parse_latency_log("\n".join(lines) + "\n")
+        parse_latency_log("\n".join(lines) + "\n")
     assert repr(line) in caught.value.message
 
 
 @pytest.mark.parametrize("line", [f"{2**70}, 5, 0", f"5, {2**70}, 0", f"{2**63 // 1_000_000 + 1}, 5, 0"])
 def test_numbers_beyond_64_bits_are_impossible(line: str) -> None:
     with pytest.raises(MeasurementUnknown, match="line 1"):
-        fio.parse_latency_log(f"{line}, 512, 0\n")
+        parse_latency_log(f"{line}, 512, 0\n")
 
 
 def test_output_is_json_as_recorded() -> None:

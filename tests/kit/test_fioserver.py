@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kit import fio, fioserver
+from kit import fio, fioserver, fioservercommand
 from kit.clock import Clock
 from kit.clockoffset import Clocks
 from kit.errors import HostError, MeasurementUnknown
@@ -99,7 +99,7 @@ def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> No
 
 
 def test_the_server_has_a_socket_and_no_port() -> None:
-    command = fioserver.server_command("/run/x", "c3")
+    command = fioservercommand.server_command("/run/x", "c3")
     assert [word for word in command if word.startswith("--server")] == ["--server=sock:c3"]
     assert command[0] == "env"  # not a program that sudo runs as root
 

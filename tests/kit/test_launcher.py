@@ -9,8 +9,16 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.one_python
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOOLS = "cat chmod dirname env flock grep id mkdir mv readlink rm sha256sum sh".split()
+PACKAGED = (
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "/usr/include/stdio.h",
+    "/usr/include/liburing.h",
+)
 LAB_TOOLS = ("cc", "qemu-system-x86_64", "qemu-img", "mmdebstrap", "mke2fs", "setpriv", "newuidmap")
 
 # Answers as `python3`, and as .venv/bin/python: makes a .venv, "installs" an hsp that
@@ -30,6 +38,8 @@ case "$1 ${2-}" in
     printf '#!/bin/sh\nprintf "<%%s>" "$@"\n' >"${0%/*}/hsp"
     chmod +x "${0%/*}/hsp"
     ;;
+"-m tox") [ "$3" = --version ] || printf '<%s>' "$@" ;;
+"-c "*) printf 'py312\n' ;;
 esac
 """
 
@@ -68,6 +78,16 @@ class Sandbox:
             text=True,
             timeout=30,
         )
+
+    def lacks_nothing(self) -> None:
+        """As on a machine with every OS package. Files of packages are looked for in a place of ours."""
+        for tool in (*LAB_TOOLS, "ssh", "sshd", "sudo", "chromium", "shellcheck"):
+            self.tool(tool)
+        text = (self.checkout / "hsp").read_text()
+        for file in PACKAGED:
+            assert file in text
+            text = text.replace(file, str(self.bin))
+        (self.checkout / "hsp").write_text(text)
 
     def set_ups(self) -> int:
         return self.log.read_text().count("pip\n") if self.log.exists() else 0
@@ -188,6 +208,26 @@ def test_a_chromium_that_does_not_run_is_told_apart(sandbox: Sandbox) -> None:
     done = sandbox.hsp("test")
     assert (done.returncode, done.stdout) == (5, "")
     assert "no working 'chromium'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "environments", "passed_on"),
+    [
+        ([], "lint,types,py311,py313,py312,browser,lab", []),
+        (["-k", "a b"], "lint,types,py311,py313,py312,browser,lab", ["-k", "a b"]),
+        (["--quick"], "lint,types,unit,demo", []),
+        (["--quick", "-k", "a b", "-x"], "lint,types,unit,demo", ["-k", "a b", "-x"]),
+    ],
+)
+def test_which_tests_there_are(
+    sandbox: Sandbox, words: list[str], environments: str, passed_on: list[str]
+) -> None:
+    sandbox.lacks_nothing()
+    done = sandbox.hsp("test", *words)
+    assert done.returncode == 0, done.stderr
+    ran = done.stdout.removeprefix("<").removesuffix(">").split("><")
+    assert ran[:4] == ["-m", "tox", "run", "--discover"]
+    assert ran[ran.index("-e") :] == ["-e", environments, "--", *passed_on]
 
 
 def test_no_python_asks_for_one(sandbox: Sandbox) -> None:

@@ -15,7 +15,7 @@ from kit import measure, store
 from kit.bins import bin_edges, bin_index
 from kit.clock import Clock
 from kit.clockoffset import Offset
-from kit.fio import ClientLatencies, parse_latency_log
+from kit.fiolatency import ClientLatencies, parse_latency_log
 from kit.measure import Grid
 from kit.store import LATENCY_SCHEMA, RunDir
 from kit.trace.output import Snapshot, Trace, parse_trace

@@ -18,8 +18,8 @@ from kit import phase as phases
 from kit.clock import Clock
 from kit.clockoffset import Clocks
 from kit.counters import Counters
-from kit.fio import ClientLatencies
 from kit.fiojob import read_job
+from kit.fiolatency import ClientLatencies
 from kit.hosts.base import Result
 from kit.load import ClientResult
 from kit.site import Site, SiteClient

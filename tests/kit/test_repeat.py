@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kit.errors import ConfigError
 from kit.testbed import LAB_TESTBED
 
 ROOT = Path(__file__).parents[2]
+Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_the_order_is_abba() -> None:
@@ -100,12 +102,9 @@ def test_the_spread_over_runs() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_built(
-    arguments: list[str], said: str, tmp_path: Path
+    arguments: list[str], said: str, tmp_path: Path, hsp_here: Called
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "kit.cli", "run", "top-speeds", "--results", str(tmp_path), *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = hsp_here("run", "top-speeds", "--results", str(tmp_path), *arguments, cwd=ROOT)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kit.errors import ConfigError
-from kit.testbed import LAB_TESTBED, Device, Testbed, read_testbed, safe_text
+from kit.terminal import safe_text
+from kit.testbed import LAB_TESTBED, Device, Testbed, read_testbed
 
 # A testbed as it was shipped once; the shipped one may change.
 FILE = Path(__file__).parent / "data" / "plan" / "testbed.toml"

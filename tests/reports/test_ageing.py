@@ -2,6 +2,7 @@ import json
 import re
 
 import numpy as np
+import plotly.graph_objects as go
 import polars as pl
 import pytest
 
@@ -112,6 +113,18 @@ def test_fresh_devices_are_told(synthetic, tmp_path):
     assert "<b>fresh</b> devices answer faster" in html
     html, _ = report(synthetic, tmp_path, fresh=True)
     assert "those that were not are <b>fresh</b>" in html
+
+
+def test_plotly_knows_every_word_of_the_figures():
+    drawn = ageing.figures(aged())
+    assert len(drawn) > 1
+    for figure in drawn:
+        traces = [
+            {k: v for k, v in trace.items() if (trace["type"], k) != ("heatmap", "marker")}
+            for trace in figure.spec["figure"]["data"]
+        ]
+        plotly = go.Figure({**figure.spec["figure"], "data": traces})
+        assert json.loads(plotly.to_json())["data"] == traces
 
 
 def test_one_point_alone_has_no_pair_of_maps(synthetic, tmp_path):

@@ -113,21 +113,21 @@ def hsp(*options):
     return subprocess.run(argv, capture_output=True, timeout=60)
 
 
-def test_command_writes_the_file(synthetic, tmp_path):
+def test_command_writes_the_file(synthetic, tmp_path, hsp_here):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
     target = tmp_path / "out.csv"
     done = hsp("export", run.path, "--format", "csv", "--phase", "read", "-o", target)
     assert done.returncode == 0 and done.stdout == b""
     assert pl.read_csv(target)["phase"].unique().to_list() == ["read"]
-    done = hsp("export", run.path, "--format", "openmetrics")
-    assert done.returncode == 0 and families(done.stdout.decode())["hsp_latency_seconds"]
-    done = hsp("export", run.path, "--format", "csv", "--phase", "a\x1b[2Jb")
-    assert done.returncode == 2 and b"\x1b" not in done.stderr and b"it has: read" in done.stderr
-    assert hsp("export", tmp_path / "none", "--format", "csv").returncode == 2
-    assert hsp("export", run.path, "--format", "xml").returncode == 2
+    done = hsp_here("export", str(run.path), "--format", "openmetrics")
+    assert done.returncode == 0 and families(done.stdout)["hsp_latency_seconds"]
+    done = hsp_here("export", str(run.path), "--format", "csv", "--phase", "a\x1b[2Jb")
+    assert done.returncode == 2 and "\x1b" not in done.stderr and "it has: read" in done.stderr
+    assert hsp_here("export", str(tmp_path / "none"), "--format", "csv").returncode == 2
+    assert hsp_here("export", str(run.path), "--format", "xml").returncode == 2
 
 
-def test_command_writes_percentiles_of_each_interval(synthetic, tmp_path):
+def test_command_writes_percentiles_of_each_interval(synthetic, tmp_path, hsp_here):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
     done = hsp("export", run.path, "--format", "csv", "--percentiles", "--layer", "client")
     assert done.returncode == 0
@@ -136,7 +136,8 @@ def test_command_writes_percentiles_of_each_interval(synthetic, tmp_path):
     assert rows["ios"].sum() == counted["count"].sum()
     assert rows.height == counted.select("phase", "op", "time_ns").n_unique()
     target = tmp_path / "out.parquet"
-    assert hsp("export", run.path, "--format", "parquet", "--percentiles", "-o", target).returncode == 0
+    words = ["--format", "parquet", "--percentiles", "-o", str(target)]
+    assert hsp_here("export", str(run.path), *words).returncode == 0
     assert "p99_ns" in pl.read_parquet(target).columns
-    refused = hsp("export", run.path, "--format", "openmetrics", "--percentiles")
-    assert refused.returncode == 2 and b"leave out --percentiles" in refused.stderr
+    refused = hsp_here("export", str(run.path), "--format", "openmetrics", "--percentiles")
+    assert refused.returncode == 2 and "leave out --percentiles" in refused.stderr

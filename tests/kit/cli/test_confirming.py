@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -25,23 +26,36 @@ def testbed(tmp_path: Path) -> Path:
     return path
 
 
-def run(testbed: Path, tmp_path: Path, *words: str, stdin: int = subprocess.DEVNULL) -> tuple[int, str]:
-    argv = [sys.executable, "-m", "kit.cli", "run", "top-speeds", "--testbed", os.fspath(testbed), *words]
-    argv += ["--results", os.fspath(tmp_path / "results")]
+def words(testbed: Path, tmp_path: Path) -> list[str]:
+    return [
+        *("run", "top-speeds", "--testbed", os.fspath(testbed)),
+        *("--results", os.fspath(tmp_path / "results")),
+    ]
+
+
+def run(testbed: Path, tmp_path: Path, *more: str, stdin: int = subprocess.DEVNULL) -> tuple[int, str]:
+    argv = [sys.executable, "-m", "kit.cli", *words(testbed, tmp_path), *more]
     done = subprocess.run(
         argv, cwd=ROOT, stdin=stdin, capture_output=True, text=True, timeout=100, check=False
     )
     return done.returncode, done.stderr
 
 
-def on_a_terminal(testbed: Path, tmp_path: Path, lines: Sequence[str]) -> tuple[int, str]:
+@contextlib.contextmanager
+def terminal(lines: Sequence[str]) -> Iterator[int]:
+    """A terminal at which somebody has typed these lines, and nobody will type more."""
     ours, theirs = pty.openpty()
     try:
         os.write(ours, "".join(f"{line}\n" for line in lines).encode() + b"\x04")
-        return run(testbed, tmp_path, stdin=theirs)
+        yield theirs
     finally:
         os.close(ours)
         os.close(theirs)
+
+
+def on_a_terminal(testbed: Path, tmp_path: Path, lines: Sequence[str]) -> tuple[int, str]:
+    with terminal(lines) as typed:
+        return run(testbed, tmp_path, stdin=typed)
 
 
 def test_without_a_terminal_it_is_refused_at_once(testbed: Path, tmp_path: Path) -> None:
@@ -54,8 +68,17 @@ def test_without_a_terminal_it_is_refused_at_once(testbed: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("lines", [["y"], ["yes"], [*SERIALS[:3], "no"], SERIALS[::-1], []])
-def test_a_wrong_answer_is_a_refusal(testbed: Path, tmp_path: Path, lines: list[str]) -> None:
-    code, said = on_a_terminal(testbed, tmp_path, lines)
+def test_a_wrong_answer_is_a_refusal(
+    hsp_here: Callable[..., subprocess.CompletedProcess[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    testbed: Path,
+    tmp_path: Path,
+    lines: list[str],
+) -> None:
+    with terminal(lines) as typed, os.fdopen(os.dup(typed)) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        done = hsp_here(*words(testbed, tmp_path), cwd=ROOT)
+    code, said = done.returncode, done.stderr
     assert code == 4, said
     assert "Type its serial number" in said and "nothing was touched" in said
 

@@ -18,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from kit.hosts import ssh
+from kit.hosts.ssh import SshHost
+
 SSHD = shutil.which("sshd", path="/usr/sbin:/sbin:/usr/local/sbin:" + os.environ.get("PATH", ""))
 
 
@@ -161,6 +164,11 @@ def until(condition: Callable[[], object], deadline_s: float = 60.0) -> bool:
 def gone(mark: str) -> bool:
     """Whether in time no process had `mark` among its arguments any more."""
     return until(lambda: not running(mark))
+
+
+def abort(host: SshHost) -> None:
+    """Break the connection. From this thread alone the loop would notice at its next event, 5 s later."""
+    ssh._loop().call_soon_threadsafe(host.connection.abort)
 
 
 @pytest.fixture(scope="session")

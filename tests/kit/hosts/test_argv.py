@@ -19,6 +19,8 @@ from kit.hosts.tcp import connect
 
 from .conftest import Sshd
 
+pytestmark = pytest.mark.one_python
+
 EXAMPLES = 2500
 _BATCH = 250
 _PIECES = st.sampled_from(
@@ -71,7 +73,6 @@ def echoed(host: SshHost | SudoHost, program: list[str], arguments: list[str]) -
     return host.run([*program, *arguments]).stdout.split("\0")[:-1]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("supervised", [True, False])
 def test_hostile_arguments_arrive_as_they_are(host: SshHost, tmp_path: Path, supervised: bool) -> None:
     if not supervised:

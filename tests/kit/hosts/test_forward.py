@@ -20,7 +20,7 @@ from kit.hosts.ssh import SshHost
 from kit.hosts.sudo import SudoHost
 from kit.hosts.tcp import connect
 
-from .conftest import Sshd, until
+from .conftest import Sshd, abort, until
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_a_directory_that_is_not_there(host: SshHost, echo: Path, place: Path) -
 def test_after_the_connection(host: SshHost, echo: Path, place: Path) -> None:
     here = place / "here"
     forward = host.forward_unix_to_remote(os.fspath(here), os.fspath(echo))
-    (host.inner if isinstance(host, SudoHost) else host).connection.abort()  # type: ignore[attr-defined]
+    abort(host.inner if isinstance(host, SudoHost) else host)  # type: ignore[arg-type]
     assert until(lambda: not host_answers(host))
     with pytest.raises(HostLost):
         host.forward_remote_unix(os.fspath(place / "there"), os.fspath(echo))

@@ -319,6 +319,7 @@ def test_what_the_user_may_not_signal_is_signalled_through_sudo(monkeypatch: pyt
     def refuse(group: int, number: int) -> None:
         raise PermissionError
 
+    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.5)
     # `env` in sudo's place: it runs the kill that follows.
     process = LocalHost(killer=("env",)).start(["sleep", "600"])
     monkeypatch.setattr(os, "killpg", refuse)

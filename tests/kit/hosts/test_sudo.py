@@ -22,9 +22,11 @@ from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHos
 from kit.hosts.supervise import Supervision
 from kit.hosts.tcp import connect
 
-from .conftest import SSHD, Sshd, gone, run_sshd, running, until
+from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, until
 from .test_argv import _BATCH, EXAMPLES, echoed, hostile
 from .test_supervise import STUBBORN
+
+pytestmark = pytest.mark.one_python
 
 ROOT = Path(__file__).parents[3]
 USER, NUMBER = "hsptest", 54321
@@ -246,7 +248,7 @@ class TestRootsProcesses:
         allow(server.directory, defaults + documented("server").replace("hsp ALL", f"{USER} ALL"))
         process = host.start(["sh", "-c", STUBBORN, "sh", mark])
         assert until(lambda: len(running(mark)) >= 3)
-        host.inner.connection.abort()  # type: ignore[attr-defined]
+        abort(host.inner)  # type: ignore[arg-type]
         with pytest.raises(HostLost):
             process.wait(60)
         assert gone(mark)

@@ -21,7 +21,7 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
 from kit.hosts.ssh import SshHost
 from kit.hosts.tcp import HostKeyRefused, HostUnreachable, LoginRefused, connect
 
-from .conftest import Sshd, free_port, gone, keygen, run_sshd, running, until
+from .conftest import Sshd, abort, free_port, gone, keygen, run_sshd, running, until
 
 FAR = parse_address("ssh://far")
 
@@ -411,7 +411,7 @@ def test_a_connection_that_says_nothing_any_more_is_noticed(
     config: Path, mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert tcp.KEEPALIVE_S * (tcp.KEEPALIVE_COUNT + 1) == 60
-    monkeypatch.setattr(tcp, "KEEPALIVE_S", 1)
+    monkeypatch.setattr(tcp, "KEEPALIVE_S", 0.3)
     monkeypatch.setattr(tcp, "KEEPALIVE_COUNT", 1)
     with connect(FAR, config_path=config) as host:
         session = int(host.run(["sh", "-c", "echo $PPID"]).stdout)
@@ -427,7 +427,7 @@ def test_a_connection_that_says_nothing_any_more_is_noticed(
 
 
 def test_a_lost_connection_leaves_what_happened_unknown(host: SshHost) -> None:
-    threading.Timer(0.5, host.connection.abort).start()
+    threading.Timer(0.5, abort, [host]).start()
     with pytest.raises(HostLost, match="broke during `sleep 60`") as caught:
         host.run(["sleep", "60"])
     assert "not known" in caught.value.hint

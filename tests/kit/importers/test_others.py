@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from kit.importers.tally import Tally
 DATA = Path(__file__).with_name("data")
 KIT_DATA = DATA.parents[1] / "data"
 ROOT = str(DATA.parents[3])
+Called = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def put(tmp_path: Path, content: str | bytes, name: str = "x.txt") -> Path:
@@ -463,10 +465,10 @@ def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> N
     assert json.loads(again.stdout)["reasons"] == summary["reasons"]
 
 
-def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
+def test_a_file_whose_name_is_no_text(tmp_path: Path, hsp_here: Called) -> None:
     name = os.fsdecode(b"a\xff_lat.1.log")
     (tmp_path / name).write_text("0, 7, 0, 512, 0\n")
-    done = hsp("import", name, "--json", cwd=tmp_path)
+    done = hsp_here("import", name, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     run = tmp_path / "results" / "import" / "latest"
     assert pl.read_parquet(run / "latency.parquet")["host"].to_list() == ["a?.1"]
@@ -486,8 +488,8 @@ def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
         ([str(DATA / "plain_clat.1.log"), "--from", "csv"], "--from"),
     ],
 )
-def test_what_is_refused_leaves_no_run(tmp_path: Path, args: list[str], said: str) -> None:
-    done = hsp("import", *args, cwd=tmp_path)
+def test_what_is_refused_leaves_no_run(tmp_path: Path, hsp_here: Called, args: list[str], said: str) -> None:
+    done = hsp_here("import", *args, cwd=tmp_path)
     assert done.returncode == 2
     assert said in done.stderr and "Traceback" not in done.stderr
     assert not done.stdout and not list(tmp_path.glob("results/*/*"))

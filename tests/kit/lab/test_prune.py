@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from kit.lab.image.prune import prune
 from kit.lab.machine import _Supervisor, running_labs
 
 ROOT = Path(__file__).parents[3]
+Called = Callable[..., subprocess.CompletedProcess[str]]
 OTHER = "0123456789abcdef"
 BACKPORTS = ImageInputs(pins=("zfs-linux/trixie-backports",))
 
@@ -156,13 +158,13 @@ def test_an_image_that_somebody_has_open_stays(cache: Path) -> None:
     assert pruned.removed == []
 
 
-def test_the_image_of_a_running_lab_stays_until_the_lab_has_ended(cache: Path) -> None:
+def test_the_image_of_a_running_lab_stays_until_the_lab_has_ended(cache: Path, hsp_here: Called) -> None:
     """The supervisor is real; what it supervises has the image's name and nothing of it open."""
     place = image(cache, OTHER)
     lab = _Supervisor(files={}, argv=["sleep", "120"], info={"image": os.fspath(place)})
     try:
         assert [found["image"] for found in running_labs()] == [os.fspath(place)]
-        done = hsp("lab", "prune", "--json")
+        done = hsp_here("lab", "prune", "--json")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {
             "dry_run": False, "bytes": 0, "removed": [], "kept": {os.fspath(place): "a running lab uses it"},
@@ -170,16 +172,16 @@ def test_the_image_of_a_running_lab_stays_until_the_lab_has_ended(cache: Path) -
         assert (place / "root.img").exists()
     finally:
         lab.close()
-    done = hsp("lab", "prune")
+    done = hsp_here("lab", "prune")
     assert done.returncode == 0, done.stderr
     assert f"removed: {place} (image of another version" in done.stderr
     assert not place.exists()
 
 
-def test_the_command_tells_paths_and_bytes(cache: Path) -> None:
+def test_the_command_tells_paths_and_bytes(cache: Path, hsp_here: Called) -> None:
     tar = modules(cache, OTHER)
     used_bytes = tar.stat().st_blocks * 512
-    foretold = hsp("lab", "prune", "--dry-run")
+    foretold = hsp_here("lab", "prune", "--dry-run")
     assert foretold.returncode == 0, foretold.stderr
     assert foretold.stdout == ""
     assert f"would go: {tar} (modules of another version, {used_bytes} bytes)" in foretold.stderr
@@ -215,22 +217,22 @@ def test_of_a_link_only_the_link_goes(cache: Path, tmp_path: Path) -> None:
     assert (elsewhere / "file").read_text() == "mine"
 
 
-def test_without_a_cache_there_is_nothing_and_none_is_made(cache: Path) -> None:
-    done = hsp("lab", "prune")
+def test_without_a_cache_there_is_nothing_and_none_is_made(cache: Path, hsp_here: Called) -> None:
+    done = hsp_here("lab", "prune")
     assert (done.returncode, done.stderr) == (0, "0 bytes freed\n")
     assert not cache.exists()
 
 
-def test_a_cache_that_is_no_directory_is_named(cache: Path) -> None:
+def test_a_cache_that_is_no_directory_is_named(cache: Path, hsp_here: Called) -> None:
     cache.mkdir(parents=True)
     (cache / "images").touch()
-    done = hsp("lab", "prune")
+    done = hsp_here("lab", "prune")
     assert done.returncode == 5, done.stderr
     assert os.fspath(cache / "images") in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
-def test_what_is_mounted_in_a_leftover_is_not_emptied(cache: Path) -> None:
+def test_what_is_mounted_in_a_leftover_is_not_emptied(cache: Path, hsp_here: Called) -> None:
     work = dead_build(cache, OTHER)
     mounted = work / "a b"
     mounted.mkdir()
@@ -238,7 +240,7 @@ def test_what_is_mounted_in_a_leftover_is_not_emptied(cache: Path) -> None:
     try:
         (mounted / "file").write_text("mine")
         tar = modules(cache, OTHER)
-        done = hsp("lab", "prune")
+        done = hsp_here("lab", "prune")
         assert done.returncode == 5, done.stderr
         assert f"{work}: {mounted} is mounted in it" in done.stderr
         assert (mounted / "file").read_text() == "mine"

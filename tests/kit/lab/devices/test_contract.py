@@ -11,6 +11,8 @@ import pytest
 
 from kit.lab.devices.spec import find_preset, preset_names, to_spec
 
+pytestmark = pytest.mark.one_python
+
 SEEDS = 40
 
 

@@ -10,6 +10,8 @@ import pytest
 from kit.lab.devices.library import FLUSH, READ, ROTATIONAL, VOLATILE_CACHE, WRITE, EmulatedDevice
 from kit.lab.devices.spec import resolve
 
+pytestmark = pytest.mark.one_python
+
 MIB = 1 << 20
 US = 1_000
 S = 1_000_000_000

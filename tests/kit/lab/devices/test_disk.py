@@ -10,6 +10,8 @@ import pytest
 from kit.lab.devices.library import FLUSH, READ, ROTATIONAL, VOLATILE_CACHE, WRITE, EmulatedDevice
 from kit.lab.devices.spec import find_preset, resolve
 
+pytestmark = pytest.mark.one_python
+
 SIZE = 512 << 20
 MS = 1_000_000
 

@@ -21,6 +21,8 @@ from kit.lab.devices.library import (
 )
 from kit.lab.devices.spec import find_preset, preset_names
 
+pytestmark = pytest.mark.one_python
+
 MIB = 1 << 20
 S = 1_000_000_000
 ALL = pytest.mark.parametrize("name", preset_names())

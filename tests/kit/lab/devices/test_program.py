@@ -11,6 +11,8 @@ import pytest
 from kit.errors import HostError
 from kit.lab.devices import program
 
+pytestmark = pytest.mark.one_python
+
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.lab.devices.library import DISCARD, FLUSH, READ, WRITE, WRITE_ZEROES, EmulatedDevice, requests
+
+pytestmark = pytest.mark.one_python
 
 ONE = st.tuples(
     st.integers(0, 3_000_000),  # ns after the one before

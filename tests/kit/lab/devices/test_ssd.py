@@ -19,6 +19,8 @@ from kit.lab.devices.library import (
 )
 from kit.lab.devices.spec import find_preset, resolve
 
+pytestmark = pytest.mark.one_python
+
 MIB = 1 << 20
 US = 1_000
 S = 1_000_000_000

@@ -1,4 +1,4 @@
-"""kit.agedevices and the table [precondition]: what is refused before anything is touched; what is fresh."""
+"""kit.preconditioncheck and the table [precondition]: what is refused first of all; what is fresh."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit import agedevices, run
+from kit import preconditioncheck
 from kit.errors import ConfigError, KitError, SafetyRefusal
 from kit.plan import make_plan
 from kit.preconditiontable import Precondition
@@ -22,7 +22,7 @@ WORKLOAD, TESTBED = DATA / "top-speeds.toml", DATA / "testbed.toml"
 @pytest.fixture
 def aging(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the testbed's devices were SSDs."""
-    monkeypatch.setattr(agedevices, "ages", lambda device: device.role != "data")
+    monkeypatch.setattr(preconditioncheck, "ages", lambda device: device.role != "data")
 
 
 def plan(tmp_path: Path, table: str, change: Callable[[str], str] = lambda text: text) -> Any:
@@ -57,20 +57,22 @@ def test_devices_that_age_need_one(tmp_path: Path, aging: None) -> None:
 def test_none_is_fresh_and_the_title_says_so(tmp_path: Path, aging: None, table: str) -> None:
     found = plan(tmp_path, table)
     settings, testbed = found.workload.precondition, found.testbed
-    assert not settings.writes and agedevices.is_fresh(settings, testbed)
-    assert agedevices.title("Top speeds", settings, testbed) == "Top speeds (fresh devices)"
+    assert not settings.writes and preconditioncheck.is_fresh(settings, testbed)
+    assert preconditioncheck.title("Top speeds", settings, testbed) == "Top speeds (fresh devices)"
 
 
 def test_a_device_left_out_is_fresh(tmp_path: Path, aging: None) -> None:
     found = plan(tmp_path, '[precondition]\nmethod = "snia"\nroles = ["log"]')
-    assert agedevices.is_fresh(found.workload.precondition, found.testbed)
+    assert preconditioncheck.is_fresh(found.workload.precondition, found.testbed)
     found = plan(tmp_path, '[precondition]\nmethod = "snia"')
-    assert agedevices.title("T", found.workload.precondition, found.testbed) == "T"
+    assert preconditioncheck.title("T", found.workload.precondition, found.testbed) == "T"
 
 
 def test_constant_devices_are_never_fresh() -> None:
     settings, testbed = Precondition(method="none"), read_testbed(TESTBED)
-    assert agedevices.title("T", settings, testbed) == "T" and not agedevices.is_fresh(None, testbed)
+    assert preconditioncheck.title("T", settings, testbed) == "T" and not preconditioncheck.is_fresh(
+        None, testbed
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_roles_must_have_devices(tmp_path: Path) -> None:
     one = testbed.model_copy(update={"device": (*testbed.devices("data"), *testbed.devices("log"))})
 
     def check(testbed: Testbed, **values: Any) -> None:
-        agedevices.check(Precondition(method="snia", **values), testbed, Path("w.toml"))
+        preconditioncheck.check(Precondition(method="snia", **values), testbed, Path("w.toml"))
 
     with pytest.raises(ConfigError, match="has no cache device"):
         check(one, roles=("cache", "log"))
@@ -154,4 +156,3 @@ def test_a_plan_says_how(tmp_path: Path) -> None:
     found = plan(tmp_path, '[precondition]\nmethod = "fills"\nfills = 2\nbudget = { time = "2h" }').as_json()
     table = found["workload"]["precondition"]
     assert (table["method"], table["fills"], table["budget"]["time"]) == ("fills", 2, 7_200_000_000_000)
-    assert run.agedevices is agedevices

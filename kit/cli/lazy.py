@@ -1,0 +1,61 @@
+"""Commands that are imported when they are used, and neither to list them nor for another one's sake."""
+
+from __future__ import annotations
+
+import ast
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are named in `targets`: a command's name to "module:function".
+
+    Where the module has a Typer of its own, as `app`, that is the command, or the group of commands,
+    and the function is the one whose docstring describes it.
+    """
+
+    targets: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name=name, callback=None) for name in self.targets}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command as lists show it: with its help, and no more."""
+        listed = super().get_command(ctx, cmd_name)
+        if listed is not None and listed.help is None:
+            listed.help = _docstring(self.targets[cmd_name])
+        return listed
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command itself, to be run or to tell about its options."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, imported(name, self.targets[name]) if name else None, rest
+
+
+def imported(name: str, target: str) -> Any:
+    """The real command behind `target`."""
+    module_name, _, function = target.partition(":")
+    module = import_module(module_name)
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False)
+        app.command()(getattr(module, function))
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
+
+
+def _docstring(target: str) -> str:
+    """Read in the source: to import all commands takes longer than most of them run."""
+    module, _, function = target.partition(":")
+    spec = find_spec(module)
+    source = spec.loader.get_source(module) if spec and spec.loader else None  # type: ignore[attr-defined]
+    for node in ast.parse(source or "").body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return ast.get_docstring(node) or ""
+    return ""
