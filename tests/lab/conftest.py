@@ -27,8 +27,26 @@ ROOT = Path(__file__).parents[2]
 RUN_DEADLINE_S = 1200
 
 
-# Files that take longest, so that they begin first: two of them run at a time.
-_LONGEST = ("test_killed", "test_cut_off", "test_main_job", "test_interlocks")
+# Longest files first, for two of them run at a time: the short ones then fill up what is left at the end.
+_LONGEST = (
+    "test_killed",
+    "test_cut_off",
+    "test_real_testbed",
+    "test_interlocks",
+    "test_precondition",
+    "test_main_job",
+    "test_device_runs",
+    "test_faults",
+    "test_ordinary_user",
+    "test_nfs",
+    "test_image_faults",
+    "test_untraced",
+    "test_appliance",
+    "test_clients",
+    "test_devices",
+    "test_parts",
+    "test_doctor",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

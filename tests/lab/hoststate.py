@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+
 from kit.hosts.base import Host
 
 # By subject, the lines that are there.
 State = dict[str, set[str]]
 
-# One command a subject; what is printed must be the same afterwards, line by line in any order.
+_DISKS = """\
+cd /dev/disk/by-id && for link in *; do echo "$link $(readlink "$link")"; done
+wipefs --no-act --noheadings --output DEVICE,TYPE,OFFSET $(readlink -f /dev/disk/by-id/* | sort -u)
+"""
+
+# A command for each subject; what is printed must be the same afterwards, line by line in any order.
 _COMMANDS = {
     "pools": ["zpool", "list", "-H", "-o", "name,guid"],
     "mounts": ["cat", "/proc/self/mounts"],
@@ -23,7 +30,8 @@ _COMMANDS = {
         "-xdev", "-path", "/run/udev", "-prune", "-o", "-path", "/run/hsp/locks*", "-prune", "-o",
         "-printf", "%p %y %m\\n",
     ],
-    "disks": ["sh", "-c", 'for d in /dev/disk/by-id/*; do echo "$d" $(wipefs -n -O type "$d"); done'],
+    # A line for each link, and one for each signature on what has links.
+    "disks": ["sh", "-c", _DISKS],
 }  # fmt: skip
 
 # Numbers that the modules move by themselves.
@@ -43,11 +51,13 @@ _FIRST_USE = (
 
 
 def state_of(host: Host) -> State:
-    """All of it, now."""
+    """All of it, now: one command, for each costs a round trip and a process of sshd's."""
+    script = "".join(f"{shlex.join(argv)}; printf '\\036\\n'; " for argv in _COMMANDS.values())
+    answers = host.run(["sh", "-c", script], check=False, deadline_s=300).stdout.split("\036\n")
+    assert len(answers) == len(_COMMANDS) + 1, answers[-1]
     found: State = {}
-    for subject, argv in _COMMANDS.items():
-        lines = host.run(argv, check=False, deadline_s=300).stdout.splitlines()
-        kept = (line for line in lines if not line.startswith(_FIRST_USE))
+    for subject, answer in zip(_COMMANDS, answers, strict=False):
+        kept = (line for line in answer.splitlines() if not line.startswith(_FIRST_USE))
         found[subject] = {line for line in kept if not any(word in line for word in _MOVING)}
     return found
 

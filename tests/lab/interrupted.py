@@ -4,7 +4,8 @@
 
 MODE is `kill` or `kill-at` (SIGKILL, at once), `drop` (every SSH connection breaks, a moment later, when what
 the line announced is under way), `fill` (the disk of the results gets full) or `none`. WHERE counts the
-lines that begin or end a step, from 1; for `kill-at` and `fill` it is `STATE:STEP`, as in "done:phase read".
+lines that begin or end a step, from 1; or it is `STATE:STEP`, as in "done:phase read"; or `load`, for a
+moment after the load of a phase has been started.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from kit import load
 from kit.cli.main import main
 from kit.hosts import ssh
 from kit.journal import Journal
 
 _MOMENT_S = 0.15
+# Some steps are a single command.
+_SHORT_MOMENT_S = 0.05
+_SHORT = ("undo: unexport ", "undo: set ", "undo: remove /")
+# fio has been started by then, and takes longer.
+_MOMENT_OF_LOAD_S = 0.5
+LOAD = "load"
 BALLAST = "ballast"
 
 
@@ -35,38 +43,67 @@ def fill(path: Path) -> None:
             pass
 
 
+class Striker:
+    """What strikes, once or never: the process is ended, its connections are, or its disk gets full."""
+
+    def __init__(self, mode: str) -> None:
+        self._mode = mode
+        self._hosts: list[ssh.SshHost] = []
+        self._write = Journal._write
+
+    def know(self, host: ssh.SshHost) -> None:
+        self._hosts.append(host)
+
+    def at_line(self, journal: Journal, step: str) -> None:
+        if self._mode == "drop":
+            self._later(_SHORT_MOMENT_S if step.startswith(_SHORT) else _MOMENT_S)
+        elif self._mode == "fill":
+            fill(journal._path.parents[2] / BALLAST)
+            # A file's last block still has room.
+            with contextlib.suppress(OSError):
+                while True:
+                    self._write(journal, {"step": "fill", "state": "done"})
+        elif self._mode != "none":
+            self._strike()
+
+    def under_load(self) -> None:
+        self._later(_MOMENT_OF_LOAD_S)
+
+    def _later(self, seconds: float) -> None:
+        threading.Timer(seconds, self._strike).start()
+
+    def _strike(self) -> None:
+        if self._mode != "drop":
+            os.kill(os.getpid(), signal.SIGKILL)
+        for host in self._hosts:
+            ssh._loop().call_soon_threadsafe(host.connection.abort)
+
+
 def install(mode: str, where: str) -> None:
     """Count the journal's lines, and strike."""
-    write, open_host = Journal._write, ssh.SshHost.__init__
-    count, hosts = 0, list[ssh.SshHost]()
+    write, open_host, start_load = Journal._write, ssh.SshHost.__init__, load.SingleLoad.start
+    striker, count = Striker(mode), 0
 
     def counting_write(self: Journal, entry: dict[str, Any]) -> None:
         nonlocal count
         write(self, entry)
-        count += entry.get("state") in ("begin", "done")
-        is_there = where in (str(count), f"{entry.get('state')}:{entry.get('step')}")
-        if is_there and entry.get("state") in ("begin", "done"):
-            if mode in ("kill", "kill-at"):
-                os.kill(os.getpid(), signal.SIGKILL)
-            if mode == "drop":
-                threading.Timer(_MOMENT_S, drop).start()
-            if mode == "fill":
-                fill(self._path.parents[2] / BALLAST)
-                # A file's last block still has room.
-                with contextlib.suppress(OSError):
-                    while True:
-                        write(self, {"step": "fill", "state": "done"})
+        if entry.get("state") in ("begin", "done"):
+            count += 1
+            if where in (str(count), f"{entry['state']}:{entry['step']}"):
+                striker.at_line(self, entry["step"])
 
     def remembering_init(self: ssh.SshHost, *arguments: Any, **named: Any) -> None:
         open_host(self, *arguments, **named)
-        hosts.append(self)
+        striker.know(self)
 
-    def drop() -> None:
-        for host in hosts:
-            ssh._loop().call_soon_threadsafe(host.connection.abort)
+    def striking_start(self: load.SingleLoad) -> None:
+        start_load(self)
+        if where == LOAD:
+            striker.under_load()
 
     Journal._write = counting_write  # type: ignore[method-assign]
     ssh.SshHost.__init__ = remembering_init  # type: ignore[method-assign]
+    load.SingleLoad.start = striking_start  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

@@ -1,24 +1,37 @@
-"""What the tests of recovery share: stop the command line at a step of its journal, then `hsp clean`, twice.
+"""What the tests of recovery share: stop the command line at each step of its journal, then clean up.
 
 Each time the host must be what it was: pools, mounts, exports, namespaces, module parameters, processes,
 files and what is on its disks. The table of all steps and what came of each is printed, and written to
 recovery.txt beside pytest's temporary files.
+
+Steps that make something are struck one in a run. Those that undo are struck one after the other on what
+one run has left: each time in another `hsp clean`, which goes on from where the last one was struck. Both
+call the same teardown; the run's own is struck at its first and at its last step.
+
+Runs go without the tracer, whose start takes longer than all the rest, but where it makes a difference.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from kit.clean import clean
+from kit.journal import read_journal
+from kit.progress import Progress
 from tests.lab.hoststate import State, differences, state_of
-from tests.lab.rig import Rig, call
+from tests.lab.interrupted import LOAD
+from tests.lab.rig import LOGINS, NO_LOGIN, Rig, call
 from tests.lab.workloads import write_small
 
 _DEADLINE_S = 900
@@ -31,7 +44,7 @@ class Bed:
 
     rig: Rig
     folder: Path
-    trace: str = "auto"
+    trace: str = "none"
     serials: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -54,8 +67,9 @@ class Bed:
         testbed, workload = self.folder / "rig.toml", self.folder / "small.toml"
         return ["run", os.fspath(workload), "--testbed", os.fspath(testbed), *named]
 
-    def interrupted(self, mode: str, number: int) -> subprocess.CompletedProcess[str]:
-        return self._call("tests.lab.interrupted", mode, str(number), "--", *self.run_arguments)
+    def interrupted(self, mode: str, where: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """The run, or the command of `arguments`."""
+        return self._call("tests.lab.interrupted", mode, where, "--", *(arguments or self.run_arguments))
 
     def hsp(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self._call("kit.cli", *arguments)
@@ -64,74 +78,174 @@ class Bed:
         argv = [sys.executable, "-m", module, *arguments, "--results", os.fspath(self.results)]
         return call(argv, _DEADLINE_S)
 
-    def newest(self) -> Path:
-        return max((self.results / "small").glob("2*"), key=lambda path: path.name)
+    def runs(self) -> set[Path]:
+        return set((self.results / "small").glob("2*"))
 
 
-def lines_of(run: Path) -> list[dict[str, object]]:
-    """Lines of the journal that begin or end a step: what `interrupted` counts."""
+@dataclass(frozen=True)
+class Line:
+    """A line of the journal that begins or ends a step. `number`: as `interrupted` counts them."""
+
+    number: int
+    state: str
+    step: str
+
+    @property
+    def undoes(self) -> bool:
+        return self.step.startswith("undo: ")
+
+    @property
+    def text(self) -> str:
+        return f"{self.state} of {self.step}"
+
+
+def lines_of(run: Path) -> list[Line]:
     journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    return [line for line in journal if line.get("state") in ("begin", "done")]
+    counted = [line for line in journal if line.get("state") in ("begin", "done")]
+    return [Line(number, line["state"], line["step"]) for number, line in enumerate(counted, start=1)]
 
 
-def struck(bed: Bed, mode: str, number: int, before: State) -> str:
-    """Interrupt, clean up twice, compare; returns what is wrong, empty if nothing is."""
-    known = set((bed.results / "small").glob("2*"))
-    done = bed.interrupted(mode, number)
-    if mode == "kill" and done.returncode != -signal.SIGKILL:
-        return f"it was not killed but ended with {done.returncode}: {done.stderr[-500:]}"
-    if mode == "drop" and done.returncode not in (0, 3, 5):
-        return f"it ended with {done.returncode}: {done.stderr[-500:]}"
-    if "Traceback" in done.stderr:
-        return f"it said {done.stderr[-1500:]}"
-    if set((bed.results / "small").glob("2*")) == known:
-        return "it left no run directory"
-    for attempt in ("first", "second"):
-        cleaned = bed.hsp("clean", os.fspath(bed.newest()))
-        if cleaned.returncode:
-            return f"the {attempt} clean ended with {cleaned.returncode}: {cleaned.stderr[-800:]}"
-        found = differences(before, state_of(bed.rig.host))
-        if found:
-            return f"after the {attempt} clean: {'; '.join(found)[:1500]}"
-    return ""
+@dataclass(frozen=True)
+class Whole:
+    """A run that nobody interrupts: its lines, and the host as it was before it; it is so after it."""
+
+    lines: list[Line]
+    before: State
 
 
 @pytest.fixture(scope="module")
 def beds(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bed]:
-    """One with the tracer and one without: what comes after the phase need not wait for it each time."""
+    """One with the tracer and one without."""
     folder = tmp_path_factory.mktemp("recovery")
     return {trace: Bed(rig, folder / trace, trace) for trace in ("auto", "none")}
 
 
 @pytest.fixture(scope="module")
-def whole(beds: dict[str, Bed]) -> tuple[list[dict[str, object]], State]:
-    """The journal of a run that nobody interrupts, and the host as it was before it; it is so after it."""
-    bed = beds["auto"]
+def whole(beds: dict[str, Bed]) -> Whole:
+    """Without the tracer: with it other tunables are set, so the lines have other numbers."""
+    bed = beds["none"]
     pristine = state_of(bed.rig.host)
-    done = bed.interrupted("none", 0)
+    done = bed.interrupted("none", "0")
     assert done.returncode == 0, done.stderr
     assert differences(pristine, state_of(bed.rig.host)) == []
-    return lines_of(bed.newest()), pristine
+    (run,) = bed.runs()
+    return Whole(lines_of(run), pristine)
 
 
-def stop_at_every(
-    mode: str, state: str, beds: dict[str, Bed], whole: tuple[list[dict[str, object]], State], table: Path
-) -> list[str]:
-    """Strike at each line of that state. Writes the table of outcomes, prints it, returns the failures."""
-    lines, before = whole
-    phase = next(n for n, line in enumerate(lines, start=1) if str(line["step"]).startswith("phase "))
-    told, failures = [], []
-    for number, line in enumerate(lines, start=1):
-        if line["state"] != state:
-            continue
-        # In the phase itself with the tracer, after it without.
-        bed = beds["auto" if number <= phase + 1 else "none"]
-        wrong = struck(bed, mode, number, before)
-        if wrong:
+class Wrong(Exception):
+    """What is wrong after a strike."""
+
+
+class Striking:
+    """Strikes of one mode, `kill` or `drop`, and what came of each."""
+
+    def __init__(self, mode: str, before: State) -> None:
+        self.mode, self.before = mode, before
+        self.told: list[str] = []
+        self.failures: list[str] = []
+        self._cleaned_twice: set[frozenset[str]] = set()
+
+    def once(self, bed: Bed, what: str, where: str) -> None:
+        """Strike a run, then clean up and compare."""
+        with self._attempt(bed, what):
+            self._clean(bed, self._strike_run(bed, where))
+
+    def each_undo(self, bed: Bed, first: Line, steps: int) -> None:
+        """Strike all of the steps that undo a run, on what one run leaves. `first`: the run's own."""
+        with self._attempt(bed, f"each of {steps} steps that undo"):
+            run = self._strike_run(bed, str(first.number))
+            # They are numbered as they were registered, so the last one is undone first.
+            for number in range(steps - 1, 0, -1):
+                pending = {undo.number: undo.text for undo in read_journal(run / "journal.jsonl").pending}
+                if number not in pending:
+                    raise Wrong(f"undo {number} was done before it could be struck")
+                # The one struck before may have to be done again: two lines. Then the one of this strike.
+                line = 2 * (number + 1 in pending) + (1 if first.state == "begin" else 2)
+                started = time.monotonic()
+                self._check(bed.interrupted(self.mode, str(line), "clean", os.fspath(run)))
+                self._tell(f"{first.state} of undo: {pending[number]}, in hsp clean", "", started, "gone on")
+            self._clean(bed, run)
+
+    @contextlib.contextmanager
+    def _attempt(self, bed: Bed, what: str) -> Iterator[None]:
+        started, wrong = time.monotonic(), ""
+        try:
+            yield
+        except Wrong as error:
+            wrong = str(error)
             # What is left would stop each of the next ones: the table would say nothing about them.
             bed.hsp("clean")
-        told.append(f"{mode} at {state} of {line['step']}: {wrong or 'as before'}")
-        failures += [told[-1]] if wrong else []
-        print(told[-1], flush=True)
-    table.write_text("\n".join(told) + "\n")
-    return failures
+        self._tell(what, wrong, started)
+
+    def _tell(self, what: str, wrong: str, started: float, right: str = "as before") -> None:
+        took = f"{time.monotonic() - started:.1f} s"
+        self.told.append(f"{self.mode} at {what}: {wrong or right} ({took})")
+        self.failures += [self.told[-1]] if wrong else []
+        print(self.told[-1], flush=True)
+
+    def _strike_run(self, bed: Bed, where: str) -> Path:
+        known = bed.runs()
+        self._check(bed.interrupted(self.mode, where))
+        left = bed.runs() - known
+        if not left:
+            raise Wrong("it left no run directory")
+        return max(left, key=lambda path: path.name)
+
+    def _check(self, done: subprocess.CompletedProcess[str]) -> None:
+        if self.mode == "kill" and done.returncode != -signal.SIGKILL:
+            raise Wrong(f"it was not killed but ended with {done.returncode}: {done.stderr[-500:]}")
+        if self.mode == "drop" and done.returncode not in (0, 3, 5):
+            raise Wrong(f"it ended with {done.returncode}: {done.stderr[-500:]}")
+        if "Traceback" in done.stderr:
+            raise Wrong(f"it said {done.stderr[-1500:]}")
+
+    def _clean(self, bed: Bed, run: Path) -> None:
+        """Twice, where things of such kinds are to be undone for the first time: then there is nothing to do.
+
+        Where they are not, the journal says of itself that there is nothing more.
+        """
+        kinds = frozenset(undo.kind for undo in read_journal(run / "journal.jsonl").pending)
+        _clean_here(run)
+        if not read_journal(run / "journal.jsonl").finished:
+            raise Wrong("the journal does not say that nothing is left")
+        self._compare(bed, "first")
+        if kinds in self._cleaned_twice:
+            return
+        self._cleaned_twice.add(kinds)
+        cleaned = bed.hsp("clean", os.fspath(run))
+        if cleaned.returncode:
+            raise Wrong(f"the second clean ended with {cleaned.returncode}: {cleaned.stderr[-800:]}")
+        self._compare(bed, "second")
+
+    def _compare(self, bed: Bed, which: str) -> None:
+        found = differences(self.before, state_of(bed.rig.host))
+        if found:
+            raise Wrong(f"after the {which} clean: {'; '.join(found)[:1500]}")
+
+
+def _clean_here(run: Path) -> None:
+    """In this process: another one takes as long to start as to clean up."""
+    for _ in range(LOGINS):
+        cleaned = clean(run, Progress(quiet=True))
+        lost = [error.message for error in cleaned.unreachable]
+        # A login that the guest slept through (tests.lab.rig).
+        if not lost or any(NO_LOGIN not in message for message in lost):
+            break
+    if cleaned.left or lost:
+        raise Wrong(f"the first clean left {[*map(str, cleaned.left), *lost]}")
+
+
+def stop_at_every(mode: str, state: str, beds: dict[str, Bed], whole: Whole, table: Path) -> list[str]:
+    """Strike at each line of that state. Writes the table of outcomes, prints it, returns the failures."""
+    striking = Striking(mode, whole.before)
+    lines = [line for line in whole.lines if line.state == state]
+    undoing = [line for line in lines if line.undoes]
+    for line in lines:
+        if not line.undoes or line is undoing[-1]:
+            striking.once(beds["none"], line.text, str(line.number))
+    striking.each_undo(beds["none"], undoing[0], len(undoing))
+    # What the tracer makes different: the look for what it needs, and the load while it is there.
+    for what, where in ((f"{state} of check", f"{state}:check"), ("the load", LOAD)):
+        striking.once(beds["auto"], f"{what}, traced", where)
+    table.write_text("\n".join(striking.told) + "\n")
+    return striking.failures

@@ -18,7 +18,9 @@ from pathlib import Path
 GREETING = b"SSH-"
 _CHUNK = 1 << 16
 _GREETING_S = 90.0
-# An sshd that was woken answers sooner; one that sleeps on is left for another line.
+# An sshd that was woken answers sooner, if the guest is not busy; one that sleeps on is left for another
+# line, and that one is given more time.
+_ANSWERS_S = (4.0, 8.0)
 _ANSWER_S = 15.0
 _MOMENT_S = 0.01
 _AGAIN_S = 0.5
@@ -68,7 +70,7 @@ class Relay:
     def _serve(self, client: socket.socket) -> None:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         end = time.monotonic() + _GREETING_S
-        said = b""
+        said, patience = b"", iter(_ANSWERS_S)
         with client:
             while time.monotonic() < end and not self._closed:
                 number = self._take(end)
@@ -78,7 +80,8 @@ class Relay:
                 try:
                     with line:
                         line.connect(os.fspath(self._state / f"ssh{number}.sock"))
-                        said, greeting = _greet(client, line, said, end)
+                        until = min(end, time.monotonic() + next(patience, _ANSWER_S))
+                        said, greeting = _greet(client, line, said, until)
                         if greeting:
                             with self._lock:
                                 self._open[number] = (client, line)
@@ -111,12 +114,11 @@ def _greet(client: socket.socket, line: socket.socket, said: bytes, end: float) 
     """
     if said:
         line.sendall(said)
-    end = min(end, time.monotonic() + _ANSWER_S)
     with selectors.DefaultSelector() as waiting:
         waiting.register(client, selectors.EVENT_READ)
         waiting.register(line, selectors.EVENT_READ)
         while time.monotonic() < end:
-            for key, _ in waiting.select(1.0):
+            for key, _ in waiting.select(0.2):
                 chunk = key.fileobj.recv(_CHUNK)  # type: ignore[union-attr]
                 if key.fileobj is line:
                     return said, chunk if chunk.startswith(GREETING) else b""

@@ -29,7 +29,9 @@ from tests.lab.relay import Relay
 
 MIB = 1 << 20
 _ROOT = Path(__file__).parents[2]
-_LOGINS = 3
+# How often a login is tried, and what is said if it was in vain.
+LOGINS = 3
+NO_LOGIN = "no SSH connection"
 SSH_LINES = 12
 # Line 0 is the test's own, beside whatever is tested.
 OWN_LINE = 0
@@ -210,10 +212,10 @@ def call(argv: Sequence[str], deadline_s: float) -> subprocess.CompletedProcess[
 
     Nothing has happened then, and a person would call again, too.
     """
-    for _ in range(_LOGINS):
+    for _ in range(LOGINS):
         done = subprocess.run(
             argv, cwd=_ROOT, capture_output=True, text=True, timeout=deadline_s, check=False
         )
-        if done.returncode != EXIT_HOST or "no SSH connection" not in done.stderr:
+        if done.returncode != EXIT_HOST or NO_LOGIN not in done.stderr:
             break
     return done

@@ -12,6 +12,7 @@ import pytest
 import reports
 from kit import appliance, applianceload, exportdir, load, nfs, store, undo, workdir
 from kit.clock import Clock
+from kit.hosts import ssh
 from kit.hosts.base import Host
 from kit.journal import Journal, read_journal
 from kit.lab.clients import make_client
@@ -166,9 +167,11 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
     site: tuple[ApplianceSite, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, export, guest = site
-    monkeypatch.setattr(applianceload, "_VIRTUAL_DEADLINE_S", 30.0)
-    monkeypatch.setattr(load, "_STOP_DEADLINE_S", 10.0)
-    monkeypatch.setattr(exportdir, "_DEADLINE_S", 15.0)
+    monkeypatch.setattr(applianceload, "_VIRTUAL_DEADLINE_S", 15.0)
+    monkeypatch.setattr(load, "_STOP_DEADLINE_S", 5.0)
+    monkeypatch.setattr(exportdir, "_DEADLINE_S", 8.0)
+    # What hangs in the kernel does not end when it is killed.
+    monkeypatch.setattr(ssh, "_KILL_GRACE_S", 2.0)
     asked = plan(tmp_path, export, ("read", "read", "read", "dram", "600s"))
     run_dir = store.create_run(tmp_path, "nas")
 

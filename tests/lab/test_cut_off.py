@@ -1,7 +1,7 @@
 """Every SSH connection breaks in the middle of every step of the main job.
 
-Then `hsp clean`, twice: the host is what it was before. The table of all steps and what came of each is
-printed, and in recovery.txt of the test's directory.
+Then `hsp clean`, and once more: the host is what it was before. The table of all steps and what came of
+each is printed, and in recovery.txt of the test's directory.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.hoststate import State
-from tests.lab.recovery import Bed, beds, stop_at_every, whole
+from tests.lab.recovery import Bed, Whole, beds, stop_at_every, whole
 
 __all__ = ["beds", "whole"]
 
@@ -20,7 +19,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, fun
 
 def test_at_every_step(
     beds: dict[str, Bed],
-    whole: tuple[list[dict[str, object]], State],
+    whole: Whole,
     tmp_path: Path,
     request: pytest.FixtureRequest,
 ) -> None:

@@ -12,6 +12,7 @@ from kit import conditions, libnfs, mountstats, nfs, pool, workdir, zfsversion
 from kit.clock import Clock
 from kit.counters import Check
 from kit.errors import HostError
+from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
@@ -208,7 +209,9 @@ def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
     """The load hangs, for that is what hard means; looking, unmounting and going on does not."""
     guest, client = served.guest, served.client.host
     for deadline in ("_LOOK_DEADLINE_S", "_UNMOUNT_DEADLINE_S"):
-        monkeypatch.setattr(nfs, deadline, 15.0)
+        monkeypatch.setattr(nfs, deadline, 8.0)
+    # What hangs in the kernel does not end when it is killed.
+    monkeypatch.setattr(ssh, "_KILL_GRACE_S", 2.0)
     nfs.mount(client, served.source, TARGET, version, ("hard", "nolock", "proto=tcp"))
     forever = ["--rw=randread", "--direct=1", "--time_based", "--runtime=1h", "--ioengine=psync"]
     load = client.start(fio(f"--directory={TARGET}", *forever))
@@ -225,7 +228,7 @@ def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
             nfs.check_file(client, f"{TARGET}/file", SIZE)
         # fio's jobs are in sessions of their own: those that hang survive it until their I/O ends.
         with pytest.raises(DeadlineExceeded):
-            load.stop(10)
+            load.stop(5)
         try:
             nfs.unmount(client, TARGET)
         except HostError as error:
