@@ -74,10 +74,11 @@ def main_job_of_few(folder: Path) -> Path:
     Its disks answer at once, so that each second of a phase is one of its emulated CPU, which takes several.
     """
     fewer = {
-        "min_count = 500": "min_count = 20",
+        "min_count = 3000": "min_count = 20",
         "fills = 2": "fills = 1",
-        'duration = "10s"': 'duration = "2s"',
-        'duration = "5s"': 'duration = "1s"',
+        'duration = "36s"': 'duration = "2s"',
+        'duration = "26s"': 'duration = "1s"',
+        'duration = "800ms"': 'duration = "400ms"',
     }
     for file in WORKLOADS.glob("top-speeds*"):
         text = file.read_text()
