@@ -2,8 +2,8 @@
 
     tox -e bench -- tests/bench/test_speed.py
 
-HSP_BENCH_LARGE=1 adds what takes longer: the image from nothing, and ./hsp test in a fresh clone, whole, --quick and
-from nothing. Nothing else should run on the machine meanwhile. Times are wall times, but where CPU is said.
+HSP_BENCH_LARGE=1 adds what takes longer: the image from nothing, and ./hsp test in a fresh clone, from nothing,
+again, and --quick. Nothing else should run on the machine meanwhile. Times are wall times, but where CPU is said.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def test_commands_start(aged: tuple[Demo, Demo], tell: Tell) -> None:
         return statistics.median(found)
 
     typer_s = median_s("-c", "import typer")
-    tell("W7", "hsp --version, beside python -c 'import typer'", median_s("-m", "kit.cli", "--version") / typer_s,
-         "x", at_most=2)  # fmt: skip
+    version_s = median_s("-m", "kit.cli", "--version")
+    tell("W7", "hsp --version, beside python -c 'import typer'", version_s / typer_s, "x", at_most=2)
     tell("W7", "hsp plan top-speeds", median_s("-m", "kit.cli", "plan", "top-speeds"), "s", at_most=0.6)
     run = os.fspath(aged[1].run)
     tell("W7", "hsp report RUN", median_s("-m", "kit.cli", "report", run), "s", at_most=1.2)
