@@ -2,8 +2,9 @@
 
     tox -e bench -- tests/bench/test_speed.py
 
-HSP_BENCH_LARGE=1 adds what takes longer: the image from nothing, and ./hsp test in a fresh clone, from nothing,
-again, and --quick. Nothing else should run on the machine meanwhile. Times are wall times, but where CPU is said.
+HSP_BENCH_LARGE=1 adds what takes longer: the image from nothing, and ./hsp test in a fresh clone (from
+nothing, again, and --quick). Nothing else should run on the machine meanwhile. Times are wall times where
+CPU is not said.
 """
 
 from __future__ import annotations

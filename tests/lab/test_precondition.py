@@ -7,7 +7,7 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from kit.blockdevice import find_unused, read_written
 from kit.clock import Clock
 from kit.errors import MeasurementUnknown, SafetyRefusal
 from kit.hosts.ssh import SshHost
+from kit.lab import aged
 from kit.lab.devices import program
 from kit.lab.devices.emulation import served_devices
 from kit.lab.devices.served import Served
@@ -256,3 +257,63 @@ def test_a_consumer_ssd_ages_and_a_purge_makes_it_fresh_again(consumer: Bench) -
     assert second == pytest.approx(fresh, rel=0.1)
     assert aged.problems == again.problems == []
     assert aged.entry["proven_bytes"] == aged.entry["intended_bytes"]
+
+
+def test_what_was_aged_once_is_given_to_the_next_device_with_its_proof(
+    running_lab: RunningLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aged, "cache_dir", lambda: tmp_path)
+    guest = running_lab.guest
+    plain = {"name": "log0", "role": "log", "size": "64MiB", "preset": "ssd-2009-write"}
+    devices = resolve_devices((Device.model_validate(plain),), Path(__file__))
+    wanted, told = settings(), io.StringIO()
+
+    def with_device(work: Callable[[Target, aged.AgedStates], None], age_again: bool = False) -> None:
+        served = Served(guest)
+        path = served.start(program.server(), served_devices(devices), CLOCK.dilation)["log0"]
+        states = aged.AgedStates(
+            running_lab.lab, served, devices, CLOCK.dilation, Progress(stream=told), age_again
+        )
+        try:
+            work(Target("log0", "log", path, SIZE), states)
+        finally:
+            served.stop()
+
+    def digest(target: Target) -> str:
+        return guest.run(["sha256sum", target.path]).stdout.split()[0]
+
+    found: dict[str, Outcome] = {}
+    content = []
+
+    def age(target: Target, states: aged.AgedStates) -> None:
+        assert states.restore(target, wanted) is None
+        found["aged"] = Bench(guest, target, tmp_path).run(wanted)
+        states.keep(target, wanted, found["aged"], "the-first-run")
+        content.append(digest(target))
+
+    def take(target: Target, states: aged.AgedStates) -> None:
+        taken = states.restore(target, wanted)
+        assert taken is not None
+        content.append(digest(target))
+        assert taken.points == found["aged"].points
+        assert taken.entry["aged_in"]["run"] == "the-first-run"
+        assert taken.entry["aged_in"]["compressed_share"] > 0.9
+        assert taken.entry["proven_bytes"] == found["aged"].entry["proven_bytes"]
+        assert taken.problems == []
+        # Other settings, another state; and the device may be aged further.
+        assert states.restore(target, settings(fills=2)) is None
+        assert states.restore(target, settings(ios=500)) is None
+        assert states.restore(target, settings(budget={"write": "1GiB"})) is not None
+
+    def ask(target: Target, states: aged.AgedStates) -> None:
+        assert states.restore(target, wanted) is None
+
+    with_device(age)
+    with_device(take)
+    assert content[0] == content[1]
+    assert "taking the state that run the-first-run aged it to" in told.getvalue()
+    with_device(ask, age_again=True)
+    [state] = tmp_path.glob("aged/*/state")
+    assert aged.current(state.parent)
+    state.write_bytes(state.read_bytes()[:-1])
+    with_device(ask)

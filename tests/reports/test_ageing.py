@@ -182,3 +182,17 @@ def test_problems_of_preconditioning_make_the_verdict_unknown(synthetic, tmp_pat
     summary = reports.analyse(run)
     assert summary["verdict"] == "unknown"
     assert any("steady state was not reached" in reason for reason in summary["reasons"])
+
+
+def test_a_device_aged_in_an_earlier_run_says_so(synthetic, tmp_path):
+    aged_in = {"run": "20260101T000000Z-<b>abc", "utc": "2026-01-01T00:00:00Z", "compressed_share": 0.99}
+    html, _ = report(synthetic, tmp_path, devices=[entry(aged_in=aged_in)])
+    assert "log0 was aged in the run 20260101T000000Z-&lt;b&gt;abc (2026-01-01T00:00:00Z)" in html
+    html, _ = report(synthetic, tmp_path, devices=[entry()])
+    assert "was aged in the run" not in html
+
+
+@pytest.mark.parametrize("aged_in", [7, "x", [1], {"run": [1]}, {}])
+def test_a_damaged_word_about_ageing_still_draws(synthetic, tmp_path, aged_in):
+    html, _ = report(synthetic, tmp_path, devices=[entry(aged_in=aged_in)])
+    assert "Preconditioning and ageing" in html
