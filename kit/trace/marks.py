@@ -19,26 +19,20 @@ NOT_RUNNING, NO_MARK = 70, 71
 # $1: the tracer's output; $2: its ready file, with a process id that ends with the tracer; $3: the mark;
 # $4: what the program prints then. The mark is made again until that is there: it says what is, not what
 # changes, and the program prints it once. $5: how much of the output was there before.
-_AWAIT = f"""
-read -r held <"$2"
-until tail -c "+$(($5 + 1))" "$1" | grep -q -F -- "$4"; do
-    test -d "/proc/$held" || exit {NOT_RUNNING}
-    ulimit -r "$3" || exit {NO_MARK}
-    sleep 0.05
-done
-"""
-BEGIN = f"""
-size=$(wc -c <"$1") && test -r "$2" || exit {NOT_RUNNING}
-set -- "$1" "$2" "$3" "$4" "$size"
-{_AWAIT}
-echo "$size"
-"""
+_AWAIT = (
+    'read -r held <"$2"; '
+    'until tail -c "+$(($5 + 1))" "$1" | grep -q -F -- "$4"; do '
+    f'test -d "/proc/$held" || exit {NOT_RUNNING}; '
+    f'ulimit -r "$3" || exit {NO_MARK}; '
+    "sleep 0.05; done"
+)
+BEGIN = (
+    f'size=$(wc -c <"$1") && test -r "$2" || exit {NOT_RUNNING}; '
+    f'set -- "$1" "$2" "$3" "$4" "$size"; {_AWAIT}; echo "$size"'
+)
 """Arguments: output, ready file, mark, what is waited for. Prints the size of the output before it."""
 
-END = f"""
-trap 'tail -c "+$(($5 + 1))" "$1"; cat "$6" >&2' EXIT
-{_AWAIT}
-"""
+END = f"""trap 'tail -c "+$(($5 + 1))" "$1"; cat "$6" >&2' EXIT; {_AWAIT}"""
 """The same, then that size, and the file of warnings. Prints the phase's part of the output, on stderr the
 warnings; also if there is no tracer any more."""
 

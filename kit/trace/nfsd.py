@@ -196,7 +196,8 @@ class Tracer:
     def _words(self, what: str, said: Result) -> str:
         if said.returncode == marks.NOT_RUNNING:
             return "the tracer died" + (" during the load" if what == "end" else " before the phase")
-        return f"the tracer was not told of the phase's {what}: {said.describe()}"
+        why = said.stderr.strip()[-500:] or f"the command ended with {said.returncode}"
+        return f"the tracer on {said.host} was not told of the phase's {what}: {why}"
 
     def _let_go(self) -> None:
         """End the command that bpftrace waits for; bpftrace itself, if there is none yet."""
