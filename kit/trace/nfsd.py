@@ -23,21 +23,21 @@ held=$!
 echo $$ >"$1.part" && mv "$1.part" "$1" && wait
 """
 _WAIT = 'until test -e "$1"; do sleep 0.1; done'
-# Whatever has the program of this directory in its command line, under sudo or not: asked to end, then made
-# to. The brackets keep this command from finding itself.
-_END_LEFT = """
-found() { grep -l -- "$1/nfsd[.]bt" /proc/[0-9]*/cmdline 2>/dev/null | tr -dc '0-9\\n'; }
-for word in TERM TERM KILL; do
-    pids=$(found "$1")
-    test -n "$pids" || exit 0
-    kill -s "$word" $pids 2>/dev/null
-    for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        test -n "$(found "$1")" || exit 0
-        sleep 0.1
-    done
-done
-exit 1
-"""
+# The command that bpftrace waits for is asked first: then bpftrace ends as it should. Whatever still has the
+# program of this directory in its command line (not attached yet, or under sudo) is asked, then made to end.
+# The brackets keep this command from finding itself.
+_END_LEFT = (
+    "found() { grep -l -- \"$1/nfsd[.]bt\" /proc/[0-9]*/cmdline 2>/dev/null | tr -dc '0-9\\n'; }; "
+    'held=$(cat "$1/trace-ready" 2>/dev/null) && grep -q -F -- "$1/hold" "/proc/$held/cmdline" 2>/dev/null '
+    '&& kill -s TERM "$held"; '
+    "for word in none TERM KILL; do "
+    'pids=$(found "$1"); '
+    'test -n "$pids" || exit 0; '
+    'test "$word" = none || kill -s "$word" $pids 2>/dev/null; '
+    "for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do "
+    'test -n "$(found "$1")" || exit 0; sleep 0.1; done; done; '
+    "exit 1"
+)
 # Ticks of the program's timer in an interval (see nfsd.bt); a mark waits for a tick, too.
 _TICKS = 4
 _SLOWEST_TICK_NS = 100_000_000

@@ -120,13 +120,16 @@ def stop_at_every(
     """Strike at each line of that state. Writes the table of outcomes, prints it, returns the failures."""
     lines, before = whole
     phase = next(n for n, line in enumerate(lines, start=1) if str(line["step"]).startswith("phase "))
-    told, failures = [], []
+    told, failures = [], list[str]()
+    # Without a tracer there are no steps about it.
+    untraced = [line for line in lines if "the tracer" not in str(line["step"])]
     for number, line in enumerate(lines, start=1):
         if line["state"] != state:
             continue
         # In the phase itself with the tracer, after it without.
-        bed = beds["auto" if number <= phase + 1 else "none"]
-        wrong = struck(bed, mode, number, before)
+        traced = number <= phase + 1 or line not in untraced
+        bed = beds["auto" if traced else "none"]
+        wrong = struck(bed, mode, number if traced else untraced.index(line) + 1, before)
         if wrong:
             # What is left would stop each of the next ones: the table would say nothing about them.
             bed.hsp("clean")
