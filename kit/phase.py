@@ -86,6 +86,8 @@ def traced(
     finally:
         try:
             problems += tracer.stop()
+        except HostLost:
+            pass  # the run ends with it and says so; what is left there is in the journal
         except KitError as error:
             problems.append(f"the tracer could not be ended: {error.message}")
 
