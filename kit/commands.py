@@ -234,15 +234,24 @@ def _load(plan: Plan, phases: tuple[Phase, ...], place: str) -> Iterator[Command
         files = fio.FioFiles(f"{workdir.path_of(RUN)}/warm-up")
         job = f"{workload.warmup.job} in {place}"
         yield Command("client0", "warm up", tuple(fio.command(files)), input=job)
-    for phase in phases:
+    is_traced = not testbed.is_appliance and testbed.server.trace == "auto"
+    tracer = nfsd.Place(workdir.path_of(RUN))
+    if is_traced:
+        intervals = [phase.interval for phase in phases]
+        argv = nfsd.command(tracer, testbed.clock, intervals, _NEWEST_TRACING)
+        yield Command("server", "start the tracer", tuple(argv), input="kit/trace/nfsd.bt, for all phases")
+    for number, phase in enumerate(phases, start=1):
         step = f"phase {phase.name}"
         if phase.remove and not testbed.is_appliance:
             paths = tuple(used_path(plan, device) for device in testbed.devices(phase.remove))
             yield Command("server", step, tuple(pool.remove_command(_pool_name(), paths)))
-        if not testbed.is_appliance and testbed.server.trace == "auto":
-            argv = nfsd.command(workdir.path_of(RUN), testbed.clock, phase.interval, _NEWEST_TRACING)
-            yield Command("server", step, tuple(argv), input="kit/trace/nfsd.bt, while the load runs")
+        if is_traced:
+            argv = nfsd.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
+            yield Command("server", step, tuple(argv))
         yield from _clients(plan, phase, step, place)
+        if is_traced:
+            argv = nfsd.end_command(tracer, number, "SIZE")
+            yield Command("server", step, tuple(argv), input="SIZE: what the mark before has printed")
 
 
 def _clients(plan: Plan, phase: Phase, step: str, place: str) -> Iterator[Command]:

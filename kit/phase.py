@@ -1,8 +1,10 @@
-"""One phase: tracer and counters around one fio job on every client."""
+"""One phase: the tracer's marks and counters around one fio job on every client."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,12 +15,13 @@ from kit.clockoffset import Clocks, Offset, combined
 from kit.errors import KitError, MeasurementUnknown
 from kit.fiojob import FioJob
 from kit.fiolatency import ClientLatencies
-from kit.hosts.base import Host
+from kit.hosts.base import Host, HostLost
+from kit.journal import Journal
 from kit.load import Load, LoadSpec
 from kit.seed import seed_for
 from kit.site import Site
 from kit.store import LATENCY_SCHEMA, RunDir
-from kit.trace.nfsd import Tracer
+from kit.trace import nfsd
 from kit.trace.output import Trace, parse_trace
 from kit.trace.tracing import Tracing
 from kit.workload import Phase
@@ -61,10 +64,41 @@ def server_now_ns(server: Host) -> int:
     return int(float(server.run(["cat", "/proc/uptime"]).stdout.split()[0]) * 1e9)
 
 
-def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
-    """Measure one phase. Steps: load made ready, counters, tracer, load, tracer's end, counters, analysis.
+@contextmanager
+def traced(
+    bench: Bench, phases: Sequence[Phase], journal: Journal, problems: list[str]
+) -> Iterator[nfsd.Tracer | None]:
+    """One tracer for all of `phases`, ended afterwards; None where the server cannot be traced.
 
-    Where the server cannot be traced, its list of reads takes the tracer's place (kit.untraced).
+    What is wrong with its end goes into `problems`. Raises HostError if it cannot be started.
+    """
+    if bench.tracing.kind != "full" or not phases:
+        yield None
+        return
+    server, place = bench.site.server, nfsd.Place(bench.work_dir)
+    intervals = [phase.interval for phase in phases]
+    with journal.step("start the tracer"):
+        # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
+        text = f"end the tracer on {server.name}"
+        journal.on_teardown("tracer", "server", text, directory=place.directory)
+        process = nfsd.start(server, place, bench.site.clock, intervals, bench.tracing)
+    tracer = nfsd.Tracer(server, place, process)
+    try:
+        yield tracer
+    finally:
+        try:
+            problems += tracer.stop()
+        except HostLost:
+            pass  # the run ends with it and says so; what is left there is in the journal
+        except KitError as error:
+            problems.append(f"the tracer could not be ended: {error.message}")
+
+
+def run_phase(bench: Bench, phase: Phase, job: FioJob, tracer: nfsd.Tracer | None = None) -> PhaseResult:
+    """Measure one phase. Steps: load made ready, counters, mark, load, mark, counters, analysis.
+
+    Where the server cannot be traced (no `tracer`), its list of reads takes the tracer's place
+    (kit.untraced). Without the tracer's word that the phase has begun there is no load.
 
     What goes wrong with the load or the instruments becomes a problem of the result, which
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
@@ -72,7 +106,6 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     result = PhaseResult(entry=_entry(phase, job))
     server = bench.site.server
     log_vdevs = pool.log_vdev_ids(server, bench.log_devices)
-    traced = bench.tracing.kind == "full"
     was = conditions.read(server, bench.pool.name, bench.zfs)
     load = _load(bench, phase, job)
     load.prepare()
@@ -80,21 +113,23 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     each = bench.clocks.machines(list(bench.site.hosts.values()))
     were = machines.read(each)
     before = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
-    tracer = None
-    if traced:
-        tracer = Tracer(server, bench.work_dir, bench.site.clock, phase.interval, bench.tracing)
-        tracer.wait_ready()
+    if tracer:
+        begun = _begin(tracer, bench.site.clock.to_host_ns(phase.interval), result.entry["problems"])
     else:
         untraced.begin(server, bench.pool.name)
-    result.interrupted = _drive(load, tracer, result)
-    trace = _end_of_trace(bench, phase, tracer, result.entry) if tracer else Trace()
+        begun = True
+    if begun:
+        result.interrupted = _drive(load, tracer)
+    else:
+        load.finish(False)
+    trace = _end_of_trace(bench, phase, tracer, result.entry) if tracer and begun else Trace()
     after = counters.read(server, bench.pool.name, bench.objset, bench.zfs)
     now = conditions.read(server, bench.pool.name, bench.zfs)
     moved = machines.changes(were, machines.read(each))
     change = after.since(before)
-    collected = _collect(bench, load, result.entry, apart)
+    collected = _collect(bench, load, result.entry, apart) if begun else []
     _analyse(bench, phase, result, trace, collected, log_vdevs, change)
-    if not traced:
+    if not tracer:
         op = result.entry["op"]
         reads = untraced.history(server, bench.pool.name, bench.objset)
         untraced.fill(result.entry, now.calls[op] - was.calls[op], change, reads)
@@ -103,8 +138,20 @@ def run_phase(bench: Bench, phase: Phase, job: FioJob) -> PhaseResult:
     return result
 
 
-def _end_of_trace(bench: Bench, phase: Phase, tracer: Tracer, entry: dict[str, Any]) -> Trace:
-    text, problems = tracer.stop()
+def _begin(tracer: nfsd.Tracer, interval_ns: int, problems: list[str]) -> bool:
+    """Whether the tracer says that the phase has begun; a problem says why not."""
+    try:
+        tracer.begin(interval_ns)
+    except HostLost:
+        raise
+    except KitError as error:
+        problems.append(f"{error.message}: nothing of this phase was measured")
+        return False
+    return True
+
+
+def _end_of_trace(bench: Bench, phase: Phase, tracer: nfsd.Tracer, entry: dict[str, Any]) -> Trace:
+    text, problems = tracer.end()
     entry["problems"] += problems
     bench.run_dir.raw.joinpath(f"{phase.name}-trace.json").write_text(text)
     return parse_trace(text)
@@ -148,7 +195,7 @@ def _load(bench: Bench, phase: Phase, job: FioJob) -> Load:
     return fioserver.load_on(hosts, spec, bench.clocks)
 
 
-def _drive(load: Load, tracer: Tracer | None, result: PhaseResult) -> bool:
+def _drive(load: Load, tracer: nfsd.Tracer | None) -> bool:
     """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
     interrupted = False
     try:
@@ -161,14 +208,14 @@ def _drive(load: Load, tracer: Tracer | None, result: PhaseResult) -> bool:
     return interrupted
 
 
-def _wait(load: Load, tracer: Tracer | None, problems: list[str]) -> None:
+def _wait(load: Load, tracer: nfsd.Tracer | None, problems: list[str]) -> None:
     end = time.monotonic() + _LOAD_DEADLINE_S
     while load.running():
         if time.monotonic() > end:
             problems.append(f"the load did not end within {_LOAD_DEADLINE_S:g} s and was stopped")
             return
         if tracer and not tracer.running():
-            return  # its stop() says so; without it the load is worth nothing
+            return  # its end() says so; without it the load is worth nothing
         time.sleep(_POLL_S)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,11 +31,12 @@ from kit.errors import HostError, KitError, SafetyRefusal, said
 from kit.hosts.recorded import Recorder
 from kit.interrupts import held_back
 from kit.journal import Journal, Leftover
-from kit.phase import Bench, PhaseResult, run_phase, server_now_ns
+from kit.phase import Bench, PhaseResult, run_phase, server_now_ns, traced
 from kit.plan import Plan
 from kit.progress import Progress
 from kit.resume import Earlier, check_same_hosts, end_of
 from kit.site import Site, recorded_site
+from kit.trace.nfsd import Tracer
 from kit.trace.tracing import find_tracing
 from kit.tunables import read_tunables
 from kit.warmup import warm_up
@@ -69,7 +70,7 @@ def execute(
     5  export it and mount it on the clients
     6  fill the working set, snapshot it
     7  warm up until the gate opens
-    8  measure phase by phase; store after each
+    8  start the tracer; measure phase by phase, store after each; end the tracer
     9  undo 5 to 3, whatever happened, and check that all is as it was
 
     With `earlier`, the phases that an interrupted run has measured are not measured again.
@@ -235,14 +236,32 @@ def _changed_settings(site: Site, built: pool.Pool, path: str, manifest: dict[st
 
 
 def _run_phases(plan: Plan, bench: Bench, progress: Progress, journal: Journal, outcome: Outcome) -> None:
+    """All phases that are not measured yet, with one tracer."""
     measured = {phase["name"] for phase in outcome.manifest["phases"]}
+    missing = [phase for phase in plan.workload.phase if phase.name not in measured]
+    with ExitStack() as stack:
+        traced_by = traced(bench, missing, journal, outcome.manifest["problems"])
+        with progress.step("starting the tracer") if bench.tracing.kind == "full" else nullcontext():
+            tracer = stack.enter_context(traced_by)
+        _run_each(plan, bench, tracer, measured, progress, journal, outcome)
+
+
+def _run_each(
+    plan: Plan,
+    bench: Bench,
+    tracer: Tracer | None,
+    measured: set[str],
+    progress: Progress,
+    journal: Journal,
+    outcome: Outcome,
+) -> None:
     for phase in plan.workload.phase:
         if phase.name in measured:
             bench = _without(bench, plan, phase)
             continue
         with progress.step(f"measuring: {phase.title}"), journal.step(f"phase {phase.name}"):
             bench = _without(bench, plan, phase)
-            result = run_phase(bench, phase, plan.jobs[phase.job])
+            result = run_phase(bench, phase, plan.jobs[phase.job], tracer)
             _watch_devices(bench, result)
             # Stored before the journal says that it is done: a run that goes on relies on it.
             _keep(result, bench.run_dir, outcome)

@@ -15,6 +15,7 @@ from kit import exportdir, nfs, partition, pool, release, tunables, workdir
 from kit.errors import HostError
 from kit.hosts.base import Host
 from kit.journal import Undo
+from kit.trace import nfsd
 
 _Do = Callable[..., object]
 
@@ -31,7 +32,9 @@ class Kind:
     after: frozenset[str] = frozenset()
 
 
-_ALL_OTHERS = frozenset({"export-directory", "mount", "export", "pool", "partition", "tunable", "device"})
+_ALL_OTHERS = frozenset(
+    {"export-directory", "mount", "export", "pool", "partition", "tunable", "device", "tracer"}
+)
 
 KINDS: Mapping[str, Kind] = {
     # Last: as long as it is there, another run sees that something may be left.
@@ -39,6 +42,10 @@ KINDS: Mapping[str, Kind] = {
         workdir.remove,
         lambda path: [["rm", "-r", "--", path]],
         _ALL_OTHERS,
+    ),
+    "tracer": Kind(
+        nfsd.end_left,
+        lambda directory: [["pkill", "-f", f"{directory}/nfsd.bt"]],
     ),
     "tunable": Kind(
         tunables.write_tunable,

@@ -115,10 +115,12 @@ def _execute(
 
 
 def _steps(plan: Plan) -> int:
-    """Boot, check, precondition, pool, export, fill, warm up, phases, power, settings, clean up, report."""
+    """Boot, check, precondition, pool, export, fill, warm up, trace, phases, power, settings, end, report."""
     workload = plan.workload
     preconditioned = workload.precondition is not None and workload.precondition.writes
-    return 8 + preconditioned + bool(workload.warmup) + len(workload.phase) + bool(workload.power_loss)
+    traced = not plan.testbed.is_appliance and plan.testbed.server.trace == "auto"
+    phases = len(workload.phase)
+    return 8 + preconditioned + bool(workload.warmup) + traced + phases + bool(workload.power_loss)
 
 
 def _create_run(results: Path, plan: Plan) -> store.RunDir:

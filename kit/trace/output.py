@@ -2,7 +2,8 @@
 
 The program prints cumulative counts by class and bin; here they become counts per interval. Anything
 that does not add up is a problem, in words; a problem makes a run unknown. Output of the kit before
-0.5, with the operation as a word and bpftrace's own histograms, is read as well.
+0.5, with the operation as a word and bpftrace's own histograms, is read as well; so is output of a tracer
+that was started for one phase alone, without marks, and with a map each for what now is in @counts.
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ from typing import Any
 from kit.bins import BINS_PER_OCTAVE, bin_edges, bin_index
 
 _AT = re.compile(r"hsp-trace (at|end) (\d+)\n")
+_MARK = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|ended (\d+))\n")
 # Bits of `seen` that say what the request is.
 _WRITE, _COMMIT = 512, 1024
 _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
 # The bin below 2^62 ns: edges of longer times are no signed 64-bit numbers.
 _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
+# What @counts has beside latencies, and @highest beside the longest one.
+_STARTED, _DONE = 4000, 4001
+_LONGEST_NS = (1 << 62) - 1
+_PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT = 11, (1 << 11) - 1, 32
+# A map that holds as many may have had no room for more (BPFTRACE_MAX_MAP_KEYS of kit.trace.nfsd).
+MAP_KEYS = 65536
 
 # (op, seen, vdev): a class of requests, see nfsd.bt
 Class = tuple[str, int, int]
@@ -38,11 +46,14 @@ class Snapshot:
 
 @dataclass
 class Trace:
-    """One tracer's life. `lowest`/`highest`: ns per class; `started`/`done`: requests per op.
+    """What a tracer said of one phase. `lowest`/`highest`: ns per class; `started`/`done`: requests per op.
+
+    `phase`: its number, 0 in output without marks. What belongs to another phase is left out.
 
     `feeds_ns`: when the L2ARC's feeds ended, on the server's monotonic clock.
     """
 
+    phase: int = 0
     began: bool = False
     ended: bool = False
     totalled: bool = False
@@ -72,7 +83,7 @@ def parse_trace(text: str) -> Trace:
     if not trace.began:
         trace.problems.append("the tracer never began")
     elif not (trace.ended and trace.totalled):
-        trace.problems.append("the tracer died before its end: its last counts are missing")
+        trace.problems.append("the tracer died before its end: the phase's last counts are missing")
     trace.problems.extend(_inconsistencies(trace))
     return trace
 
@@ -82,6 +93,8 @@ def _take(trace: Trace, kind: str, data: Any, at_ns: int | None) -> int | None:
     if kind == "printf":
         if data == "hsp-trace begins\n":
             trace.began = True
+        elif found := _MARK.fullmatch(data):
+            return _take_mark(trace, found, at_ns)
         elif found := _AT.fullmatch(data):
             trace.ended = trace.ended or found[1] == "end"
             # A moment without any request prints no histogram; it still is a moment.
@@ -101,12 +114,28 @@ def _take(trace: Trace, kind: str, data: Any, at_ns: int | None) -> int | None:
     return at_ns
 
 
+def _take_mark(trace: Trace, found: re.Match[str], at_ns: int | None) -> int | None:
+    if found[3]:
+        if int(found[3]) != trace.phase or not trace.ended:
+            raise ValueError("the end of another phase")
+        trace.totalled = True
+        return at_ns
+    if trace.phase or trace.snapshots:
+        raise ValueError("a second phase")
+    trace.began, trace.phase = True, int(found[1])
+    # The first moment: nothing has ended yet.
+    trace.snapshots.append(Snapshot(int(found[2]), {}))
+    return int(found[2])
+
+
 def _take_map(trace: Trace, data: dict[str, Any], at_ns: int | None) -> None:
     for name, content in data.items():
         if name == "@counts":
             if at_ns is None:
                 raise ValueError("counts before their time")
-            trace.snapshots[-1] = Snapshot(at_ns, _counts(content))
+            trace.snapshots[-1] = Snapshot(at_ns, _counts(trace, content))
+        elif name == "@highest" and trace.phase:
+            _take_extremes(trace, content)
         elif name in ("@lowest", "@highest"):
             values = {_class(key): int(value) for key, value in content.items()}
             (trace.lowest if name == "@lowest" else trace.highest).update(values)
@@ -118,30 +147,73 @@ def _take_map(trace: Trace, data: dict[str, Any], at_ns: int | None) -> None:
             trace.totalled = trace.totalled or name == "@done"
 
 
+def _take_extremes(trace: Trace, content: dict[str, Any]) -> None:
+    """Keys are @seen and which extreme it is."""
+    if len(content) >= MAP_KEYS:
+        raise ValueError("a full map")
+    for key, value in content.items():
+        seen, which = map(int, key.split(","))
+        if _phase_of(seen) != trace.phase:
+            continue
+        if which not in (0, 1) or not 0 <= int(value) <= _LONGEST_NS:
+            raise ValueError("an extreme that is none")
+        if which:
+            trace.lowest[_marked_class(seen)] = _LONGEST_NS - int(value)
+        else:
+            trace.highest[_marked_class(seen)] = int(value)
+
+
 def _class(key: str) -> Class:
     if key.count(",") == 2:  # before 0.5
         op, seen, vdev = key.split(",")
         return op, int(seen), int(vdev)
     bits, top = map(int, key.split(","))
+    return _of_bits(bits, top)
+
+
+def _of_bits(bits: int, top: int) -> Class:
     kind = bits & (_WRITE | _COMMIT)
     return _OPS[kind], bits - kind, top
+
+
+def _phase_of(seen: int) -> int:
+    return seen >> _PHASE_SHIFT & _PHASE_MASK
+
+
+def _marked_class(seen: int) -> Class:
+    """Of @seen, which has everything in it."""
+    if seen < 0 or seen >> 56:
+        raise ValueError("a class that is none")
+    return _of_bits(seen & ((1 << _PHASE_SHIFT) - 1), seen >> _VDEV_SHIFT)
 
 
 def _op(key: str) -> str:
     return _OPS[int(key)] if key.isdecimal() else str(key)
 
 
-def _counts(content: dict[str, Any]) -> dict[Class, Counts]:
-    """Keys are seen, vdev and bin."""
+def _counts(trace: Trace, content: dict[str, Any]) -> dict[Class, Counts]:
+    """Keys are @seen and bin; without marks, seen, vdev and bin."""
     found: dict[Class, Counts] = {}
+    totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
+    if len(content) >= MAP_KEYS:
+        raise ValueError("a full map")
     for key, value in content.items():
         of, _, number = key.rpartition(",")
         if isinstance(value, bool) or value != int(value) or value < 0:
             raise ValueError("a count that is none")
+        if trace.phase:
+            if _phase_of(int(of)) != trace.phase:
+                continue
+            if int(number) in totals:
+                totals[int(number)][_marked_class(int(of))[0]] = int(value)
+                continue
         if not 0 <= int(number) <= _LAST_BIN:
             raise ValueError("a bin that is none")
         if value:
-            found.setdefault(_class(of), {})[int(number)] = int(value)
+            of_class = _marked_class(int(of)) if trace.phase else _class(of)
+            found.setdefault(of_class, {})[int(number)] = int(value)
+    if trace.phase and trace.ended:
+        trace.started, trace.done = totals[_STARTED], totals[_DONE]
     return found
 
 

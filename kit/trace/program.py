@@ -10,7 +10,7 @@ from kit.zfsversion import ZfsVersion
 
 HERE = Path(__file__).parent
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+)$", re.MULTILINE)
-_TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+)$", re.MULTILINE)
+_TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)

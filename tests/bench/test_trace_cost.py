@@ -19,7 +19,7 @@ from kit.hosts.base import Host
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
 from kit.testbed import Device
-from kit.trace.nfsd import Tracer
+from kit.trace import nfsd
 from kit.trace.output import parse_trace
 from kit.trace.tracing import find_tracing
 from tests.lab.conftest import RunningLab, image, running_lab
@@ -42,12 +42,24 @@ tracepoint:nfsd:nfsd_read_done
 @contextmanager
 def ours(guest: Host) -> Iterator[None]:
     tracing = find_tracing(guest, zfsversion.read(guest))
-    tracer = Tracer(guest, "/run/cost", CLOCK, 200_000_000, tracing)
-    tracer.wait_ready()
+    place = nfsd.Place("/run/cost")
+    tracer = nfsd.Tracer(guest, place, nfsd.start(guest, place, CLOCK, [200_000_000], tracing))
+    tracer.begin(CLOCK.to_host_ns(200_000_000))
     yield
-    text, problems = tracer.stop()
+    text, problems = tracer.end()
     trace = parse_trace(text)
     assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
+    assert tracer.stop() == []
+
+
+@contextmanager
+def idle(guest: Host) -> Iterator[None]:
+    """The kit's tracer, between two phases."""
+    place = nfsd.Place("/run/cost")
+    tracing = find_tracing(guest, zfsversion.read(guest))
+    tracer = nfsd.Tracer(guest, place, nfsd.start(guest, place, CLOCK, [20_000_000], tracing))
+    yield
+    assert tracer.stop() == []
 
 
 @contextmanager
@@ -105,6 +117,7 @@ def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tell:
     ways: dict[str, Callable[[Host], AbstractContextManager[None]]] = {
         "no tracer": lambda _: nullcontext(),
         "the kit's": ours,
+        "the kit's, between phases": idle,
         "a line per request": printing,
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
@@ -112,9 +125,10 @@ def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tell:
         for name in names:
             with ways[name](guest):
                 found[name].append(median_ns(client))
-    none, kits, lines = (statistics.median(found[name]) for name in ways)
+    none, kits, between, lines = (statistics.median(found[name]) for name in ways)
     tell("P5", "512 B NFS read from DRAM, p50 at the client, the kit's tracer / none", kits / none, "x",
          at_most=LIMIT)  # fmt: skip
+    tell("P5", "the same, the kit's tracer between two phases / none", between / none, "x")
     tell("P5", "the same, a line printed per request / none", lines / none, "x")
     tell("P5", "the same without a tracer", none / 1e3, "us")
     # The same twice: the clock counts instructions.

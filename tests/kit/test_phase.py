@@ -6,6 +6,7 @@ Hosts and load are made up here; with real ones it is in tests/lab.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from kit import phase as phases
 from kit.clock import Clock
 from kit.clockoffset import Clocks
 from kit.counters import Counters
+from kit.errors import HostError
 from kit.fiojob import read_job
 from kit.fiolatency import ClientLatencies
 from kit.hosts.base import Result
@@ -67,17 +69,20 @@ class Load:
     def __init__(self, hosts: list[Machine], meanwhile: Callable[[], None]) -> None:
         self.problems: list[str] = []
         self.hosts, self.meanwhile = hosts, meanwhile
+        self.started = self.finished = False
 
     def prepare(self) -> None: ...
 
     def start(self) -> None:
+        self.started = True
         assert all(host.asked == (1 if host.name != "same" else 0) for host in self.hosts)
         self.meanwhile()
 
     def running(self) -> bool:
         return False
 
-    def finish(self, interrupted: bool) -> None: ...
+    def finish(self, interrupted: bool) -> None:
+        self.finished = True
 
     def collect(self, _: RunDir) -> list[ClientResult]:
         one = ClientLatencies(np.array([3 * SECOND]), np.array([1000]), np.array([0]))
@@ -101,7 +106,9 @@ def run(
         "run_dir": RunDir(tmp_path), "work_dir": "/w", "size_bytes": 512, "clocks": Clocks(server),  # type: ignore[arg-type]
     }  # fmt: skip
 
-    def on_a_server(meanwhile: Callable[[], None]) -> dict[str, Any]:
+    def on_a_server(
+        meanwhile: Callable[[], None], tracer: Any = None, load: Load | None = None
+    ) -> dict[str, Any]:
         zfs = zfsversion.parse("2.3.9")
         found = conditions.parse(said(files("tank")), {"tank": None}, "tank")
         monkeypatch.setattr(pool, "log_vdev_ids", lambda *_: frozenset())
@@ -110,13 +117,16 @@ def run(
         monkeypatch.setattr(untraced, "begin", lambda *_: None)
         monkeypatch.setattr(untraced, "history", lambda *_: Reads(2, 0, 2))
         monkeypatch.setattr(untraced, "shares", lambda *_: {})
-        monkeypatch.setattr(phases, "_load", lambda *_: Load(clients, meanwhile))
+        monkeypatch.setattr(phases, "_load", lambda *_: load or Load(clients, meanwhile))
         site = Site(server, tuple(SiteClient(c, "", "") for c in clients), {}, Clock(), emulated=False)  # type: ignore[arg-type]
         bench = phases.Bench(
             site=site, pool=pool.Pool("tank", 1, "r"), objset=1, log_devices=(), mount="/mnt", zfs=zfs,
             run_origin_ns=0, tracing=SimpleNamespace(kind="none"), **common,
         )  # type: ignore[arg-type]  # fmt: skip
-        return phases.run_phase(bench, PHASE, JOB).entry
+        if tracer:
+            bench = replace(bench, tracing=SimpleNamespace(kind="full"))  # type: ignore[arg-type]
+            (tmp_path / "raw").mkdir(exist_ok=True)
+        return phases.run_phase(bench, PHASE, JOB, tracer).entry
 
     def on_an_appliance(meanwhile: Callable[[], None]) -> dict[str, Any]:
         monkeypatch.setattr(applianceload, "load_on", lambda *_: Load(machines, meanwhile))
@@ -173,3 +183,49 @@ def test_what_happens_during_the_load_is_in_the_entry(
     for mark in marks.values():
         assert (mark["time_ns"], mark["end_ns"]) == (entry["start_ns"], entry["end_ns"])
     assert entry["start_ns"] < entry["end_ns"]
+
+
+class Tracer:
+    """Begins, or does not, and dies while the load runs, or does not."""
+
+    def __init__(self, begins: bool, lives: bool) -> None:
+        self.begins, self.lives, self.ended = begins, lives, False
+
+    def begin(self, interval_ns: int) -> None:
+        assert interval_ns == SECOND
+        if not self.begins:
+            raise HostError("the tracer died before the phase")
+
+    def running(self) -> bool:
+        return self.lives
+
+    def end(self) -> tuple[str, list[str]]:
+        self.ended = True
+        lines = ["phase 3 5", "end 9", "ended 3"] if self.lives else ["phase 3 5"]
+        said = [f'{{"type": "printf", "data": "hsp-trace {line}\\n"}}\n' for line in lines]
+        return "".join(said), [] if self.lives else ["the tracer died during the load"]
+
+
+on_a_server = pytest.mark.parametrize("run", ["server"], indirect=True)
+
+
+@on_a_server
+@pytest.mark.parametrize(
+    ("begins", "lives", "problems"),
+    [
+        (True, True, []),
+        (True, False, ["the tracer died during the load", "the tracer died before its end"]),
+        (False, False, ["the tracer died before the phase: nothing of this phase was measured"]),
+    ],
+)
+def test_a_phase_of_a_tracer_that_died_says_so(
+    begins: bool, lives: bool, problems: list[str], run: Any, machines: list[Machine]
+) -> None:
+    tracer, load = Tracer(begins, lives), Load(machines[1:], lambda: None)
+    entry = run(lambda: None, tracer, load)
+    told = [problem for problem in entry["problems"] if "tracer" in problem]
+    assert len(told) == len(problems)
+    assert all(found.startswith(words) for found, words in zip(told, problems, strict=True))
+    # Without a tracer the load is worth nothing: it is made ready, not started, and cleared away.
+    assert (load.started, load.finished, tracer.ended) == (begins, True, begins)
+    assert entry["client_ios"] == (2 if begins else 0)

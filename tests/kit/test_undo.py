@@ -35,6 +35,7 @@ def item(kind: str, host: str = "server", **arguments: object) -> Undo:
 def test_every_kind_has_its_words_and_commands() -> None:
     items = [
         item("work-directory", path="/run/hsp/20260101T000000Z-abcdef"),
+        item("tracer", directory="/run/hsp/20260101T000000Z-abcdef"),
         item("tunable", name="zfs_txg_timeout", value="5"),
         item("pool", name="hsp-x", run_id="r", devices=["/dev/x"], guid="1"),
         item("export", path="/p", client="10.0.0.2"),

@@ -244,8 +244,9 @@ def stop_at_every(mode: str, state: str, beds: dict[str, Bed], whole: Whole, tab
         if not line.undoes or line is undoing[-1]:
             striking.once(beds["none"], line.text, str(line.number))
     striking.each_undo(beds["none"], undoing[0], len(undoing))
-    # What the tracer makes different: the look for what it needs, and the load while it is there.
-    for what, where in ((f"{state} of check", f"{state}:check"), ("the load", LOAD)):
-        striking.once(beds["auto"], f"{what}, traced", where)
+    # What the tracer makes different: the look for what it needs, its start, and the load while it is there.
+    for step in ("check", "start the tracer"):
+        striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")
+    striking.once(beds["auto"], "the load, traced", LOAD)
     table.write_text("\n".join(striking.told) + "\n")
     return striking.failures

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from kit import conditions, nfs, pool, throttling, wallclock, zfsversion
+from kit.bins import bin_index
 from kit.clock import Clock
 from kit.counters import Check
-from kit.errors import SafetyRefusal
-from kit.hosts.base import CommandFailed, DeadlineExceeded
+from kit.errors import HostError, SafetyRefusal
+from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 from kit.importers.run import Options, read_files
 from kit.lab.clients import make_client
 from kit.lab.machine import running_labs
 from kit.lab.site import make_devices
 from kit.testbed import Device
+from kit.trace import nfsd
+from kit.trace.output import Trace, parse_trace
 from kit.trace.tracing import find_tracing
 from kit.tunables import read_tunables, write_tunable
 from kit.wallclock import Change
@@ -243,6 +247,107 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
     nfs.unexport(guest, path, client.address)
     pool.destroy_pool(guest, ours)
     pool.destroy_pool(guest, other)
+
+
+TRACE_CLOCK = Clock("virtual", 4)
+
+
+@pytest.fixture
+def traced_mount(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
+    """The guest, and a client with a file of 200 blocks of 512 B under /mnt/traced."""
+    guest = running_lab.guest
+    devices = (Device(name="tdata", role="data", model="null_blk", size="128MiB", latency="100us"),)
+    make_devices(guest, devices, TRACE_CLOCK)
+    spec = pool.PoolSpec("hsp-traced", "run-1", "stripe", ("/dev/tdata",), (), (), {}, "/run/traced-pool")
+    built = pool.create_pool(guest, spec)
+    pool.create_dataset(guest, built, "hsp-traced/bench", {"recordsize": 512, "atime": "off"})
+    path = pool.mountpoint(guest, "hsp-traced/bench")
+    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=512", "count=200"])
+    guest.run(["chmod", "0666", f"{path}/file"])
+    client = make_client(guest, 13)
+    nfs.export(guest, path, client.address)
+    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/traced", 3, ("hard", "nolock"))
+    yield guest, client.host
+    nfs.unmount(client.host, "/mnt/traced")
+    nfs.unexport(guest, path, client.address)
+    pool.destroy_pool(guest, built)
+
+
+def read_blocks(client: Host, count: int) -> None:
+    client.run(["dd", "if=/mnt/traced/file", "of=/dev/null", "bs=512", f"count={count}", "iflag=direct"])
+
+
+def write_blocks(client: Host, count: int) -> None:
+    to_file = ["of=/mnt/traced/file", "conv=notrunc", "oflag=direct,dsync"]
+    client.run(["dd", "if=/dev/zero", *to_file, "bs=512", f"count={count}"])
+
+
+def counted(trace: Trace) -> dict[str, int]:
+    """Requests by operation, in the last cumulative counts."""
+    found: dict[str, int] = {}
+    for (op, _, _), bins in trace.snapshots[-1].counts.items():
+        found[op] = found.get(op, 0) + sum(bins.values())
+    return found
+
+
+def test_one_tracer_counts_each_phase_by_itself(traced_mount: tuple[Host, Host]) -> None:
+    """Each phase has what the client did in it; what was done in between is nobody's."""
+    guest, client = traced_mount
+    tracing = find_tracing(guest, zfsversion.read(guest))
+    place = nfsd.Place("/run/traced")
+    intervals_ns = [200_000_000, 20_000_000, 100_000_000]
+    process = nfsd.start(guest, place, TRACE_CLOCK, intervals_ns, tracing)
+    tracer = nfsd.Tracer(guest, place, process)
+    loads: list[tuple[Callable[[Host, int], None], str, int]] = [
+        (read_blocks, "read", 150), (write_blocks, "write", 40), (read_blocks, "read", 77)
+    ]  # fmt: skip
+    traces = []
+    for (load, op, blocks), interval_ns in zip(loads, intervals_ns, strict=True):
+        read_blocks(client, 33)
+        write_blocks(client, 5)
+        tracer.begin(TRACE_CLOCK.to_host_ns(interval_ns))
+        load(client, blocks)
+        text, problems = tracer.end()
+        trace = parse_trace(text)
+        assert (problems, trace.problems, trace.lost_events) == ([], [], 0), text
+        assert trace.started == trace.done == counted(trace) == {op: blocks}
+        # One end of each class in both maps of extremes, in the bins of its own counts.
+        assert set(trace.lowest) == set(trace.highest) == set(trace.snapshots[-1].counts)
+        for of, bins in trace.snapshots[-1].counts.items():
+            assert bin_index(trace.lowest[of]) == min(bins) and bin_index(trace.highest[of]) == max(bins)
+        traces.append(trace)
+    assert [trace.phase for trace in traces] == [1, 2, 3]
+    # Phases do not overlap, and each prints at its own interval.
+    times = [[snapshot.at_ns for snapshot in trace.snapshots] for trace in traces]
+    assert all(earlier[-1] < later[0] for earlier, later in itertools.pairwise(times))
+    # A phase without a request closes as well.
+    tracer.begin(TRACE_CLOCK.to_host_ns(10**9))
+    text, problems = tracer.end()
+    assert (problems, parse_trace(text).problems, counted(parse_trace(text))) == ([], [], {})
+    # It dies: this phase and any later one say so.
+    tracer.begin(TRACE_CLOCK.to_host_ns(10**9))
+    read_blocks(client, 10)
+    guest.run(["sh", "-c", "kill -KILL $(pgrep -x bpftrace)"])
+    text, problems = tracer.end()
+    assert problems == ["the tracer died during the load"] and not tracer.running()
+    assert any("died before its end" in problem for problem in parse_trace(text).problems)
+    with pytest.raises(HostError, match="died before the phase"):
+        tracer.begin(10**9)
+    assert tracer.stop()
+
+
+def test_a_tracer_that_was_left_is_ended(running_lab: RunningLab) -> None:
+    guest = running_lab.guest
+    tracing = find_tracing(guest, zfsversion.read(guest))
+    place = nfsd.Place("/run/left")
+    process = nfsd.start(guest, place, TRACE_CLOCK, [10**9], tracing)
+    nfsd.end_left(guest, "/run/lef")
+    assert process.running()
+    for _ in range(2):
+        nfsd.end_left(guest, place.directory)
+        assert guest.run(["pgrep", "-x", "bpftrace"], check=False).stdout == ""
+    process.wait(60)
+    assert guest.run(["pgrep", "-f", "/run/left/hold"], check=False).returncode
 
 
 def test_what_zpool_iostat_prints_is_imported(running_lab: RunningLab, tmp_path: Path) -> None:

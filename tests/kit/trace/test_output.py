@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.bins import bin_edges, bin_index
-from kit.trace.output import Class, Counts, Snapshot, differences, parse_trace
+from kit.trace.output import MAP_KEYS, Class, Counts, Snapshot, differences, parse_trace
 
 DATA = Path(__file__).parents[1] / "data"
 READ = (DATA / "trace-read.json").read_text()
@@ -43,6 +44,39 @@ def as_now(text: str) -> str:
                         content[new] = content.pop(key)
         lines.append(json.dumps(message) + "\n")
     return "".join(lines)
+
+
+def as_marked(text: str, phase: int) -> str:
+    """The same as a tracer prints it that runs for many phases, in the phase of that number."""
+    bits = {"read": 0, "write": 512, "commit": 1024}
+    trace = parse_trace(text)
+    lines: list[Any] = []
+
+    def seen(key: Class) -> int:
+        return key[1] | bits[key[0]] | phase << 11 | key[2] << 32
+
+    def say(words: str) -> None:
+        lines.append({"type": "printf", "data": f"hsp-trace {words}\n"})
+
+    def show(name: str, content: dict[str, int]) -> None:
+        lines.append({"type": "map", "data": {name: content}})
+
+    def cells(snapshot: Snapshot) -> dict[str, int]:
+        return {f"{seen(of)},{n}": count for of, bins in snapshot.counts.items() for n, count in bins.items()}
+
+    say(f"phase {phase} {trace.snapshots[0].at_ns}")
+    for snapshot in trace.snapshots[1:-1]:
+        say(f"at {snapshot.at_ns}")
+        show("@counts", cells(snapshot))
+    say(f"end {trace.snapshots[-1].at_ns}")
+    totals = ((4000, trace.started), (4001, trace.done))
+    sums = {f"{bits[op] | phase << 11},{n}": count for n, ops in totals for op, count in ops.items()}
+    show("@counts", cells(trace.snapshots[-1]) | sums)
+    highest = {f"{seen(of)},0": value for of, value in trace.highest.items()}
+    show("@highest", highest | {f"{seen(of)},1": (1 << 62) - 1 - v for of, v in trace.lowest.items()})
+    show("@fed", dict.fromkeys(map(str, trace.feeds_ns), 1))
+    say(f"ended {phase}")
+    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def total(counts: dict[Class, Counts], op: str) -> int:
@@ -79,6 +113,66 @@ def test_output_of_today_says_the_same(text: str) -> None:
     now = as_now(text)
     assert "@latency" not in now and "read,0,0" not in now and "@counts" in now
     assert parse_trace(now) == parse_trace(text)
+
+
+@pytest.mark.parametrize("text", [READ, SLOG])
+@pytest.mark.parametrize("phase", [1, 7, 2047])
+def test_output_with_marks_says_the_same(text: str, phase: int) -> None:
+    marked = as_marked(text, phase)
+    assert "hsp-trace begins" not in marked and "@done" not in marked and "@lowest" not in marked
+    assert parse_trace(marked) == replace(parse_trace(text), phase=phase)
+
+
+MARKED = as_marked(READ, 2)
+
+
+def test_requests_of_another_phase_are_nobodys_and_hurt_nothing() -> None:
+    """One that ends when its phase has long ended; its class, counts and extremes are of its own phase."""
+    lines = []
+    for message in map(json.loads, MARKED.splitlines()):
+        if "@counts" in (message.get("data") or {}):
+            message["data"]["@counts"] |= {"2048,480": 1, "2048,4001": 1, "2561,77": 3}
+        if "@highest" in (message.get("data") or {}):
+            message["data"]["@highest"] |= {"2048,0": 10**12, "2048,1": (1 << 62) - 2}
+        lines.append(json.dumps(message) + "\n")
+    assert parse_trace("".join(lines)) == parse_trace(MARKED)
+
+
+@pytest.mark.parametrize("marker", ["hsp-trace phase", "hsp-trace end ", "hsp-trace ended"])
+def test_a_phase_without_one_of_its_marks(marker: str) -> None:
+    assert parse_trace(without(MARKED, marker)).problems
+
+
+@pytest.mark.parametrize("kept", range(MARKED.count("\n")))
+def test_a_phase_that_stops_anywhere_is_a_problem(kept: int) -> None:
+    assert parse_trace("".join(MARKED.splitlines(keepends=True)[:kept])).problems
+
+
+def test_two_phases_are_not_one() -> None:
+    problems = parse_trace(MARKED + as_marked(SLOG, 3)).problems
+    assert any("is damaged" in problem and "phase 3" in problem for problem in problems)
+    assert parse_trace(MARKED.replace("ended 2", "ended 3")).problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("4000", "3999"), (",4001", ",4002"), ("hsp-trace ended 2", "hsp-trace ended x")]
+)
+def test_a_phase_with_a_line_that_is_none(old: str, new: str) -> None:
+    assert old in MARKED
+    assert parse_trace(MARKED.replace(old, new)).problems
+
+
+def test_requests_of_a_phase_that_began_and_did_not_end_in_it() -> None:
+    text = edited(MARKED, "@counts", '"4096,4000": 3456', '"4096,4000": 3457')
+    assert parse_trace(text).problems == ["the tracer saw 3457 read requests start and 3456 end"]
+
+
+def test_a_map_that_is_full_is_a_problem() -> None:
+    full = {f"{2048 * (n // 1000 + 3)},{n % 1000}": 1 for n in range(MAP_KEYS)}
+    line = json.dumps({"type": "map", "data": {"@counts": full}})
+    lines = MARKED.splitlines()
+    lines.insert(4, line)
+    assert any("line 5, is damaged" in problem for problem in parse_trace("\n".join(lines)).problems)
 
 
 def test_recorded_values() -> None:

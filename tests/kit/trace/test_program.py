@@ -15,7 +15,7 @@ from kit.bins import bin_edges, bin_index
 from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.base import Result
-from kit.trace import nfsd, program
+from kit.trace import marks, nfsd, output, program
 from kit.trace.tracing import Tracing, find_tracing
 
 ZFS = {text: zfsversion.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
@@ -107,7 +107,10 @@ def test_the_probes_are_those_of_the_program(version: str) -> None:
     found = program.program(ZFS[version])
     text = code(found.text)
     heads = re.findall(
-        r"^((?:kprobe|kretprobe|tracepoint|fentry|kfunc|BEGIN|END|interval|profile)\S*)", text, re.M
+        # One that ends with a comma shares the block of the next.
+        r"^((?:kprobe|kretprobe|tracepoint|fentry|kfunc|BEGIN|END|interval|profile)[^\s,]*)",
+        text,
+        re.M,
     )
     functions = {head.split(":")[1] for head in heads if head.startswith("k")}
     tracepoints = {"/".join(head.split(":")[1:]) for head in heads if head.startswith("tracepoint")}
@@ -116,7 +119,8 @@ def test_the_probes_are_those_of_the_program(version: str) -> None:
     assert {"arc_read", "zio_read", "zio_read_phys", "zil_commit", "zio_rewrite"} <= functions
     assert {"nfsd/nfsd_read_start", "nfsd/nfsd_write_done"} <= tracepoints
     # Nothing else is attached, that the kit would not know of, and nothing twice.
-    assert len(heads) == len(set(heads)) == text.count("\n{\n")
+    shared = len(re.findall(r"^\w+:\S+,$", text, re.M))
+    assert len(heads) == len(set(heads)) == text.count("\n{\n") + shared and shared == 1
     assert {head for head in heads if head[0] not in "kt"} == {"BEGIN", "END", "interval:ms:$2"}
 
 
@@ -136,18 +140,18 @@ def test_each_version_has_the_probes_that_it_has() -> None:
     }
 
 
-def test_the_program_has_three_parameters_and_nothing_that_only_some_bpftrace_know() -> None:
-    assert set(re.findall(r"\$\d+", code(EVERY_TEXT))) == {"$1", "$2", "$3"}
-    assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - @begin[tid])") == 3
+def test_the_program_has_two_parameters_and_nothing_that_only_some_bpftrace_know() -> None:
+    assert set(re.findall(r"\$\d+", code(EVERY_TEXT))) == {"$1", "$2"}
+    assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - @begin[tid])") == 2
     assert not re.search(r"\bdelete\(|\bconfig\b|\bhist\(|\blet\b", code(EVERY_TEXT))
 
 
 def branches() -> list[tuple[int, int]]:
-    """(threshold, places) of one binning in the program, in their order; all three are alike."""
+    """(threshold, places) of one binning in the program, in their order; both are alike."""
     found = re.findall(
         r"if \(\$left >= (0x[0-9a-f]+)\) \{ \$left = \$left >> (\d+); \$places = \$places \+ (\d+); \}", CODE
     )
-    assert len(found) == 18 and found[:6] == found[6:12] == found[12:]
+    assert len(found) == 12 and found[:6] == found[6:]
     assert all(shifted == added for _, shifted, added in found)
     return [(int(threshold, 16), int(places)) for threshold, places, _ in found[:6]]
 
@@ -166,7 +170,38 @@ def test_the_programs_bins_are_the_kits(latency_ns: int) -> None:
     assert (places << 5) + left == int(bin_index(latency_ns))
     low, high = bin_edges((places << 5) + left)
     assert low <= latency_ns < high
-    assert CODE.count("($places << 5) + $left] = count();") == 3
+    assert CODE.count("($places << 5) + $left] = count();") == 2
+
+
+def test_what_ends_a_request_is_the_same_for_all_operations() -> None:
+    blocks = re.findall(r"_done\n(/@begin.*?\n}\n)|kretprobe:nfsd_commit\n(/@begin.*?\n}\n)", CODE, re.S)
+    first, second = (one or other for one, other in blocks)
+    assert first == second
+
+
+def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> None:
+    assert f"($told >> 43) == {marks.MAGIC:#x}" in CODE
+    assert f"(($told >> 32) & {marks.MOST_PHASES:#x}) << {output._PHASE_SHIFT}" in CODE
+    assert output._PHASE_MASK == marks.MOST_PHASES and "& 0xffffffff) * 1000" in CODE
+    # The operation and the phase.
+    kinds = output._WRITE | output._COMMIT | output._PHASE_MASK << output._PHASE_SHIFT
+    assert CODE.count(f"@counts[$seen & {kinds:#x}, (uint64){output._DONE}] = count();") == 2
+    assert CODE.count(f", (uint64){output._STARTED}] = count();") == 3
+    assert CODE.count(f"max({output._LONGEST_NS:#x} - $ns);") == 2
+    assert (output._VDEV_SHIFT, 0xFFFFFF << 32) == (32, 0xFFFFFF00000000) and "0xffffff00000000" in CODE
+
+
+@given(st.integers(0, marks.MOST_PHASES), st.integers(1, 2**32 - 1))
+def test_a_mark_is_what_the_program_takes_apart(phase: int, interval_us: int) -> None:
+    told = marks.mark(phase, interval_us * 1000 + 999)
+    assert told < 2**63 - 1 and told >> 43 == marks.MAGIC
+    assert (told >> 32 & 0x7FF, (told & 0xFFFFFFFF) * 1000) == (phase, interval_us * 1000)
+
+
+@pytest.mark.parametrize(("phase", "interval_ns"), [(2048, 10**6), (-1, 10**6), (1, 999), (1, 2**32 * 1000)])
+def test_a_mark_that_has_no_room_is_refused(phase: int, interval_ns: int) -> None:
+    with pytest.raises(ValueError, match="no mark"):
+        marks.mark(phase, interval_ns)
 
 
 def test_what_the_program_prints_is_what_the_reader_reads() -> None:
@@ -176,6 +211,8 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
         "hsp-trace begins",
         "hsp-trace at %llu",
         "hsp-trace end %llu",
+        "hsp-trace ended %llu",
+        "hsp-trace phase %llu %llu",
     }
     trace = parse_trace(
         '{"type": "printf", "data": "hsp-trace begins\\n"}\n'
@@ -185,20 +222,22 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("clock", "interval_ns", "parameters"),
+    ("clock", "intervals_ns", "parameters"),
     [
-        (Clock(), 200_000_000, ("1", "50", "200000000")),
-        (Clock("virtual", 4), 50_000_000, ("4", "50", "200000000")),
-        (Clock(), 1_000_000, ("1", "1", "1000000")),
+        (Clock(), [200_000_000], ("1", "50")),
+        (Clock(), [200_000_000, 20_000_000, 200_000_000], ("1", "5")),
+        (Clock("virtual", 4), [50_000_000], ("4", "50")),
+        (Clock(), [1_000_000, 10**9], ("1", "1")),
+        (Clock(), [60 * 10**9], ("1", "100")),  # a mark waits for a tick
     ],
 )
-def test_the_tracer_is_started_with_dilation_and_the_hosts_interval(
-    clock: Clock, interval_ns: int, parameters: tuple[str, str, str]
+def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
+    clock: Clock, intervals_ns: list[int], parameters: tuple[str, str]
 ) -> None:
     server = Server()
-    nfsd.Tracer(server, "/run/hsp/x", clock, interval_ns, FULL)
-    [argv] = server.started
-    assert argv[-4:] == ("/run/hsp/x/nfsd.bt", *parameters)
+    nfsd.start(server, nfsd.Place("/run/hsp/x"), clock, intervals_ns, FULL)
+    argv = server.started[0]
+    assert argv[-3:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
     assert argv[at + 1 : at + 3] == ("-f", "json")
     assert argv[argv.index("-c", at) + 1].startswith("/usr/bin/dash /run/hsp/x/hold ")
@@ -276,24 +315,19 @@ def test_who_asks_for_no_trace_gets_none_and_is_not_told_that_anything_is_wrong(
     }  # fmt: skip
 
 
-def tracer(process: Running) -> tuple[Server, nfsd.Tracer]:
-    server = Server(process=process)
-    return server, nfsd.Tracer(server, "/d", Clock(), 10**9, FULL)
+PLACE = nfsd.Place("/d")
 
 
-def test_a_good_end_has_no_problems() -> None:
-    server, running = tracer(Running())
-    running.wait_ready()
-    assert running.stop() == ("out \ufffd", [])
-    assert running.running()
-    assert server.started
+def start(server: Server) -> nfsd.Tracer:
+    return nfsd.Tracer(server, PLACE, nfsd.start(server, PLACE, Clock(), [10**9], FULL))
 
 
 @pytest.mark.parametrize(("held", "killed"), [("4711", True), ("", False), ("x; reboot", False)])
 def test_it_ends_with_the_command_that_it_waits_for_or_else_by_a_signal(held: str, killed: bool) -> None:
-    server, running = tracer(Running())
+    server = Server()
+    running = start(server)
     server.held = held
-    assert running.stop()[1] == []
+    assert running.stop() == []
     assert server.killed == ([("kill", "-TERM", "4711")] if killed else [])
     assert server.process.signals == ([] if killed else ["INT"])
 
@@ -301,34 +335,34 @@ def test_it_ends_with_the_command_that_it_waits_for_or_else_by_a_signal(held: st
 @pytest.mark.parametrize(
     ("process", "problem"),
     [
-        (Running(alive=False), "the tracer died during the load"),
+        (Running(alive=False), "the tracer died before it was to end"),
         (Running(returncode=1), "the tracer failed"),
-        (Running(stderr="WARNING: map full\n\n"), "the tracer warned: WARNING: map full"),
     ],
 )
 def test_a_bad_end_is_a_problem(process: Running, problem: str) -> None:
-    _, problems = tracer(process)[1].stop()
+    problems = nfsd.Tracer(Server(process=process), PLACE, process).stop()
     assert len(problems) == 1 and problems[0].startswith(problem)
 
 
 def test_a_tracer_that_ends_before_it_is_ready() -> None:
-    server, running = tracer(Running(alive=False, returncode=1, stderr="ERROR: no kprobe"))
-    server.ready = False
+    server = Server(process=Running(alive=False, returncode=1))
+    server.ready, server.held = False, "ERROR: no kprobe"
     with pytest.raises(HostError, match=r"did not start: .*no kprobe"):
-        running.wait_ready()
+        start(server)
 
 
 def test_a_server_that_cannot_wait_for_the_tracer() -> None:
-    server, running = tracer(Running())
+    server = Server()
     server.waiting_code = 127
     with pytest.raises(HostError, match="ended with 127"):
-        running.wait_ready()
+        start(server)
 
 
 def test_a_tracer_that_never_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nfsd, "_READY_DEADLINE_S", 0.0)
     monkeypatch.setattr(nfsd, "_POLL_S", 0.001)
-    server, running = tracer(Running())
+    server = Server()
     server.ready = False
     with pytest.raises(HostError, match="not ready within"):
-        running.wait_ready()
+        start(server)
+    assert server.process.signals == ["INT"]
