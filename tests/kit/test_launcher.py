@@ -213,8 +213,8 @@ def test_a_chromium_that_does_not_run_is_told_apart(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     ("words", "environments", "passed_on"),
     [
-        ([], "lint,types,py311,py313,py312,browser,lab", []),
-        (["-k", "a b"], "lint,types,py311,py313,py312,browser,lab", ["-k", "a b"]),
+        ([], "lint,types,unit,py311,py313,browser,lab", []),
+        (["-k", "a b"], "lint,types,unit,py311,py313,browser,lab", ["-k", "a b"]),
         (["--quick"], "lint,types,unit,demo", []),
         (["--quick", "-k", "a b", "-x"], "lint,types,unit,demo", ["-k", "a b", "-x"]),
     ],
