@@ -40,6 +40,7 @@ def precondition_all(
         "devices": told,
     }
     frames: list[pl.DataFrame] = []
+    taken: dict[str, list[str]] = {}
     for device in wanted_devices(settings, testbed) if settings.writes else []:
         target = Target(
             device.name, device.role, site.device_paths[device.name], device.size, device.endurance
@@ -56,13 +57,14 @@ def precondition_all(
                 progress=progress,
             )
             if kept:
-                manifest["notes"].append(
-                    f"{device.name} was aged in run {kept.entry['aged_in']['run']}; this run began with that "
-                    "state (--age-again ages it anew)."
-                )
-            if site.aged and not kept:
+                taken.setdefault(kept.entry["aged_in"]["run"], []).append(device.name)
+            elif site.aged:
                 site.aged.keep(target, settings, outcome, run_dir.path.name)
         told.append(outcome.entry)
         manifest["problems"] += outcome.problems
         frames.append(ageing.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))
         store.write_ageing(run_dir, pl.concat(frames))
+    manifest["notes"] += [
+        f"{' and '.join(names)}: aged in run {run}, whose state this run began with; --age-again ages anew."
+        for run, names in taken.items()
+    ]

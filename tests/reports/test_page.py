@@ -52,6 +52,18 @@ def test_page_stands_alone(synthetic, tmp_path):
     assert " - verdict unknown" not in html
 
 
+@pytest.mark.parametrize("seed", [0, 7, (1 << 63) - 1])
+def test_the_seed_is_there_to_be_replayed(synthetic, tmp_path, seed):
+    html = drawn(synthetic, tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
+    assert f"random numbers from <code>--seed {seed}</code>" in html
+
+
+@pytest.mark.parametrize("seed", [None, "<b>", [1], {"x": 1}])
+def test_a_seed_that_is_none_is_not_shown(synthetic, tmp_path, seed):
+    html = drawn(synthetic, tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
+    assert "random numbers from" not in html
+
+
 def test_unknown_marks_every_map(synthetic, tmp_path):
     manifest = synthetic.manifest()
     manifest["problems"] = ["the server rebooted"]
