@@ -54,6 +54,9 @@ _HANG_UP_S = 0.5
 # in poll with data waiting on its virtio-serial port (docs/decisions/0006); any message wakes it.
 _NUDGE_S = 5.0
 _PREFIX = "lab-"
+# A guest that boots to be saved is nobody's lab.
+_SAVING_PREFIX = "save-"
+_STATES = (_PREFIX, _SAVING_PREFIX)
 _POLL_S = 0.1
 # The guest's page cache may still have what was handed over before. Arguments: disk, bytes, target.
 _COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
@@ -91,7 +94,7 @@ def runtime_dir() -> Path:
 
 def running_labs() -> Iterator[dict[str, Any]]:
     """The description (lab.json) of each live lab; state whose supervisor is dead is removed."""
-    for state in sorted(runtime_dir().glob(f"{_PREFIX}*")):
+    for state in sorted(path for path in runtime_dir().iterdir() if path.name.startswith(_STATES)):
         try:
             lab = json.loads((state / "lab.json").read_text())
             alive = _is_supervisor(lab["supervisor_pid"], state)
@@ -100,9 +103,9 @@ def running_labs() -> Iterator[dict[str, Any]]:
             if time.time() - state.lstat().st_mtime > 60:
                 shutil.rmtree(state, ignore_errors=True)
             continue
-        if alive:
+        if alive and state.name.startswith(_PREFIX):
             yield {**lab, "state": os.fspath(state), "detached": (state / "detached").exists()}
-        else:
+        elif not alive:
             shutil.rmtree(state, ignore_errors=True)
 
 
@@ -155,6 +158,7 @@ class Lab:
                 ),
                 QEMU,
             ),
+            prefix=_SAVING_PREFIX if root else _PREFIX,
             sparse={HAND_OVER: HAND_OVER_BYTES, **{disk.name: disk.size_bytes for disk in spec.extra_disks}},
             info={
                 "clock": spec.clock.kind,
@@ -250,6 +254,7 @@ class _Supervisor:
         files: dict[str, bytes],
         argv: list[str],
         info: dict[str, Any],
+        prefix: str = _PREFIX,
         sparse: dict[str, int] | None = None,
     ) -> None:
         self._child = subprocess.Popen(
@@ -263,7 +268,7 @@ class _Supervisor:
         self._detached = False
         spec = {
             "base": os.fspath(runtime_dir()),
-            "prefix": _PREFIX,
+            "prefix": prefix,
             "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
             "sparse": sparse or {},
             "argv": argv,

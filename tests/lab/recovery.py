@@ -99,6 +99,13 @@ class Line:
         return f"{self.state} of {self.step}"
 
 
+# Until nothing that names the run is running, for 20 s at most. Argument: a pattern that is not like itself.
+_AWAIT_COMMANDS = """\
+n=0
+while pgrep -f "$1" >/dev/null && [ $n -lt 200 ]; do n=$((n + 1)); sleep 0.1; done
+"""
+
+
 def lines_of(run: Path) -> list[Line]:
     journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
     counted = [line for line in journal if line.get("state") in ("begin", "done")]
@@ -189,7 +196,13 @@ class Striking:
         left = bed.runs() - known
         if not left:
             raise Wrong("it left no run directory")
-        return max(left, key=lambda path: path.name)
+        run = max(left, key=lambda path: path.name)
+        if self.mode == "drop":
+            # A command ends with its connection, but not in the same moment: one that makes a pool, after it
+            # was cleaned up.
+            own = run.name[-6:]
+            bed.rig.host.run(["sh", "-c", _AWAIT_COMMANDS, "sh", f"[{own[0]}]{own[1:]}"], deadline_s=120)
+        return run
 
     def _check(self, done: subprocess.CompletedProcess[str]) -> None:
         if self.mode == "kill" and done.returncode != -signal.SIGKILL:

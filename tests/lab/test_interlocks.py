@@ -41,6 +41,7 @@ from kit.preconditiontable import Precondition
 from kit.progress import Progress
 from kit.purge import purge
 from kit.realsite import open_host
+from kit.release import release
 from kit.testbed import LAB_TESTBED, Device, read_testbed, resolve_devices
 from tests.lab.diskstates import States
 from tests.lab.rig import DISKS, MIB, Rig, ssh
@@ -204,10 +205,31 @@ def _wipes_the_destroyed_pool(rig: Rig, states: States) -> None:
     wipe(rig.host, planned)
     assert check(rig.host, [wanted(rig, "vd5")])[0].reasons == ()
     kept = rig.host.run(["ls", "/run/hsp-test-backup"]).stdout.split()
-    assert {"zfs-label-vdh1-start.bak", "zfs-label-vdh1-end.bak"} <= set(kept)
+    part = f"{Path(rig.nodes['vd5']).name}1"
+    assert {f"zfs-label-{part}-start.bak", f"zfs-label-{part}-end.bak"} <= set(kept)
     assert sum(name.startswith("wipefs-") for name in kept) >= 3
     rig.host.run(["rm", "-r", "/run/hsp-test-backup"])
     assert states.digests(*others) == others
+
+
+def test_what_an_ended_zpool_create_leaves_goes_and_what_holds_anything_stays(
+    rig: Rig, blank: States
+) -> None:
+    path, serial, run = rig.by_id["vd0"], rig.disks["vd0"].serial, rig.host.run
+    run(["zpool", "create", "hsp-begun", path])
+    run(["zpool", "destroy", "hsp-begun"])
+    # As if it had been ended between its partitions and its labels.
+    run(["zpool", "labelclear", "-f", f"{path}-part1"])
+    run(["mkswap", f"{path}-part1"])
+    release(rig.host, path, serial, "hsp-begun")
+    assert "swap" in run(["wipefs", "--noheadings", f"{path}-part1"]).stdout
+    run(["wipefs", "--all", f"{path}-part1"])
+    with pytest.raises(SafetyRefusal, match="SOMEBODYS"):
+        release(rig.host, path, "SOMEBODYS", "hsp-begun")
+    assert run(["test", "-b", f"{path}-part9"], check=False).returncode == 0
+    for _ in range(2):
+        release(rig.host, path, serial, "hsp-begun")
+        assert check(rig.host, [wanted(rig, "vd0")])[0].reasons == ()
 
 
 def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
@@ -480,8 +502,9 @@ def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "kit.cli", "devices", "--testbed", os.fspath(testbed)]
     shown = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
     assert shown.returncode == 0, shown.stderr
-    # Beside its own disks there are the root disk, the one with the keys, and the module's null_blk.
-    assert re.search(r"^11 of 14 disks of \S+ are available$", shown.stderr, re.MULTILINE)
+    # Beside its own disks there are the root disk, those with the keys and what is handed over, and the
+    # module's null_blk.
+    assert re.search(r"^11 of 15 disks of \S+ are available$", shown.stderr, re.MULTILINE)
     assert "available: no, because" in shown.stderr and "the system runs from it (/)" in shown.stderr
     found = tomllib.loads(shown.stdout)["device"]
     assert {(one["path"], one["serial"], one["size"]) for one in found} == {
