@@ -20,16 +20,17 @@ import shlex
 import shutil
 import subprocess
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from kit.clock import Clock
 from kit.errors import HostError
 from kit.lab import monitor
 from kit.lab.image import Image
 from kit.lab.image.cache import cache_dir, cannot_use, locked
 from kit.lab.machine import QEMU, Lab, LabSpec
-from kit.lab.qemu import WAITING_LINE, Machine, Saved, command_line
+from kit.lab.qemu import WAITING_LINE, Disk, Machine, Saved, command_line
 from kit.progress import Progress
 
 FORMAT = 1
@@ -78,12 +79,7 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
         work.mkdir(mode=0o700)
         try:
             with progress.step("booting a guest, to be saved"):
-                manifest = {
-                    "format": FORMAT,
-                    "image": image.path.name,
-                    "qemu": _qemu(),
-                    **_save(spec, image, work),
-                }
+                manifest = {"format": FORMAT, **_save(spec, image, work)}
             (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
             shutil.rmtree(place, ignore_errors=True)
             work.rename(place)
@@ -127,11 +123,15 @@ def damage(place: Path) -> str:
 
 
 def current(place: Path) -> bool:
-    """Whether the saved guest at `place` is of an image that is there, and of the QEMU that is installed."""
+    """Whether this version would resume what is at `place`, with the image and QEMU that are there now."""
     try:
-        manifest = json.loads((place / "manifest.json").read_text())
-        image = json.loads((cache_dir() / "images" / manifest["image"] / "manifest.json").read_text())
-        return bool(manifest["qemu"] == _qemu() and manifest["image_files"] == image["files"])
+        spec = json.loads((place / "manifest.json").read_text())["spec"]
+        path = cache_dir() / "images" / spec["image"]
+        image = Image(path, json.loads((path / "manifest.json").read_text()))
+        disks = tuple(Disk(**disk) for disk in spec["extra_disks"])
+        clock = Clock("virtual", spec["dilation"])
+        wanted = LabSpec(path, clock, spec["memory_mib"], extra_disks=disks, ssh_ports=spec["ssh_ports"])
+        return digest_of(wanted, image) == place.name
     except (OSError, ValueError, KeyError, TypeError, HostError):
         return False
 
@@ -152,7 +152,13 @@ def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
         monitor.command(lab.state, "migrate", uri=f"exec:exec cat >{shlex.quote(target)}")
         _await_saved(lab)
     return {
-        "image_files": image.manifest["files"],
+        "spec": {
+            "image": image.path.name,
+            "memory_mib": spec.memory_mib,
+            "dilation": spec.clock.dilation,
+            "extra_disks": [asdict(disk) for disk in spec.extra_disks],
+            "ssh_ports": spec.ssh_ports,
+        },
         "seconds": round(time.monotonic() - started, 1),
         "files": {
             name: {"bytes": (work / name).stat().st_size, "sha256": _sha256(work / name)} for name in _FILES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +108,29 @@ def test_of_another_format(place: Path) -> None:
 
 def test_nothing_there_is_no_saved_guest(tmp_path: Path) -> None:
     assert "No such file" in warm.damage(tmp_path / "x")
+
+
+def test_what_this_version_would_not_resume_is_not_kept(qemu: Path) -> None:
+    cache = qemu.parent / "cache" / "hsp"
+    image = Image(cache / "images" / "0123456789abcdef", IMAGE.manifest)
+    image.path.mkdir(parents=True)
+    (image.path / "manifest.json").write_text(json.dumps(image.manifest))
+    disks = (Disk("vd0", "virtio", "S", 1 << 20),)
+    spec = replace(SPEC, image_dir=image.path, extra_disks=disks)
+    place = cache / "warm" / warm.digest_of(spec, image)
+    place.mkdir(parents=True)
+    told = {
+        "image": image.path.name, "memory_mib": spec.memory_mib, "dilation": 4, "ssh_ports": spec.ssh_ports,
+        "extra_disks": [asdict(disk) for disk in disks],
+    }  # fmt: skip
+    for change, kept in (
+        ({}, True),
+        ({"memory_mib": 1}, False),
+        ({"image": "x"}, False),
+        ({"dilation": 0}, False),
+    ):
+        (place / "manifest.json").write_text(json.dumps({"spec": told | change}))
+        assert warm.current(place) == kept
+    qemu.write_text("another QEMU")
+    (place / "manifest.json").write_text(json.dumps({"spec": told}))
+    assert not warm.current(place)
