@@ -23,6 +23,7 @@ from typing import Any
 from kit import precondition, preconditionload, preconditionstate
 from kit.ageing import Point
 from kit.blockdevice import find_unused
+from kit.errors import HostError
 from kit.lab.devices import program
 from kit.lab.devices.emulation import served_devices
 from kit.lab.devices.served import Served
@@ -35,6 +36,7 @@ from kit.testbed import Device
 
 FORMAT = 1
 _TRANSFER_DEADLINE_S = 600.0
+_OTHER = "another run that keeps the same device"
 
 
 class AgedStates:
@@ -53,7 +55,7 @@ class AgedStates:
         self._age_again = age_again
         # What a testbed keeps in a file of its own has a history of its own.
         self._specs = {
-            device.name: (served_device.spec, device.size)
+            device.name: (served_device.spec, device.size, device.role)
             for device, served_device in zip(devices, served_devices(devices), strict=True)
             if device.keep is None
         }
@@ -66,7 +68,7 @@ class AgedStates:
         if self._age_again or target.name not in self._specs:
             return None
         place = self._place(target.name, settings)
-        with locked(place.parent, place.name, "another run that keeps the same device", self._progress):
+        with locked(place.parent, place.name, _OTHER, self._progress):
             found = _read(place)
             if found is None:
                 return None
@@ -91,11 +93,7 @@ class AgedStates:
             )
         aged_in = {"run": proof["run"], "utc": proof["utc"], "compressed_share": round(share, 4)}
         entry = {**proof["entry"], "path": target.path, "aged_in": aged_in, "problems": problems}
-        points = [
-            Point(**{**point, "cells": tuple(tuple(cell) for cell in point["cells"])})
-            for point in proof["points"]
-        ]
-        return precondition.Outcome(entry, proof["capacity_bytes"], points, problems)
+        return precondition.Outcome(entry, proof["capacity_bytes"], _points(proof), problems)
 
     def keep(
         self,
@@ -124,20 +122,15 @@ class AgedStates:
             "points": [asdict(point) for point in outcome.points],
             "state": {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()},
         }
-        with locked(place.parent, place.name, "another run that keeps the same device", self._progress):
-            work = place.with_name(f".build-{place.name}-{os.getpid()}")
-            shutil.rmtree(work, ignore_errors=True)
-            work.mkdir(mode=0o700)
-            try:
-                (work / "state").write_bytes(state)
-                (work / "proof.json").write_text(json.dumps(proof) + "\n")
-                shutil.rmtree(place, ignore_errors=True)
-                work.rename(place)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+        try:
+            with locked(place.parent, place.name, _OTHER, self._progress):
+                _store(place, state, proof)
+        except HostError as error:
+            # The run needs nothing of it.
+            self._progress.note(f"{target.name}: its state is not kept: {error.message}")
 
     def _place(self, name: str, settings: Precondition) -> Path:
-        spec, size = self._specs[name]
+        spec, size, role = self._specs[name]
         stages = list(preconditionload.stages(settings))
         loads = [
             load for stage in stages for load in preconditionload.stage_loads(stage, "DEVICE", size, settings)
@@ -146,6 +139,7 @@ class AgedStates:
             FORMAT,
             spec,
             size,
+            role,
             preconditionstate.settings_of(settings),
             [load.argv("OUTPUT") for load in loads],
             program.models_digest(),
@@ -153,6 +147,22 @@ class AgedStates:
         ]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
         return cache_dir() / "aged" / digest
+
+
+def _store(place: Path, state: bytes, proof: dict[str, Any]) -> None:
+    """There whole or not at all. Raises OSError."""
+    # Whoever else stored here is dead: the lock is ours.
+    for stale in place.parent.glob(f".build-{place.name}-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    work = place.with_name(f".build-{place.name}-{os.getpid()}")
+    work.mkdir(mode=0o700)
+    try:
+        (work / "state").write_bytes(state)
+        (work / "proof.json").write_text(json.dumps(proof) + "\n")
+        shutil.rmtree(place, ignore_errors=True)
+        work.rename(place)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def current(place: Path) -> bool:
@@ -176,12 +186,25 @@ def _read(place: Path) -> tuple[dict[str, Any], bytes] | None:
 
 
 def _read_proof(place: Path) -> dict[str, Any] | None:
+    """What is beside a state; None if it is missing, damaged or of another format."""
     try:
         proof = json.loads((place / "proof.json").read_text())
+        _points(proof)
+        words = (proof["run"], proof["utc"], proof["sources"], proof["state"]["sha256"])
+        numbers = (proof["capacity_bytes"], proof["state"]["bytes"])
         sound = (
             proof["format"] == FORMAT
-            and {"run", "utc", "sources", "entry", "points", "state"} <= proof.keys()
+            and isinstance(proof["entry"], dict)
+            and all(isinstance(word, str) for word in words)
+            and all(type(number) is int for number in numbers)
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return proof if sound else None
+
+
+def _points(proof: dict[str, Any]) -> list[Point]:
+    return [
+        Point(**{**point, "cells": tuple(tuple(cell) for cell in point["cells"])})
+        for point in proof["points"]
+    ]

@@ -44,8 +44,17 @@ NEEDED_BYTES = 1 << 30
 
 
 def open_lab(spec: LabSpec, image: Image, progress: Progress) -> Lab:
-    """A lab of `spec`, resumed if that can be. It is not yet ready (`Lab.wait_ready`). Raises HostError."""
-    return Lab(spec, resume=saved(spec, image, progress) if can_be_saved(spec) else None)
+    """A lab of `spec`, resumed if that can be. It is not yet ready (`Lab.wait_ready`). Raises HostError.
+
+    Where no guest can be saved, such as on a full disk, the lab boots: that takes longer and shows the same.
+    """
+    resume = None
+    if can_be_saved(spec):
+        try:
+            resume = saved(spec, image, progress)
+        except HostError as error:
+            progress.note(f"no guest can be saved, so the lab boots each time: {error.message}")
+    return Lab(spec, resume=resume)
 
 
 def can_be_saved(spec: LabSpec) -> bool:
