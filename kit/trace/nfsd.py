@@ -10,7 +10,7 @@ from kit.clock import Clock
 from kit.errors import HostError
 from kit.hosts.base import DeadlineExceeded, Host, Process, Result
 from kit.trace import marks
-from kit.trace.output import MAP_KEYS
+from kit.trace.program import MAP_KEYS
 from kit.trace.tracing import Tracing
 
 # bpftrace runs its BEGIN block before it attaches the other probes; the command of -c runs

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.bins import BINS_PER_OCTAVE, bin_edges, bin_index
+from kit.trace.program import MAP_KEYS
 
 _AT = re.compile(r"hsp-trace (at|end) (\d+)\n")
 _MARK = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|ended (\d+))\n")
@@ -27,8 +28,6 @@ _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 _STARTED, _DONE = 4000, 4001
 _LONGEST_NS = (1 << 62) - 1
 _PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT = 11, (1 << 11) - 1, 32
-# A map that holds as many may have had no room for more (BPFTRACE_MAX_MAP_KEYS of kit.trace.nfsd).
-MAP_KEYS = 65536
 
 # (op, seen, vdev): a class of requests, see nfsd.bt
 Class = tuple[str, int, int]

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.bins import bin_edges, bin_index
-from kit.trace.output import MAP_KEYS, Class, Counts, Snapshot, differences, parse_trace
+from kit.trace.output import Class, Counts, Snapshot, differences, parse_trace
+from kit.trace.program import MAP_KEYS
 
 DATA = Path(__file__).parents[1] / "data"
 READ = (DATA / "trace-read.json").read_text()
