@@ -56,11 +56,11 @@ def precondition_all(
                 state_path=run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
                 progress=progress,
             )
+            told.append(outcome.entry)
             if kept:
                 taken.setdefault(kept.entry["aged_in"]["run"], []).append(device.name)
             elif site.aged:
                 site.aged.keep(target, settings, outcome, run_dir.path.name)
-        told.append(outcome.entry)
         manifest["problems"] += outcome.problems
         frames.append(ageing.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))
         store.write_ageing(run_dir, pl.concat(frames))

@@ -17,6 +17,7 @@ _ZFS_PARTITIONS = (
     (1, "6a898cc3-1dd2-11b2-99a6-080020736631", "zfs-"),
     (9, "6a945a3b-1dd2-11b2-99a6-080020736631", ""),
 )
+_LABEL = re.compile(r"^LABEL \d|^\s*(pool_)?guid: ", re.MULTILINE)
 _NAME = re.compile(r"^\s*name: '(.*)'$", re.MULTILINE)
 
 
@@ -51,6 +52,10 @@ def _is_begun(host: Host, path: str) -> bool:
     Partition 1 is named zfs-..., 9 is reserved (lib/libzutil/os/linux/zutil_device_path_os.c and
     lib/libzfs/os/linux/libzfs_pool_os.c of OpenZFS, zpool_label_disk).
     """
+    labels = [host.run(["zdb", "-l", one], check=False) for one in (path, f"{path}{WHOLE_DISK_PART}")]
+    # A label without a pool's name is that of somebody's spare or cache device.
+    if any(one.returncode in (126, 127) or _LABEL.search(one.stdout) for one in labels):
+        return False
     # It may have been ended before the kernel read the new table.
     host.run(["blockdev", "--rereadpt", path], check=False)
     host.run(["udevadm", "settle", "--timeout=30"])
@@ -62,6 +67,8 @@ def _is_begun(host: Host, path: str) -> bool:
         found = dict(line.split("=", 1) for line in probed.splitlines() if "=" in line)
         wanted = found.get("PART_ENTRY_TYPE") == kind and found.get("PART_ENTRY_NAME", "").startswith(name)
         if not wanted or found.keys() & {"TYPE", "PTTYPE", "USAGE"}:
+            return False
+        if host.run(["wipefs", "--noheadings", f"{path}-part{number}"]).stdout.strip():
             return False
     return True
 

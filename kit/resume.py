@@ -28,19 +28,14 @@ class Earlier:
     """What an interrupted run has measured. `phases` have ended; `latency` is theirs.
 
     `manifest` is empty if it was killed before it had anything to store; `aged`: whether its
-    preconditioning was complete.
+    preconditioning was complete; `seed`: None is the one of its id.
     """
 
     manifest: dict[str, Any]
     phases: tuple[dict[str, Any], ...]
     latency: pl.DataFrame
     aged: bool
-
-    @property
-    def seed(self) -> int | None:
-        """What the run's random numbers come from, if it had come so far as to store that."""
-        seed = self.manifest.get("seed")
-        return seed if type(seed) is int and 0 <= seed < 1 << SEED_BITS else None
+    seed: int | None = None
 
     def hand_on(self, manifest: dict[str, Any], latency: list[pl.DataFrame]) -> None:
         """Into the manifest and the tables of the run that goes on."""
@@ -96,7 +91,14 @@ def read_earlier(run_dir: store.RunDir, plan: Plan) -> Earlier:
         tuple(phase for phase in phases if phase["name"] in names),
         latency.filter(pl.col("phase").is_in(sorted(names))),
         _is_aged(manifest, plan),
+        _seed(manifest) if manifest else _seed(stored),
     )
+
+
+def _seed(stored: dict[str, Any]) -> int | None:
+    """What the run's random numbers come from; None if nothing says so: then it is the one of its id."""
+    seed = stored.get("seed")
+    return seed if type(seed) is int and 0 <= seed < 1 << SEED_BITS else None
 
 
 def _is_aged(manifest: dict[str, Any], plan: Plan) -> bool:

@@ -55,12 +55,12 @@ def once(
     plan = side.plan()
     progress = Progress(quiet=quiet)
     earlier = read_earlier(store.RunDir(resume), plan) if resume else None
-    if earlier and asked.seed is None:
+    if earlier:
         asked = replace(asked, seed=earlier.seed)
     place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
     if resume:
         clean_first(resume, progress)
-    measured = measure(plan, place, results, progress, resume, earlier)
+    measured = measure(plan, place, results, progress, resume, earlier, asked.seed)
     _present(measured, json_output)
     write_junit(junit, measured.summary)
     if measured.failure:
@@ -85,9 +85,13 @@ def measure(
     progress: Progress,
     resume: Path | None = None,
     earlier: Earlier | None = None,
+    seed: int | None = None,
 ) -> Measured:
-    """Run the plan, analyse, draw. Raises KitError if there is nothing to keep."""
-    run_dir = store.RunDir(resume) if resume else _create_run(results, plan)
+    """Run the plan, analyse, draw. Raises KitError if there is nothing to keep.
+
+    `seed` is one that was asked for: stored at once, so that a run that is killed goes on with it.
+    """
+    run_dir = store.RunDir(resume) if resume else _create_run(results, plan, seed)
     failure: KitError | None = None
     outcome = None
     with progress.numbered(_steps(plan)):
@@ -123,12 +127,13 @@ def _steps(plan: Plan) -> int:
     return 8 + preconditioned + bool(workload.warmup) + traced + phases + bool(workload.power_loss)
 
 
-def _create_run(results: Path, plan: Plan) -> store.RunDir:
+def _create_run(results: Path, plan: Plan, seed: int | None) -> store.RunDir:
     try:
         results.mkdir(parents=True, exist_ok=True)
         store.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = store.create_run(results, plan.workload.name)
-        store.write_json(run_dir.path / "plan.json", plan.as_json())
+        given = {} if seed is None else {"seed": seed}
+        store.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
     except OSError as error:
         raise HostError(
             f"{error.filename or results}: {error.strerror}", "choose another place with --results"

@@ -77,6 +77,8 @@ def run(
     """Run a workload on a testbed."""
     inputs = ImageInputs(suite, tuple(pin or ()))
     one = _side(workload, testbed, resume)
+    if resume and seed is not None:
+        raise ConfigError("--resume goes on with the seed of that run", "leave --seed out")
     other = Side(versus_workload or one.workload, versus or one.testbed)
     two = versus is not None or versus_workload is not None
     if not two and (until or across):
@@ -93,7 +95,8 @@ def run(
     if seed is not None or age_again:
         raise ConfigError(
             "--seed and --age-again are for a single run",
-            "each run of a series has a seed of its own, and its devices are those that the first one ages",
+            "each run of a series has a seed of its own, and all begin with the devices that are kept; to "
+            "age them anew, make one run with --age-again first",
         )
     if junit:
         raise ConfigError(

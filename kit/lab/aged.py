@@ -4,8 +4,8 @@
 
 `state` is what the device's model and its flash hold (server/words.c, save); `proof.json` is what the run
 that aged it has shown of that. The digest is of all that decides the state: the model and its parameters,
-the capacity, the settings of the preconditioning with each fio command, the sources of the models, and the
-dilation. A directory is there whole or not at all, and its state is checked before each use.
+the capacity, the role, the settings of the preconditioning with each fio command, the sources of the
+models, and the dilation. A directory is there whole or not at all, and its state is checked before each use.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from kit import precondition, preconditionload, preconditionstate
 from kit.ageing import Point
 from kit.blockdevice import find_unused
 from kit.errors import HostError
+from kit.hosts.base import HostLost
 from kit.lab.devices import program
 from kit.lab.devices.emulation import served_devices
 from kit.lab.devices.served import Served
@@ -36,6 +37,8 @@ from kit.testbed import Device
 
 FORMAT = 1
 _TRANSFER_DEADLINE_S = 600.0
+# ARC, kernel and programs of the guest, about.
+_REST_BYTES = 1 << 30
 _OTHER = "another run that keeps the same device"
 
 
@@ -52,7 +55,7 @@ class AgedStates:
         age_again: bool = False,
     ) -> None:
         self._lab, self._served, self._dilation, self._progress = lab, served, dilation, progress
-        self._age_again = age_again
+        self._age_again, self._all_bytes = age_again, sum(device.size for device in devices)
         # What a testbed keeps in a file of its own has a history of its own.
         self._specs = {
             device.name: (served_device.spec, device.size, device.role)
@@ -73,13 +76,27 @@ class AgedStates:
             if found is None:
                 return None
             proof, state = found
+        if not self._has_room(target.name):
+            return None
+        host, copy = self._served.host, self._served.state_path(target.name)
         with self._progress.step(f"{target.name}: taking the state that run {proof['run']} aged it to"):
-            copy = self._served.state_path(target.name)
-            self._served.host.run(self._lab.hand_over(state, copy), deadline_s=_TRANSFER_DEADLINE_S)
+            try:
+                self._lab.hand_over(host, state, copy, _TRANSFER_DEADLINE_S)
+            except HostLost:
+                raise
+            except HostError as error:
+                self._progress.note(f"{target.name} is aged again: {error.message}")
+                return None
             self._served.tell(target.name, "load", copy)
-            self._served.host.run(["rm", "-f", copy])
-            self._served.host.run(["blockdev", "--flushbufs", target.path])
+            host.run(["rm", "-f", copy])
+            host.run(["blockdev", "--flushbufs", target.path])
         return self._outcome(target, proof)
+
+    def _has_room(self, name: str) -> bool:
+        """Whether the guest's memory holds the devices, the state of this one once more, and ZFS."""
+        sizes = {device: size for device, (_, size, _) in self._specs.items()}
+        needed = self._all_bytes + sizes[name] + _REST_BYTES
+        return needed <= self._lab.spec.memory_mib << 20
 
     def _outcome(self, target: precondition.Target, proof: dict[str, Any]) -> precondition.Outcome:
         host = self._served.host
@@ -92,7 +109,14 @@ class AgedStates:
                 "it should not compress"
             )
         aged_in = {"run": proof["run"], "utc": proof["utc"], "compressed_share": round(share, 4)}
-        entry = {**proof["entry"], "path": target.path, "aged_in": aged_in, "problems": problems}
+        # The device of this testbed, which may have another name and another data sheet.
+        endurance, spent = target.endurance_bytes, proof["entry"].get("spent_bytes")
+        own = {
+            "device": target.name,
+            "path": target.path,
+            "endurance_share": spent / endurance if endurance and spent else None,
+        }
+        entry = {**proof["entry"], **own, "aged_in": aged_in, "problems": problems}
         return precondition.Outcome(entry, proof["capacity_bytes"], _points(proof), problems)
 
     def keep(
@@ -105,12 +129,29 @@ class AgedStates:
         """Keep what `run` has aged. Nothing is kept of a device whose proof has a hole."""
         if target.name not in self._specs or outcome.problems or outcome.entry.get("stopped"):
             return
-        place = self._place(target.name, settings)
-        with self._progress.step(f"{target.name}: keeping its state for later runs"):
-            copy = self._served.state_path(target.name)
+        if not self._has_room(target.name):
+            self._progress.note(
+                f"{target.name}: its state is not kept: the guest's memory is too small for it"
+            )
+            return
+        # The run needs nothing of it, so nothing of it ends the run.
+        try:
+            with self._progress.step(f"{target.name}: keeping its state for later runs"):
+                self._keep(target, settings, outcome, run)
+        except HostLost:
+            raise
+        except HostError as error:
+            self._progress.note(f"{target.name}: its state is not kept: {error.message}")
+
+    def _keep(
+        self, target: precondition.Target, settings: Precondition, outcome: precondition.Outcome, run: str
+    ) -> None:
+        host, copy = self._served.host, self._served.state_path(target.name)
+        try:
             self._served.tell(target.name, "save", copy)
-            state = self._served.host.get(copy, deadline_s=_TRANSFER_DEADLINE_S)
-            self._served.host.run(["rm", "-f", copy])
+            state = host.get(copy, deadline_s=_TRANSFER_DEADLINE_S)
+        finally:
+            host.run(["rm", "-f", copy])
         proof = {
             "format": FORMAT,
             "run": run,
@@ -122,12 +163,9 @@ class AgedStates:
             "points": [asdict(point) for point in outcome.points],
             "state": {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()},
         }
-        try:
-            with locked(place.parent, place.name, _OTHER, self._progress):
-                _store(place, state, proof)
-        except HostError as error:
-            # The run needs nothing of it.
-            self._progress.note(f"{target.name}: its state is not kept: {error.message}")
+        place = self._place(target.name, settings)
+        with locked(place.parent, place.name, _OTHER, self._progress):
+            _store(place, state, proof)
 
     def _place(self, name: str, settings: Precondition) -> Path:
         spec, size, role = self._specs[name]

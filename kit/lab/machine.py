@@ -29,6 +29,7 @@ import asyncssh
 
 from kit.clock import Clock
 from kit.errors import HostError
+from kit.hosts.base import Host
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
 from kit.lab.qemu import (
@@ -60,6 +61,7 @@ _STATES = (_PREFIX, _SAVING_PREFIX)
 _POLL_S = 0.1
 # The guest's page cache may still have what was handed over before. Arguments: disk, bytes, target.
 _COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
+_RESUME_HINT = "if it does so again, its saved guest is damaged: remove it below ~/.cache/hsp/warm"
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 
 
@@ -176,7 +178,8 @@ class Lab:
         while line not in self.console():
             cause = self.diagnose()
             if cause:
-                raise HostError(f"the lab guest did not come up: {cause}", _console_hint(self))
+                hint = _RESUME_HINT if self._resumed else _console_hint(self)
+                raise HostError(f"the lab guest did not come up: {cause}", hint)
             if time.monotonic() > end:
                 raise HostError(
                     f"the lab guest did not come up within {deadline_s:g} s",
@@ -188,22 +191,27 @@ class Lab:
         """The guest as a host, over serial line `port`."""
         return open_host(self.state, port, self.diagnose)
 
-    def hand_over(self, content: bytes, target: str) -> list[str]:
-        """Put `content` onto the disk for that; the command with which the guest copies it to `target`.
-
-        Raises HostError.
-        """
+    def hand_over(self, guest: Host, content: bytes, target: str, deadline_s: float) -> None:
+        """Put `content` into the guest's file `target`, by way of the disk for that. Raises HostError."""
         if len(content) > HAND_OVER_BYTES:
             raise HostError(f"{len(content)} bytes cannot be handed over to the lab at once")
+        path, source = self.state / HAND_OVER, f"/dev/disk/by-id/virtio-hsp-{HAND_OVER}"
         try:
-            with (self.state / HAND_OVER).open("r+b") as disk:
-                disk.write(content)
+            with path.open("r+b") as disk:
+                try:
+                    disk.write(content)
+                    disk.flush()
+                    guest.run(
+                        ["sh", "-c", _COPY, "sh", source, str(len(content)), target], deadline_s=deadline_s
+                    )
+                finally:
+                    # It may lie in memory: what is copied is given back.
+                    disk.truncate(0)
+                    disk.truncate(HAND_OVER_BYTES)
         except OSError as error:
             raise HostError(
-                f"{self.state / HAND_OVER}: {error.strerror}", "free some space there, or set XDG_RUNTIME_DIR"
+                f"{path}: {error.strerror}", "free some space there, or set XDG_RUNTIME_DIR"
             ) from error
-        source = f"/dev/disk/by-id/virtio-hsp-{HAND_OVER}"
-        return ["sh", "-c", _COPY, "sh", source, str(len(content)), target]
 
     def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
         """A machine of the guest's own networks as a host."""

@@ -1,11 +1,12 @@
 """Warm guests: a guest that has booted, saved beside its image; labs resume it instead of booting.
 
-    ~/.cache/hsp/warm/<digest>/  root.qcow2  memory  manifest.json
+    ~/.cache/hsp/warm/<digest>/  root-<token>  memory-<token>  manifest.json
 
-`memory` is QEMU's migration stream (docs/devel/migration.rst of QEMU), `root.qcow2` what the guest has
-written to its disk by then. The digest is that of all that must be the same to resume: image, QEMU and the
-whole command line (memory size, devices, CPU). Another of these is another digest, so a guest that does not
-fit is never used. Any number of labs resume one saved guest at once: both files are only read.
+`memory` is QEMU's migration stream (docs/devel/migration.rst of QEMU), `root` a qcow2 overlay with what the
+guest has written to its disk by then. The token is of one boot: nobody gets the disk of one boot and the
+memory of another. The digest is that of all that must be the same to resume: image, QEMU and the whole
+command line (memory size, devices, CPU). If one of these differs, the digest differs, so a guest that does
+not fit is never used. Any number of labs resume one saved guest at once: both files are only read.
 
 A directory is there whole or not at all, and its files are checked before each use. What resumed labs share
 and what they do not: docs/decisions/0015-warm-guests.md.
@@ -16,6 +17,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -29,13 +32,14 @@ from kit.errors import HostError
 from kit.lab import monitor
 from kit.lab.image import Image
 from kit.lab.image.cache import cache_dir, cannot_use, locked
+from kit.lab.image.prune import is_still_made
 from kit.lab.machine import QEMU, Lab, LabSpec
 from kit.lab.qemu import WAITING_LINE, Disk, Machine, Saved, command_line
 from kit.progress import Progress
 
-FORMAT = 1
+FORMAT = 2
+_TOKEN = re.compile(r"[0-9a-f]{8}")
 QEMU_IMG = "qemu-img"
-_FILES = ("root.qcow2", "memory")
 _SAVE_DEADLINE_S = 300.0
 _SETTLE_S = 0.3
 _POLL_S = 0.02
@@ -72,12 +76,12 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
     A second process that needs the same one waits for the first and uses its result.
     """
     digest, folder = digest_of(spec, image), cache_dir() / "warm"
-    with locked(folder, digest, "another boot of the same guest", progress):
+    with locked(folder, digest, "another process that checks or saves the same guest", progress):
         place = folder / digest
         if not rebuild:
             why = damage(place)
             if not why:
-                return Saved(*(place / name for name in _FILES))
+                return _files(place)
             if place.exists():
                 progress.note(f"the saved guest cannot be used and is made anew: {why}")
         # Whoever else saved here is dead: the lock is ours.
@@ -94,7 +98,7 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
             work.rename(place)
         finally:
             shutil.rmtree(work, ignore_errors=True)
-        return Saved(*(place / name for name in _FILES))
+        return _files(place)
 
 
 def digest_of(spec: LabSpec, image: Image) -> str:
@@ -118,17 +122,25 @@ def damage(place: Path) -> str:
         manifest = json.loads((place / "manifest.json").read_text())
         if manifest["format"] != FORMAT:
             return f"it has format {manifest['format']}"
-        for name in _FILES:
-            recorded, content = manifest["files"][name], place / name
-            if content.stat().st_size != recorded["bytes"]:
-                return f"{content} has {content.stat().st_size} bytes, {recorded['bytes']} were written"
-            if _sha256(content) != recorded["sha256"]:
-                return f"{content} is not what was written"
+        for file in asdict(_files(place)).values():
+            recorded = manifest["files"][file.name]
+            if file.stat().st_size != recorded["bytes"]:
+                return f"{file} has {file.stat().st_size} bytes, {recorded['bytes']} were written"
+            if _sha256(file) != recorded["sha256"]:
+                return f"{file} is not what was written"
     except OSError as error:
         return f"{error.filename or place}: {error.strerror}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         return f"{place / 'manifest.json'} is damaged"
     return ""
+
+
+def _files(place: Path) -> Saved:
+    manifest = json.loads((place / "manifest.json").read_text())
+    token = str(manifest["token"])
+    if not _TOKEN.fullmatch(token):
+        raise ValueError("not a token")
+    return Saved(place / f"root-{token}", place / f"memory-{token}")
 
 
 def current(place: Path) -> bool:
@@ -136,31 +148,39 @@ def current(place: Path) -> bool:
     try:
         spec = json.loads((place / "manifest.json").read_text())["spec"]
         path = cache_dir() / "images" / spec["image"]
+        if not is_still_made(path):
+            return False
         image = Image(path, json.loads((path / "manifest.json").read_text()))
         disks = tuple(Disk(**disk) for disk in spec["extra_disks"])
         clock = Clock("virtual", spec["dilation"])
         wanted = LabSpec(path, clock, spec["memory_mib"], extra_disks=disks, ssh_ports=spec["ssh_ports"])
         return digest_of(wanted, image) == place.name
-    except (OSError, ValueError, KeyError, TypeError, HostError):
+    except HostError:
+        # Without QEMU nobody can say so.
+        return True
+    except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
     """Boot a guest until it waits for keys, and leave `_FILES` in `work`."""
-    root = work / "root.qcow2"
-    _make_overlay(root, image.path / "root.img")
+    token = secrets.token_hex(4)
+    files = Saved(work / f"root-{token}", work / f"memory-{token}")
+    _make_overlay(files.root, image.path / "root.img")
     started = time.monotonic()
-    with Lab(replace(spec, seed=None), root=root) as lab:
+    with Lab(replace(spec, seed=None), root=files.root) as lab:
         lab.wait_ready(line=WAITING_LINE)
         time.sleep(_SETTLE_S)
         # Not stopped before: QEMU would resume it stopped. As fast as it goes: the default of 128 MiB/s is
         # meant for networks.
         monitor.command(lab.state, "migrate-set-parameters", **{"max-bandwidth": 1 << 40})
-        target = os.fspath(work / "memory")
-        (work / "memory").touch(mode=0o600)
-        monitor.command(lab.state, "migrate", uri=f"exec:exec cat >{shlex.quote(target)}")
-        _await_saved(lab)
+        part, target = (shlex.quote(os.fspath(path)) for path in (work / "part", files.memory))
+        (work / "part").touch(mode=0o600)
+        # QEMU has done when all is in the pipe; the file has its name when all is in it.
+        monitor.command(lab.state, "migrate", uri=f"exec:cat >{part} && mv {part} {target}")
+        _await_saved(lab, files.memory)
     return {
+        "token": token,
         "spec": {
             "image": image.path.name,
             "memory_mib": spec.memory_mib,
@@ -170,14 +190,17 @@ def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
         },
         "seconds": round(time.monotonic() - started, 1),
         "files": {
-            name: {"bytes": (work / name).stat().st_size, "sha256": _sha256(work / name)} for name in _FILES
+            file.name: {"bytes": file.stat().st_size, "sha256": _sha256(file)}
+            for file in asdict(files).values()
         },
     }
 
 
-def _await_saved(lab: Lab) -> None:
+def _await_saved(lab: Lab, memory: Path) -> None:
     end = time.monotonic() + _SAVE_DEADLINE_S
-    while (state := monitor.command(lab.state, "query-migrate"))["status"] != "completed":
+    state: dict[str, Any] = {}
+    while state.get("status") != "completed" or not memory.exists():
+        state = monitor.command(lab.state, "query-migrate")
         if state["status"] in ("failed", "cancelled") or time.monotonic() > end:
             raise HostError(
                 f"the guest could not be saved: {state['status']} {state.get('error-desc', '')}".rstrip(),
@@ -194,6 +217,10 @@ def _make_overlay(path: Path, backing: Path) -> None:
         )  # fmt: skip
     except FileNotFoundError:
         raise HostError(f"{QEMU_IMG} is not installed", "install it: apt-get install qemu-utils") from None
+    except subprocess.TimeoutExpired as error:
+        raise HostError(
+            f"{QEMU_IMG} did not make {path} within {error.timeout:g} s", "does the disk hang?"
+        ) from None
     if done.returncode:
         raise HostError(f"{QEMU_IMG} could not make {path}: {done.stderr.strip()}")
 

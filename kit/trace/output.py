@@ -240,6 +240,8 @@ def _inconsistencies(trace: Trace) -> Iterator[str]:
         if done != count:
             yield f"the tracer saw {count} {op} requests start and {done} end"
     last = trace.snapshots[-1].counts if trace.snapshots else {}
+    if trace.ended and not last and any(snapshot.counts for snapshot in trace.snapshots):
+        yield "the tracer's last counts are missing"
     for op, count in trace.done.items():
         counted = sum(sum(counts.values()) for key, counts in last.items() if key[0] == op)
         if trace.ended and counted != count:

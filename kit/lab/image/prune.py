@@ -93,7 +93,7 @@ def _prune_image(
     image = cache_dir() / "images" / digest
     if path.name not in (digest, f"{digest}.log"):
         _remove(path, _DEAD, dry_run, result)
-    elif digest == ImageInputs().digest() or _inputs(image) is not None:
+    elif is_still_made(image):
         return
     elif image.resolve() in {used.resolve() for used in images_in_use()} | _open_directories():
         if path == image:
@@ -161,6 +161,11 @@ def _inputs(image: Path) -> ImageInputs | None:
     except (OSError, ValueError, KeyError, TypeError, ConfigError):
         return None
     return inputs if inputs.digest() == image.name else None
+
+
+def is_still_made(image: Path) -> bool:
+    """Whether this version would make the image of that name: by default, or from what it was made from."""
+    return image.name == ImageInputs().digest() or _inputs(image) is not None
 
 
 def _still_made(images: Path) -> list[ImageInputs]:

@@ -12,7 +12,7 @@ import pytest
 
 from kit.clock import Clock
 from kit.lab import warm
-from kit.lab.image import Image
+from kit.lab.image import Image, ImageInputs
 from kit.lab.machine import LabSpec
 from kit.lab.qemu import Disk
 
@@ -71,10 +71,12 @@ def place(tmp_path: Path) -> Path:
     place = tmp_path / "warm" / "0123456789abcdef"
     place.mkdir(parents=True)
     files = {}
-    for name in ("root.qcow2", "memory"):
+    for name in ("root-01234567", "memory-01234567"):
         (place / name).write_bytes(name.encode() * 1000)
         files[name] = {"bytes": (place / name).stat().st_size, "sha256": warm._sha256(place / name)}
-    (place / "manifest.json").write_text(json.dumps({"format": warm.FORMAT, "files": files}))
+    (place / "manifest.json").write_text(
+        json.dumps({"format": warm.FORMAT, "token": "01234567", "files": files})
+    )
     return place
 
 
@@ -83,7 +85,7 @@ def test_what_is_whole_is_used(place: Path) -> None:
 
 
 def test_what_is_cut_short_or_changed_or_missing_is_named(place: Path) -> None:
-    memory = place / "memory"
+    memory = place / "memory-01234567"
     content = memory.read_bytes()
     memory.write_bytes(content[:-1])
     assert f"{memory} has {len(content) - 1} bytes, {len(content)} were written" in warm.damage(place)
@@ -94,7 +96,7 @@ def test_what_is_cut_short_or_changed_or_missing_is_named(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 1}', '{"format": 1, "files": {"memory": 3}}', "nul"]
+    "text", ["", "[]", "{}", '{"format": 2}', '{"format": 2, "token": "../../x", "files": {}}', "nul"]
 )
 def test_a_manifest_that_is_none(place: Path, text: str) -> None:
     (place / "manifest.json").write_text(text)
@@ -112,7 +114,7 @@ def test_nothing_there_is_no_saved_guest(tmp_path: Path) -> None:
 
 def test_what_this_version_would_not_resume_is_not_kept(qemu: Path) -> None:
     cache = qemu.parent / "cache" / "hsp"
-    image = Image(cache / "images" / "0123456789abcdef", IMAGE.manifest)
+    image = Image(cache / "images" / ImageInputs().digest(), IMAGE.manifest)
     image.path.mkdir(parents=True)
     (image.path / "manifest.json").write_text(json.dumps(image.manifest))
     disks = (Disk("vd0", "virtio", "S", 1 << 20),)
@@ -131,6 +133,8 @@ def test_what_this_version_would_not_resume_is_not_kept(qemu: Path) -> None:
     ):
         (place / "manifest.json").write_text(json.dumps({"spec": told | change}))
         assert warm.current(place) == kept
-    qemu.write_text("another QEMU")
     (place / "manifest.json").write_text(json.dumps({"spec": told}))
+    qemu.write_text("another QEMU")
     assert not warm.current(place)
+    qemu.unlink()
+    assert warm.current(place), "without QEMU nobody can say"
