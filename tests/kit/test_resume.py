@@ -66,6 +66,18 @@ def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: P
     assert end_of(manifest) > 7 and end_of(NEW) == 0
 
 
+def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None:
+    # Killed before it had stored anything: the one that was asked for, or else that of its id.
+    assert stored(tmp_path, plan).seed is None
+    (tmp_path / "plan.json").write_text(json.dumps({**plan.as_json(), "seed": 7}))
+    assert read_earlier(store.RunDir(tmp_path), plan).seed == 7
+    stored(tmp_path, plan, ["cache0", "log0"], ("read",))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    for value, seed in ((5, 5), (-1, None), ("5", None), (True, None), (1 << 63, None)):
+        (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "seed": value}))
+        assert read_earlier(store.RunDir(tmp_path), plan).seed == seed
+
+
 def test_another_plan_is_refused(tmp_path: Path, plan: Plan) -> None:
     value = plan.as_json()
     (tmp_path / "plan.json").write_text(json.dumps({**value, "digest": "x", "jobs": {}, "sources": ["", ""]}))

@@ -475,3 +475,12 @@ OTHER = ("read", 1, 0)
 def test_counts_that_go_back_are_an_error(after: dict[Class, Counts]) -> None:
     with pytest.raises(ValueError, match="went back"):
         list(differences([Snapshot(0, {KEY: {1: 5, 2: 7}}), Snapshot(1, after)]))
+
+
+def test_a_phase_whose_last_counts_are_missing_is_a_problem() -> None:
+    lines = MARKED.splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if '"@counts"' in line)
+    assert parse_trace(MARKED).problems == []
+    trace = parse_trace("".join(lines[:last] + lines[last + 1 :]))
+    assert trace.ended and trace.totalled
+    assert "the tracer's last counts are missing" in trace.problems
