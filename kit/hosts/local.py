@@ -79,15 +79,18 @@ class LocalProcess:
     def end_group(self) -> None:
         """TERM, then KILL, to the process group this object started; nothing else."""
         self._signal(signals.SIGTERM)
-        try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.communicate(timeout=_KILL_GRACE_S)
-        except subprocess.TimeoutExpired:
-            self._signal(signals.SIGKILL)
-            # What waits in the kernel for an NFS server cannot be killed: it must not be waited for.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._child.communicate(timeout=_KILL_GRACE_S)
         # The leader may be gone while others of its group are not.
         self._signal(signals.SIGKILL)
+        # Another session may hold the other ends: communicate() closes the pipes only when all is read.
+        for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):  # stdin was not written to its end
+                    pipe.close()
+        # What waits in the kernel for an NFS server cannot be killed: it must not be waited for.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(_KILL_GRACE_S)
 
     def _signal(self, number: signals.Signals) -> None:
         try:

@@ -257,6 +257,18 @@ def test_one_that_does_not_stop_is_killed(
     assert not process.running()
 
 
+def test_no_pipe_stays_open_where_somebody_else_holds_its_end(
+    host: LocalHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is in a session of its own is not of the group that is ended, and keeps the output open."""
+    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.1)
+    process = host.start(["sh", "-c", "setsid sleep 3 & wait"])
+    with pytest.raises(DeadlineExceeded):
+        process.wait(0.3)
+    pipes = [process._child.stdin, process._child.stdout, process._child.stderr]
+    assert [pipe is not None and pipe.closed for pipe in pipes] == [True] * 3
+
+
 # --- Files ---
 
 
