@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.clean import Cleaned, clean, unfinished
 from kit.cli.options import JsonOption, QuietOption, ResultsOption
-from kit.cli.output import emit_json, say
-from kit.errors import EXIT_HOST, EXIT_OK, ConfigError
-from kit.progress import Progress
+from kit.core.errors import EXIT_HOST, EXIT_OK, ConfigError
+from kit.core.output import emit_json, say
+from kit.core.progress import Progress
+from kit.recovery.clean import Cleaned, clean, unfinished
 
 
 def clean_command(

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-import reports
-from kit import store
 from kit.cli.options import JsonOption
-from kit.cli.output import check_target, emit, emit_json, say, write_target
-from kit.errors import ConfigError, MeasurementUnknown
-from reports import alike, comparepage, comparetable
-from reports.compare import compare as compared
+from kit.core.errors import ConfigError
+from kit.core.output import check_target, emit, emit_json, say, write_target
+from kit.session.comparison import StoredRun, comparison
+from kit.store import run_directory
+from reports.output import comparison_table
+from reports.page import comparison_page
 
 # click drops a `--`. An argument cannot hold a NUL, so this stands for it alone.
 _SEPARATOR = "\0--"
@@ -64,54 +64,19 @@ def compare(
     if json_output:
         emit_json(result)
     elif markdown:
-        emit(comparetable.markdown(result).encode())
+        emit(comparison_table.markdown(result).encode())
     else:
-        say(comparetable.plain(result))
+        say(comparison_table.plain(result))
     if html:
-        page = comparepage.render(
+        page = comparison_page.render(
             result,
-            *([(r.manifest, store.read_latency(r.directory)) for r in side] for side in (side_a, side_b)),
+            *(
+                [(r.manifest, run_directory.read_latency(r.directory)) for r in side]
+                for side in (side_a, side_b)
+            ),
         )
         write_target(html, page.encode())
         say(f"page: {html}")
-
-
-def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:
-    """docs/formats.md, "Comparison". Raises ConfigError (unlike runs), MeasurementUnknown."""
-    differing = alike.check([(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across)
-    _refuse_unknown([*a, *b])
-    result = compared([r.summary for r in a], [r.summary for r in b])
-    told = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
-    result["caveats"] = [caveat for caveat in told if caveat]
-    result["across"] = {key: list(pair) for key, pair in differing.items()}
-    return result
-
-
-class StoredRun:
-    """A stored run, read and judged again."""
-
-    def __init__(self, name: str) -> None:
-        path = Path(name)
-        if not path.is_dir():
-            raise ConfigError(
-                f"{name}: no such run directory", "give results/<workload>/<run>, or .../latest"
-            )
-        self.name = name
-        self.directory = store.RunDir(path.resolve())
-        self.manifest = store.read_manifest(self.directory)
-        plan = self.directory.path / "plan.json"
-        stored = store.read_json(plan) if plan.exists() else {}
-        try:
-            self.settings = alike.settings(self.manifest, stored if isinstance(stored, dict) else {})
-        except RecursionError:
-            raise ConfigError(f"{name}: manifest.json or plan.json is nested too deep") from None
-        self.identities = {str(self.directory.path), str(self.manifest.get("run") or self.directory.path)}
-        self.summary = reports.judged(self.directory)
-
-    @property
-    def trusted(self) -> bool:
-        """Whether it says something of its side: nothing is unknown but what no run of its kind can tell."""
-        return self.summary["verdict"] != "unknown" or self.summary["by_nature"] is not None
 
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:
@@ -134,14 +99,3 @@ def _read(names: list[str]) -> list[StoredRun]:
             raise ConfigError(f"{run.name} and {seen[identity]} are the same run", "give each run once")
         seen.update(dict.fromkeys(run.identities, run.name))
     return read
-
-
-def _refuse_unknown(runs: list[StoredRun]) -> None:
-    lines = [
-        f"  {run.name}: {reason}" for run in runs if not run.trusted for reason in run.summary["reasons"]
-    ]
-    if lines:
-        raise MeasurementUnknown(
-            "runs whose verdict is unknown say nothing of A or B:\n" + "\n".join(lines),
-            "leave them out, or measure again",
-        )

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import typer
 
-from kit.cli.measuring import once
 from kit.cli.options import (
     AgeAgainOption,
     JsonOption,
@@ -17,10 +16,11 @@ from kit.cli.options import (
     SeedOption,
     SuiteOption,
 )
-from kit.cli.places import Asked
-from kit.cli.side import Side
-from kit.lab.image import DEFAULT_SUITE, ImageInputs
-from kit.testbed import LAB_TESTBED
+from kit.config.testbed import LAB_TESTBED
+from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
+from kit.session.measure import once
+from kit.session.place import Asked
+from kit.session.side import Side
 
 
 def demo(

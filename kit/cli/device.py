@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from kit.cli.options import JsonOption
-from kit.cli.output import emit_json, say
-from kit.errors import HostError, SafetyRefusal
+from kit.config.device_model import find_preset, preset_names
+from kit.core.errors import HostError, SafetyRefusal
+from kit.core.output import emit_json, say
+from kit.core.units import format_size_bytes
+from kit.emulation import compilation
+from kit.emulation.devices_file import Emulation, keep_states, load_states, read_emulation, served_devices
+from kit.emulation.served import Served
+from kit.emulation.udev_links import link_by_id, serial, unlink
 from kit.hosts.local import LocalHost
-from kit.lab.devices import program
-from kit.lab.devices.emulation import Emulation, keep_states, load_states, read_emulation, served_devices
-from kit.lab.devices.links import link_by_id, serial, unlink
-from kit.lab.devices.served import Served
-from kit.lab.devices.spec import find_preset, preset_names
-from kit.units import format_size_bytes
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -43,7 +43,7 @@ def emulate(
         raise SafetyRefusal(
             "devices are being emulated on this machine already", "end that `hsp device emulate` first"
         )
-    paths = served.start(program.server(), served_devices(emulation.device), dilation=1)
+    paths = served.start(compilation.server(), served_devices(emulation.device), dilation=1)
     try:
         load_states(served, emulation.device)
         _link(served, paths)

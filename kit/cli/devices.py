@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from kit.cli.options import JsonOption
-from kit.cli.output import emit_json, say
+from kit.config.testbed import read_testbed
+from kit.core.output import emit_json, say
 from kit.devices.listing import Listed, describe, device_block, list_devices
-from kit.realsite import open_server
-from kit.testbed import read_testbed
+from kit.run.remote_site import open_server
 
 TestbedOption = Annotated[Path, typer.Option("--testbed", help="The testbed whose server is looked at.")]
 

@@ -9,19 +9,19 @@ from typing import Annotated
 import typer
 
 from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
-from kit.cli.output import emit_json, say
+from kit.config.testbed import Testbed, read_testbed
+from kit.config.workload import find_workload
+from kit.core.errors import ConfigError
+from kit.core.output import emit_json, say
+from kit.core.progress import Progress
 from kit.doctor.diagnosis import Target, diagnose
 from kit.doctor.finding import Finding, Wanted
 from kit.doctor.lab import HERE, gather_lab, judge_lab
-from kit.doctor.places import targets_in, targets_of, wanted_by
 from kit.doctor.report import Examinee, Report, make_report, words
-from kit.errors import ConfigError
-from kit.lab.image import DEFAULT_SUITE, ImageInputs, build
+from kit.doctor.targets import targets_in, targets_of, wanted_by
+from kit.hosts.connect import open_host
+from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build
 from kit.lab.site import lab_site
-from kit.progress import Progress
-from kit.realsite import open_host
-from kit.testbed import Testbed, read_testbed
-from kit.workload import find_workload
 
 # Logins with slow name services take half a minute; a machine that is not there is not waited for longer.
 _CONNECT_DEADLINE_S = 45.0

@@ -9,16 +9,16 @@ from typing import Annotated
 
 import typer
 
-from kit import store
-from kit.cli.output import check_target, emit, say, write_target
-from kit.errors import ConfigError
-from reports.export import chosen
-from reports.export import export as exported
-from reports.overtime import over_time
+from kit.core.errors import ConfigError
+from kit.core.output import check_target, emit, say, write_target
+from kit.store import run_directory
+from reports.output.export import chosen
+from reports.output.export import export as exported
+from reports.statistics.over_time import over_time
 
 
 class Format(StrEnum):
-    """What reports.export can write."""
+    """What reports.output.export can write."""
 
     CSV = "csv"
     PARQUET = "parquet"
@@ -53,13 +53,13 @@ def export(
         raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
     if output is None and kind.value == "parquet" and sys.stdout.isatty():
         raise ConfigError("Parquet is no text for a terminal", "give -o FILE, or send stdout to a file")
-    run_dir = store.RunDir(run.resolve())
-    frame = chosen(store.read_latency(run_dir), phase or [], layer or [])
+    run_dir = run_directory.RunDir(run.resolve())
+    frame = chosen(run_directory.read_latency(run_dir), phase or [], layer or [])
     if percentiles:
         frame = over_time(frame)
     summary = None
     if (run_dir.path / "summary.json").exists():
-        summary = store.read_summary(run_dir)
+        summary = run_directory.read_summary(run_dir)
     content = exported(frame, kind.value, summary)
     if output is None:
         emit(content)

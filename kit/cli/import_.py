@@ -13,18 +13,18 @@ from typing import Annotated, Any
 import typer
 
 import reports
-from kit import store
 from kit.cli.options import JsonOption, QuietOption, ResultsOption
-from kit.cli.output import emit_json, say
-from kit.errors import ConfigError
+from kit.core.errors import ConfigError
+from kit.core.output import emit_json, say
+from kit.core.progress import Progress
+from kit.core.units import parse_duration_ns
 from kit.importers import run as importing
 from kit.importers.detect import FORMATS
-from kit.progress import Progress
-from kit.units import parse_duration_ns
+from kit.store import run_directory
 
 Format = StrEnum("Format", {name: name for name in FORMATS})  # type: ignore[misc]
 Op = StrEnum("Op", ["read", "write"])
-Layer = StrEnum("Layer", {name: name for name in store.LAYERS})  # type: ignore[misc]
+Layer = StrEnum("Layer", {name: name for name in run_directory.LAYERS})  # type: ignore[misc]
 Unit = StrEnum("Unit", ["ns", "us", "ms", "s"])
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_INTERVAL_NS = 10**6
@@ -85,9 +85,9 @@ def import_(
         # argv may hold what is no text; a manifest is text.
         command = ["hsp", *(a.encode(errors="replace").decode() for a in sys.argv[1:])]
         wall_s = time.monotonic() - began
-        store.write_latency(run, imported.frame)
+        run_directory.write_latency(run, imported.frame)
         manifest = importing.manifest(imported, run.path.name, name, command, stamp, wall_s)
-        store.write_json(run.path / "manifest.json", manifest)
+        run_directory.write_json(run.path / "manifest.json", manifest)
         with progress.step("analysis"):
             summary = reports.analyse(run)
         with progress.step("report"):
@@ -105,16 +105,16 @@ def import_(
     say(f"report: {page}")
 
 
-def _make_run(results: Path, name: str) -> store.RunDir:
+def _make_run(results: Path, name: str) -> run_directory.RunDir:
     try:
-        return store.create_run(results, name)
+        return run_directory.create_run(results, name)
     except OSError as error:
         raise ConfigError(
             f"{results / name}: no run directory can be made: {error.strerror}", "choose --results"
         ) from error
 
 
-def _take_back(run: store.RunDir) -> None:
+def _take_back(run: run_directory.RunDir) -> None:
     """No half-made run is left, and `latest` does not point at one."""
     shutil.rmtree(run.path, ignore_errors=True)
     latest = run.path.parent / "latest"

@@ -16,20 +16,20 @@ from typing import Annotated, Any
 import typer
 
 from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
-from kit.cli.output import emit_json, say
-from kit.clock import Clock
-from kit.errors import ConfigError, HostError
+from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
+from kit.core.clock import Clock
+from kit.core.errors import ConfigError, HostError
+from kit.core.output import emit_json, say
+from kit.core.progress import Progress
+from kit.core.units import parse_duration_ns
+from kit.emulation.served import Served
 from kit.hosts.ssh import call
-from kit.lab import aged, warm
+from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
-from kit.lab.devices.served import Served
-from kit.lab.image import DEFAULT_SUITE, Image, ImageInputs, build, find
+from kit.lab.guest import LabSpec, free_port, open_host, running_labs
+from kit.lab.image.image import DEFAULT_SUITE, Image, ImageInputs, build, find
 from kit.lab.image.prune import prune
-from kit.lab.machine import LabSpec, free_port, open_host, running_labs
 from kit.lab.site import check_clock, make_devices
-from kit.progress import Progress
-from kit.testbed import LAB_TESTBED, Testbed, read_testbed
-from kit.units import parse_duration_ns
 
 _DOWN_DEADLINE_S = 15.0
 
@@ -65,7 +65,7 @@ def prune_cache(
     json_output: JsonOption = False,
 ) -> None:
     """Remove images, modules and leftovers that this version does not use."""
-    in_use = {"warm": warm.current, "aged": aged.current}
+    in_use = {"warm": warm.current, "aged": aged_devices.current}
     pruned = prune(lambda: {Path(lab["image"]) for lab in running_labs() if "image" in lab}, dry_run, in_use)
     if json_output:
         emit_json(

@@ -13,8 +13,8 @@ import typer
 
 from kit import __version__
 from kit.cli.lazy import LazyGroup
-from kit.cli.output import say, say_error
-from kit.errors import HostError, KitError, said
+from kit.core.errors import HostError, KitError, said
+from kit.core.output import say, say_error
 
 EXIT_CODES = """\
 Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kit.seed import SEED_BITS
+from kit.core.seed import SEED_BITS
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")

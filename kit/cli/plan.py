@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from kit.cli.options import JsonOption
-from kit.cli.output import emit_json
-from kit.cli.side import Side
-from kit.commands import Command, Written, commands, seconds, written
-from kit.plan import Plan
-from kit.terminal import safe_text
-from kit.testbed import LAB_TESTBED, Device
+from kit.config.testbed import LAB_TESTBED, Device
+from kit.core.output import emit_json
+from kit.core.text import safe_text
+from kit.plan.commands import Command, Written, commands, seconds, written
+from kit.plan.plan import Plan
+from kit.session.side import Side
 
 
 def plan_command(

@@ -8,13 +8,13 @@ from typing import Annotated
 import typer
 
 import reports
-from kit import store
 from kit.cli.options import JsonOption, JunitOption
-from kit.cli.output import check_target, emit_json, say
-from kit.cli.verdict import VERDICT_CODES, say_summary, write_junit
-from kit.errors import ConfigError
-from kit.toml import load
-from reports.references import Document
+from kit.config.toml import load
+from kit.core.errors import ConfigError
+from kit.core.output import check_target, emit_json, say
+from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
+from kit.store import run_directory
+from reports.analysis.references import Document
 
 
 def report(
@@ -34,7 +34,7 @@ def report(
     ranges = load(reference, Document).reference(reference.stem) if reference else None
     if not run.is_dir():
         raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
-    run_dir = store.RunDir(run.resolve())
+    run_dir = run_directory.RunDir(run.resolve())
     summary = reports.analyse(run_dir, ranges)
     page = reports.draw(run_dir)
     write_junit(junit, summary)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.measuring import once
 from kit.cli.options import (
     AgeAgainOption,
     JsonOption,
@@ -18,14 +17,15 @@ from kit.cli.options import (
     SeedOption,
     SuiteOption,
 )
-from kit.cli.places import Asked
-from kit.cli.repeat import parse_width, repeat
-from kit.cli.side import Side
-from kit.errors import ConfigError
-from kit.lab.image import DEFAULT_SUITE, ImageInputs
-from kit.progress import Progress
-from kit.resume import sources
-from kit.testbed import LAB_TESTBED
+from kit.config.testbed import LAB_TESTBED
+from kit.core.errors import ConfigError
+from kit.core.progress import Progress
+from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
+from kit.run.resume import sources
+from kit.session.measure import once
+from kit.session.place import Asked
+from kit.session.series import parse_width, repeat
+from kit.session.side import Side
 
 MAX_RUNS = 100
 

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.output import say
-from kit.cli.places import ask
-from kit.confirm import confirm_erasing
+from kit.config.testbed import Device, Testbed, read_testbed
+from kit.core.errors import ConfigError
+from kit.core.output import say
 from kit.devices.locks import locked
 from kit.devices.reasons import Wanted
 from kit.devices.wipe import plan_wipe, wipe
-from kit.errors import ConfigError
-from kit.realsite import open_server
-from kit.testbed import Device, Testbed, read_testbed
+from kit.run.remote_site import open_server
+from kit.session.erase_confirmation import confirm_erasing
+from kit.session.place import ask
 
 
 def wipe_command(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kit.core.errors import SafetyRefusal
 from kit.devices.inventory import Inventory, Node
 from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, Reason, Wanted, reasons
-from kit.errors import SafetyRefusal
 from kit.hosts.base import Host
 
 __all__ = ["Checked", "check", "judge", "recheck", "refuse_any"]

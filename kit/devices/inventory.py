@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from kit.devices.toolwords import Health, Label, Pool, Signature
+from kit.devices.tool_output import Health, Label, Pool, Signature
 
 BY_ID = "/dev/disk/by-id/"
 NO_HEALTH = Health()

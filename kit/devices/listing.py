@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from kit.core.units import format_size_bytes
 from kit.devices.inventory import Node, paste_ready
 from kit.devices.probe import probe
 from kit.devices.reasons import Reason, Wanted, reasons
-from kit.devices.toolwords import Health
+from kit.devices.tool_output import Health
 from kit.hosts.base import Host
-from kit.units import format_size_bytes
 
 _MIB = 1 << 20
 

@@ -23,13 +23,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.inventory import Node
-from kit.errors import HostError, SafetyRefusal
 from kit.hosts.base import Host, Process, Result
 
 DIRECTORY = "/run/hsp/locks"
 _HOST_LOCK = "host.lock"
-_HELPER = Path(__file__).with_name("locks_helper.py")
+_HELPER = Path(__file__).parents[1] / "remote" / "lock_devices.py"
 _HELD = 3
 _READY_S = 120.0
 _END_S = 30.0

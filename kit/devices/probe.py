@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from kit.devices import toolwords
+from kit.core.errors import SafetyRefusal
+from kit.devices import tool_output
 from kit.devices.facts import DeviceFacts, DiskFacts, Facts, Said
 from kit.devices.inventory import BY_ID, NO_HEALTH, Inventory, Look, Mount, Node
-from kit.devices.toolwords import Health, Identity, Label, Pool, Signature
-from kit.errors import SafetyRefusal
+from kit.devices.tool_output import Health, Identity, Label, Pool, Signature
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 
 T = TypeVar("T")
-_HELPER = Path(__file__).with_name("probe_helper.py")
+_HELPER = Path(__file__).parents[1] / "remote" / "probe_devices.py"
 # Of the host's clock for each tool, and of ours for all: a tool that hangs shall be named.
 # `zpool import` reads every disk, and the clock of a lab runs on while it does.
 _TOOL_DEADLINE_S = 240
@@ -64,7 +64,7 @@ def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
     facts = Facts.model_validate_json(text)
     tools = facts.tools
     problems = [f"mounts of process {process}" for process in facts.unread]
-    told = _understood(problems, tools, "lsblk", toolwords.parse_lsblk) or {}
+    told = _understood(problems, tools, "lsblk", tool_output.parse_lsblk) or {}
     links = {path: _kernel_name(real) for path, real in facts.links.items()}
     by_node: dict[str, list[str]] = {}
     for path, name in links.items():
@@ -78,13 +78,15 @@ def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
     importable: tuple[Pool, ...] | None = ()
     signatures: tuple[Signature, ...] | None = None
     if content:
-        names = _understood(problems, tools, "guids", toolwords.parse_guids)
+        names = _understood(problems, tools, "guids", tool_output.parse_guids)
         if names is not None:
-            imported = _understood(problems, tools, "imported", lambda t: toolwords.parse_imported(names, t))
+            imported = _understood(
+                problems, tools, "imported", lambda t: tool_output.parse_imported(names, t)
+            )
         if "importable" in tools:
-            importable = _understood(problems, tools, "importable", toolwords.parse_importable)
+            importable = _understood(problems, tools, "importable", tool_output.parse_importable)
         if "wipefs" not in tools or tools["wipefs"].code == 0:
-            signatures = _understood(problems, tools, "wipefs", toolwords.parse_wipefs)
+            signatures = _understood(problems, tools, "wipefs", tool_output.parse_wipefs)
     return Inventory(
         host=host,
         nodes=nodes,
@@ -205,7 +207,7 @@ def _look(
         tree = {name} | {node.kernel_name for node in nodes.values() if node.parent == name}
         if every is None:
             tools = {} if found.wipefs is None else {"wipefs": found.wipefs}
-            every = _understood(problems, tools, "wipefs", toolwords.parse_wipefs)
+            every = _understood(problems, tools, "wipefs", tool_output.parse_wipefs)
         # wipefs gives names below /dev, where the kernel's "!" is a directory.
         signatures = tuple(s for s in every or () if s.kernel_name.replace("/", "!") in tree)
         if found.zdb is None or set(found.zdb) != tree:
@@ -223,7 +225,7 @@ def _labels(told: dict[str, Said | None], problems: list[str]) -> list[Label]:
             problems.append(f"zdb -l /dev/{name}: {said.failure}")
             continue
         try:
-            found += toolwords.parse_zdb(name, said.code, said.out)
+            found += tool_output.parse_zdb(name, said.code, said.out)
         except ValueError as error:
             problems.append(f"zdb -l /dev/{name}: {error} ({said.failure or 'exit code 0'})")
     return found
@@ -231,7 +233,7 @@ def _labels(told: dict[str, Said | None], problems: list[str]) -> list[Label]:
 
 def _health(found: DiskFacts) -> Health:
     """Not known is no reason to refuse: many disks do not tell."""
-    tools = ((found.nvme, toolwords.parse_nvme_health), (found.smartctl, toolwords.parse_smartctl))
+    tools = ((found.nvme, tool_output.parse_nvme_health), (found.smartctl, tool_output.parse_smartctl))
     for said, read in tools:
         if said is not None and said.out:
             try:

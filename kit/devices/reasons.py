@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
+from kit.core.errors import SafetyRefusal
+from kit.core.units import format_size_bytes
 from kit.devices.inventory import BY_ID, Inventory, Look, Mount, Node, names_no_namespace, paste_ready
-from kit.devices.toolwords import CACHE, DESTROYED, EXPORTED, SPARE, Label, Pool
-from kit.errors import SafetyRefusal
-from kit.units import format_size_bytes
+from kit.devices.tool_output import CACHE, DESTROYED, EXPORTED, SPARE, Label, Pool
 
 # ZFS refuses smaller devices (SPA_MINDEVSIZE, include/sys/fs/zfs.h).
 MIN_DEVICE_BYTES = 64 << 20

@@ -11,11 +11,11 @@ import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from kit.core.errors import SafetyRefusal
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
 from kit.devices.inventory import Node
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Wanted
-from kit.errors import SafetyRefusal
 from kit.hosts.base import Host
 
 _LABEL_AREA_BYTES = 512 << 10  # two labels at each end (include/sys/vdev_impl.h)

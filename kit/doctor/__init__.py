@@ -1,1 +1,4 @@
-"""`hsp doctor`: whether a testbed can be measured on, and what would put its numbers off."""
+"""`hsp doctor`: whether a testbed can be measured on, and what would make its numbers wrong.
+
+A check is judged from facts that were read; nothing here changes a host.
+"""

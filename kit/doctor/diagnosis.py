@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from kit.core.errors import KitError
 from kit.doctor import client, machine, network, server, tracing
 from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_answer
 from kit.doctor.finding import Finding, Judgement, Subject, Wanted, examine, undetermined
 from kit.doctor.report import Examinee, Report, make_report
-from kit.errors import KitError
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
 from kit.trace.program import programs
 
-HELPER = Path(__file__).with_name("helper.py")
+HELPER = Path(__file__).parents[1] / "remote" / "read_facts.py"
 Role = Literal["server", "client"]
 
 _TRUE_DEADLINE_S = 30.0

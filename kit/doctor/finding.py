@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kit.doctor.catalogue import CHECKS
+from kit.core.text import safe_text
+from kit.doctor.checks import CHECKS
 from kit.doctor.facts import Facts, Unknown
-from kit.terminal import safe_text
 
 State = Literal["ok", "note", "warn", "fail"]
 WORST_FIRST: tuple[State, ...] = ("fail", "warn", "note", "ok")

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.clock import ClockKind
+from kit.core.cache import cache_dir
+from kit.core.clock import ClockKind
+from kit.core.errors import KitError
 from kit.doctor.finding import Finding, State, undetermined
-from kit.errors import KitError
-from kit.lab.image import NEEDED_BYTES, ImageInputs, find
-from kit.lab.image.cache import cache_dir
+from kit.lab.guest import QEMU
+from kit.lab.image.image import NEEDED_BYTES, ImageInputs, find
 from kit.lab.image.tree import check_tools
-from kit.lab.machine import QEMU
 from kit.lab.warm import QEMU_IMG
 
 HERE = "this machine"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kit.doctor.catalogue import CHECKS
+from kit.core.errors import EXIT_HOST, EXIT_OK
+from kit.doctor.checks import CHECKS
 from kit.doctor.finding import WORST_FIRST, Finding
-from kit.errors import EXIT_HOST, EXIT_OK
 
 FORMAT = 1
 _ORDER = list(CHECKS)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kit import zfsversion
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examination, Examined, Judgement, Subject
 from kit.trace.program import Program, program, programs
-from kit.trace.tracing import MIN_BPFTRACE
+from kit.trace.support import MIN_BPFTRACE
+from kit.zfs import openzfs_version
 
 TRACING = "/sys/kernel/tracing"
 KPROBES = "/sys/kernel/debug/kprobes/enabled"
@@ -56,7 +56,7 @@ def _probes(subject: Subject) -> Iterator[Judgement]:
 def _program(subject: Subject) -> Program:
     """The one for the server's OpenZFS; of a version that is not known, the newest."""
     try:
-        return program(zfsversion.parse(subject.facts.optional("/sys/module/zfs/version") or ""))
+        return program(openzfs_version.parse(subject.facts.optional("/sys/module/zfs/version") or ""))
     except ValueError:
         return programs()[-1]
 

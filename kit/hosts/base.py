@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from kit.errors import HostError
+from kit.core.errors import HostError
 
 DEFAULT_DEADLINE_S = 120.0
 

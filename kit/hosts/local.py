@@ -11,15 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from kit.errors import HostError
-from kit.hosts.base import (
-    DEFAULT_DEADLINE_S,
-    CommandFailed,
-    DeadlineExceeded,
-    Result,
-    checked_argv,
-    decode,
-)
+from kit.core.errors import HostError
+from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, DeadlineExceeded, Result, checked_argv, decode
 
 _KILL_GRACE_S = 5.0
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kit.core.append_log import LineFile
 from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
-from kit.linefile import LineFile
 
 
 class Recorder:

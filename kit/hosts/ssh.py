@@ -1,7 +1,7 @@
 """A host behind an SSH connection; how the connection is made is given from outside.
 
-The lab gives a connector that speaks over a virtio-serial port; kit.hosts.tcp gives one
-over TCP, and supervision (kit.hosts.supervise). One connection carries all commands.
+The lab gives a connector that speaks over a virtio-serial port; kit.hosts.ssh_connect gives one
+over TCP, and supervision (kit.hosts.supervision). One connection carries all commands.
 
 asyncssh is asynchronous and the kit is not: one event loop in a thread of its own
 serves every SSH host of the process.
@@ -24,7 +24,7 @@ from typing import Any, Self, TypeVar
 
 import asyncssh
 
-from kit.errors import HostError
+from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     CommandFailed,
@@ -35,7 +35,7 @@ from kit.hosts.base import (
     checked_argv,
     decode,
 )
-from kit.hosts.supervise import BEAT, Supervision
+from kit.hosts.supervision import BEAT, Supervision
 
 T = TypeVar("T")
 Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from kit.errors import HostError
+from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     CommandFailed,

@@ -1,5 +1,4 @@
-"""Other people's measurements, as counts per bin. One format a module; `run` puts them together.
+"""Other programs' measurements, as counts per bin: one format a module; `run` makes the run directory.
 
-A reader takes a `Source` (one file) and a `Tally` (all files), adds every row to the tally, and says in
-the file's `Account` what it left out. It raises ConfigError, with file and line, for damage.
+What an imported run looks like is in reports/.
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kit.errors import ConfigError
-from kit.importers import fiolog
+from kit.core.errors import ConfigError
+from kit.importers import fio_latency_log
 from kit.importers.source import Source
 
 FORMATS = ("fio-log", "fio-hist", "fio-json", "trace", "bpftrace", "zpool-iostat")
@@ -56,13 +56,13 @@ def detect(source: Source) -> str:
         return "zpool-iostat"
     data = next((line for line in lines if not line.lstrip().startswith(b"#")), b"")
     commas = data.count(b",")
-    if fiolog.MIN_COLUMNS <= commas + 1 <= fiolog.MAX_COLUMNS:
+    if fio_latency_log.MIN_COLUMNS <= commas + 1 <= fio_latency_log.MAX_COLUMNS:
         return "fio-log"
     if commas >= 19:
         return "fio-hist"
     if commas == 1 or (commas == 0 and len(data.split()) == 2):
         return "trace"
-    raise source.fail(None, f"no known format; the first line is {fiolog.shown(lines[0])}", _HINT)
+    raise source.fail(None, f"no known format; the first line is {fio_latency_log.shown(lines[0])}", _HINT)
 
 
 def _bucket_table(lines: list[bytes]) -> bool:

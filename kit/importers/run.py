@@ -11,14 +11,23 @@ from typing import Any
 import polars as pl
 
 from kit import __version__
-from kit.bins import bin_edges
-from kit.errors import ConfigError
-from kit.importers import bpftrace, detect, fiobins, fiohist, fiojson, fiolog, iostat, trace2
+from kit.core.bins import bin_edges
+from kit.core.errors import ConfigError
+from kit.core.units import NS_PER_UNIT
+from kit.importers import (
+    detect,
+    fio_bins,
+    fio_histogram_log,
+    fio_json,
+    fio_latency_log,
+    kit_trace,
+    two_columns,
+    zpool_iostat,
+)
+from kit.importers.histogram_accumulator import Account, Edges, Tally
 from kit.importers.memory import keep_freed
 from kit.importers.source import Source
-from kit.importers.tally import Account, Edges, Tally
-from kit.store import FORMAT
-from kit.units import NS_PER_UNIT
+from kit.store.run_directory import FORMAT
 
 PHASE = "import"
 _LAYERS = {"bpftrace": "nfs-server", "zpool-iostat": "vdev"}
@@ -102,24 +111,24 @@ class _Readers:
 
     def __init__(self, name: str, sources: list[Source], options: Options) -> None:
         self.name, self.options = name, options
-        self.fio_bins = fiobins.Layout(0)
-        self.layouts: dict[Source, fiobins.Layout] = {}
+        self.fio_bins = fio_bins.Layout(0)
+        self.layouts: dict[Source, fio_bins.Layout] = {}
         self.runtime_ns = 0
-        self.histograms: dict[Source, iostat.Histograms] = {}
+        self.histograms: dict[Source, zpool_iostat.Histograms] = {}
         # What more the manifest says of the import.
         self.told: dict[str, str] = {}
         interval_ns = options.interval_ns
         edges: Edges = bin_edges
         if name == "fio-hist":
-            self.layouts = {source: fiohist.layout(source) for source in sources}
-            self.fio_bins = fiohist.common_layout(self.layouts)
+            self.layouts = {source: fio_histogram_log.layout(source) for source in sources}
+            self.fio_bins = fio_histogram_log.common_layout(self.layouts)
             edges = self.fio_bins.edges
         elif name == "fio-json":
             edges = self.fio_bins.edges
         elif name == "zpool-iostat":
-            edges = iostat.edges
-            self.histograms = {source: iostat.histograms(source) for source in sources}
-            self.told["counts"] = iostat.common_kind(self.histograms)
+            edges = zpool_iostat.edges
+            self.histograms = {source: zpool_iostat.histograms(source) for source in sources}
+            self.told["counts"] = zpool_iostat.common_kind(self.histograms)
             # A column is not shorter than what zpool counted at once.
             interval_ns = max(interval_ns, *(found.step_ns for found in self.histograms.values()))
         elif name == "trace" and options.unit is None:
@@ -130,7 +139,7 @@ class _Readers:
         """Add files: an account of each, one after the other."""
         if self.name == "fio-hist":
             hosts = [self.options.host or detect.host_of(source) for source in sources]
-            return fiohist.read(self.layouts, hosts, self.tally, self.fio_bins)
+            return fio_histogram_log.read(self.layouts, hosts, self.tally, self.fio_bins)
         return map(self._read, sources)
 
     def _read(self, source: Source) -> Account:
@@ -138,18 +147,18 @@ class _Readers:
         named = detect.host_of(source)
         host = options.host or named
         if self.name == "fio-log":
-            return fiolog.read(source, tally, host)
+            return fio_latency_log.read(source, tally, host)
         if self.name == "fio-json":
-            account, runtime_ns = fiojson.read(source, tally, host, options.host is not None)
+            account, runtime_ns = fio_json.read(source, tally, host, options.host is not None)
             self.runtime_ns = max(self.runtime_ns, runtime_ns)
             return account
         if self.name == "trace":
             unit = NS_PER_UNIT[options.unit or "ns"]
             time_unit = NS_PER_UNIT[options.time_unit or options.unit or "ns"]
-            return trace2.read(source, tally, host, options.op, unit, time_unit)
+            return two_columns.read(source, tally, host, options.op, unit, time_unit)
         if self.name == "bpftrace":
-            return bpftrace.read(source, tally, host, options.log_vdevs)
-        return iostat.read(source, self.histograms[source], tally, options.host, named)
+            return kit_trace.read(source, tally, host, options.log_vdevs)
+        return zpool_iostat.read(source, self.histograms[source], tally, options.host, named)
 
 
 def _imported(

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from kit.errors import ConfigError
+from kit.core.errors import ConfigError
 
 # Large enough that a step of Python is nothing beside it, small enough for a processor's own cache.
 BLOCK_BYTES = 512 << 10

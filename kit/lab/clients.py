@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
-from kit.errors import HostError
+from kit.core.errors import HostError
 from kit.hosts.base import Host, Process
 from kit.hosts.netns import NetnsHost
 from kit.hosts.ssh import SshHost
-from kit.lab.machine import Lab
-from kit.site import SiteClient
+from kit.lab.guest import Lab
+from kit.run.site import SiteClient
 
 _SERVER_ADDRESS = "10.97.{}.1"
 _CLIENT_ADDRESS = "10.97.{}.2"

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from kit.errors import HostError
+from kit.core.errors import HostError
 
 _DEADLINE_S = 120.0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from kit.clock import Clock
+from kit.core.clock import Clock
 
 SSH_PORTS = 3
 """Serial lines with an sshd behind each: one for a run, the others for shells beside it."""

@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from kit.clock import Clock
-from kit.errors import HostError
+from kit.config.testbed import Device, Testbed
+from kit.core.clock import Clock
+from kit.core.errors import HostError
+from kit.core.progress import Progress
+from kit.emulation import compilation
+from kit.emulation.devices_file import keep_states, load_states, served_devices
+from kit.emulation.served import Served
+from kit.emulation.udev_links import link_by_id
 from kit.hosts.base import Host
-from kit.lab.aged import AgedStates
+from kit.lab.aged_devices import AgedStates
 from kit.lab.clients import lab_clients
-from kit.lab.devices import program
-from kit.lab.devices.emulation import keep_states, load_states, served_devices
-from kit.lab.devices.links import link_by_id
-from kit.lab.devices.served import Served
-from kit.lab.image import Image
-from kit.lab.machine import Lab, LabSpec, probe_real_clock
+from kit.lab.guest import Lab, LabSpec, probe_real_clock
+from kit.lab.image.image import Image
 from kit.lab.warm import open_lab
-from kit.progress import Progress
-from kit.site import Site
-from kit.testbed import Device, Testbed
+from kit.run.site import Site
 
 _NULLB = "/sys/kernel/config/nullb"
 
@@ -106,7 +106,7 @@ def make_devices(
     modelled = [device for device in devices if device.emulated is not None]
     served = Served(guest) if modelled else None
     if served:
-        paths |= served.start(program.server(), served_devices(modelled), clock.dilation)
+        paths |= served.start(compilation.server(), served_devices(modelled), clock.dilation)
         load_states(served, modelled)
         guest.run(["udevadm", "settle", "--timeout=30"])
     return MadeDevices(link_by_id(guest, paths) if by_id else paths, served)

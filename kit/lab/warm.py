@@ -27,15 +27,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kit.clock import Clock
-from kit.errors import HostError
+from kit.core.cache import cache_dir, cannot_use, locked
+from kit.core.clock import Clock
+from kit.core.errors import HostError
+from kit.core.progress import Progress
 from kit.lab import monitor
-from kit.lab.image import Image
-from kit.lab.image.cache import cache_dir, cannot_use, locked
+from kit.lab.guest import QEMU, Lab, LabSpec
+from kit.lab.image.image import Image
 from kit.lab.image.prune import is_still_made
-from kit.lab.machine import QEMU, Lab, LabSpec
 from kit.lab.qemu import WAITING_LINE, Disk, Machine, Saved, command_line
-from kit.progress import Progress
 
 FORMAT = 2
 _TOKEN = re.compile(r"[0-9a-f]{8}")

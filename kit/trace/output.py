@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.bins import BINS_PER_OCTAVE, bin_edges, bin_index
+from kit.core.bins import BINS_PER_OCTAVE, bin_edges, bin_index
 from kit.trace.program import MAP_KEYS
 
 _AT = re.compile(r"hsp-trace (at|end) (\d+)\n")

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.zfsversion import ZfsVersion
+from kit.zfs.openzfs_version import ZfsVersion
 
 HERE = Path(__file__).parent
-# bpftrace is told so many (kit.trace.nfsd). A map that holds as many may have had no room for more.
+# bpftrace is told so many (kit.trace.nfsd_tracer). A map that holds as many may have had no room for more.
 MAP_KEYS = 65536
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+)$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)

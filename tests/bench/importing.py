@@ -60,9 +60,9 @@ side = sys.argv[1]
 work: Callable[[Path, Path | None], Any]
 as_rows: Callable[[Any], Rows] | None = None
 if side == "kit":
-    from kit.bins import bin_index
+    from kit.core.bins import bin_index
     from kit.importers.run import Options, read_files
-    from kit.store import RunDir, write_latency
+    from kit.store.run_directory import RunDir, write_latency
 
     work, as_rows = kit, kit_rows
 elif side == "duckdb":

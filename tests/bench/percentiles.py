@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from kit.importers.run import Options, read_files
-from reports.overtime import over_time
+from reports.statistics.over_time import over_time
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 

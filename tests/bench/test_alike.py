@@ -14,16 +14,16 @@ from pathlib import Path
 import pytest
 
 import reports
-from kit import run as runner
-from kit import store
 from kit.cli.compare import StoredRun, comparison
-from kit.lab.image import ImageInputs, build
+from kit.config.testbed import read_testbed
+from kit.config.workload import read_workload
+from kit.core.progress import Progress
+from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
-from kit.plan import make_plan
-from kit.progress import Progress
-from kit.store import RunDir
-from kit.testbed import read_testbed
-from kit.workload import read_workload
+from kit.plan.plan import make_plan
+from kit.run import execute as runner
+from kit.store import run_directory
+from kit.store.run_directory import RunDir
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
 
@@ -43,8 +43,8 @@ def six_runs(folder: Path) -> dict[str, list[RunDir]]:
     with lab_site(bed, build(ImageInputs(), Progress()), Progress()) as site:
         for side in ORDER:
             plan = make_plan(read_workload(workload), bed, workload, testbed)
-            run = store.create_run(folder, plan.workload.name)
-            store.write_json(run.path / "plan.json", plan.as_json())
+            run = run_directory.create_run(folder, plan.workload.name)
+            run_directory.write_json(run.path / "plan.json", plan.as_json())
             runner.execute(plan, site, run, Progress(quiet=True), ["hsp", "run"])
             assert reports.analyse(run)["verdict"] == "valid"
             runs[side].append(run)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from kit.bins import bin_edges, bin_index
+from kit.core.bins import bin_edges, bin_index
 
 pytestmark = pytest.mark.bench
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from kit.clock import Clock
-from kit.lab.devices import program
-from kit.lab.devices.emulation import served_devices
-from kit.lab.devices.served import Served
-from kit.lab.image import ImageInputs, build
-from kit.lab.machine import LabSpec
+from kit.config.testbed import EmulatedDevice, resolve_devices
+from kit.core.clock import Clock
+from kit.core.progress import Progress
+from kit.emulation import compilation
+from kit.emulation.devices_file import served_devices
+from kit.emulation.served import Served
+from kit.lab.guest import LabSpec
+from kit.lab.image.image import ImageInputs, build
 from kit.lab.warm import open_lab
-from kit.progress import Progress
-from kit.testbed import EmulatedDevice, resolve_devices
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 
@@ -37,7 +37,7 @@ def test_answers_come_when_the_model_says(capsys: pytest.CaptureFixture[str]) ->
         lab.wait_ready()
         with lab.host() as guest:
             served = Served(guest)
-            path = served.start(program.server(), served_devices(devices), DILATION)["still"]
+            path = served.start(compilation.server(), served_devices(devices), DILATION)["still"]
             fill = ["fio", "--name=a", f"--filename={path}", "--rw=write", "--bs=128k", "--direct=1",
                     "--size=64M", "--output=/dev/null"]  # fmt: skip
             guest.run(fill, deadline_s=600)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit.lab.devices.library import FLUSH, READ, WRITE, EmulatedDevice, requests
-from kit.lab.devices.spec import find_preset, preset_names
+from kit.config.device_model import find_preset, preset_names
+from tests.kit.emulation.model_library import FLUSH, READ, WRITE, EmulatedDevice, requests
 
 pytestmark = pytest.mark.bench
 

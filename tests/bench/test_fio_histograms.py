@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit.importers.fiobins import BINS, lower_edge
+from kit.importers.fio_bins import BINS, lower_edge
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600, func_only=True)]
 

@@ -13,9 +13,9 @@ import polars as pl
 import pytest
 
 import reports
-from kit.bins import bin_edges, bin_index
-from kit.store import LATENCY_SCHEMA, RunDir, read_latency, write_json, write_latency
-from reports.quantiles import percentile_ns
+from kit.core.bins import bin_edges, bin_index
+from kit.store.run_directory import LATENCY_SCHEMA, RunDir, read_latency, write_json, write_latency
+from reports.statistics.quantiles import percentile_ns
 
 pytestmark = pytest.mark.bench
 

@@ -25,8 +25,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kit.lab.image import ImageInputs, build
-from kit.progress import Progress
+from kit.core.progress import Progress
+from kit.lab.image.image import ImageInputs, build
 from tests.bench.conftest import Tell
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(7200, func_only=True)]

@@ -13,15 +13,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 
-from kit import nfs, pool, zfsversion
-from kit.clock import Clock
+from kit.config.testbed import Device
+from kit.core.clock import Clock
 from kit.hosts.base import Host
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.testbed import Device
-from kit.trace import nfsd
+from kit.nfs import export as nfs
+from kit.trace import nfsd_tracer
 from kit.trace.output import parse_trace
-from kit.trace.tracing import find_tracing
+from kit.trace.support import find_tracing
+from kit.zfs import openzfs_version, pool
 from tests.lab.conftest import RunningLab, image, running_lab
 
 __all__ = ["image", "running_lab"]
@@ -41,9 +42,9 @@ tracepoint:nfsd:nfsd_read_done
 
 @contextmanager
 def ours(guest: Host) -> Iterator[None]:
-    tracing = find_tracing(guest, zfsversion.read(guest))
-    place = nfsd.Place("/run/cost")
-    tracer = nfsd.Tracer(guest, place, nfsd.start(guest, place, CLOCK, [200_000_000], tracing))
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    place = nfsd_tracer.Place("/run/cost")
+    tracer = nfsd_tracer.Tracer(guest, place, nfsd_tracer.start(guest, place, CLOCK, [200_000_000], tracing))
     tracer.begin(CLOCK.to_host_ns(200_000_000))
     yield
     text, problems = tracer.end()
@@ -55,9 +56,9 @@ def ours(guest: Host) -> Iterator[None]:
 @contextmanager
 def idle(guest: Host) -> Iterator[None]:
     """The kit's tracer, between two phases."""
-    place = nfsd.Place("/run/cost")
-    tracing = find_tracing(guest, zfsversion.read(guest))
-    tracer = nfsd.Tracer(guest, place, nfsd.start(guest, place, CLOCK, [20_000_000], tracing))
+    place = nfsd_tracer.Place("/run/cost")
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    tracer = nfsd_tracer.Tracer(guest, place, nfsd_tracer.start(guest, place, CLOCK, [20_000_000], tracing))
     yield
     assert tracer.stop() == []
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import reports
-from kit.ageing import frame, point
-from kit.clock import Clock
-from kit.store import write_ageing
+from kit.core.clock import Clock
+from kit.precondition.latency_curve import frame, point
+from kit.store.run_directory import write_ageing
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 TITLES = ("log0 ageing curve", "log0 reads fresh and aged", "log0 sync writes fresh and aged")

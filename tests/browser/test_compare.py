@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from reports import comparepage
-from reports.compare import compare
-from reports.summary import summarise
+from reports.analysis.compare import compare
+from reports.analysis.summary import summarise
+from reports.page import comparison_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 ATTACK = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>{{7*7}}"
@@ -41,7 +41,7 @@ def path(synthetic, tmp_path_factory):
     result = compare(*summaries)
     result["across"] = {ATTACK: [ATTACK, "b"]}
     path = tmp_path_factory.mktemp("compare") / "page.html"
-    path.write_text(comparepage.render(result, *sides), "utf-8")
+    path.write_text(comparison_page.render(result, *sides), "utf-8")
     return path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from reports.quantiles import percentile_ns
+from reports.statistics.quantiles import percentile_ns
 
 _path = Path(__file__).with_name("test_report.py")
 _spec = importlib.util.spec_from_file_location("report_in_browser", _path)

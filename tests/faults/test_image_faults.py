@@ -15,9 +15,10 @@ from pathlib import Path
 import filelock
 import pytest
 
-from kit.errors import HostError
-from kit.lab.image import ImageInputs, build, find, tree
-from kit.progress import Progress
+from kit.core.errors import HostError
+from kit.core.progress import Progress
+from kit.lab.image import tree
+from kit.lab.image.image import ImageInputs, build, find
 
 ROOT = Path(__file__).parents[2]
 FILES = ("vmlinuz", "initrd.img", "root.img")

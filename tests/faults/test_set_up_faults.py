@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.errors import HostError
-from kit.lab.image import FORMAT, Image, ImageInputs, build, find
-from kit.progress import Progress
+from kit.core.errors import HostError
+from kit.core.progress import Progress
+from kit.lab.image.image import FORMAT, Image, ImageInputs, build, find
 
 pytestmark = pytest.mark.faults
 

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.errors import HostError
-from kit.lab import image as lab_image
-from kit.lab.image import ImageInputs, build, find
+from kit.core.errors import HostError
+from kit.core.progress import Progress
+from kit.lab.image import image as lab_image
+from kit.lab.image.image import ImageInputs, build, find
 from kit.lab.image.inputs import BUILDER_PACKAGES, GUEST_PACKAGES, HERE
 from kit.lab.image.tree import StaleModules
-from kit.progress import Progress
 
 pytestmark = [pytest.mark.faults, pytest.mark.one_python]
 

@@ -19,8 +19,8 @@ import atheris
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-with atheris.instrument_imports(include=["kit.importers", "kit.trace", "kit.bins"]):
-    from kit.errors import KitError
+with atheris.instrument_imports(include=["kit.importers", "kit.trace", "kit.core.bins"]):
+    from kit.core.errors import KitError
     from kit.importers.detect import FORMATS
     from kit.importers.run import Options, read_files
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from kit.clock import Clock
+from kit.core.clock import Clock
+from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
-from kit.lab.image import Image, ImageInputs, build
-from kit.lab.machine import Lab, LabSpec
+from kit.lab.guest import Lab, LabSpec
+from kit.lab.image.image import Image, ImageInputs, build
 from kit.lab.warm import open_lab
-from kit.progress import Progress
 from tests.lab.rig import SAVED_DISKS, Rig, open_rig
 
 ROOT = Path(__file__).parents[2]

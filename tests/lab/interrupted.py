@@ -18,10 +18,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from kit import load
 from kit.cli.main import main
 from kit.hosts import ssh
-from kit.journal import Journal
+from kit.load import phase_load
+from kit.recovery.journal import Journal
 
 _MOMENT_S = 0.15
 # Some steps are a single command.
@@ -81,7 +81,7 @@ class Striker:
 
 def install(mode: str, where: str) -> None:
     """Count the journal's lines, and strike."""
-    write, open_host, start_load = Journal._write, ssh.SshHost.__init__, load.SingleLoad.start
+    write, open_host, start_load = Journal._write, ssh.SshHost.__init__, phase_load.SingleLoad.start
     striker, count = Striker(mode), 0
 
     def counting_write(self: Journal, entry: dict[str, Any]) -> None:
@@ -96,14 +96,14 @@ def install(mode: str, where: str) -> None:
         open_host(self, *arguments, **named)
         striker.know(self)
 
-    def striking_start(self: load.SingleLoad) -> None:
+    def striking_start(self: phase_load.SingleLoad) -> None:
         start_load(self)
         if where == LOAD:
             striker.under_load()
 
     Journal._write = counting_write  # type: ignore[method-assign]
     ssh.SshHost.__init__ = remembering_init  # type: ignore[method-assign]
-    load.SingleLoad.start = striking_start  # type: ignore[method-assign]
+    phase_load.SingleLoad.start = striking_start  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

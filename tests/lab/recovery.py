@@ -26,9 +26,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.clean import clean
-from kit.journal import read_journal
-from kit.progress import Progress
+from kit.core.progress import Progress
+from kit.recovery.clean import clean
+from kit.recovery.journal import read_journal
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.interrupted import LOAD
 from tests.lab.rig import LOGINS, NO_LOGIN, Rig, call

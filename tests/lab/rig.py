@@ -16,15 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kit.clock import Clock
-from kit.errors import EXIT_HOST
+from kit.core.clock import Clock
+from kit.core.errors import EXIT_HOST
+from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
 from kit.lab import monitor
-from kit.lab.image import Image
-from kit.lab.machine import Lab, LabSpec
+from kit.lab.guest import Lab, LabSpec
+from kit.lab.image.image import Image
 from kit.lab.qemu import Disk, disk_device
 from kit.lab.warm import open_lab
-from kit.progress import Progress
 from tests.lab.relay import Relay
 
 MIB = 1 << 20

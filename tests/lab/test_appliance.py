@@ -10,19 +10,24 @@ from pathlib import Path
 import pytest
 
 import reports
-from kit import appliance, applianceload, exportdir, load, nfs, store, undo, workdir
-from kit.clock import Clock
+from kit.config.testbed import Device, read_testbed
+from kit.config.workload import read_workload
+from kit.core.clock import Clock
+from kit.core.progress import Progress
 from kit.hosts import ssh
 from kit.hosts.base import Host
-from kit.journal import Journal, read_journal
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.plan import Plan, make_plan
-from kit.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
-from kit.progress import Progress
-from kit.site import ApplianceSite
-from kit.testbed import Device, read_testbed
-from kit.workload import read_workload
+from kit.load import phase_load
+from kit.nfs import export as nfs
+from kit.nfs import export_directory
+from kit.plan.plan import Plan, make_plan
+from kit.recovery import undo, work_directory
+from kit.recovery.journal import Journal, read_journal
+from kit.run import appliance, appliance_load
+from kit.run.site import ApplianceSite
+from kit.store import run_directory
+from kit.zfs.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
@@ -124,7 +129,7 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
         ("pool", "pool", "write", "pool", "100ms"),
         nfs_table='version = 4.2\noptions = ["hard", "proto=tcp"]',
     )
-    run_dir = store.create_run(tmp_path, "nas")
+    run_dir = run_directory.create_run(tmp_path, "nas")
     outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
     assert outcome.left == [] and outcome.manifest["problems"] == []
     phases = {entry["name"]: entry for entry in outcome.manifest["phases"]}
@@ -147,14 +152,14 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
     assert "pool: it takes the log device out of the pool" in html
     assert read_journal(run_dir.journal).finished
     for host in where.clients:
-        assert workdir.left_by(host) == []
+        assert work_directory.left_by(host) == []
         assert f"hsp-{run_dir.path.name}" not in host.run(["ls", "/mnt"]).stdout
 
 
 def test_reads_without_a_mount(site: tuple[ApplianceSite, str, Host], tmp_path: Path) -> None:
     where, export, _ = site
     asked = plan(tmp_path, export, ("read", "read", "read", "dram", "100ms"), nfs_table='engine = "libnfs"')
-    run_dir = store.create_run(tmp_path, "nas")
+    run_dir = run_directory.create_run(tmp_path, "nas")
     outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
     assert outcome.left == [] and outcome.manifest["problems"] == []
     [phase] = outcome.manifest["phases"]
@@ -167,13 +172,13 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
     site: tuple[ApplianceSite, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, export, guest = site
-    monkeypatch.setattr(applianceload, "_VIRTUAL_DEADLINE_S", 15.0)
-    monkeypatch.setattr(load, "_STOP_DEADLINE_S", 5.0)
-    monkeypatch.setattr(exportdir, "_DEADLINE_S", 8.0)
+    monkeypatch.setattr(appliance_load, "_VIRTUAL_DEADLINE_S", 15.0)
+    monkeypatch.setattr(phase_load, "_STOP_DEADLINE_S", 5.0)
+    monkeypatch.setattr(export_directory, "_DEADLINE_S", 8.0)
     # What hangs in the kernel does not end when it is killed.
     monkeypatch.setattr(ssh, "_KILL_GRACE_S", 2.0)
     asked = plan(tmp_path, export, ("read", "read", "read", "dram", "600s"))
-    run_dir = store.create_run(tmp_path, "nas")
+    run_dir = run_directory.create_run(tmp_path, "nas")
 
     def go_away() -> None:
         while '"phase read"' not in (run_dir.journal.read_text() if run_dir.journal.exists() else ""):

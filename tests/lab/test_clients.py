@@ -11,8 +11,8 @@ import pytest
 
 from kit.hosts.base import HostLost
 from kit.hosts.ssh import SshHost
-from kit.lab.image import Image
-from kit.lab.machine import open_host
+from kit.lab.guest import open_host
+from kit.lab.image.image import Image
 from tests.lab.conftest import Finished, finish, hsp
 from tests.lab.test_faults import started_lab, states, wait_for
 from tests.lab.workloads import write_small, write_testbed

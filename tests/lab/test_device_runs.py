@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kit.lab.image import Image
-from kit.lab.machine import open_host
-from kit.testbed import LAB_TESTBED
+from kit.config.testbed import LAB_TESTBED
+from kit.lab.guest import open_host
+from kit.lab.image.image import Image
 from tests.lab.conftest import Finished, finish, hsp
 from tests.lab.test_faults import started_lab, states, wait_for
 from tests.lab.workloads import write_small

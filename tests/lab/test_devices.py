@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.errors import HostError
+from kit.config.testbed import EmulatedDevice, resolve_devices
+from kit.core.errors import HostError
+from kit.emulation import compilation
+from kit.emulation.devices_file import keep_states, load_states, served_devices
+from kit.emulation.served import Served
 from kit.hosts.base import CommandFailed, Host
-from kit.lab.devices import program
-from kit.lab.devices.emulation import keep_states, load_states, served_devices
-from kit.lab.devices.served import Served
-from kit.testbed import EmulatedDevice, resolve_devices
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -36,7 +36,7 @@ def devices() -> tuple[EmulatedDevice, ...]:
 @pytest.fixture
 def served(running_lab: RunningLab, devices: tuple[EmulatedDevice, ...]) -> Iterator[Served]:
     served = Served(running_lab.guest)
-    served.start(program.server(), served_devices(devices), DILATION)
+    served.start(compilation.server(), served_devices(devices), DILATION)
     try:
         yield served
     finally:
@@ -171,7 +171,7 @@ def test_content_and_state_are_kept_from_one_time_to_the_next(
     content = bytes(range(256)) * 16
 
     def counters_after(first: bool) -> dict[str, int]:
-        path = served.start(program.server(), served_devices(devices), DILATION)["kept"]
+        path = served.start(compilation.server(), served_devices(devices), DILATION)["kept"]
         load_states(served, devices)
         if first:
             write(host, path, content, 4000, sync=True)

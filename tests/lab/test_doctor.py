@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kit.doctor.catalogue import CLIENT, EVERY_HOST, SERVER
+from kit.doctor.checks import CLIENT, EVERY_HOST, SERVER
 from tests.lab.conftest import ROOT
 from tests.lab.rig import Rig
 

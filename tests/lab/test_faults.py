@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.clock import Clock
-from kit.errors import HostError
+from kit.core.clock import Clock
+from kit.core.errors import HostError
 from kit.hosts.base import HostLost
-from kit.lab.image import Image
-from kit.lab.machine import Lab, LabSpec, probe_real_clock, runtime_dir
+from kit.lab.guest import Lab, LabSpec, probe_real_clock, runtime_dir
+from kit.lab.image.image import Image
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import write_small
 

@@ -21,9 +21,15 @@ from typing import Any
 
 import pytest
 
-from kit import blockdevice
-from kit.clock import Clock
+from kit.config.address import parse_address
+from kit.config.precondition_table import Precondition
+from kit.config.testbed import LAB_TESTBED, Device, read_testbed, resolve_devices
+from kit.core.clock import Clock
+from kit.core.errors import SafetyRefusal
+from kit.core.progress import Progress
+from kit.devices import block_device
 from kit.devices.check import check, refuse_any
+from kit.devices.clear_label import release
 from kit.devices.guard import Guard, guarded
 from kit.devices.inventory import Inventory, paste_ready
 from kit.devices.listing import list_devices
@@ -31,18 +37,12 @@ from kit.devices.locks import locked
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, Wanted, reasons
 from kit.devices.wipe import plan_wipe, wipe
-from kit.errors import SafetyRefusal
-from kit.hosts.address import parse_address
+from kit.emulation.udev_links import unlink
 from kit.hosts.base import Process, Result
-from kit.lab.devices.links import unlink
+from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
-from kit.precondition import Target, precondition
-from kit.preconditiontable import Precondition
-from kit.progress import Progress
-from kit.purge import purge
-from kit.realsite import open_host
-from kit.release import release
-from kit.testbed import LAB_TESTBED, Device, read_testbed, resolve_devices
+from kit.precondition.device import Target, precondition
+from kit.precondition.purge import purge
 from tests.lab.diskstates import States
 from tests.lab.rig import DISKS, MIB, Rig, ssh
 
@@ -143,7 +143,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
                 assert found(rig, inventory, disk)[code] in message
         # What preconditioning asks gives the same answer.
         with pytest.raises(SafetyRefusal, match=r"signature on /dev/sd.: ext4"):
-            blockdevice.find_unused(rig.host, rig.by_id["sd1"])
+            block_device.find_unused(rig.host, rig.by_id["sd1"])
         assert blank.digests(*rig.disks) == before
     # Unused now, all have contents; those of LVM and md are not for the kit to wipe.
     rest = probe(rig.host, list(rig.by_id.values()))
@@ -412,10 +412,10 @@ def test_d11_a_format_spares_the_sibling(rig: Rig, blank: States, tmp_path: Path
     with blank.mounted("ns1"):
         before = blank.digests("ns1", "ns2")
         with pytest.raises(SafetyRefusal, match="a namespace of the same controller, is in use"):
-            blockdevice.find_unused(rig.host, rig.by_id["ns2"])
+            block_device.find_unused(rig.host, rig.by_id["ns2"])
         assert blank.digests(*before) == before
     # Not used any more, it has contents all the same. This controller says that a format is of one namespace.
-    device = blockdevice.find_unused(rig.host, rig.by_id["ns2"])
+    device = block_device.find_unused(rig.host, rig.by_id["ns2"])
     before = blank.digests("ns1")
     assert purge(rig.host, device, "format").method == "nvme format"
     assert blank.digests("ns1") == before

@@ -8,18 +8,22 @@ from dataclasses import dataclass
 
 import pytest
 
-from kit import conditions, libnfs, mountstats, nfs, pool, workdir, zfsversion
-from kit.clock import Clock
-from kit.counters import Check
-from kit.errors import HostError
+from kit.config.nfs_options import VERSIONS
+from kit.config.testbed import Device
+from kit.core.clock import Clock
+from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host
+from kit.instruments import mount_stats, server_activity
+from kit.instruments.arc_zil_counters import Check
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.nfsoptions import VERSIONS
-from kit.site import SiteClient
-from kit.testbed import Device
-from kit.zfsversion import ZfsVersion
+from kit.nfs import export as nfs
+from kit.nfs import libnfs
+from kit.recovery import work_directory
+from kit.run.site import SiteClient
+from kit.zfs import openzfs_version, pool
+from kit.zfs.openzfs_version import ZfsVersion
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
@@ -42,14 +46,14 @@ class Served:
     def source(self) -> str:
         return nfs.source_of(self.client.server_address, self.path)
 
-    def counted(self) -> conditions.Conditions:
-        return conditions.read(self.guest, self.pool.name, self.zfs)
+    def counted(self) -> server_activity.Conditions:
+        return server_activity.read(self.guest, self.pool.name, self.zfs)
 
     def checks(
-        self, was: conditions.Conditions, now: conditions.Conditions, op: str, ios: int
+        self, was: server_activity.Conditions, now: server_activity.Conditions, op: str, ios: int
     ) -> list[Check]:
         """Calls and bytes at the server against what was asked for, in I/Os of 512 bytes."""
-        found = conditions.checks(was, now, self.pool.name, op, ios, 512, self.zfs)
+        found = server_activity.checks(was, now, self.pool.name, op, ios, 512, self.zfs)
         return [
             check for check in found if isinstance(check, Check) and f"NFS {op.upper()} calls" in check.name
         ]
@@ -71,7 +75,7 @@ def serve(guest: Host) -> Iterator[Served]:
     guest.run(["chmod", "0666", f"{path}/file"])
     client = make_client(guest, 20)
     nfs.export(guest, path, client.address)
-    yield Served(guest, client, built, path, zfsversion.read(guest))
+    yield Served(guest, client, built, path, openzfs_version.read(guest))
     for _ in range(2):
         nfs.unmount(client.host, TARGET)
         nfs.unexport(guest, path, client.address)
@@ -100,12 +104,12 @@ def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, ve
     kernel = ["--ioengine=psync", "--number_ios=60"]
     for op, more in (("read", ["--rw=randread"]), ("write", ["--rw=write", "--sync=dsync"])):
         for direct, closes in ((1, True), (0, False)) if op == "read" else ((1, True),):
-            was, before = served.counted(), mountstats.read(client, TARGET)
+            was, before = served.counted(), mount_stats.read(client, TARGET)
             client.run(fio(f"--directory={TARGET}", *kernel, *more, f"--direct={direct}"))
-            now, change = served.counted(), mountstats.read(client, TARGET)
+            now, change = served.counted(), mount_stats.read(client, TARGET)
             checks = [
                 *served.checks(was, now, op, 60),
-                *mountstats.checks(change.since(before), {"read": 0, "write": 0, op: 60}, 512, client.name),
+                *mount_stats.checks(change.since(before), {"read": 0, "write": 0, op: 60}, 512, client.name),
             ]
             assert len(checks) == 5
             broken = [check for check in checks if not check.ok]
@@ -240,4 +244,4 @@ def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
         nfs.unmount(client, TARGET)
     assert not nfs.is_mounted(client, TARGET)
     assert client.run(["ls", "/mnt"]).stdout.split() == []
-    assert workdir.left_by(client) == []
+    assert work_directory.left_by(client) == []

@@ -11,9 +11,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kit.bins import bin_edges, bin_index
-from kit.lab.image import Image, ImageInputs, build
-from kit.progress import Progress
+from kit.core.bins import bin_edges, bin_index
+from kit.core.progress import Progress
+from kit.lab.image.image import Image, ImageInputs, build
 from tests.lab.conftest import ROOT, Finished, finish, hsp
 
 # Building the image compiles OpenZFS; that and the run are no part of a test's time.

@@ -11,22 +11,24 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kit import conditions, nfs, pool, throttling, wallclock, zfsversion
-from kit.bins import bin_index
-from kit.clock import Clock
-from kit.counters import Check
-from kit.errors import HostError, SafetyRefusal
+from kit.config.testbed import Device
+from kit.core.bins import bin_index
+from kit.core.clock import Clock
+from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 from kit.importers.run import Options, read_files
+from kit.instruments import clock_steps, server_activity, thermal_throttling
+from kit.instruments.arc_zil_counters import Check
+from kit.instruments.clock_steps import Change
 from kit.lab.clients import make_client
-from kit.lab.machine import running_labs
+from kit.lab.guest import running_labs
 from kit.lab.site import make_devices
-from kit.testbed import Device
-from kit.trace import nfsd
+from kit.nfs import export as nfs
+from kit.trace import nfsd_tracer
 from kit.trace.output import Trace, parse_trace
-from kit.trace.tracing import find_tracing
-from kit.tunables import read_tunables, write_tunable
-from kit.wallclock import Change
+from kit.trace.support import find_tracing
+from kit.zfs import openzfs_version, pool
+from kit.zfs.tunables import read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -72,21 +74,21 @@ sys.exit(ctypes.CDLL(None).adjtimex(timex) < 0)
 
 def test_a_clock_that_is_set_is_told_from_one_that_is_slewed(running_lab: RunningLab) -> None:
     guest = running_lab.guest
-    was = wallclock.read(guest)
-    read = wallclock.parse_readings(guest.run(wallclock._PYTHON).stdout)
-    assert read and wallclock.change(was, read) == Change(0, 0)
+    was = clock_steps.read(guest)
+    read = clock_steps.parse_readings(guest.run(clock_steps._PYTHON).stdout)
+    assert read and clock_steps.change(was, read) == Change(0, 0)
     # As fast as the kernel slews, by much more in that time than the readings may be wrong.
     guest.run(["python3", "-c", SLEW, "500"])
     guest.run(["sleep", "20"])
-    assert wallclock.change(was, wallclock.read(guest)) == Change(0, 0)
+    assert clock_steps.change(was, clock_steps.read(guest)) == Change(0, 0)
     guest.run(["python3", "-c", SLEW, "0"])
     guest.run(["date", "--set", "+2 seconds"])
-    now, again = wallclock.read(guest), wallclock.parse_readings(guest.run(wallclock._PYTHON).stdout)
+    now, again = clock_steps.read(guest), clock_steps.parse_readings(guest.run(clock_steps._PYTHON).stdout)
     guest.run(["date", "--set", "-2 seconds"])
-    change = wallclock.change(was, now)
+    change = clock_steps.change(was, now)
     assert 1_900_000_000 < change.step_ns <= 2_000_000_000 and change.slept_ns == 0
-    assert again and wallclock.change(now, again) == Change(0, 0)
-    assert throttling.read(guest).counts == {}
+    assert again and clock_steps.change(now, again) == Change(0, 0)
+    assert thermal_throttling.read(guest).counts == {}
 
 
 def test_a_long_running_command_is_stopped_by_a_signal(running_lab: RunningLab) -> None:
@@ -110,7 +112,7 @@ def test_status_knows_the_lab(running_lab: RunningLab) -> None:
 
 
 def test_the_guest_has_what_the_trace_needs(running_lab: RunningLab) -> None:
-    tracing = find_tracing(running_lab.guest, zfsversion.read(running_lab.guest))
+    tracing = find_tracing(running_lab.guest, openzfs_version.read(running_lab.guest))
     assert (tracing.kind, tracing.reason, tracing.missing) == ("full", "", ())
     assert tracing.bpftrace.startswith("0.")
 
@@ -209,17 +211,17 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
     path = pool.mountpoint(guest, "hsp-data/bench")
     guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=4k", "count=200"])
     guest.run(["chmod", "0666", f"{path}/file"])
-    client, zfs = make_client(guest, 9), zfsversion.read(guest)
+    client, zfs = make_client(guest, 9), openzfs_version.read(guest)
     nfs.export(guest, path, client.address)
     nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/other", 3, ("hard", "nolock"))
 
     def broken(act: Callable[[], object], ios: int = 0, block_bytes: int = 512) -> set[str]:
-        before = conditions.read(guest, ours.name, zfs)
+        before = server_activity.read(guest, ours.name, zfs)
         act()
-        after = conditions.read(guest, ours.name, zfs)
-        checks = conditions.checks(before, after, ours.name, "read", ios, block_bytes, zfs)
+        after = server_activity.read(guest, ours.name, zfs)
+        checks = server_activity.checks(before, after, ours.name, "read", ios, block_bytes, zfs)
         names = {check.name for check in checks if not (isinstance(check, Check) and check.ok)}
-        return names | {problem.split(" of ")[0] for problem in conditions.problems(before, after)}
+        return names | {problem.split(" of ")[0] for problem in server_activity.problems(before, after)}
 
     def read(*options: str) -> None:
         client.host.run(["dd", "if=/mnt/other/file", "of=/dev/null", "bs=512", "count=100", *options])
@@ -293,11 +295,11 @@ def counted(trace: Trace) -> dict[str, int]:
 def test_one_tracer_counts_each_phase_by_itself(traced_mount: tuple[Host, Host]) -> None:
     """Each phase has what the client did in it; what was done in between is nobody's."""
     guest, client = traced_mount
-    tracing = find_tracing(guest, zfsversion.read(guest))
-    place = nfsd.Place("/run/traced")
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    place = nfsd_tracer.Place("/run/traced")
     intervals_ns = [200_000_000, 20_000_000, 100_000_000]
-    process = nfsd.start(guest, place, TRACE_CLOCK, intervals_ns, tracing)
-    tracer = nfsd.Tracer(guest, place, process)
+    process = nfsd_tracer.start(guest, place, TRACE_CLOCK, intervals_ns, tracing)
+    tracer = nfsd_tracer.Tracer(guest, place, process)
     loads: list[tuple[Callable[[Host, int], None], str, int]] = [
         (read_blocks, "read", 150), (write_blocks, "write", 40), (read_blocks, "read", 77)
     ]  # fmt: skip
@@ -338,13 +340,13 @@ def test_one_tracer_counts_each_phase_by_itself(traced_mount: tuple[Host, Host])
 
 def test_a_tracer_that_was_left_is_ended(running_lab: RunningLab) -> None:
     guest = running_lab.guest
-    tracing = find_tracing(guest, zfsversion.read(guest))
-    place = nfsd.Place("/run/left")
-    process = nfsd.start(guest, place, TRACE_CLOCK, [10**9], tracing)
-    nfsd.end_left(guest, "/run/lef")
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    place = nfsd_tracer.Place("/run/left")
+    process = nfsd_tracer.start(guest, place, TRACE_CLOCK, [10**9], tracing)
+    nfsd_tracer.end_left(guest, "/run/lef")
     assert process.running()
     for _ in range(2):
-        nfsd.end_left(guest, place.directory)
+        nfsd_tracer.end_left(guest, place.directory)
         assert guest.run(["pgrep", "-x", "bpftrace"], check=False).stdout == ""
     process.wait(60)
     assert guest.run(["pgrep", "-f", "/run/left/hold"], check=False).returncode

@@ -13,22 +13,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit import blockdevice, preconditionstage
-from kit.bins import bin_edges
-from kit.blockdevice import find_unused, read_written
-from kit.clock import Clock
-from kit.errors import MeasurementUnknown, SafetyRefusal
+from kit.config.precondition_table import Precondition
+from kit.config.testbed import Device, EmulatedDevice, resolve_devices
+from kit.core.bins import bin_edges
+from kit.core.clock import Clock
+from kit.core.errors import MeasurementUnknown, SafetyRefusal
+from kit.core.progress import Progress
+from kit.devices import block_device
+from kit.devices.block_device import find_unused, read_written
+from kit.emulation import compilation
+from kit.emulation.devices_file import served_devices
+from kit.emulation.served import Served
 from kit.hosts.ssh import SshHost
-from kit.lab import aged
-from kit.lab.devices import program
-from kit.lab.devices.emulation import served_devices
-from kit.lab.devices.served import Served
+from kit.lab import aged_devices as aged
 from kit.lab.site import make_devices
-from kit.precondition import Outcome, Target, precondition
-from kit.preconditiontable import Precondition
-from kit.progress import Progress
-from kit.purge import purge
-from kit.testbed import Device, EmulatedDevice, resolve_devices
+from kit.precondition import stage as preconditionstage
+from kit.precondition.device import Outcome, Target, precondition
+from kit.precondition.purge import purge
 from tests.lab.conftest import RunningLab
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -179,7 +180,7 @@ def test_it_stops_at_the_budget(bench: Bench) -> None:
         method="snia", fills=None, round_size="2MiB", budget={"write": f"{limit}B"}, tracked=["iops"]
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("kit.precondition.steadystate.all_steady", lambda _: False)
+        patched.setattr("kit.precondition.device.steadystate.all_steady", lambda _: False)
         done = bench.run(wanted)
     assert done.entry["spent_bytes"] <= limit
     assert done.entry["attained"] is False
@@ -191,7 +192,7 @@ def test_a_time_budget_ends_a_fill_in_its_middle(bench: Bench) -> None:
     with pytest.raises(SafetyRefusal, match="takes at least"):
         bench.run(settings(fills=100, budget={"time": "1us"}))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("kit.effort.refuse_beyond_time", lambda *_: None)
+        patched.setattr("kit.precondition.budget.refuse_beyond_time", lambda *_: None)
         with pytest.raises(MeasurementUnknown, match="not filled once"):
             bench.run(settings(fills=1, ios=400, budget={"time": "20ms"}))
 
@@ -205,7 +206,7 @@ def test_devices_in_use_are_refused(bench: Bench) -> None:
     finally:
         guest.run(["zpool", "destroy", "worn"])
     # The label of a destroyed pool is nobody's.
-    assert blockdevice.find_unused(guest, path).size_bytes == SIZE
+    assert block_device.find_unused(guest, path).size_bytes == SIZE
     guest.run(["blkdiscard", path])
     guest.run(["mkswap", path])
     with pytest.raises(SafetyRefusal, match="signature on /dev/worn0: swap"):
@@ -217,9 +218,9 @@ def test_devices_in_use_are_refused(bench: Bench) -> None:
     finally:
         guest.run(["swapoff", path])
     with pytest.raises(SafetyRefusal, match="no such block device"):
-        blockdevice.find_unused(guest, "/dev/nothing")
+        block_device.find_unused(guest, "/dev/nothing")
     with pytest.raises(SafetyRefusal, match="the testbed says"):
-        blockdevice.find_unused(guest, path, SIZE + 1)
+        block_device.find_unused(guest, path, SIZE + 1)
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def consumer(running_lab: RunningLab, tmp_path: Path) -> Iterator[Bench]:
     device = EmulatedDevice.model_validate({"name": "consumer", "size": "64MiB", "preset": "nvme-consumer"})
     served = Served(running_lab.guest)
     paths = served.start(
-        program.server(), served_devices(resolve_devices((device,), Path(__file__))), CLOCK.dilation
+        compilation.server(), served_devices(resolve_devices((device,), Path(__file__))), CLOCK.dilation
     )
     try:
         yield Bench(running_lab.guest, Target("consumer", "log", paths["consumer"], SIZE), tmp_path)
@@ -270,7 +271,7 @@ def test_what_was_aged_once_is_given_to_the_next_device_with_its_proof(
 
     def with_device(work: Callable[[Target, aged.AgedStates], None], age_again: bool = False) -> None:
         served = Served(guest)
-        path = served.start(program.server(), served_devices(devices), CLOCK.dilation)["log0"]
+        path = served.start(compilation.server(), served_devices(devices), CLOCK.dilation)["log0"]
         states = aged.AgedStates(
             running_lab.lab, served, devices, CLOCK.dilation, Progress(stream=told), age_again
         )

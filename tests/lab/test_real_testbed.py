@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from kit.errors import EXIT_HOST
-from kit.journal import read_journal
-from kit.lab.image import Image
+from kit.config.workload import WORKLOADS
+from kit.core.errors import EXIT_HOST
+from kit.lab.image.image import Image
 from kit.lab.qemu import Disk
-from kit.workload import WORKLOADS
+from kit.recovery.journal import read_journal
 from tests.lab.hoststate import differences, state_of
 from tests.lab.interrupted import BALLAST
 from tests.lab.rig import SAVED_DISKS, Rig, call, open_rig

@@ -10,19 +10,22 @@ from typing import Any
 import pytest
 
 import reports
-from kit import nfs, pool, store, untraced
-from kit import run as runner
+from kit.config.testbed import read_testbed
+from kit.config.workload import read_workload
+from kit.core.progress import Progress
 from kit.hosts.base import Process, Result
 from kit.hosts.ssh import SshHost
+from kit.instruments import read_history
+from kit.instruments.read_history import TUNABLES
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.plan import Plan, make_plan
-from kit.progress import Progress
-from kit.site import Site
-from kit.testbed import read_testbed
-from kit.tunables import read_tunables, write_tunable
-from kit.untraced import TUNABLES
-from kit.workload import read_workload
+from kit.nfs import export as nfs
+from kit.plan.plan import Plan, make_plan
+from kit.run import execute as runner
+from kit.run.site import Site
+from kit.store import run_directory
+from kit.zfs import pool
+from kit.zfs.tunables import read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
 from tests.lab.workloads import write_small
 
@@ -105,7 +108,7 @@ def planned(directory: Path, *phases: tuple[str, str, str], trace: str = "auto")
 
 def ran(plan: Plan, site: Site, directory: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Manifest, summary and page."""
-    run_dir = store.create_run(directory / "results", plan.workload.name)
+    run_dir = run_directory.create_run(directory / "results", plan.workload.name)
     outcome = runner.execute(plan, site, run_dir, Progress(), ["hsp", "run"])
     assert outcome.left == []
     summary = reports.analyse(run_dir)
@@ -223,10 +226,10 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     nfs.export(server, path, client.address)
     nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
 
-    def read_all() -> untraced.Reads:
-        untraced.begin(server, built.name)
+    def read_all() -> read_history.Reads:
+        read_history.begin(server, built.name)
         client.host.run(["dd", "if=/mnt/reads/file", "of=/dev/null", "bs=512", "iflag=direct"])
-        return untraced.history(server, built.name, objset)
+        return read_history.history(server, built.name, objset)
 
     try:
         for name, value in wanted.items():

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.clock import Clock
+from kit.core.clock import Clock
+from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
 from kit.lab import warm
-from kit.lab.image import Image
-from kit.lab.machine import Lab, LabSpec
-from kit.progress import Progress
+from kit.lab.guest import Lab, LabSpec
+from kit.lab.image.image import Image
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 

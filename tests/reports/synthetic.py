@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from kit.bins import IntArray, bin_edges, bin_index
-from kit.store import LATENCY_SCHEMA, RunDir, write_json, write_latency
+from kit.core.bins import IntArray, bin_edges, bin_index
+from kit.store.run_directory import LATENCY_SCHEMA, RunDir, write_json, write_latency
 
 SECOND = 1_000_000_000
 Row = tuple[int, str, str, str, str, str, int, int, int]

@@ -5,7 +5,8 @@ import xml.etree.ElementTree as ET
 import polars as pl
 import pytest
 
-from reports import junit, summary
+from reports.analysis import summary
+from reports.output import junit
 from tests.reports import synthetic
 
 WHY = "The server is not traced (lab has no bpftrace): which tier answered each I/O cannot be seen."

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.errors import ConfigError
+from kit.core.errors import ConfigError
 from kit.hosts.local import LocalHost
 
 HERE = Path(__file__).parent

@@ -21,8 +21,8 @@ from types import MappingProxyType
 
 import filelock
 
-from kit.errors import ConfigError
-from kit.lab.image.cache import cache_dir, cannot_use, lock_of
+from kit.core.cache import cache_dir, cannot_use, lock_of
+from kit.core.errors import ConfigError
 from kit.lab.image.inputs import ImageInputs
 from kit.lab.image.tree import dead_scratch
 

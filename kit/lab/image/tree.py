@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.errors import HostError
+from kit.core.errors import HostError
 from kit.hosts.base import CommandFailed, DeadlineExceeded
 from kit.hosts.local import LocalHost
 from kit.lab.image.inputs import COMPONENTS, HERE, KEYRING, ImageInputs, debian_mirror

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from kit.cli import main as cli
-from kit.store import write_json
-from reports.appliance import UNSEEN
-from reports.summary import IMPORTED
+from kit.store.run_directory import write_json
+from reports.analysis.appliance import UNSEEN
+from reports.analysis.summary import IMPORTED
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.cli import device
-from kit.errors import ConfigError, HostError
+from kit.core.errors import ConfigError, HostError
 
 TEXT = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\nkeep = "ssd0.state"\n'
 

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from kit.cli import doctor as command
 from kit.cli.main import app
+from kit.config.testbed import LAB_TESTBED
+from kit.core.errors import EXIT_HOST, EXIT_OK, ConfigError
 from kit.doctor.finding import Finding
 from kit.doctor.report import Examinee, Report, make_report
-from kit.errors import EXIT_HOST, EXIT_OK, ConfigError
-from kit.testbed import LAB_TESTBED
 
 REAL = (
     '[server]\nhost = "local"\n[[client]]\nhost = "local"\n[[device]]\nname = "d"\nrole = "data"\n'

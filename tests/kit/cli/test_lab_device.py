@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.cli.lab import fault_words
-from kit.errors import ConfigError
+from kit.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(

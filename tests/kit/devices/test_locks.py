@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from kit.core.errors import HostError, SafetyRefusal
 from kit.devices import locks
 from kit.devices.locks import Locks, lock_names, locked
 from kit.devices.probe import parse
-from kit.errors import HostError, SafetyRefusal
 from kit.hosts.local import LocalHost
 from tests.kit.devices.facts import recorded
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.devices import toolwords
+from kit.core.errors import SafetyRefusal
+from kit.devices import tool_output
 from kit.devices.check import check, judge, recheck, refuse_any
 from kit.devices.inventory import Inventory, paste_ready
 from kit.devices.listing import describe, device_block, list_devices
@@ -22,7 +23,6 @@ from kit.devices.probe import parse as parse_text
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, Wanted, reasons
 from kit.devices.wipe import plan_wipe
-from kit.errors import SafetyRefusal
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Result
 from tests.kit.devices.facts import recorded as facts
 
@@ -383,15 +383,15 @@ def test_locks_are_of_the_disk_and_of_its_number() -> None:
 
 def test_words_of_zdb() -> None:
     none = "".join(f"failed to unpack label {n}\n" for n in range(4))
-    assert toolwords.parse_zdb("sda", 2, none) == () == toolwords.parse_zdb("sda", 0, none)
+    assert tool_output.parse_zdb("sda", 2, none) == () == tool_output.parse_zdb("sda", 0, none)
     both = "LABEL 0\n    name: 'a'\n    state: 0\n    pool_guid: 5\nLABEL 2\n    name: 'b'\n    state: 2\n"
-    assert [(label.state, label.pool, label.guid) for label in toolwords.parse_zdb("sda", 0, both)] == [
+    assert [(label.state, label.pool, label.guid) for label in tool_output.parse_zdb("sda", 0, both)] == [
         (0, "a or b", "5"),
         (2, "a or b", "5"),
     ]
     for code, text in ((0, ""), (2, "failed to read label 0"), (1, "cannot open"), (0, "LABEL 0\nname: 'a'")):
         with pytest.raises(ValueError):
-            toolwords.parse_zdb("sda", code, text)
+            tool_output.parse_zdb("sda", code, text)
 
 
 def test_words_of_smartctl() -> None:
@@ -412,10 +412,10 @@ def test_words_of_smartctl() -> None:
             ]
         },
     }
-    assert toolwords.parse_smartctl(json.dumps(ata)) == toolwords.Health(7, 31, True)
-    assert toolwords.parse_smartctl('{"temperature": {"current": 0}}') == toolwords.Health()
+    assert tool_output.parse_smartctl(json.dumps(ata)) == tool_output.Health(7, 31, True)
+    assert tool_output.parse_smartctl('{"temperature": {"current": 0}}') == tool_output.Health()
     sas = '{"scsi_percentage_used_endurance_indicator": 3, "smart_status": {"passed": true}}'
-    assert toolwords.parse_smartctl(sas) == toolwords.Health(3, None, False)
+    assert tool_output.parse_smartctl(sas) == tool_output.Health(3, None, False)
 
 
 def test_the_document_names_every_code() -> None:

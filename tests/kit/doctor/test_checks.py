@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kit.doctor.catalogue import CHECKS
+from kit.doctor.checks import CHECKS
 from kit.doctor.diagnosis import judge
 from kit.doctor.finding import Wanted
 from kit.doctor.machine import CLOCK_SOURCE, CPU, ROOT_ONLY

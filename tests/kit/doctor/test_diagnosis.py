@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.doctor.catalogue import CHECKS, CLIENT, EVERY_HOST, SERVER
+from kit.core.errors import EXIT_HOST, EXIT_OK, HostError
+from kit.doctor.checks import CHECKS, CLIENT, EVERY_HOST, SERVER
 from kit.doctor.diagnosis import HELPER, Target, diagnose, judge, request
 from kit.doctor.facts import Request, Unknown, parse_answer
 from kit.doctor.finding import Finding, Wanted
 from kit.doctor.report import Examinee, make_report, words
-from kit.errors import EXIT_HOST, EXIT_OK, HostError
 from kit.hosts.base import HostLost, Result
 from kit.hosts.local import LocalHost
 from tests.kit.doctor.facts import RECORDED, changed, gathered, no_host, only, part, report, said

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import pytest
 
+from kit.core.errors import HostError
 from kit.doctor import lab
-from kit.doctor.catalogue import LAB
+from kit.doctor.checks import LAB
 from kit.doctor.lab import LabFacts, gather_lab, judge_lab
-from kit.errors import HostError
-from kit.lab.image import NEEDED_BYTES, ImageInputs
+from kit.lab.image.image import NEEDED_BYTES, ImageInputs
 
 WELL = LabFacts(
     qemu="/usr/bin/qemu-system-x86_64",

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kit.hosts.address import parse_address
+from kit.config.address import parse_address
 from kit.hosts.ssh import SshHost
+from kit.hosts.ssh_connect import connect
 from kit.hosts.sudo import SudoHost
-from kit.hosts.tcp import connect
 
 from .conftest import Sshd
 

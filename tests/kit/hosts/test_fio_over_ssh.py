@@ -1,4 +1,4 @@
-"""kit.fioserver over real SSH connections: the sockets come to the first client through sshd."""
+"""kit.load.fio_server over real SSH connections: the sockets come to the first client through sshd."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from kit.clock import Clock
-from kit.clockoffset import Clocks
-from kit.fiojob import read_job
-from kit.fioserver import Forwarding, GroupLoad
+from kit.config.address import parse_address
+from kit.config.fio_job import read_job
+from kit.core.clock import Clock
 from kit.hosts import ssh
-from kit.hosts.address import parse_address
 from kit.hosts.base import Host
+from kit.hosts.clock_offset import Clocks
 from kit.hosts.ssh import SshHost
-from kit.hosts.tcp import connect
-from kit.load import LoadSpec
-from kit.store import RunDir
+from kit.hosts.ssh_connect import connect
+from kit.load.fio_server import Forwarding, GroupLoad
+from kit.load.phase_load import LoadSpec
+from kit.store.run_directory import RunDir
 
 from .conftest import Sshd
 

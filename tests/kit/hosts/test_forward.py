@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.errors import HostError
-from kit.hosts.address import parse_address
+from kit.config.address import parse_address
+from kit.core.errors import HostError
 from kit.hosts.base import HostLost
 from kit.hosts.ssh import SshHost
+from kit.hosts.ssh_connect import connect
 from kit.hosts.sudo import SudoHost
-from kit.hosts.tcp import connect
 
 from .conftest import Sshd, abort, until
 

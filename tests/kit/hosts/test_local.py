@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kit.errors import HostError
+from kit.core.errors import HostError
 from kit.hosts import local
 from kit.hosts.base import CommandFailed, DeadlineExceeded
 from kit.hosts.local import LocalHost

@@ -14,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from kit.errors import HostError
+from kit.config.address import HostAddress
+from kit.core.errors import HostError
 from kit.hosts import sudo
-from kit.hosts.address import HostAddress
 from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, Result
+from kit.hosts.ssh_connect import connect
 from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
-from kit.hosts.supervise import Supervision
-from kit.hosts.tcp import connect
+from kit.hosts.supervision import Supervision
 
 from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, until
 from .test_argv import _BATCH, EXAMPLES, echoed, hostile
-from .test_supervise import STUBBORN
+from .test_supervision import STUBBORN
 
 pytestmark = pytest.mark.one_python
 

@@ -17,9 +17,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.bins import bin_edges, bin_index
-from kit.errors import ConfigError
-from kit.importers import fiobins, fiohist, fiolog
+from kit.core.bins import bin_edges, bin_index
+from kit.core.errors import ConfigError
+from kit.importers import fio_bins, fio_histogram_log, fio_latency_log
 from kit.importers.run import Imported, Options, read_files
 from kit.importers.source import Block, Source
 
@@ -68,11 +68,13 @@ def test_extremes_are_exact() -> None:
     assert (extreme["min_ns"], extreme["max_ns"]) == (min(latencies), max(latencies))
 
 
-@given(st.lists(st.tuples(st.integers(0, fiolog.MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20))
+@given(
+    st.lists(st.tuples(st.integers(0, fio_latency_log.MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20)
+)
 def test_extremes_of_both_directions(rows: list[tuple[int, int]]) -> None:
     latency, direction = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1))
     wanted = [(d, min(mine), max(mine)) for d in (0, 1) if (mine := [v for v, found in rows if found == d])]
-    assert fiolog._extremes(latency, direction) == wanted
+    assert fio_latency_log._extremes(latency, direction) == wanted
 
 
 @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ WRITTEN = {
 @pytest.mark.parametrize("form", WRITTEN)
 def test_every_form_that_fio_writes(tmp_path: Path, form: str) -> None:
     text, columns = WRITTEN[form]
-    latencies = [0, 7, 99_999_999, 100_000_000, 999_999_999_999, fiolog.MAX_LATENCY_NS - 1, 31, 32]
+    latencies = [0, 7, 99_999_999, 100_000_000, 999_999_999_999, fio_latency_log.MAX_LATENCY_NS - 1, 31, 32]
     rows = [text.format(t=n % 10, v=v, d=n % 3) for n, v in enumerate(latencies * 50)]
     found = imported(put(tmp_path, "\n".join(rows) + "\n"), interval_ns=10**6)
     wanted: Counter[tuple[int, str, int]] = Counter()
@@ -325,9 +327,9 @@ def test_the_fast_parser_agrees_with_the_exact_one(
         texts[row % len(texts)][column % columns] = what
         data = "".join((other if n == row else between).join(text) + end for n, text in enumerate(texts))
     block = Block(data.encode(), 1, data.count("\n"))
-    fast = fiolog.fast_rows(block, columns)
+    fast = fio_latency_log.fast_rows(block, columns)
     try:
-        slow = fiolog.slow_rows(Source(DATA / "plain.json"), block, columns)
+        slow = fio_latency_log.slow_rows(Source(DATA / "plain.json"), block, columns)
     except ConfigError:
         assert fast is None
         return
@@ -341,11 +343,11 @@ def test_the_fast_parser_agrees_with_the_exact_one(
 
 
 def test_fio_bins_are_those_of_fio() -> None:
-    low = fiobins.lower_edge(np.arange(fiobins.BINS + 1))
+    low = fio_bins.lower_edge(np.arange(fio_bins.BINS + 1))
     assert (np.diff(low) >= 1).all() and low[0] == 0 and low[-1] == 2**34
-    for index in range(fiobins.BINS):
-        assert fiobins.index_of(int(low[index])) == fiobins.index_of(int(low[index + 1]) - 1) == index
-        assert low[index] <= fiobins.midpoint(index) < low[index + 1]
+    for index in range(fio_bins.BINS):
+        assert fio_bins.index_of(int(low[index])) == fio_bins.index_of(int(low[index + 1]) - 1) == index
+        assert low[index] <= fio_bins.midpoint(index) < low[index + 1]
 
 
 @pytest.mark.parametrize("name", ["h0_clat_hist.1.log", "h3_clat_hist.1.log", "h6_clat_hist.1.log"])
@@ -355,7 +357,7 @@ def test_histogram_logs_keep_their_bins(name: str) -> None:
     wanted: Counter[tuple[str, int, int]] = Counter()
     for _, direction, _, *counts in rows:
         for column, count in enumerate(counts):
-            edges = fiobins.lower_edge([column << shift, (column + 1) << shift])
+            edges = fio_bins.lower_edge([column << shift, (column + 1) << shift])
             wanted[("read", "write")[direction], int(edges[0]), int(edges[1])] += count
     frame = imported(DATA / name).frame
     found: Counter[tuple[str, int, int]] = Counter()
@@ -380,7 +382,7 @@ def test_histograms_of_unlike_coarseness_meet_at_the_coarser(tmp_path: Path) -> 
         (lambda fields: [*fields[:-1], "nan"], "natural"),
         (lambda fields: [*fields[:-1], "9" * 19], "impossible"),
         # Not so long that it is odd: the fast parser has to look.
-        (lambda fields: [*fields[:-1], str(fiohist.MAX_COUNT + 1)], "impossible"),
+        (lambda fields: [*fields[:-1], str(fio_histogram_log.MAX_COUNT + 1)], "impossible"),
         (lambda fields: [fields[0], "7", *fields[2:]], "impossible"),
     ],
 )
@@ -391,7 +393,7 @@ def test_damaged_histograms_are_refused_with_their_line(tmp_path: Path, change: 
         imported(put(tmp_path, "\n".join(lines) + "\n", "h_clat_hist.1.log"))
 
 
-count = st.sampled_from(["0"] * 6 + ["1", "20", "999999999", str(fiohist.MAX_COUNT)])
+count = st.sampled_from(["0"] * 6 + ["1", "20", "999999999", str(fio_histogram_log.MAX_COUNT)])
 wrong = st.sampled_from(
     [
         "",
@@ -404,19 +406,21 @@ wrong = st.sampled_from(
         "7 ",
         "00",
         "0" * 20,
-        str(fiohist.MAX_COUNT + 1),
+        str(fio_histogram_log.MAX_COUNT + 1),
         "9" * 17,
         "1, 2",
     ]
 )
 
 
-def both_windows(data: bytes, columns: int) -> tuple[fiohist.Windows | None, fiohist.Windows | None]:
+def both_windows(
+    data: bytes, columns: int
+) -> tuple[fio_histogram_log.Windows | None, fio_histogram_log.Windows | None]:
     """What the fast parser and the exact one make of lines: the same, or nothing if the exact one refuses."""
     block = Block(data, 1, data.count(b"\n"))
-    fast = fiohist.fast_windows(block, columns)
+    fast = fio_histogram_log.fast_windows(block, columns)
     try:
-        slow = fiohist.slow_windows(Source(DATA / "plain.json"), block, columns)
+        slow = fio_histogram_log.slow_windows(Source(DATA / "plain.json"), block, columns)
     except ConfigError:
         assert fast is None
         return None, None

@@ -20,11 +20,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kit.bins import bin_index
-from kit.errors import ConfigError, KitError
+from kit.core.bins import bin_index
+from kit.core.errors import ConfigError, KitError
 from kit.importers.detect import FORMATS
+from kit.importers.histogram_accumulator import Tally
 from kit.importers.run import Imported, Options, read_files
-from kit.importers.tally import Tally
 
 DATA = Path(__file__).with_name("data")
 KIT_DATA = DATA.parents[1] / "data"

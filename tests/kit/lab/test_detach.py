@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 
 # The supervisor is real; what it supervises has nothing to say.
 UP = """
-from kit.lab.machine import _Supervisor
+from kit.lab.guest import _Supervisor
 
 lab = _Supervisor(files={}, argv=["sleep", "120"], info={})
 print(lab.state, flush=True)

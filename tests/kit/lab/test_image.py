@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.errors import ConfigError
+from kit.core.errors import ConfigError
 from kit.lab.image import inputs as image_inputs
 from kit.lab.image.inputs import HERE, ImageInputs, pick_mirror
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from kit.lab.image import ImageInputs
+from kit.core.cache import lock_of
+from kit.lab.guest import _Supervisor, running_labs
 from kit.lab.image import tree as image_tree
-from kit.lab.image.cache import lock_of
+from kit.lab.image.image import ImageInputs
 from kit.lab.image.prune import prune
-from kit.lab.machine import _Supervisor, running_labs
 
 ROOT = Path(__file__).parents[3]
 Called = Callable[..., subprocess.CompletedProcess[str]]

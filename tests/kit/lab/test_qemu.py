@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.clock import Clock
+from kit.core.clock import Clock
 from kit.lab.qemu import SSH_PORTS, Disk, Machine, Saved, clock_arguments, command_line, quote_value
 
 VIRTUAL = Clock("virtual", 4)

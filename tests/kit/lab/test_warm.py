@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from kit.clock import Clock
+from kit.core.clock import Clock
 from kit.lab import warm
-from kit.lab.image import Image, ImageInputs
-from kit.lab.machine import LabSpec
+from kit.lab.guest import LabSpec
+from kit.lab.image.image import Image, ImageInputs
 from kit.lab.qemu import Disk
 
 SPEC = LabSpec(Path("/images/x"), Clock("virtual", 4))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.bins import bin_edges, bin_index
+from kit.core.bins import bin_edges, bin_index
 from kit.trace.output import Class, Counts, Snapshot, differences, parse_trace
 from kit.trace.program import MAP_KEYS
 

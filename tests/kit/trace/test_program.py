@@ -10,15 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kit import zfsversion
-from kit.bins import bin_edges, bin_index
-from kit.clock import Clock
-from kit.errors import HostError
+from kit.core.bins import bin_edges, bin_index
+from kit.core.clock import Clock
+from kit.core.errors import HostError
 from kit.hosts.base import Result
-from kit.trace import marks, nfsd, output, program
-from kit.trace.tracing import Tracing, find_tracing
+from kit.trace import marks, nfsd_tracer, output, program
+from kit.trace.support import Tracing, find_tracing
+from kit.zfs import openzfs_version
 
-ZFS = {text: zfsversion.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
+ZFS = {text: openzfs_version.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
 NEW = ZFS["2.3.9"]
 WHOLE = program.program(NEW)
 EVERY_TEXT = "".join(path.read_text() for path in sorted(program.HERE.glob("*.bt")))
@@ -91,7 +91,7 @@ class Server:
 
     def start(self, argv: Sequence[str]) -> Running:
         self.started.append(tuple(argv))
-        if argv[2] == nfsd._WAIT:
+        if argv[2] == nfsd_tracer._WAIT:
             return Running(alive=not self.ready, returncode=self.waiting_code)
         return self.process
 
@@ -235,7 +235,7 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     clock: Clock, intervals_ns: list[int], parameters: tuple[str, str]
 ) -> None:
     server = Server()
-    nfsd.start(server, nfsd.Place("/run/hsp/x"), clock, intervals_ns, FULL)
+    nfsd_tracer.start(server, nfsd_tracer.Place("/run/hsp/x"), clock, intervals_ns, FULL)
     argv = server.started[0]
     assert argv[-3:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
@@ -246,7 +246,7 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)
 
 
-def found(server: Server, zfs: zfsversion.ZfsVersion = NEW, wanted: str = "auto") -> Tracing:
+def found(server: Server, zfs: openzfs_version.ZfsVersion = NEW, wanted: str = "auto") -> Tracing:
     return find_tracing(server, zfs, wanted)  # type: ignore[arg-type]
 
 
@@ -315,11 +315,11 @@ def test_who_asks_for_no_trace_gets_none_and_is_not_told_that_anything_is_wrong(
     }  # fmt: skip
 
 
-PLACE = nfsd.Place("/d")
+PLACE = nfsd_tracer.Place("/d")
 
 
-def start(server: Server) -> nfsd.Tracer:
-    return nfsd.Tracer(server, PLACE, nfsd.start(server, PLACE, Clock(), [10**9], FULL))
+def start(server: Server) -> nfsd_tracer.Tracer:
+    return nfsd_tracer.Tracer(server, PLACE, nfsd_tracer.start(server, PLACE, Clock(), [10**9], FULL))
 
 
 @pytest.mark.parametrize(("held", "killed"), [("4711", True), ("", False), ("x; reboot", False)])
@@ -340,7 +340,7 @@ def test_it_ends_with_the_command_that_it_waits_for_or_else_by_a_signal(held: st
     ],
 )
 def test_a_bad_end_is_a_problem(process: Running, problem: str) -> None:
-    problems = nfsd.Tracer(Server(process=process), PLACE, process).stop()
+    problems = nfsd_tracer.Tracer(Server(process=process), PLACE, process).stop()
     assert len(problems) == 1 and problems[0].startswith(problem)
 
 
@@ -359,8 +359,8 @@ def test_a_server_that_cannot_wait_for_the_tracer() -> None:
 
 
 def test_a_tracer_that_never_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nfsd, "_READY_DEADLINE_S", 0.0)
-    monkeypatch.setattr(nfsd, "_POLL_S", 0.001)
+    monkeypatch.setattr(nfsd_tracer, "_READY_DEADLINE_S", 0.0)
+    monkeypatch.setattr(nfsd_tracer, "_POLL_S", 0.001)
     server = Server()
     server.ready = False
     with pytest.raises(HostError, match="not ready within"):

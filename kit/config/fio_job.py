@@ -1,0 +1,274 @@
+"""A fio job file, read as data and admitted only if it can do nothing but I/O on files of the dataset.
+
+A fio job file is code: `exec_prerun` goes through system(3), `ioengine=external` loads an object file, a
+`$keyword` in a value starts a shell for its arithmetic, `include` reads any file. So options and values are
+on an allow-list, and the text that was checked (`FioJob.text`) is the text to run. The kit itself sets logs
+and output on the command line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from kit.config.toml import Problem, nearest, read_text, refusal, shorten
+
+DIRECTORY = "${HSP_DIRECTORY}"
+SIZE = "${HSP_SIZE}"
+RUNTIME = "${HSP_RUNTIME}"
+SEED = "${HSP_SEED}"
+
+# fio's default kb_base: k, M... are powers of 1024. "Ki" is refused, because there it means 1000.
+_MULTIPLIER = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_MAX_LINE = 1000  # fio splits lines at 4096 bytes: the rest would become an option that nobody checked
+
+# What a value may be, and how to say it.
+_Kind = tuple[str, str]
+_BYTES_PATTERN = r"[0-9]{1,18}(?:[kKmMgGtT][bB]?)?"
+_COUNT: _Kind = (r"[0-9]{1,9}", "a whole number")
+_POSITIVE: _Kind = (r"[1-9][0-9]{0,5}", "a whole number from 1")
+_FLAG: _Kind = (r"[01]?", "0, 1 or no value")
+_ZERO: _Kind = (r"0", "0")
+_BLOCK: _Kind = (rf"(?=[^a-zA-Z]*[1-9]){_BYTES_PATTERN}", "one size such as 512, 8k or 1m")
+_BYTES: _Kind = (rf"{_BYTES_PATTERN}|[0-9]{{1,3}}%|{re.escape(SIZE)}", f"a size such as 512m, or {SIZE}")
+_TIME: _Kind = (
+    rf"[0-9]{{1,12}}(?:us|usec|ms|msec|s|m|h)?|{re.escape(RUNTIME)}",
+    f"a time such as 30s, or {RUNTIME}",
+)
+_SEED: _Kind = (rf"[0-9]{{1,9}}|{re.escape(SEED)}", f"a whole number, or {SEED}")
+_NAME: _Kind = (r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a plain file name without '/', ':' or '..'")
+_DISTRIBUTION: _Kind = (
+    r"random|(?:zipf|pareto|normal|gauss)(?::[0-9.]+){0,2}|zoned(?:_abs)?:[0-9.:/,%kKmMgG]+",
+    "random, zipf:theta, pareto:h, normal:sigma or zoned:...",
+)
+
+
+def _one_of(*choices: str) -> _Kind:
+    return "|".join(map(re.escape, choices)), f"one of {', '.join(choices)}"
+
+
+_OPTIONS: Mapping[str, _Kind] = {
+    "rw": (
+        rf"(?:read|write|randread|randwrite|rw|readwrite|randrw)(?::{_BYTES_PATTERN})?",
+        "one of read, write, randread, randwrite, rw, readwrite, randrw",
+    ),
+    "sync": _one_of("none", "0", "sync", "1", "dsync"),
+    "ioengine": _one_of("psync", "sync", "libaio", "pvsync", "io_uring"),
+    "directory": _one_of(DIRECTORY),
+    "random_generator": _one_of("tausworthe", "tausworthe64", "lfsr"),
+    "rate_process": _one_of("linear", "poisson"),
+    "fallocate": _one_of("none", "native", "posix", "keep", "truncate", "0", "1"),
+    "clocksource": _one_of("gettimeofday", "clock_gettime", "cpu"),
+    "random_distribution": _DISTRIBUTION,
+    "file_service_type": (
+        r"(?:random|roundrobin|sequential)(?::[0-9]+)?|(?:zipf|pareto|normal|gauss)(?::[0-9.]+){0,2}",
+        "random, roundrobin, sequential, zipf, pareto or gauss",
+    ),
+    "filename": _NAME,
+    "randseed": _SEED,
+    "bs": _BLOCK,
+    "percentile_list": (r"[0-9.]+(?::[0-9.]+){0,19}", "percentages with ':' between, at most 20"),
+    "rate_iops": (r"[0-9]{1,9}[kK]?(?:,[0-9]{0,9}[kK]?){0,2}", "I/Os per second, such as 500 or 500,100"),
+    # Not the characters of shells and of fio's own substitution; fio would not need this one option refused.
+    "description": (r"[^$`'\"\\]*", "text without $, quotes and backslashes"),
+    "gtod_reduce": _ZERO,  # 1 would switch the latencies off
+    **dict.fromkeys(("iodepth", "numjobs", "nrfiles", "loops"), _POSITIVE),
+    **dict.fromkeys(("size", "filesize", "io_size"), _BYTES),
+    **dict.fromkeys(("runtime", "ramp_time", "thinktime"), _TIME),
+    **dict.fromkeys(
+        (
+            "number_ios",
+            "rwmixread",
+            "buffer_compress_percentage",
+            "fsync",
+            "fdatasync",
+            "openfiles",
+        ),
+        _COUNT,
+    ),
+    **dict.fromkeys(
+        (
+            "time_based",
+            "direct",
+            "thread",
+            "norandommap",
+            "randrepeat",
+            "allrandrepeat",
+            "group_reporting",
+            "refill_buffers",
+            "scramble_buffers",
+            "zero_buffers",
+            "invalidate",
+            "end_fsync",
+            "create_on_open",
+            "stonewall",
+            "disable_slat",
+            "disable_clat",
+            "disable_lat",
+        ),
+        _FLAG,
+    ),
+}
+_ALIASES = {"readwrite": "rw", "blocksize": "bs"}
+
+# Why a refused option is refused, by how its name starts.
+_REASONS = {
+    "exec_": "runs a command through a shell",
+    "include": "reads another file; put its options here",
+    "write_": "the kit sets the logs itself",
+    "log_": "the kit sets the logs itself",
+    "read_iolog": "replays operations from a file nobody checked",
+    "trim": "discards data",
+    "verify": "not supported: the kit measures, it does not verify",
+}
+
+
+@dataclass(frozen=True)
+class FioSection:
+    """One job of the file, with the options of the global sections before it merged in.
+
+    Names are fio's canonical ones (`rw`, `bs`); an option without value has "1".
+    """
+
+    name: str
+    options: Mapping[str, str]
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """ "read", "write" or both; fio's default is to read."""
+        pattern = self.options.get("rw", "read").partition(":")[0].removeprefix("rand")
+        return frozenset(("read", "write") if pattern in ("rw", "readwrite") else (pattern,))
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one I/O; fio's default is 4 KiB."""
+        return parse_fio_bytes(self.options.get("bs", "4k"))
+
+    @property
+    def is_sync_write(self) -> bool:
+        """Whether it writes, and each write must be on stable storage before it returns."""
+        return "write" in self.operations and self.options.get("sync", "none") in ("sync", "dsync", "1")
+
+    @property
+    def outstanding(self) -> int:
+        """I/Os in flight at most: numjobs x iodepth."""
+        return int(self.options.get("numjobs", "1")) * int(self.options.get("iodepth", "1"))
+
+
+@dataclass(frozen=True)
+class FioJob:
+    """A checked job file: its text (with Unix line ends) and its jobs, in order."""
+
+    text: str
+    sections: tuple[FioSection, ...]
+
+    @property
+    def operations(self) -> frozenset[str]:
+        """What any of the jobs does: "read", "write" or both."""
+        return frozenset().union(*(section.operations for section in self.sections))
+
+    @property
+    def block_bytes(self) -> int | None:
+        """Bytes of one I/O; None where the jobs differ."""
+        sizes = {section.block_bytes for section in self.sections}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    @property
+    def is_sync_write(self) -> bool:
+        """Whether any of the jobs writes synchronously."""
+        return any(section.is_sync_write for section in self.sections)
+
+    @property
+    def outstanding(self) -> int:
+        """I/Os in flight at most: jobs run together up to a `stonewall`, which waits for those before it."""
+        most = together = 0
+        for section in self.sections:
+            is_wall = section.options.get("stonewall", "0") == "1"
+            together = section.outstanding + (0 if is_wall else together)
+            most = max(most, together)
+        return most
+
+
+def parse_fio_bytes(text: str) -> int:
+    """`text` in fio's syntax ("512", "4k", "1m"; k = 1024) in bytes.
+
+    Raises ValueError where it is none.
+    """
+    if not re.fullmatch(_BYTES_PATTERN, text):
+        raise ValueError(f"{text!r}: expected {_BLOCK[1]}")
+    digits = re.match("[0-9]+", text)
+    assert digits is not None  # of the pattern above
+    return int(digits[0]) * _MULTIPLIER[text[digits.end() :][:1].lower()]
+
+
+def read_job(path: Path) -> FioJob:
+    """The job file at `path`.
+
+    Raises ConfigError with a line `file:line: option: problem` for all that is not allowed or no fio syntax.
+    """
+    text = read_text(path)
+    problems: list[Problem] = []
+    shared: dict[str, str] = {}
+    sections: list[FioSection] = []
+    for line, name, options in _sections(text, problems):
+        # fio takes every name that starts so for a global section, and applies it to the jobs that follow.
+        if name.startswith("global"):
+            shared.update(options)
+        else:
+            if any(section.name == name for section in sections):
+                problems.append(
+                    (line, f"[{name}]: a second job of this name; their results could not be told apart")
+                )
+            sections.append(FioSection(name, MappingProxyType({**shared, **options})))
+    if not sections and not problems:
+        problems.append((1, "no job in it: expected a [section] besides [global]"))
+    if problems:
+        raise refusal(path, problems)
+    return FioJob(text, tuple(sections))
+
+
+def _sections(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, dict[str, str]]]:
+    """Line, name and options of each section; what is wrong goes to `problems`."""
+    current: tuple[int, str, dict[str, str]] | None = None
+    for line, raw in enumerate(text.split("\n"), start=1):
+        if len(raw) > _MAX_LINE or not raw.replace("\t", " ").isprintable():
+            problems.append((line, f"longer than {_MAX_LINE} characters or with control characters"))
+        elif raw.lstrip().startswith("["):
+            if current:
+                yield current
+            # Exactly: fio takes all of the line but its last character for the name, and it names files.
+            heading = re.fullmatch(r"\[([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})\]", raw)
+            if heading is None:
+                problems.append((line, f"{shorten(raw)}: expected [name] of letters, digits, _-."))
+            current = (line, heading[1] if heading else "?", {})
+        elif option := re.split("[;#]", raw, maxsplit=1)[0].strip():  # as fio: comments may follow a value
+            if current is None:
+                problems.append((line, f"{shorten(option)}: an option outside of a [section]"))
+            else:
+                problems.extend((line, problem) for problem in _admit(option, current[2]))
+    if current:
+        yield current
+
+
+def _admit(option: str, options: dict[str, str]) -> Iterator[str]:
+    """Adds `option` ("name=value" or "name") to `options`, or says what is wrong with it."""
+    found, equals, value = (part.strip() for part in option.partition("="))
+    name = _ALIASES.get(found, found)
+    if name not in _OPTIONS:
+        reason = next((reason for start, reason in _REASONS.items() if found.startswith(start)), "")
+        label = found if re.fullmatch(r"[a-z0-9_]{1,40}", found) else shorten(found)
+        yield f"{label}: not allowed, {reason or nearest(found, [*_OPTIONS, *_ALIASES], 'allowed')}"
+        return
+    pattern, expected = _OPTIONS[name]
+    if name in options:
+        yield f"{found}: given twice in this section"
+    elif not equals and (pattern, expected) != _FLAG:
+        yield f"{found}: expected {expected}, found no value"
+    elif not re.fullmatch(pattern, value):
+        if "$" in value or "`" in value:
+            expected += " (nothing else is substituted)"
+        yield f"{found}: expected {expected}, found {shorten(value)}"
+    options[name] = value if equals else "1"

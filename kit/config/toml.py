@@ -1,0 +1,289 @@
+"""A TOML file as a frozen model, or a ConfigError that names file, line, key and value of every mistake.
+
+The values go to pydantic as JSON, because strict JSON validation has TOML's view of types: an array may
+become a tuple, a string an enum member, but strings, numbers and booleans stay what they are. So models
+use validators of mode "after": one of mode "before" on a table makes its arrays Python lists, which a
+strict tuple refuses.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+import stat
+import tomllib
+from collections.abc import Iterator
+from datetime import date, time
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from kit.config.toml_lines import MAX_DEPTH, KeyLines, KeyPath
+from kit.core.errors import ConfigError
+
+MAX_BYTES = 1 << 20
+_MEND = "correct these lines; docs/formats.md of the kit has every key and unit"
+MAX_PROBLEMS = 100  # told one by one; a file with more is not the file that was meant
+
+Problem = tuple[int, str]  # line, text
+M = TypeVar("M", bound=BaseModel)
+
+
+def load(path: Path, model: type[M]) -> M:
+    """The file at `path`, validated as `model` (which is frozen, strict and forbids unknown keys).
+
+    Raises ConfigError with one line `file:line: key: problem` for each problem, in line order.
+    """
+    text = read_text(path)
+    lines = KeyLines(text)
+    if lines.too_deep:
+        raise refusal(path, [(lines.too_deep, f"nested more than {MAX_DEPTH} deep")])
+    try:
+        document = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError itself: a number too long for int()
+        raise refusal(path, [_syntax_problem(str(error), text, lines)]) from None
+    if problems := list(_unusable(document, lines)):
+        raise refusal(path, problems)
+    try:
+        return model.model_validate_json(json.dumps(document))
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        raise refusal(path, _model_problems(details, document, model, lines)) from None
+
+
+def dotted(path: KeyPath) -> str:
+    """`path` as TOML writes it, with [index] for elements of arrays: `device[1].latency`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            is_bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
+            text += ("." if text else "") + (part if is_bare else json.dumps(part, ensure_ascii=False))
+    return text
+
+
+def printable(text: str) -> str:
+    """`text` with every character a terminal might act on written as its escape; newlines too."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+# --- The file --------------------------------------------------------------------------------------------
+
+
+def read_text(path: Path) -> str:
+    """The text of the configuration file at `path`, with Unix line ends.
+
+    Raises ConfigError: missing, not a file, unreadable, larger than 1 MiB, a BOM, not UTF-8.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would block, a device never end
+            what = "a directory" if path.is_dir() else "not a file"
+            raise ConfigError(f"{printable(str(path))}: {what}", "give the name of a TOML file")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        where = "" if path.is_absolute() else f", from {printable(str(Path.cwd()))}"
+        raise ConfigError(f"{printable(str(path))}: no such file", f"look at its spelling{where}") from None
+    except (OSError, ValueError) as error:  # ValueError: NUL in the path
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise ConfigError(
+            f"{printable(str(path))}: cannot be read: {reason}", "may you read it, and its directory?"
+        ) from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError(
+            f"{printable(str(path))}: larger than 1 MiB; this is no configuration file",
+            "give the name of a TOML file",
+        )
+    if data.startswith(b"\xef\xbb\xbf"):
+        raise refusal(path, [(1, "starts with a byte order mark (BOM); save it as UTF-8 without BOM")])
+    try:
+        return data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise refusal(path, [(line, f"not UTF-8: byte 0x{data[error.start]:02x}")]) from None
+
+
+def refusal(path: Path, problems: list[Problem]) -> ConfigError:
+    """One error for all `problems` of the file at `path`, a line each, in line order."""
+    ordered = sorted(problems, key=lambda problem: problem[0])
+    told = [printable(f"{path}:{line}: {text}") for line, text in ordered[:MAX_PROBLEMS]]
+    if len(ordered) > MAX_PROBLEMS:
+        told.append(printable(f"{path}:{ordered[MAX_PROBLEMS][0]}: and {len(ordered) - MAX_PROBLEMS} more"))
+    return ConfigError("\n".join(told), _MEND)
+
+
+def _syntax_problem(message: str, text: str, lines: KeyLines) -> Problem:
+    place = re.search(r" \(at line ([0-9]+), column [0-9]+\)$", message)
+    line = int(place[1]) if place else text.count("\n") + 1
+    if digits := re.search(r"[0-9][0-9_]{4000}", text) if "integer string conversion" in message else None:
+        return text.count("\n", 0, digits.start()) + 1, "integer beyond 64 bits"
+    if message.startswith("Cannot "):  # tomllib reports where the value ends, and not which key it was
+        for path, first, again in lines.repeated:
+            if again <= line:
+                return again, f"{dotted(path)}: given twice, first in line {first}"
+    message = re.sub(r" \(at [^()]*\)$", "", message)
+    return line, f"not valid TOML: {message[:1].lower()}{message[1:200]}"
+
+
+def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
+    """Values that TOML allows and no file of the kit needs: dates, inf, nan, integers beyond 64 bits."""
+    todo: list[tuple[KeyPath, Any]] = [((), document)]
+    while todo:
+        path, value = todo.pop()
+        if len(path) > 3 * MAX_DEPTH:  # of header, key and value together
+            yield lines.line_of(path), f"{dotted(path[:3])}...: nested too deep"
+        elif isinstance(value, dict):
+            todo.extend(((*path, key), item) for key, item in value.items())
+        elif isinstance(value, list):
+            todo.extend(((*path, index), item) for index, item in enumerate(value))
+        elif isinstance(value, (date, time)):
+            yield lines.line_of(path), f"{dotted(path)}: expected no date or time; in quotes it is a string"
+        elif isinstance(value, float) and not math.isfinite(value):
+            yield lines.line_of(path), f"{dotted(path)}: expected a finite number, found {value}"
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            yield lines.line_of(path), f"{dotted(path)}: integer beyond 64 bits"
+
+
+# --- What the model says ---------------------------------------------------------------------------------
+
+_EXPECTED = {
+    **dict.fromkeys(("string_type", "string_sub_type"), "a string"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "an integer"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type"), "an array"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type", "dataclass_type"), "a table"),
+    "none_required": "no value",
+}
+
+
+def _model_problems(
+    details: list[ErrorDetails], document: dict[str, Any], model: type[BaseModel], lines: KeyLines
+) -> list[Problem]:
+    expected: dict[KeyPath, list[str]] = {}  # the members of a union each expect something else at one place
+    found: dict[KeyPath, Any] = {}
+    problems: list[Problem] = []
+    places = [_locate(detail, document)[0] for detail in details]
+    for detail in details:
+        path, value = _locate(detail, document)
+        # pydantic counts an array whose elements are wrong as empty, and says so too.
+        if detail["type"] == "too_short" and any(
+            len(place) > len(path) and place[: len(path)] == path for place in places
+        ):
+            continue
+        if want := _EXPECTED.get(detail["type"]) or _after("expected ", detail["msg"]):
+            expected.setdefault(path, []).append(want)
+            found[path] = value
+        else:
+            text = f"{dotted(path)}: {_say(detail, path, value, document, model)}"
+            problems.append((lines.line_of(path), text.removeprefix(": ")))
+    for path, wants in expected.items():
+        text = f"{dotted(path)}: expected {' or '.join(dict.fromkeys(wants))}, found {describe(found[path])}"
+        problems.append((lines.line_of(path), text.removeprefix(": ")))
+    return list(dict.fromkeys(problems))
+
+
+def _say(
+    detail: ErrorDetails, path: KeyPath, value: Any, document: dict[str, Any], model: type[BaseModel]
+) -> str:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        return "required, but missing"
+    if kind == "extra_forbidden":
+        valid = _valid_keys(model, path[:-1], document)
+        return f"unknown key, {nearest(str(path[-1]), valid, 'valid keys')}"
+    if kind == "value_error":
+        return str(context.get("error", detail["msg"]))
+    if kind in ("literal_error", "enum"):
+        choices = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+        if isinstance(value, str) and choices:
+            return f"unknown value {shorten(value)}, {nearest(value, choices, 'valid values')}"
+    message = re.sub(r"^(?:Input|String|Value) should ", "must ", detail["msg"])
+    return f"{message[:1].lower()}{message[1:]}, found {describe(value)}"
+
+
+def _locate(detail: ErrorDetails, document: dict[str, Any]) -> tuple[KeyPath, Any]:
+    """Key path and value of a pydantic location, which also names members of unions and validators."""
+    path: KeyPath = ()
+    value: Any = document
+    for part in detail["loc"]:
+        is_key = isinstance(value, dict) and part in value
+        if is_key or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
+            path, value = (*path, part), value[part]
+    if detail["type"] == "missing":
+        path = (*path, detail["loc"][-1])
+    return path, value
+
+
+def _valid_keys(model: type[BaseModel], path: KeyPath, document: dict[str, Any]) -> list[str]:
+    kinds: list[Any] = [model]
+    value: Any = document
+    for part in path:
+        value = value[part]
+        kinds = [member for kind in kinds for member in _members(_inside(kind, part), value)]
+    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    fields = [field for kind in models for field in kind.model_fields.items()]
+    return list(dict.fromkeys(field.alias or name for name, field in fields))
+
+
+def _inside(kind: Any, part: str | int) -> Any:
+    """The annotation of what `kind` holds under `part`; None when it holds nothing there."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields = kind.model_fields.items()
+        return next((field.annotation for name, field in fields if part == (field.alias or name)), None)
+    arguments = [argument for argument in get_args(kind) if argument is not Ellipsis]
+    return arguments[-1] if arguments else None  # dict[str, X], list[X], tuple[X, ...]
+
+
+def _members(kind: Any, value: Any) -> list[Any]:
+    """The members of a union, without the models whose literal fields (a discriminator) deny `value`."""
+    arguments = get_args(kind)
+    if get_origin(kind) in (dict, list, tuple, set, frozenset) or not arguments:
+        return [kind]
+    if get_origin(kind) is Literal:
+        return []
+    if hasattr(kind, "__metadata__"):
+        return _members(arguments[0], value)
+    members = [inner for member in arguments for inner in _members(member, value)]
+    return [member for member in members if not _denied(member, value)] or members
+
+
+def _denied(kind: Any, value: Any) -> bool:
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(value, dict)):
+        return False
+    return any(
+        get_origin(field.annotation) is Literal
+        and value.get(field.alias or name, field.default) not in get_args(field.annotation)
+        for name, field in kind.model_fields.items()
+    )
+
+
+def nearest(found: str, valid: list[str], noun: str) -> str:
+    """A question for the one of `valid` that looks most like `found`, else the list of all, named `noun`."""
+    close = difflib.get_close_matches(found[:100], valid, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
+
+
+def _after(prefix: str, message: str) -> str:
+    return message.removeprefix(prefix) if message.startswith(prefix) else ""
+
+
+def shorten(text: str) -> str:
+    """`text` in double quotes, at most 60 characters of it, control characters escaped."""
+    return f'"{printable(text if len(text) <= 60 else text[:57] + "...")}"'
+
+
+def describe(value: object) -> str:
+    """A TOML value in TOML's words: `the integer 130`, `a table`."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return f"the {'integer' if isinstance(value, int) else 'number'} {value}"
+    if isinstance(value, str):
+        return f"the string {shorten(value)}"
+    return "an array" if isinstance(value, list) else "a table" if isinstance(value, dict) else "nothing"

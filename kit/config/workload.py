@@ -1,0 +1,230 @@
+"""The workload: what is measured. Frozen values read from a TOML file with fio jobs beside it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from kit.config.nfs_options import Version, check_option
+from kit.config.precondition_table import PreconditionTable
+from kit.config.toml import load
+from kit.core.errors import ConfigError
+from kit.core.units import DurationNs, SizeBytes
+
+WORKLOADS = Path(__file__).parents[2] / "workloads"
+
+Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
+Op = Literal["read", "write", "commit"]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
+Setting = str | int | bool
+
+_PROPERTY = re.compile(r"[a-z][a-z0-9_@:.-]*")
+_VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
+_TUNABLE = re.compile(r"(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+")
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Pool(_Table):
+    """`data`: how the data devices are laid out; `properties`: of `zpool create -o`.
+
+    `cache_size`: so much of each cache device is used, in a partition, where the device is larger.
+    """
+
+    data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
+    cache_size: Annotated[SizeBytes, Field(ge=64 << 20, multiple_of=1 << 20)] | None = None
+    properties: dict[str, Setting] = {}
+
+    _names = field_validator("properties")(lambda found: _checked_settings(found, _PROPERTY))
+
+
+class Dataset(_Table):
+    """`properties`: of the dataset, set before any file is made, and read back."""
+
+    properties: dict[str, Setting]
+
+    _names = field_validator("properties")(lambda found: _checked_settings(found, _PROPERTY))
+
+
+class Nfs(_Table):
+    """How the clients reach the export; `options` are those of nfs(5), read back once it is mounted.
+
+    `engine = "libnfs"`: fio reads without a mount, through a library of its own. It cannot do O_DSYNC.
+    """
+
+    version: Version = "3"
+    options: tuple[str, ...] = ("hard",)
+    engine: Literal["kernel", "libnfs"] = "kernel"
+
+    @field_validator("options")
+    @classmethod
+    def _are_known(cls, options: tuple[str, ...]) -> tuple[str, ...]:
+        for option in options:
+            check_option(option)
+        return options
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.engine == "libnfs" and self.version != "3":
+            raise ValueError(
+                f'engine = "libnfs" is for version = 3: libnfs 5 cannot open files over NFSv{self.version} '
+                "of a Linux server"
+            )
+        if self.engine == "libnfs" and self.options not in ((), ("hard",)):
+            raise ValueError('options are those of a mount, and engine = "libnfs" has none: remove them')
+        return self
+
+
+class WorkingSet(_Table):
+    """The file that is read and written; filled once, on the server, with random data."""
+
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
+    size: Annotated[SizeBytes, Field(gt=0)]
+    fill_block: Annotated[SizeBytes, Field(gt=0)] = 128 << 10
+
+
+class Warmup(_Table):
+    """The load before the measurement, and the gate that says the L2ARC is warm.
+
+    The first `read_first` bytes of the working set are read in order on the server: they push
+    what the fill left in the ARC out of it, so that ARC and L2ARC hold different parts. Then the
+    job runs for `duration` (not traced). Then, over `windows` windows of `window`, all
+    must hold: at least `l2arc_min` is in the L2ARC, no more than `feed_max` was written to
+    it a window, and none of its error and low-memory counters moved. It is tried until
+    `deadline`; not attained makes the verdict unknown.
+    """
+
+    job: str
+    duration: DurationNs
+    read_first: SizeBytes = 0
+    l2arc_min: SizeBytes
+    feed_max: SizeBytes
+    windows: Annotated[int, Field(ge=1, le=20)] = 3
+    window: Annotated[DurationNs, Field(gt=0)] = 1_000_000_000
+    deadline: DurationNs = 60_000_000_000
+
+
+class Phase(_Table):
+    """One stretch of load with one fio job. `remove`: devices taken out of the pool before it."""
+
+    name: Name
+    title: str
+    job: str
+    tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
+    duration: DurationNs
+    interval: DurationNs = 1_000_000_000
+    remove: Literal["log", "cache"] | None = None
+
+    @model_validator(mode="after")
+    def _has_intervals(self) -> Self:
+        if self.interval < 1_000_000 or self.interval % 1_000_000:
+            raise ValueError("interval must be whole milliseconds")
+        if not self.interval <= self.duration:
+            raise ValueError("duration must be at least one interval")
+        return self
+
+
+class PowerLoss(_Table):
+    """After the phases: so many times the power goes, at a moment `within` the first writes.
+
+    Writes are O_DSYNC records of 512 bytes from the first client. Needs emulated devices.
+    """
+
+    moments: Annotated[int, Field(ge=1, le=1000)]
+    within: Annotated[DurationNs, Field(gt=0)] = 200_000_000
+    seed: int = 1
+
+
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Expectation(_Table):
+    """What the run must show: that many I/Os, their range inside the published one, and limits.
+
+    Percentiles are those at the NFS server, in microseconds; a share is of the phase's I/Os there, 0 to 1.
+    """
+
+    phase: Name
+    op: Op
+    tier: Tier
+    min_count: Annotated[int, Field(ge=1)] = 1
+    # None: where devices are emulated. Real ones are compared with what was published, not judged by it.
+    inside: bool | None = None
+    p50_us_max: Limit | None = None
+    p95_us_max: Limit | None = None
+    p99_us_max: Limit | None = None
+    p999_us_max: Limit | None = None
+    share_min: Share | None = None
+    share_max: Share | None = None
+
+    @model_validator(mode="after")
+    def _can_be_met(self) -> Self:
+        if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
+            raise ValueError(f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}")
+        return self
+
+
+class Workload(_Table):
+    """Everything about the load that is not about the machines."""
+
+    format: Literal[1]
+    name: Name
+    title: str
+    reference: str
+    precondition: PreconditionTable | None = None
+    pool: Pool = Pool()
+    dataset: Dataset
+    nfs: Nfs = Nfs()
+    tunables: dict[str, Setting] = {}
+    working_set: WorkingSet
+    warmup: Warmup | None = None
+    phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
+    expect: tuple[Expectation, ...] = ()
+    power_loss: PowerLoss | None = None
+
+    _names = field_validator("tunables")(lambda found: _checked_settings(found, _TUNABLE))
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        names = [phase.name for phase in self.phase]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two phases are called '{name}'")
+        for expectation in self.expect:
+            if expectation.phase not in names:
+                raise ValueError(f"expect names the phase '{expectation.phase}'; there is {', '.join(names)}")
+        return self
+
+
+def find_workload(name_or_path: str) -> Path:
+    """A file, or the name of one of the kit's own workloads. Raises ConfigError."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or "/" in name_or_path:
+        return path
+    known = sorted(file.stem for file in WORKLOADS.glob("*.toml"))
+    if name_or_path not in known:
+        raise ConfigError(
+            f"there is no workload '{name_or_path}'", f"the kit has: {', '.join(known)}; or give a .toml file"
+        )
+    return WORKLOADS / f"{name_or_path}.toml"
+
+
+def read_workload(path: Path) -> Workload:
+    """Raises ConfigError with file, line and key."""
+    return load(path, Workload)
+
+
+def _checked_settings(found: dict[str, Setting], names: re.Pattern[str]) -> dict[str, Setting]:
+    """Names and values that can only ever be one argument of a command."""
+    for name, value in found.items():
+        if not names.fullmatch(name):
+            raise ValueError(f"'{name}' is not a name that can be set here")
+        if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
+            raise ValueError(f"{name}: {value!r} is not a value that can be set")
+    return found

@@ -1,0 +1,58 @@
+"""Where images and modules are kept: images/DIGEST/, modules/DIGEST.tar, and a lock beside each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from kit.core.errors import HostError
+from kit.core.progress import Progress
+
+_LOCK_DEADLINE_S = 3600.0
+
+
+def cache_dir() -> Path:
+    return Path(platformdirs.user_cache_dir("hsp"))
+
+
+def lock_of(directory: Path, digest: str) -> filelock.BaseFileLock:
+    """Held by whoever makes or removes what `directory` has under the name `digest`."""
+    return filelock.FileLock(directory / f".{digest}.lock")
+
+
+@contextmanager
+def locked(directory: Path, digest: str, other: str, progress: Progress) -> Iterator[None]:
+    """Wait for `other`. Raises HostError if that takes an hour, or files cannot be made there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = lock_of(directory, digest)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            with progress.step(f"waiting for {other}"):
+                lock.acquire(timeout=_LOCK_DEADLINE_S)
+    except filelock.Timeout:  # an OSError too, so it comes first
+        raise HostError(
+            f"{other} has held {directory}/.{digest}.lock for more than {_LOCK_DEADLINE_S:g} s",
+            "is it still running?",
+        ) from None
+    except OSError as error:
+        raise cannot_use(directory, error) from error
+    try:
+        yield
+    except OSError as error:
+        raise cannot_use(directory, error) from error
+    finally:
+        lock.release()
+
+
+def cannot_use(path: Path, error: OSError) -> HostError:
+    """What the user can do about an error with a file of the cache."""
+    return HostError(
+        f"{error.filename or path}: {error.strerror or error}",
+        "the cache directory must be writable and have space; XDG_CACHE_HOME chooses another",
+    )

@@ -1,0 +1,164 @@
+"""Durations and sizes as people write them ("130us", "96MiB") and as the kit counts them (ns, bytes).
+
+Values are exact integers: a decimal is accepted only where it is a whole number of nanoseconds or bytes.
+In TOML both are strings with a unit; a bare number is refused, because 130 could be anything.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal
+from typing import Annotated
+
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+NS_PER_UNIT: Mapping[str, int] = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "min": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+BYTES_PER_UNIT: Mapping[str, int] = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+# Both signs that Unicode has for micro: keyboards produce one or the other.
+_MICRO_NS = {"\N{MICRO SIGN}s": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3}
+
+# What people write in other tools, in lower case, and the unit they most likely mean here.
+_DURATION_HINTS = {
+    **dict.fromkeys(("nsec", "nsecs", "nanosecond", "nanoseconds"), "ns"),
+    **dict.fromkeys(("u", "usec", "usecs", "microsec", "microsecond", "microseconds"), "us"),
+    **dict.fromkeys(("msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+}
+# ZFS and fio mean powers of two by a bare K, M, G; so do their users.
+_SIZE_HINTS = {
+    **dict.fromkeys(("b", "byte", "bytes"), "B"),
+    **dict.fromkeys(("k", "kib", "ki"), "KiB"),
+    **dict.fromkeys(("m", "mib", "mi"), "MiB"),
+    **dict.fromkeys(("g", "gib", "gi"), "GiB"),
+    **dict.fromkeys(("t", "tib", "ti"), "TiB"),
+    **dict.fromkeys(("kb",), "kB"),
+    **dict.fromkeys(("mb",), "MB"),
+    **dict.fromkeys(("gb",), "GB"),
+    **dict.fromkeys(("tb",), "TB"),
+}
+
+_QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[^0-9.\s].*)?", re.DOTALL)
+_MAX_TEXT = 40  # longer texts are no quantity; also keeps messages and arithmetic small
+_MAX_VALUE = 2**63 - 1  # what TOML, Parquet and the kernels count in
+_EXACT = Context(prec=2 * _MAX_TEXT)
+
+
+def parse_duration_ns(text: str) -> int:
+    """`text` such as "130us", "1.5ms", "2min" in nanoseconds.
+
+    Raises ValueError: no number, no unit, an unknown unit, a fraction of a nanosecond, beyond 2^63 - 1.
+    """
+    return _parse(text, "duration", "130us", {**NS_PER_UNIT, **_MICRO_NS}, _DURATION_HINTS)
+
+
+def parse_size_bytes(text: str) -> int:
+    """`text` such as "96MiB", "1.5GB", "512B" in bytes (kB, MB... are decimal, KiB, MiB... binary).
+
+    Raises ValueError: no number, no unit, an unknown unit, a fraction of a byte, beyond 2^63 - 1.
+    """
+    return _parse(text, "size", "96MiB", BYTES_PER_UNIT, _SIZE_HINTS)
+
+
+def format_duration_ns(duration_ns: int) -> str:
+    """`duration_ns` in the largest fitting unit, exact: `parse_duration_ns` gives it back.
+
+    Raises ValueError if negative.
+    """
+    _require_natural(duration_ns)
+    for unit in ("h", "min"):  # a decimal of an hour may not end, so only whole ones
+        if duration_ns and duration_ns % NS_PER_UNIT[unit] == 0:
+            return f"{duration_ns // NS_PER_UNIT[unit]}{unit}"
+    unit = next((unit for unit in ("s", "ms", "us") if duration_ns >= NS_PER_UNIT[unit]), "ns")
+    whole, rest = divmod(duration_ns, NS_PER_UNIT[unit])
+    digits = len(str(NS_PER_UNIT[unit])) - 1
+    fraction = f".{rest:0{digits}d}".rstrip("0") if rest else ""
+    return f"{whole}{fraction}{unit}"
+
+
+def format_size_bytes(size_bytes: int) -> str:
+    """`size_bytes` as the shortest whole number with a unit: `parse_size_bytes` gives it back.
+
+    Raises ValueError if negative.
+    """
+    _require_natural(size_bytes)
+    if size_bytes == 0:
+        return "0B"
+    factor, unit = max((factor, unit) for unit, factor in BYTES_PER_UNIT.items() if size_bytes % factor == 0)
+    return f"{size_bytes // factor}{unit}"
+
+
+def format_mib(size_bytes: int) -> str:
+    """`size_bytes` in MiB with four digits, for people."""
+    return f"{size_bytes / (1 << 20):.4g} MiB"
+
+
+def _parse(text: str, noun: str, example: str, units: Mapping[str, int], hints: Mapping[str, str]) -> int:
+    if len(text) > _MAX_TEXT:
+        raise ValueError(f'{text[:_MAX_TEXT]!r}...: expected a {noun} such as "{example}"')
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f'{text!r}: expected a {noun} such as "{example}"')
+    number, unit = match["number"], match["unit"]
+    if unit is None:
+        raise ValueError(f'{text!r}: a {noun} needs a unit, such as "{example}"')
+    if unit not in units:
+        raise ValueError(f"{text!r}: unknown unit {unit!r}, {_suggest(unit, units, hints)}")
+    value = _EXACT.multiply(Decimal(number), Decimal(units[unit]))
+    if value != value.to_integral_value(context=_EXACT):
+        smallest = "nanoseconds" if noun == "duration" else "bytes"
+        raise ValueError(f"{text!r}: not a whole number of {smallest}")
+    if value > _MAX_VALUE:
+        raise ValueError(f"{text!r}: too large for a {noun}")
+    return int(value)
+
+
+def _suggest(unit: str, units: Mapping[str, int], hints: Mapping[str, str]) -> str:
+    names = [name for name in units if name.isascii()]
+    nearest = hints.get(unit.lower())
+    if nearest is None:
+        lower = {name.lower(): name for name in names}
+        close = difflib.get_close_matches(unit.lower(), [*lower, *hints], n=1, cutoff=0.75)
+        nearest = (lower | dict(hints))[close[0]] if close else None
+    return f"did you mean {nearest!r}?" if nearest else f"valid units: {', '.join(names)}"
+
+
+def _require_natural(value: int) -> None:
+    if value < 0:
+        raise ValueError(f"{value}: a quantity cannot be negative")
+
+
+def _text_only(parse: Callable[[str], int], noun: str, example: str) -> Callable[[object], int]:
+    def validate(value: object) -> int:
+        if not isinstance(value, str):
+            # kit.config.toml adds what was found, in TOML's words.
+            raise PydanticCustomError("unit_needed", f'expected a {noun} such as "{example}"')
+        return parse(value)
+
+    return validate
+
+
+# Strings on the way in, integers ever after: a dumped model is not validated again.
+DurationNs = Annotated[int, BeforeValidator(_text_only(parse_duration_ns, "duration", "130us"))]
+SizeBytes = Annotated[int, BeforeValidator(_text_only(parse_size_bytes, "size", "96MiB"))]

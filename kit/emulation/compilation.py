@@ -1,0 +1,85 @@
+"""The C of the emulated devices, compiled on this machine once for each state of its sources.
+
+One program serves both places, the lab's guest and this machine itself (`hsp device emulate`), so
+it is linked statically: the guest's C library is another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from kit.core.cache import cache_dir, locked
+from kit.core.errors import HostError
+from kit.core.progress import Progress
+from kit.hosts.base import CommandFailed
+from kit.hosts.local import LocalHost
+
+HERE = Path(__file__).parent
+_COMPILE_DEADLINE_S = 300.0
+# Without warnings: what a newer compiler finds is for those who change the code (tests), not for users.
+_FLAGS = ("-std=gnu11", "-O2", "-g")
+_PACKAGES = "gcc libc6-dev liburing-dev"
+
+
+def models() -> list[Path]:
+    """The sources of the models alone: they need nothing but the C library."""
+    return sorted((HERE / "models").glob("*.c"))
+
+
+def models_digest() -> str:
+    """Of the sources of the models: another digest is another device."""
+    digest = hashlib.sha256()
+    for path in [*models(), *sorted((HERE / "models").glob("*.h"))]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def server() -> Path:
+    """The program `hsp-devices` (server/main.c). Raises HostError."""
+    sources = [*models(), *sorted((HERE / "server").glob("*.c"))]
+    return compiled("hsp-devices", sources, ("-static", "-pthread"), ("-luring", "-lm"))
+
+
+def compiled(name: str, sources: Sequence[Path], flags: Sequence[str], libraries: Sequence[str]) -> Path:
+    """`name`, made from `sources`; from the cache if these were compiled before. Raises HostError."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise HostError(
+            "there is no C compiler; the emulated devices are written in C",
+            f"install one: apt-get install {_PACKAGES}",
+        )
+    headers = sorted({header for path in sources for header in path.parent.glob("*.h")})
+    digest = hashlib.sha256(repr((name, flags, libraries, _FLAGS)).encode())
+    for path in [*sources, *headers]:
+        digest.update(path.relative_to(HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    key = digest.hexdigest()[:16]
+    place = cache_dir() / "devices"
+    target = place / f"{key}-{name}"
+    with locked(place, key, "another compilation of the same devices", Progress(quiet=True)):
+        if not target.exists():
+            part = place / f".{target.name}.{os.getpid()}"
+            try:
+                _compile([compiler, *_FLAGS, *flags], sources, libraries, part)
+                part.rename(target)
+            finally:
+                part.unlink(missing_ok=True)
+    return target
+
+
+def _compile(command: list[str], sources: Sequence[Path], libraries: Sequence[str], target: Path) -> None:
+    files = [os.fspath(path) for path in sources]
+    try:
+        LocalHost().run(
+            [*command, "-o", os.fspath(target), *files, *libraries], deadline_s=_COMPILE_DEADLINE_S
+        )
+    except CommandFailed as error:
+        said = error.result.stderr.strip()
+        missing = "liburing.h" in said or "-luring" in said or "linux/ublk_cmd.h" in said
+        raise HostError(
+            f"the emulated devices do not compile:\n{said[-2000:]}",
+            f"install what they need: apt-get install {_PACKAGES}" if missing else "",
+        ) from error

@@ -1,0 +1,283 @@
+/* A device as its server sees it: a model, its faults, and what is common to all models. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "faults.h"
+#include "impl.h"
+#include "serialize.h"
+
+/* "HSPDEV" and the version of the layout. */
+static const uint64_t MAGIC = UINT64_C(0x0001564544505348);
+
+/* 73 years; leaves room for what is added to an arrival. */
+static const uint64_t LAST_ARRIVAL_NS = UINT64_C(1) << 61;
+static const uint64_t MAX_SECTORS = UINT64_C(1) << 40;
+
+static const char *const NAMES[HSP_COUNTS] = {
+	[HSP_BYTES_READ] = "host_bytes_read",
+	[HSP_BYTES_WRITTEN] = "host_bytes_written",
+	[HSP_FLUSHES] = "flushes",
+	[HSP_DISCARDED] = "discards",
+	[HSP_CACHE_HITS] = "cache_hits",
+	[HSP_CACHE_WAITS] = "cache_waits",
+	[HSP_SEEKS] = "seeks",
+	[HSP_SECTORS_DESTAGED] = "sectors_destaged",
+	[HSP_ROTATION_NS] = "rotation_ns",
+	[HSP_PAGES_READ] = "flash_pages_read",
+	[HSP_PAGES_PROGRAMMED] = "flash_pages_programmed",
+	[HSP_PAGES_COPIED] = "gc_pages_copied",
+	[HSP_BLOCKS_ERASED] = "blocks_erased",
+	[HSP_PAGES_MAPPED] = "flash_pages_mapped",
+	[HSP_PAGES_BUFFERED] = "pages_buffered",
+};
+
+struct hsp_device {
+	struct hsp_model *model;
+	struct hsp_faults faults;
+	uint64_t last_ns; /* time never goes back */
+	uint64_t spec_digest;
+	char names[1024];
+};
+
+struct hsp_model *hsp_model_new(struct hsp_spec *spec, uint64_t sectors)
+{
+	static const char *const MODELS[] = { "disk", "ssd", "controller", NULL };
+	static struct hsp_model *(*const MAKE[])(struct hsp_spec *, uint64_t) = {
+		hsp_disk_new,
+		hsp_ssd_new,
+		hsp_controller_new,
+	};
+	unsigned which = hsp_spec_word(spec, "model", MODELS);
+
+	return spec->failed ? NULL : MAKE[which](spec, sectors);
+}
+
+static void list_names(struct hsp_device *device)
+{
+	size_t length = 0;
+
+	for (unsigned i = 0; i < HSP_COUNTS; i++)
+		length += (size_t)snprintf(device->names + length, sizeof(device->names) - length, "%s%s",
+					   i ? " " : "", NAMES[i]);
+}
+
+struct hsp_device *hsp_device_new(const char *text, uint64_t sectors, char *error, size_t error_size)
+{
+	struct hsp_device *device = calloc(1, sizeof(*device));
+	struct hsp_spec *spec = malloc(sizeof(*spec));
+
+	if (!device || !spec) {
+		if (error && error_size)
+			snprintf(error, error_size, "no memory for a device");
+		free(device);
+		free(spec);
+		return NULL;
+	}
+	if (!hsp_spec_parse(spec, text, error, error_size)) {
+		if (!sectors || sectors > MAX_SECTORS)
+			hsp_spec_fail(spec, "a device has 1 to 2^40 sectors");
+		else
+			device->model = hsp_model_new(spec, sectors);
+		if (hsp_spec_finish(spec) && device->model) {
+			device->model->ops->free(device->model);
+			device->model = NULL;
+		}
+	}
+	free(spec);
+	if (!device->model) {
+		free(device);
+		return NULL;
+	}
+	device->spec_digest = hsp_state_digest(text, strlen(text));
+	list_names(device);
+	return device;
+}
+
+void hsp_device_free(struct hsp_device *device)
+{
+	if (!device)
+		return;
+	device->model->ops->free(device->model);
+	free(device);
+}
+
+unsigned hsp_device_attributes(const struct hsp_device *device)
+{
+	return device->model->attributes;
+}
+
+static uint64_t move_on(struct hsp_device *device, uint64_t now_ns)
+{
+	device->last_ns = hsp_later(device->last_ns, now_ns < LAST_ARRIVAL_NS ? now_ns : LAST_ARRIVAL_NS);
+	return device->last_ns;
+}
+
+static struct hsp_answer refused(uint64_t now_ns, int error)
+{
+	return (struct hsp_answer){ .done_ns = now_ns, .error = error };
+}
+
+static void count_request(struct hsp_device *device, const struct hsp_request *request)
+{
+	uint64_t *of = device->model->counts.of, bytes = (uint64_t)request->sectors * HSP_SECTOR_BYTES;
+
+	switch (request->op) {
+	case HSP_READ:
+		of[HSP_BYTES_READ] += bytes;
+		break;
+	case HSP_WRITE:
+		of[HSP_BYTES_WRITTEN] += bytes;
+		break;
+	case HSP_FLUSH:
+		of[HSP_FLUSHES]++;
+		break;
+	case HSP_DISCARD:
+		of[HSP_DISCARDED]++;
+		break;
+	}
+}
+
+struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_request *asked)
+{
+	struct hsp_request request = *asked;
+	struct hsp_answer answer = { 0 };
+
+	if (asked->arrival_ns >= LAST_ARRIVAL_NS)
+		return refused(asked->arrival_ns, EINVAL);
+	request.arrival_ns = move_on(device, asked->arrival_ns);
+	if (device->faults.is_gone)
+		return refused(HSP_NEVER, ENODEV);
+	if (request.op > HSP_WRITE_ZEROES)
+		return refused(request.arrival_ns, EOPNOTSUPP);
+	if (request.op == HSP_FLUSH)
+		request.sector = request.sectors = 0;
+	else if (request.sector > device->model->sectors ||
+		 request.sectors > device->model->sectors - request.sector)
+		return refused(request.arrival_ns, EIO);
+	else if (!request.sectors)
+		return refused(request.arrival_ns, 0);
+	answer.error = hsp_faults_error(&device->faults, &request);
+	if (answer.error && request.op != HSP_READ) {
+		/* A write that fails changes nothing; it takes as long as a read of the place. */
+		request.op = HSP_READ;
+	}
+	if (!answer.error)
+		count_request(device, &request);
+	answer.done_ns = hsp_later(device->model->ops->submit(device->model, &request),
+				   device->faults.stalled_until_ns);
+	return answer;
+}
+
+int hsp_device_is_volatile(struct hsp_device *device, uint64_t now_ns, uint64_t sector)
+{
+	if (sector >= device->model->sectors)
+		return 0;
+	return device->model->ops->is_volatile(device->model, move_on(device, now_ns), sector);
+}
+
+void hsp_device_power_loss(struct hsp_device *device, uint64_t now_ns)
+{
+	device->model->ops->forget(device->model, move_on(device, now_ns));
+	device->faults.stalled_until_ns = 0;
+}
+
+int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fault, char *error,
+		     size_t error_size)
+{
+	return hsp_faults_add(&device->faults, move_on(device, now_ns), device->model->sectors, fault, error,
+			      error_size);
+}
+
+static uint64_t count_of(const struct hsp_model *model, unsigned which)
+{
+	const struct hsp_counts *inner = model->ops->inner ? model->ops->inner(model) : NULL;
+	/* What the host asked for is asked of the outer device; the rest adds up. */
+	int is_of_host = which <= HSP_DISCARDED;
+
+	return model->counts.of[which] + (inner && !is_of_host ? inner->of[which] : 0);
+}
+
+uint64_t hsp_device_counter(const struct hsp_device *device, const char *name)
+{
+	for (unsigned i = 0; i < HSP_COUNTS; i++)
+		if (!strcmp(NAMES[i], name))
+			return count_of(device->model, i);
+	return 0;
+}
+
+const char *hsp_device_counter_names(const struct hsp_device *device)
+{
+	return device->names;
+}
+
+uint64_t hsp_device_memory(const struct hsp_device *device)
+{
+	return sizeof(*device) + device->model->ops->memory(device->model);
+}
+
+/* The head of saved state: what it is, of which device, and a digest of what follows. */
+enum { HEAD_BYTES = 32 };
+
+size_t hsp_device_save(struct hsp_device *device, uint64_t now_ns, void *bytes, size_t size)
+{
+	struct hsp_state state = { .to = bytes, .size = bytes ? size : 0, .at = HEAD_BYTES };
+	size_t end;
+
+	for (unsigned i = 0; i < HSP_COUNTS; i++)
+		hsp_state_put(&state, device->model->counts.of[i], 8);
+	device->model->ops->put(device->model, move_on(device, now_ns), &state);
+	end = state.at;
+	if (!bytes || size < end)
+		return end;
+	state.at = 0;
+	hsp_state_put(&state, MAGIC, 8);
+	hsp_state_put(&state, device->spec_digest, 8);
+	hsp_state_put(&state, device->model->sectors, 8);
+	hsp_state_put(&state, hsp_state_digest((uint8_t *)bytes + HEAD_BYTES, end - HEAD_BYTES), 8);
+	return end;
+}
+
+static int unfit(char *error, size_t error_size, const char *why)
+{
+	if (error && error_size)
+		snprintf(error, error_size, "the saved state %s", why);
+	return -1;
+}
+
+int hsp_device_load(struct hsp_device *device, const void *bytes, size_t size, char *error, size_t error_size)
+{
+	struct hsp_state state = { .from = bytes, .size = size };
+
+	if (size < HEAD_BYTES || hsp_state_get(&state, 8) != MAGIC)
+		return unfit(error, error_size, "is not one of an emulated device");
+	if (hsp_state_get(&state, 8) != device->spec_digest)
+		return unfit(error, error_size, "is of a device with other parameters");
+	if (hsp_state_get(&state, 8) != device->model->sectors)
+		return unfit(error, error_size, "is of a device of another size");
+	if (hsp_state_get(&state, 8) != hsp_state_digest((const uint8_t *)bytes + HEAD_BYTES, size - HEAD_BYTES))
+		return unfit(error, error_size, "is damaged");
+	if (device->last_ns)
+		return unfit(error, error_size, "can be given to a new device only");
+	for (unsigned i = 0; i < HSP_COUNTS; i++)
+		device->model->counts.of[i] = hsp_state_get(&state, 8);
+	device->model->ops->get(device->model, &state);
+	if (state.failed || state.at != size)
+		return unfit(error, error_size, "is damaged; the device must not be used");
+	return 0;
+}
+
+void hsp_device_submit_many(struct hsp_device *device, struct hsp_request *requests,
+			    struct hsp_answer *answers, size_t count, int closed_loop, uint64_t think_ns)
+{
+	uint64_t arrival_ns = count ? requests[0].arrival_ns : 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (closed_loop)
+			requests[i].arrival_ns = arrival_ns;
+		answers[i] = hsp_device_submit(device, &requests[i]);
+		if (answers[i].done_ns != HSP_NEVER)
+			arrival_ns = answers[i].done_ns + think_ns;
+	}
+}

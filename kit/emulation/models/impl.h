@@ -1,0 +1,75 @@
+/* What each model gives to device.c, and the counters all of them have. */
+#ifndef HSP_IMPL_H
+#define HSP_IMPL_H
+
+#include "model.h"
+#include "spec.h"
+#include "serialize.h"
+
+enum hsp_count {
+	HSP_BYTES_READ,
+	HSP_BYTES_WRITTEN,
+	HSP_FLUSHES,
+	HSP_DISCARDED,
+	HSP_CACHE_HITS,
+	HSP_CACHE_WAITS,
+	HSP_SEEKS,
+	HSP_SECTORS_DESTAGED,
+	HSP_ROTATION_NS,
+	HSP_PAGES_READ,
+	HSP_PAGES_PROGRAMMED,
+	HSP_PAGES_COPIED,
+	HSP_BLOCKS_ERASED,
+	HSP_PAGES_MAPPED,
+	HSP_PAGES_BUFFERED,
+	HSP_COUNTS
+};
+
+struct hsp_counts {
+	uint64_t of[HSP_COUNTS];
+};
+
+/*
+ * A model. Arrivals do not decrease, and requests are of a known operation and inside of the
+ * device: device.c sees to that. `forget` is a power loss: nothing is volatile or busy afterwards.
+ */
+struct hsp_model {
+	const struct hsp_model_ops *ops;
+	struct hsp_counts counts;
+	uint64_t sectors;
+	unsigned attributes;
+};
+
+struct hsp_model_ops {
+	uint64_t (*submit)(struct hsp_model *model, const struct hsp_request *request); /* when it is done */
+	int (*is_volatile)(struct hsp_model *model, uint64_t now_ns, uint64_t sector);
+	void (*forget)(struct hsp_model *model, uint64_t now_ns);
+	/* What a power loss at now_ns would leave; `get` gives it to a new model, whose time starts at 0. */
+	void (*put)(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state);
+	void (*get)(struct hsp_model *model, struct hsp_state *state);
+	uint64_t (*memory)(const struct hsp_model *model); /* bytes */
+	const struct hsp_counts *(*inner)(const struct hsp_model *model); /* of what is behind it, or NULL */
+	void (*free)(struct hsp_model *model);
+};
+
+/* NULL and a failed spec if it is not one. */
+struct hsp_model *hsp_model_new(struct hsp_spec *spec, uint64_t sectors);
+struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors);
+struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors);
+struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors);
+
+/* Beyond this rate hsp_transfer_ns would overflow. */
+#define HSP_MAX_BYTES_PER_S UINT64_C(16000000000)
+
+static inline uint64_t hsp_later(uint64_t a_ns, uint64_t b_ns)
+{
+	return a_ns > b_ns ? a_ns : b_ns;
+}
+
+/* How long `bytes` take at a rate, rounded up. Bytes are at most 2^41, so nothing overflows. */
+static inline uint64_t hsp_transfer_ns(uint64_t bytes, uint64_t bytes_per_s)
+{
+	return bytes / bytes_per_s * 1000000000u + (bytes % bytes_per_s * 1000000000u + bytes_per_s - 1) / bytes_per_s;
+}
+
+#endif

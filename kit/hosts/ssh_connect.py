@@ -1,0 +1,305 @@
+"""A host over TCP: the user's SSH configuration, keys, agent and known_hosts, and no way around them.
+
+asyncssh is told everything and reads no configuration itself: `ssh -G` has read it
+(kit.hosts.ssh_config), and the known_hosts files are looked up here (kit.hosts.known_hosts).
+Nothing turns the check of host keys off, StrictHostKeyChecking and UserKnownHostsFile none
+included. Keys are the only way to log in: nothing ever asks for or sends a password.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import asyncssh
+from asyncssh.public_key import get_default_certificate_algs, get_default_public_key_algs
+
+from kit.config.address import HostAddress, parse_address
+from kit.core.errors import HostError
+from kit.hosts.base import HostLost, decode
+from kit.hosts.known_hosts import Known, look_up
+from kit.hosts.ssh import SshHost
+from kit.hosts.ssh_config import Settings, read_settings
+from kit.hosts.ssh_identities import Identities
+from kit.hosts.sudo import KILLER, SudoHost
+from kit.hosts.supervision import Supervision
+
+CONNECT_DEADLINE_S = 60.0
+# A dead connection is noticed after a minute: three messages without an answer, 15 s apart.
+KEEPALIVE_S = 15
+KEEPALIVE_COUNT = 3
+_MAX_HOPS = 8
+# What an argument may hold, at its worst; a login shell that is no POSIX shell changes it.
+_HOSTILE = "-a'b\\' \"$(echo c)\" `echo d` \\\\ ;|&<>*?[x]{y,z}~#! %s\n\t\\n\u00fc\\"
+_PROBE = 'id -u && printf %s "$1"'
+_PROBE_DEADLINE_S = 60.0
+
+# Without this Python prints the library's warnings on stderr, which belongs to the command line.
+logging.getLogger("asyncssh").addHandler(logging.NullHandler())
+
+
+class HostKeyRefused(HostLost):
+    """The host's key is unknown, changed or revoked; nothing was sent to it."""
+
+
+class LoginRefused(HostLost):
+    """The host took none of the user's keys."""
+
+
+class HostUnreachable(HostLost):
+    """No connection came to be: no such name, refused, no answer."""
+
+
+def connect(
+    address: HostAddress,
+    *,
+    name: str | None = None,
+    deadline_s: float = CONNECT_DEADLINE_S,
+    config_path: Path | None = None,
+    known_hosts_path: Path | None = None,
+    supervision: Supervision | None = None,
+) -> SshHost | SudoHost:
+    """Log in to an `ssh://` host. Close what is returned; its commands end with the connection.
+
+    For root a plain host; for anybody else one that runs what needs it through sudo.
+    `name` is what results and messages call the host. `config_path` is read in place of the
+    user's and the system's configuration, `known_hosts_path` in place of their known_hosts.
+
+    Raises HostKeyRefused, LoginRefused, HostUnreachable (all HostLost); HostError for a
+    configuration that cannot be read, and for an account whose shell is no POSIX shell.
+    """
+    if address.kind != "ssh" or address.host is None:
+        raise ValueError(f"{address} is not reached over SSH")
+    hops = route(address, config_path)
+    if known_hosts_path:
+        hops = [replace(hop, known_hosts=(known_hosts_path,)) for hop in hops]
+    label = name or (address.host if address.port is None else f"{address.host}:{address.port}")
+    ended: list[str] = []
+    host = SshHost(
+        label,
+        lambda: _through(hops, str(address), deadline_s, ended),
+        # The connector has the deadline, and knows what it was waiting for.
+        deadline_s + 10,
+        lambda: ended[0] if ended else "",
+        supervision=supervision or Supervision(),
+    )
+    try:
+        if _user_id(host, hops[-1]) == 0:
+            return host
+    except BaseException:
+        host.close()
+        raise
+    host.supervision = replace(host.supervision or Supervision(), killer=KILLER)
+    return SudoHost(host)
+
+
+def route(address: HostAddress, config_path: Path | None = None) -> list[Settings]:
+    """The hosts to log in to one through the other, the one wanted last. Raises HostError."""
+    hops: list[Settings] = []
+    wanted: HostAddress | None = address
+    jump: str | None = None
+    while wanted is not None:
+        assert wanted.host is not None
+        settings = read_settings(wanted.host, wanted.user, wanted.port, config_path, jump)
+        hops.insert(0, settings)
+        if len(hops) > _MAX_HOPS:
+            chain = " -> ".join(hop.name for hop in hops)
+            raise HostError(
+                f"{address}: more than {_MAX_HOPS} jumps ({chain})",
+                "does a ProxyJump in the SSH configuration also match the jump host itself?",
+            )
+        before, _, last = settings.jump.rpartition(",")
+        try:
+            wanted = parse_address(f"ssh://{last.removeprefix('ssh://')}") if last else None
+        except ValueError as error:
+            raise HostError(
+                f"{address}: ProxyJump {settings.jump} in the SSH configuration: {error}",
+                "hosts are written as user@host:port there",
+            ) from error
+        jump = before or None
+    return hops
+
+
+async def _through(
+    hops: Sequence[Settings], address: str, deadline_s: float, ended: list[str]
+) -> asyncssh.SSHClientConnection:
+    """One connection through the other; the last one, which ends the others when it ends.
+
+    Why a connection broke that had been made is added to `ended`.
+    """
+    end = asyncio.get_running_loop().time() + deadline_s
+    tunnel: asyncssh.SSHClientConnection | None = None
+    try:
+        for hop in hops:
+            where = f"{address}: " if hop is hops[-1] else f"{address}: at {hop.name} (ProxyJump): "
+            left = end - asyncio.get_running_loop().time()
+            connection = await _hop(hop, tunnel, where, left, ended)
+            if tunnel is not None:
+                connection.set_tunnel(tunnel)
+            tunnel = connection
+    except BaseException:
+        if tunnel is not None:
+            tunnel.abort()
+        raise
+    assert tunnel is not None
+    return tunnel
+
+
+async def _hop(
+    hop: Settings,
+    tunnel: asyncssh.SSHClientConnection | None,
+    where: str,
+    left_s: float,
+    ended: list[str],
+) -> asyncssh.SSHClientConnection:
+    place = f"{hop.hostname} port {hop.port}"
+    known = look_up(hop.known_hosts, hop.known_name, hop.known_port)
+    client = _Client(ended)
+    try:
+        async with asyncio.timeout(left_s), Identities(hop) as identities:
+            try:
+                return await _login(hop, tunnel, known, client, identities)
+            except asyncssh.PermissionDenied as error:
+                raise LoginRefused(
+                    f"{where}{place} did not let {hop.user} in: {identities.tried()}", identities.advice()
+                ) from error
+    except TimeoutError as error:
+        raise HostUnreachable(
+            f"{where}no SSH connection to {place} in time", "is the machine up, and does a firewall answer?"
+        ) from error
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise _refused(where, hop, known, client, str(error)) from error
+    except socket.gaierror as error:
+        raise HostUnreachable(
+            f"{where}the name {hop.hostname} cannot be resolved ({error.strerror})",
+            "a typing error, a missing HostName in the SSH configuration, or no name server",
+        ) from error
+    except asyncssh.ChannelOpenError as error:
+        raise HostUnreachable(
+            f"{where}the jump host could not reach {place}: {error.reason}",
+            "it must know the name, and its sshd must allow forwarding (AllowTcpForwarding)",
+        ) from error
+    except OSError as error:
+        raise HostUnreachable(
+            f"{where}no connection to {place}: {os.strerror(error.errno) if error.errno else error}",
+            "is the machine up, and does its sshd listen there?",
+        ) from error
+    except asyncssh.Error as error:
+        raise HostUnreachable(f"{where}no SSH session with {place}: {error.reason}") from error
+
+
+async def _login(
+    hop: Settings,
+    tunnel: asyncssh.SSHClientConnection | None,
+    known: Known,
+    client: _Client,
+    identities: Identities,
+) -> asyncssh.SSHClientConnection:
+    return await asyncssh.connect(
+        hop.hostname,
+        hop.port,
+        tunnel=tunnel,
+        # asyncssh would take its stderr for SSH, and the closing of stderr for the end.
+        proxy_command=["/bin/sh", "-c", f"exec 9>&2 2>/dev/null; exec {hop.command}"]
+        if hop.command
+        else None,
+        family=hop.family,
+        local_addr=(hop.bind, 0) if hop.bind else None,
+        config=None,
+        client_factory=lambda: client,
+        # Never None: that would accept any key.
+        known_hosts=(list(known.trusted), list(known.authorities), list(known.revoked)),
+        host_key_alias=hop.known_name,
+        server_host_key_algs=_algorithms(known),
+        x509_trusted_certs=None,
+        username=hop.user,
+        client_keys=identities.keys or None,
+        agent_path=None,
+        preferred_auth="publickey",
+        password_auth=False,
+        kbdint_auth=False,
+        host_based_auth=False,
+        gss_host=None,
+        gss_auth=False,
+        gss_kex=False,
+        compression_algs=None,
+        login_timeout=0,
+        connect_timeout=None,
+        keepalive_interval=KEEPALIVE_S,
+        keepalive_count_max=KEEPALIVE_COUNT,
+    )
+
+
+class _Client(asyncssh.SSHClient):
+    """Trusts nothing that known_hosts did not name; keeps the key for the message."""
+
+    def __init__(self, ended: list[str]) -> None:
+        self.shown: asyncssh.SSHKey | None = None
+        self._ended = ended
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if exc:
+            self._ended.append(str(exc))
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        self.shown = key
+        return False
+
+    def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        self.shown = key
+        return False
+
+
+def _algorithms(known: Known) -> list[str]:
+    """Kinds of host key to ask for: the known ones first, then any, whose key is then shown and refused."""
+    wanted = [algorithm for key in known.trusted for algorithm in key.sig_algorithms]
+    if known.authorities:
+        wanted = [*get_default_certificate_algs(), *wanted]
+    return [name.decode() for name in dict.fromkeys([*wanted, *get_default_public_key_algs()])]
+
+
+def _refused(where: str, hop: Settings, known: Known, client: _Client, reason: str) -> HostKeyRefused:
+    """What the host showed, what was expected and where that is written, and what to do."""
+    name = hop.known_name if hop.known_port == 22 else f"[{hop.known_name}]:{hop.known_port}"
+    files = ", ".join(map(str, known.files)) or "none is configured"
+    shown = f"{client.shown.algorithm.decode()} {client.shown.get_fingerprint()}" if client.shown else ""
+    others = [entry for entry in known.entries if entry.marker == ""]
+    revoked = [entry for entry in known.entries if entry.marker == "revoked"]
+    if revoked and (not shown or any(entry.key == client.shown for entry in revoked)):
+        return HostKeyRefused(
+            f"{where}the SSH host key of {name} is revoked by {'; '.join(map(str, revoked))}",
+            "whoever revoked it had a reason: somebody else may hold that key. Ask before you go on",
+        )
+    if others:
+        return HostKeyRefused(
+            f"{where}the SSH host key of {name} has CHANGED: it shows {shown or reason}, but known is "
+            + "; ".join(map(str, others)),
+            "somebody else may be answering. Only if you know that the host was installed anew: compare on "
+            "its own console with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`, then `ssh-keygen -R "
+            f"'{name}' -f {others[0].path}`, and `ssh` to it once",
+        )
+    return HostKeyRefused(
+        f"{where}the SSH host key of {name} is unknown: it shows {shown or reason}; looked in {files}",
+        f"compare with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on its own console; then `ssh "
+        f"{hop.name}` once and say yes to that fingerprint (or add the line of `ssh-keyscan -p {hop.port} "
+        f"{hop.hostname}`)",
+    )
+
+
+def _user_id(host: SshHost, hop: Settings) -> int:
+    """Who the commands run as. Raises HostError where arguments do not arrive as they were sent."""
+    code, out, err = host.output(("sh", "-c", _PROBE, "sh", _HOSTILE), deadline_s=_PROBE_DEADLINE_S)
+    number, _, rest = out.partition(b"\n")
+    if code == 0 and number.isdigit() and rest == _HOSTILE.encode():
+        return int(number)
+    said = ascii(decode(err or out).strip()[:200])
+    raise HostError(
+        f"{host.name}: a command run as {hop.user} does not get its arguments as they were sent ({said})",
+        f"the login shell of {hop.user} must be a POSIX shell (sh, bash, dash, zsh), and its start-up files "
+        "must print nothing; see `getent passwd` and ~/.bashrc there, or log in as another user",
+    )

@@ -1,0 +1,201 @@
+"""fio's json+ output: one histogram per job and direction, over the whole job.
+
+fio prints warnings before the JSON; with --status-interval it prints several documents, each with all I/Os so
+far: the last one counts. With several clients `client_stats` also holds their sum, "All clients".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kit.importers import fio_bins
+from kit.importers.fio_latency_log import OPS, TRIMS
+from kit.importers.histogram_accumulator import Account, Tally
+from kit.importers.source import Source
+
+_MAX_BYTES = 64 << 20
+# An hour of --status-interval=1 is more than a document may be: it is read in parts, each of whole documents.
+_PART_BYTES = 8 << 20
+_END = b"\n}\n"
+_MAX_COUNT = 1 << 50
+_MAX_STARTS = 10_000
+MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
+_ALL_CLIENTS = "All clients"
+_HINT = "run fio with --output-format=json+ and clat_percentiles on"
+Json = dict[str, Any]
+
+
+def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> tuple[Account, int]:
+    """Add one file to `tally`, whose bins are fio's; also returns the longest runtime, in ns.
+
+    `host` is put before the clients' names; with `fixed_host` it is the host of all. Raises ConfigError.
+    """
+    account = Account(str(source.path))
+    document, notes = _document(source)
+    account.warnings += notes
+    jobs = [*_entries(document, "jobs"), *_entries(document, "client_stats")]
+    runtime_ms = 0
+    for job in jobs:
+        name = str(job.get("jobname", ""))
+        if name == _ALL_CLIENTS:
+            continue
+        if job.get("error"):
+            account.warnings.append(f"fio reports an error in job {name!r}")
+        client = str(job["hostname"]) if job.get("hostname") else ""
+        label = host if fixed_host else "/".join(p for p in (host, client, name) if p)[:200]
+        for op in (*OPS, "trim"):
+            _take(source, account, tally, label, name, op, job.get(op))
+        _leave_out_mixed(account, job)
+        synced = _get(_get(job, "sync"), "total_ios")
+        if type(synced) is int and 0 < synced <= _MAX_COUNT:
+            account.read(synced)
+            account.leave_out("syncs: fio's fsync is no op of latency.parquet", synced)
+        if type(runtime := job.get("job_runtime")) is int and 0 < runtime < 10**11:
+            runtime_ms = max(runtime_ms, runtime)
+    return account, runtime_ms * 10**6
+
+
+def _get(value: Any, key: str) -> Any:
+    return value.get(key) if isinstance(value, dict) else None
+
+
+def _entries(document: Json, key: str) -> list[Json]:
+    found = document.get(key, [])
+    return [job for job in found if isinstance(job, dict)] if isinstance(found, list) else []
+
+
+def _take(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> None:
+    """Add one direction of one job."""
+    ios = _get(part, "total_ios")
+    where = f"job {job!r}, {op}"
+    if ios is not None and not (type(ios) is int and 0 <= ios <= _MAX_COUNT):
+        raise source.fail(None, f"{where}: total_ios is {str(ios)[:40]!r}", "is the file as fio wrote it?")
+    timed = next((t for k in ("clat_ns", "lat_ns") if _get(t := _get(part, k), "bins")), None)
+    if timed is None:
+        if ios:
+            raise source.fail(None, f"{where}: {ios} I/Os but no bins", _HINT)
+        return
+    bins, total = timed["bins"], timed.get("N")
+    if not isinstance(bins, dict) or not all(type(n) is int and 0 <= n <= _MAX_COUNT for n in bins.values()):
+        raise source.fail(None, f"{where}: bins are not latency: count", "is the file as fio wrote it?")
+    counted = sum(bins.values())
+    if counted != total:
+        raise source.fail(None, f"{where}: the bins hold {counted} I/Os, fio says {total!r}", "is it whole?")
+    account.read(counted)
+    if ios is not None and ios > counted:
+        account.read(ios - counted)
+        account.leave_out(f"without a latency in fio's bins: {op}", ios - counted)
+    elif ios is not None and ios < counted:
+        account.warnings.append(f"{where}: the bins hold {counted} I/Os, total_ios is {ios}")
+    if op == "trim":
+        account.leave_out(TRIMS, counted)
+        return
+    indices = np.array([_index(source, where, key) for key in bins], dtype=np.int64)
+    counts = np.array(list(bins.values()), dtype=np.int64)
+    used = counts > 0
+    tally.add(tally.group(host, op), np.zeros(int(used.sum()), dtype=np.int64), indices[used], counts[used])
+    account.rows_counted += counted
+    last = int(counts[indices == fio_bins.BINS - 1].sum())
+    if last:
+        account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
+
+
+def _leave_out_mixed(account: Account, job: Json) -> None:
+    """Tell of I/Os that fio has reported as one sum (unified_rw_reporting=mixed), and not by direction."""
+    ios = _get(job.get("mixed"), "total_ios")
+    # With unified_rw_reporting=both the sum stands beside its parts.
+    if type(ios) is int and 0 < ios <= _MAX_COUNT and not any(op in job for op in OPS):
+        account.read(ios)
+        account.leave_out(MIXED, ios)
+
+
+def _index(source: Source, where: str, key: str) -> int:
+    """The bin that fio means by `key`, its middle in ns."""
+    if key.isascii() and key.isdigit() and len(key) < 20:
+        index = fio_bins.index_of(int(key))
+        if fio_bins.midpoint(index) == int(key):
+            return index
+    raise source.fail(None, f"{where}: {key[:40]!r} is none of fio's bins", "only fio 3 and later is read")
+
+
+def _document(source: Source) -> tuple[Json, list[str]]:
+    """The last document of the file, and what to tell of the rest; a part at a time is in memory."""
+    last: Json | None = None
+    failure: tuple[int, str] | None = None
+    number = before = lines = 0
+    for data in source.segments(_END, _PART_BYTES, _MAX_BYTES):
+        try:
+            text = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = lines + data.count(b"\n", 0, error.start) + 1
+            raise source.fail(line, "not UTF-8", "is this fio's output?") from None
+        found = _documents(source, text)
+        if found.last is not None:
+            if last is None and (lines or text[: found.first].strip()):
+                before = lines + text.count("\n", 0, found.first)
+            last = found.last
+            failure = None
+        if found.failure:
+            failure = lines + found.failure[0], found.failure[1]
+        number += found.number
+        lines += text.count("\n")
+    if last is None:
+        line, what = failure or (1, "no JSON object with jobs in it")
+        raise source.fail(line, f"not fio's JSON: {what}", _HINT)
+    notes = []
+    if failure:
+        notes.append(f"line {failure[0]}: a later document is damaged and left out ({failure[1]})")
+    if before:
+        notes.append(f"{before} lines of text before the JSON are left out")
+    if number > 1:
+        notes.append(f"{number - 1} earlier reports of the same jobs are left out; the last one counts")
+    return last, notes
+
+
+class _Found(NamedTuple):
+    """The documents of a text: where the first begins, the last, their number; a failure after that one."""
+
+    first: int
+    last: Json | None
+    number: int
+    failure: tuple[int, str] | None
+
+
+def _documents(source: Source, text: str) -> _Found:
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    last: Json | None = None
+    failure: tuple[int, str] | None = None
+    at = first = found = 0
+    for number, start in enumerate(_starts(text)):
+        if number == _MAX_STARTS:
+            raise source.fail(None, f"more than {_MAX_STARTS} documents", "import the last one alone")
+        if start < at:
+            continue
+        try:
+            value, at = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            failure = (text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error))
+            continue
+        if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
+            if not found:
+                first = start
+            last, found, failure = value, found + 1, None
+    return _Found(first, last, found, failure)
+
+
+def _starts(text: str) -> Iterator[int]:
+    """Where lines begin with a brace."""
+    at = 0 if text.startswith("{") else text.find("\n{") + 1
+    while at or text.startswith("{"):
+        yield at
+        at = text.find("\n{", at) + 1
+        if not at:
+            return
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is not a number")

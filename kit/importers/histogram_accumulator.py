@@ -1,0 +1,293 @@
+"""Counts per interval, group and bin, gathered block by block in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from kit.core.bins import bin_edges
+from kit.core.errors import ConfigError
+from kit.store.run_directory import LATENCY_SCHEMA
+
+IntArray = npt.NDArray[np.int64]
+Edges = Callable[[IntArray], tuple[IntArray, IntArray]]
+# An index of kit.core.bins for 2^63 - 1 is 1887; fio's finest scheme has 1856.
+_BIN_BITS = 11
+_BINS = 1 << _BIN_BITS
+_MAX_GROUPS = 512
+_MAX_TOTAL = 1 << 60
+# 62 bits for the key: 42 of time, 9 of group, 11 of bin.
+_MAX_TIME_INDEX = 1 << 42
+MAX_CELLS = 4_000_000
+# Cells that wait to be put together: four times the result, so that it is not gone through too often.
+_LEAST_PENDING, _MOST_PENDING = 100_000, 2_000_000
+# Entries of a table of counts that are still faster than sorting one key.
+_TABLE_PER_KEY = 4
+_EXACT = 1 << 53
+
+
+def plain(text: str) -> str:
+    """`text` as UTF-8 can hold it: JSON can escape half a surrogate pair, and a file's name be any bytes."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+@dataclass
+class Account:
+    """What became of the rows of one file. `left_out`: reason -> rows (or I/Os of a histogram)."""
+
+    file: str
+    rows_read: int = 0
+    rows_counted: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.file = plain(self.file)
+
+    def read(self, number: int) -> None:
+        """Count `number` I/Os as read. Raises ConfigError where the sum could not be stored."""
+        self.rows_read += number
+        if self.rows_read > _MAX_TOTAL:
+            raise ConfigError(f"{self.file}: more than 2^60 I/Os", "no device has done that many")
+
+    def leave_out(self, reason: str, number: int = 1) -> None:
+        """Count `number` rows that are not in the tally."""
+        if number:
+            self.left_out[reason] = self.left_out.get(reason, 0) + number
+
+    def close(self) -> None:
+        """Raises AssertionError unless every row that was read is either counted or told."""
+        lost = self.rows_read - self.rows_counted - sum(self.left_out.values())
+        assert not lost, f"{self.file}: {lost} rows are neither counted nor reported"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Counts per cell, each cell once; the intervals of `keys` are `interval_ns` long."""
+
+    interval_ns: int
+    keys: IntArray
+    counts: IntArray
+
+
+class Tally:
+    """I/Os per (interval, host, op, tier, bin). `interval_ns` doubles where there would be too many cells."""
+
+    def __init__(self, interval_ns: int, edges: Edges = bin_edges, max_cells: int = MAX_CELLS) -> None:
+        self.interval_ns = interval_ns
+        self.edges = edges
+        self._max_cells = max_cells
+        self._groups: dict[tuple[str, str, str], int] = {}
+        self._extremes: dict[int, tuple[int, int]] = {}
+        self._keys = np.empty(0, dtype=np.int64)
+        self._counts = np.empty(0, dtype=np.int64)
+        self._pending: list[tuple[IntArray, IntArray]] = []
+        self._pending_size = 0
+        self.doubled = 0
+
+    def group(self, host: str, op: str, tier: str = "all") -> int:
+        """The number of a group, for add(). Raises ConfigError if there are too many.
+
+        What is no text in `host` (half a surrogate pair, bytes of a file's name) becomes "?".
+        """
+        host = plain(host)
+        number = self._groups.setdefault((host, op, tier), len(self._groups))
+        if number >= _MAX_GROUPS:
+            raise ConfigError(
+                f"more than {_MAX_GROUPS} hosts, ops and tiers",
+                "import fewer files at once, or give one --host",
+            )
+        return number
+
+    def add(
+        self,
+        group: int | IntArray,
+        time_ns: IntArray,
+        bins: IntArray,
+        counts: IntArray | None = None,
+        row: IntArray | None = None,
+    ) -> None:
+        """Add I/Os: when (ns, not negative), in which bin, and how many (one each without `counts`).
+
+        With `row` there are several of these to a group and time: it says which group and time each has.
+        """
+        self.take(self.part(group, time_ns, bins, counts, row))
+
+    def part(
+        self,
+        group: int | IntArray,
+        time_ns: IntArray,
+        bins: IntArray,
+        counts: IntArray | None = None,
+        row: IntArray | None = None,
+    ) -> Part:
+        """What add() adds, for take(). Changes nothing: threads may do this side by side."""
+        interval_ns = self.interval_ns
+        if not bins.size:
+            return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
+        first, last = int(time_ns.min()) // interval_ns, int(time_ns.max()) // interval_ns
+        if last >= _MAX_TIME_INDEX:
+            raise ConfigError("times are too far apart for this interval", "give a longer --interval")
+        # A division per row costs more than all else here, and most blocks lie in one interval.
+        index = time_ns // interval_ns if last > first or row is not None else np.int64(first)
+        cell: IntArray = np.asarray((index * _MAX_GROUPS + group) * _BINS)
+        return Part(interval_ns, *_summed((cell if row is None else cell[row]) + bins, counts))
+
+    def part_of(self, groups: IntArray, which: IntArray, time_ns: IntArray, bins: IntArray) -> Part:
+        """As part(), one I/O each, of group groups[which]; faster where their times are near each other."""
+        if not bins.size:
+            return self.part(0, time_ns, bins)
+        first, last = (int(time) // self.interval_ns for time in (time_ns.min(), time_ns.max()))
+        cells = (last - first + 1) * groups.size
+        if last >= _MAX_TIME_INDEX or cells * _BINS > max(_TABLE_PER_KEY * bins.size, 1 << 16):
+            return self.part(groups[which], time_ns, bins)
+        local = which if first == last else (time_ns // self.interval_ns - first) * groups.size + which
+        table = np.bincount((local << _BIN_BITS) + bins)
+        found = np.flatnonzero(table)
+        cell, at = found >> _BIN_BITS, found & (_BINS - 1)
+        keys = ((first + cell // groups.size) * _MAX_GROUPS + groups[cell % groups.size]) * _BINS + at
+        return Part(self.interval_ns, keys, table[found].astype(np.int64))
+
+    def take(self, part: Part) -> None:
+        """Add what part() made."""
+        keys, counts, interval_ns = part.keys, part.counts, part.interval_ns
+        while interval_ns < self.interval_ns:
+            keys, counts = _halved(keys, counts)
+            interval_ns *= 2
+        self._pending.append((keys, counts))
+        self._pending_size += keys.size
+        if self._pending_size > min(max(4 * self._keys.size, _LEAST_PENDING), _MOST_PENDING):
+            self._settle()
+
+    def extremes(self, group: int, low_ns: int, high_ns: int) -> None:
+        """Smallest and largest latency of some I/Os of `group`, exact."""
+        low, high = self._extremes.get(group, (low_ns, high_ns))
+        self._extremes[group] = min(low, low_ns), max(high, high_ns)
+
+    def _settle(self) -> None:
+        if self._pending:
+            self._keys, self._counts = _merged([(self._keys, self._counts), *self._pending])
+            self._pending, self._pending_size = [], 0
+        while self._keys.size > self._max_cells and int(self._keys[-1]) >= 2 * _MAX_GROUPS * _BINS:
+            self._double()
+
+    def _double(self) -> None:
+        """Halve the resolution in time: neighbouring intervals become one; no I/O is lost."""
+        self._keys, self._counts = _halved(self._keys, self._counts)
+        self.interval_ns *= 2
+        self.doubled += 1
+
+    @property
+    def total(self) -> int:
+        """I/Os so far."""
+        return int(self._counts.sum()) + sum(int(c.sum()) for _, c in self._pending)
+
+    def frame(self, phase: str, layer: str) -> tuple[pl.DataFrame, int]:
+        """The rows of latency.parquet, and the start (ns, on the input's clock) of what is time 0 there."""
+        self._settle()
+        index, rest = np.divmod(self._keys, _MAX_GROUPS * _BINS)
+        group, bins = np.divmod(rest, _BINS)
+        first = int(index.min()) if index.size else 0
+        low, high = self.edges(bins)
+        names = list(self._groups)
+        columns = [pl.Series([n[part] for n in names], dtype=pl.String) for part in range(3)]
+        frame = pl.DataFrame(
+            {
+                "time_ns": (index - first) * self.interval_ns,
+                "phase": pl.Series([phase], dtype=pl.String).new_from_index(0, index.size),
+                "layer": pl.Series([layer], dtype=pl.String).new_from_index(0, index.size),
+                "host": columns[0].gather(group) if names else columns[0],
+                "op": columns[1].gather(group) if names else columns[1],
+                "tier": columns[2].gather(group) if names else columns[2],
+                "lo_ns": low,
+                "hi_ns": high,
+                "count": self._counts,
+            },
+            schema=LATENCY_SCHEMA,
+        )
+        return frame, first * self.interval_ns
+
+    def told_extremes(self, layer: str) -> list[dict[str, Any]]:
+        """The exact extremes as a phase of manifest.json has them; only where every I/O was looked at."""
+        return [
+            {"layer": layer, "host": h, "op": o, "tier": t, "min_ns": e[0], "max_ns": e[1]}
+            for (h, o, t), number in self._groups.items()
+            if (e := self._extremes.get(number))
+        ]
+
+
+def _halved(keys: IntArray, counts: IntArray) -> tuple[IntArray, IntArray]:
+    """The same counts in intervals twice as long."""
+    cell = _MAX_GROUPS * _BINS
+    return _summed(keys // (2 * cell) * cell + keys % cell, counts)
+
+
+def _merged(parts: list[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    """As _summed of all parts together; in each part a key occurs once, and they ascend."""
+    parts = [part for part in parts if part[0].size]
+    if len(parts) < 2:
+        return parts[0] if parts else (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    # The intervals and groups of each part, and how many keys are in each of them.
+    rows = []
+    for keys, _ in parts:
+        row = keys >> _BIN_BITS
+        starts = np.append(0, np.flatnonzero(row[1:] != row[:-1]) + 1)
+        rows.append((row[starts], np.diff(starts, append=row.size)))
+    every = np.sort(np.concatenate([row for row, _ in rows]))
+    used = every[np.append(True, every[1:] != every[:-1])]
+    if used.size * _BINS > max(_TABLE_PER_KEY * sum(keys.size for keys, _ in parts), 1 << 16):
+        keys, counts = (np.concatenate([part[n] for part in parts]) for n in range(2))
+        return _summed(keys, counts)
+    # What a key is above its place in a table that has only the intervals and groups that occur.
+    above = (used - np.arange(used.size)) << _BIN_BITS
+    table = np.zeros(used.size * _BINS, dtype=np.int64)
+    for (keys, counts), (row, lengths) in zip(parts, rows, strict=True):
+        np.add.at(table, keys - np.repeat(above[np.searchsorted(used, row)], lengths), counts)
+    found = np.flatnonzero(table != 0)
+    return found + above[found >> _BIN_BITS], table[found]
+
+
+def _summed(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray]:
+    """Each key once, ascending, with the sum of its counts (int64, exact)."""
+    if not keys.size:
+        return keys, np.empty(0, dtype=np.int64)
+    if counts is not None and (keys[1:] > keys[:-1]).all():
+        return keys, counts
+    if table := _counted(keys, counts):
+        return table
+    if counts is None:
+        unique, found = np.unique(keys, return_counts=True)
+        return unique, found.astype(np.int64)
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    return ordered[starts], np.add.reduceat(counts[order], starts)
+
+
+def _counted(keys: IntArray, counts: IntArray | None) -> tuple[IntArray, IntArray] | None:
+    """As _summed, several times faster than by sorting; None where that would take much memory."""
+    # NumPy adds weights as floats.
+    if counts is not None and int(counts.max()) * counts.size > _EXACT:
+        return None
+    rows = keys >> _BIN_BITS
+    low = int(rows.min())
+    rows -= low
+    span = int(rows.max()) + 1
+    most = max(_TABLE_PER_KEY * keys.size, 1 << 16)
+    if span > most:
+        return None
+    # A table of counts, but only for the intervals and groups that occur.
+    used = np.flatnonzero(np.bincount(rows))
+    if used.size * _BINS > most:
+        return None
+    rank = np.zeros(span, dtype=np.int64)
+    rank[used] = np.arange(used.size)
+    table = np.bincount((rank[rows] << _BIN_BITS) + (keys & (_BINS - 1)), weights=counts)
+    found = np.flatnonzero(table)
+    unique = ((used[found >> _BIN_BITS] + low) << _BIN_BITS) + (found & (_BINS - 1))
+    return unique, table[found].astype(np.int64)

@@ -1,0 +1,81 @@
+"""The kit's own tracer output (raw/*-trace.json of a run): what kit.trace.output reads, tiers kept."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from kit.importers.histogram_accumulator import Account, Tally
+from kit.importers.source import Source
+from kit.trace.output import Trace, differences, parse_trace
+from kit.trace.tier import LOG_WRITE, tier_of
+
+_MAX_BYTES = 256 << 20
+_MAX_LINES = 1_000_000
+_MAX_COUNT = 1 << 50
+_DAMAGED = re.compile(r"line (\d+), is damaged")
+_OPS = ("read", "write", "commit")
+
+
+def read(source: Source, tally: Tally, host: str, log_vdevs: frozenset[int] | None) -> Account:
+    """Add one tracer's counts to `tally`, whose bins are kit.core.bins. Raises ConfigError for damage.
+
+    `log_vdevs`: ids of the pool's log vdevs, None if nobody said; writes through the ZIL need them.
+    """
+    account = Account(str(source.path))
+    trace = _trace(source)
+    account.warnings += trace.problems
+    _check(source, trace, log_vdevs)
+    known = log_vdevs or frozenset()
+    before = first = trace.snapshots[0].at_ns if trace.snapshots else 0
+    try:
+        changes = list(differences(trace.snapshots))
+    except ValueError as error:
+        raise source.fail(None, f"{error}", "the tracer was started again inside the file?") from None
+    for change in changes:
+        # The counts of a snapshot are those since the one before. Its timer is a little late each time.
+        start_ns = before - first + tally.interval_ns // 20
+        before = change.at_ns
+        for key, counts in change.counts.items():
+            if key[0] not in _OPS or max(counts.values(), default=0) > _MAX_COUNT or start_ns < 0:
+                raise source.fail(None, f"requests of class {key} are impossible")
+            total = sum(counts.values())
+            account.read(total)
+            times = np.full(len(counts), start_ns, dtype=np.int64)
+            bins, numbers = (np.array(list(v), dtype=np.int64) for v in (counts.keys(), counts.values()))
+            tally.add(tally.group(host, key[0], tier_of(*key, known)), times, bins, numbers)
+            account.rows_counted += total
+    return account
+
+
+def _trace(source: Source) -> Trace:
+    data = source.whole(_MAX_BYTES)
+    if data.count(b"\n") + data.count(b"\r") > _MAX_LINES:
+        raise source.fail(None, f"more than {_MAX_LINES} lines", "the kit's tracer writes a few each second")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise source.fail(data.count(b"\n", 0, error.start) + 1, "not UTF-8") from None
+    trace = parse_trace(text)
+    last = len(text.splitlines())
+    for problem in trace.problems:
+        found = _DAMAGED.search(problem)
+        # A tracer that died leaves half a line at the end; that is told, not refused.
+        if found and (int(found[1]) != last or text.endswith("\n")):
+            raise source.fail(int(found[1]), problem, "copy the file again; nothing was imported")
+    return trace
+
+
+def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> None:
+    if not trace.began:
+        raise source.fail(None, "not the output of the kit's tracer: it never says that it begins")
+    last = trace.snapshots[-1].counts if trace.snapshots else {}
+    used = sorted({vdev for _, seen, vdev in last if seen & LOG_WRITE})
+    if used and log_vdevs is None:
+        raise source.fail(
+            None,
+            f"log blocks went to the top-level vdevs {', '.join(map(str, used))}; the file does not say "
+            "whether these are log devices",
+            "give --log-vdev ID for each log vdev of the pool, or --log-vdev -1 if it has none",
+        )

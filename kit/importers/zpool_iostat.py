@@ -1,0 +1,183 @@
+"""`zpool iostat -w`: one histogram per direction, a bin per octave; exact counts with -p.
+
+The first report has the counts since the pool was loaded, those after it the I/Os per second of an interval,
+without fractions. The two are of the same I/Os, so a file with intervals is read without its first report,
+unless that was left out already (`-y`), which only the times of `-T` tell. Of several pools and vdevs in a
+report, the first is read: the others may be parts of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from kit.core.errors import ConfigError
+from kit.importers import zpool_iostat_tables
+from kit.importers.histogram_accumulator import Account, IntArray, Tally
+from kit.importers.source import Source
+from kit.importers.zpool_iostat_tables import BUCKETS, HINT, Report, Table
+
+# Counts since the pool was loaded; those of intervals whose times are known; and of others.
+Kind = Literal["since-load", "timed", "intervals"]
+_OPS = ("read", "write")
+_SHOWN = 5
+_SECOND_NS = 10**9
+
+
+@dataclass
+class Histograms:
+    """What is read of a file: a table per report, and when its interval began (ns since 1970; 0: unknown)."""
+
+    kind: Kind
+    name: str
+    tables: list[Table]
+    starts_ns: list[int]
+    # How long an interval is; 0 if that is not known.
+    step_ns: int = 0
+    # Reason -> the tables that are not read.
+    left_out: dict[str, list[Table]] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+
+def edges(bucket: IntArray) -> tuple[IntArray, IntArray]:
+    """Lower (inclusive) and upper (exclusive) edge of each bucket in ns."""
+    return np.where(bucket == 0, 0, np.left_shift(1, bucket)), np.left_shift(1, bucket + 1)
+
+
+def common_kind(histograms: dict[Source, Histograms]) -> Kind:
+    """The kind of all files. Raises ConfigError where some have other counts than others."""
+    kinds = {found.kind: source for source, found in histograms.items()}
+    if len(kinds) > 1:
+        told = ", ".join(f"{source.path} ({kind})" for kind, source in kinds.items())
+        raise ConfigError(
+            f"counts since a pool was loaded, of intervals, and of ones with times do not add up: {told}",
+            "import them as runs of their own",
+        )
+    return next(iter(kinds))
+
+
+def histograms(source: Source) -> Histograms:
+    """What to read of one file. Raises ConfigError for damage, with its line."""
+    reports, cut = zpool_iostat_tables.read(source)
+    warnings = [f"line {cut} is cut, and is not read"] if cut else []
+    # With -y the time of the report that is not printed is there all the same.
+    omitted = len(reports) > 1 and not reports[0].tables
+    began_s = reports[0].time_s if omitted else None
+    while len(reports) > 1 and not reports[-1].tables:
+        reports.pop()
+    if omitted:
+        reports = reports[1:]
+    left_out: dict[str, list[Table]] = {}
+    name = next(r.tables[0].name for r in reports if r.tables)
+    mine = [_of(report, name, left_out, warnings) for report in reports]
+    known = [(report, table) for report, table in zip(reports, mine, strict=True) if table]
+    later = known if omitted else known[1:]
+    if later and len(later[-1][1].rows) < BUCKETS:
+        _leave_out(left_out, "in the last report, which is truncated", later.pop()[1])
+    if not later:
+        if omitted:
+            raise source.fail(None, "no report is whole", HINT)
+        return Histograms("since-load", name, [known[0][1]], [0], 0, left_out, warnings)
+    if not omitted:
+        _leave_out(left_out, "in the first report, which counts since the pool was loaded", known[0][1])
+        began_s = known[0][0].time_s
+    tables = [table for _, table in later]
+    starts_ns, step_ns = _times(source, began_s, [report for report, _ in later])
+    return Histograms(
+        "timed" if step_ns else "intervals", name, tables, starts_ns, step_ns, left_out, warnings
+    )
+
+
+def _of(report: Report, name: str, left_out: dict[str, list[Table]], warnings: list[str]) -> Table | None:
+    """The table of a report that is read, if it has one; the others are left out."""
+    mine = next((table for table in report.tables if table.name == name), None)
+    if mine is None:
+        warnings.append(f"the report at line {report.line} has no table of {name or 'the pool'}")
+    for table in report.tables:
+        if table is not mine:
+            reason = "of other pools or vdevs" if table.name else "in later reports or of other vdevs"
+            _leave_out(left_out, reason, table)
+    return mine
+
+
+def _leave_out(left_out: dict[str, list[Table]], reason: str, table: Table) -> None:
+    left_out.setdefault(reason, []).append(table)
+
+
+def _times(source: Source, began_s: int | None, reports: list[Report]) -> tuple[list[int], int]:
+    """When the interval of each report began, and how long one is, in ns; zeros if -T did not tell.
+
+    zpool tells whole seconds and sleeps a little longer than it was asked to: where the times are as evenly
+    spaced as that allows, the mean is the length. Raises ConfigError where time goes back.
+    """
+    times = [began_s, *(report.time_s for report in reports)]
+    known = [time_s for time_s in times if time_s is not None]
+    if len(known) < len(times):
+        return [0] * len(reports), 0
+    for report, before, after in zip(reports, known, known[1:], strict=False):
+        if after < before:
+            raise source.fail(report.line, f"time goes back from {before} to {after} s", "use -T u")
+    step_ns = (known[-1] - known[0]) * _SECOND_NS // len(reports)
+    even = [known[0] * _SECOND_NS + n * step_ns for n in range(len(reports))]
+    told = [time_s * _SECOND_NS for time_s in known[:-1]]
+    if max(abs(a - b) for a, b in zip(even, told, strict=True)) <= _SECOND_NS * 3 // 2:
+        return even, step_ns
+    # A pause in between: each where zpool says, and an interval is what most are.
+    return told, int(np.median(np.diff(known)) * _SECOND_NS) or step_ns
+
+
+def read(source: Source, found: Histograms, tally: Tally, host: str | None, file_host: str) -> Account:
+    """Add the histograms of one file to `tally`.
+
+    The host is `host`, or the name in the file, or `file_host`.
+    """
+    account = Account(str(source.path), warnings=list(found.warnings))
+    for reason, tables in found.left_out.items():
+        lines = ", ".join(str(table.line) for table in tables[:_SHOWN])
+        more = f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else ""
+        account.warnings.append(
+            f"{len(tables)} table{'s' * (len(tables) != 1)} not read, {reason}: line {lines}{more}"
+        )
+        for table in tables:
+            account.read(table.ios)
+            account.leave_out(reason, table.ios)
+    groups = [tally.group(host or found.name or file_host, op) for op in _OPS]
+    for table, start_ns in zip(found.tables, found.starts_ns, strict=True):
+        for column, group in enumerate(groups):
+            counts = [_ios(row[column], found.step_ns) for row in table.rows]
+            account.read(sum(counts))
+            account.rows_counted += sum(counts)
+            ios = np.array(counts, dtype=np.int64)
+            used = np.flatnonzero(ios)
+            tally.add(group, np.full(used.size, start_ns, dtype=np.int64), used, ios[used])
+    account.warnings += _inexact(found)
+    return account
+
+
+def _ios(value: int, step_ns: int) -> int:
+    """I/Os of an interval out of I/Os per second; as it is where the length is not known, or none."""
+    return (value * step_ns + _SECOND_NS // 2) // _SECOND_NS if step_ns else value
+
+
+def _inexact(found: Histograms) -> list[str]:
+    """What is not exact in the tables that were read, in words."""
+    told = []
+    if short := len(found.tables[-1].rows) % BUCKETS:
+        told.append(f"the last table ends after {short} of {BUCKETS} rows: it is truncated")
+    if rounded := sum(table.rounded for table in found.tables):
+        told.append(f"{rounded} rows have counts rounded by zpool; use zpool iostat -wp")
+    if last := sum(sum(row) for table in found.tables for row in table.rows[BUCKETS - 1 :]):
+        told.append(f"{last} I/Os are in the last bin, which has no upper edge")
+    if found.kind != "since-load":
+        told.append(
+            f"the {len(found.tables)} reports of intervals hold I/Os per second without fractions: each row "
+            "is up to one a second too low, and rare latencies may be missing"
+        )
+    if found.kind == "intervals":
+        told.append(
+            "nothing says when the reports were made, nor how long an interval was: it is taken to be a "
+            "second; and if zpool was given -y, the first interval is missing (use -T u)"
+        )
+    return told

@@ -1,0 +1,156 @@
+"""The server's own counters around a phase, and whether they agree with the tracer. Pure but for `read`.
+
+Sources: /proc/spl/kstat/zfs/arcstats (module-wide) and, of the ZIL, the dataset's objset kstat (OpenZFS
+2.2 and later) or /proc/spl/kstat/zfs/zil (2.1, module-wide).
+arcstats do not see what the dbuf cache answers (1/32 of the ARC by default).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kit.core.errors import MeasurementUnknown
+from kit.hosts.base import Host
+from kit.zfs.openzfs_version import ZfsVersion
+
+_ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
+_ZIL = "/proc/spl/kstat/zfs/zil"
+_KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
+
+# Other readers of the pool (its own metadata) and a log block that is still under way
+# make small differences; a wrong label or a second client makes large ones.
+TOLERANCE_SHARE = 0.02
+TOLERANCE_IOS = 10
+_DBUF_CACHE_SHARE = 1 / 32
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Cumulative values by kstat name."""
+
+    arc: dict[str, int]
+    zil: dict[str, int]
+    zil_source: str = "ZIL"
+
+    def since(self, before: Counters) -> Counters:
+        """What happened in between."""
+        return Counters(_minus(self.arc, before.arc), _minus(self.zil, before.zil), self.zil_source)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sum that must close. `source` names the counter; unit of all numbers: I/Os."""
+
+    name: str
+    source: str
+    expected: int
+    found: int
+    tolerance: int
+
+    @property
+    def ok(self) -> bool:
+        return abs(self.expected - self.found) <= self.tolerance
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "ok": self.ok}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A check that this server cannot make: never passed, never failed, always told."""
+
+    name: str
+    source: str
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
+    """Now. `objset` is the dataset's objsetid."""
+    arc = server.run(["cat", _ARCSTATS]).stdout
+    own = zfs.has_zil_by_dataset
+    zil = server.run(["cat", f"/proc/spl/kstat/zfs/{pool}/objset-0x{objset:x}" if own else _ZIL]).stdout
+    return Counters(parse_kstat(arc), parse_kstat(zil), "ZIL" if own else "ZIL of all pools")
+
+
+def parse_kstat(text: str) -> dict[str, int]:
+    """`name type value` lines; other lines (headers, strings) are left out."""
+    return {name: int(value) for name, value in _KSTAT.findall(text)}
+
+
+def _minus(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {name: value - before.get(name, 0) for name, value in after.items()}
+
+
+def checks(change: Counters, tiers: dict[tuple[str, str], int], zfs: ZfsVersion) -> list[Check | Missing]:
+    """Hold the tracer's counts, by (op, tier), against the counters' change over the phase.
+
+    Raises MeasurementUnknown if this OpenZFS has no counter of that name.
+    """
+    try:
+        return [*_read_checks(change.arc, tiers), *_write_checks(change, tiers, zfs)]
+    except KeyError as error:
+        raise MeasurementUnknown(
+            f"the server's kstats have no {error.args[0]}: the tracer's counts cannot be checked"
+        ) from None
+
+
+def _tolerance(ios: int, share: float = TOLERANCE_SHARE) -> int:
+    return TOLERANCE_IOS + int(ios * share)
+
+
+def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iterator[Check]:
+    reads = {tier: count for (op, tier), count in tiers.items() if op == "read"}
+    total = sum(reads.values())
+    if not total:
+        return
+    # A read that had to fetch an indirect block first is one request and one or two misses.
+    indirect = reads.get("indirect", 0)
+    slack = _tolerance(total) + indirect
+    from_devices = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
+    yield Check(
+        "reads that missed the ARC", "arcstats demand_data_misses",
+        from_devices, arc["demand_data_misses"], slack,
+    )  # fmt: skip
+    yield Check("reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack)
+    yield Check(
+        "reads from DRAM", "arcstats demand_data_hits (the dbuf cache's are not in it)",
+        reads.get("dram", 0), arc["demand_data_hits"], slack + _tolerance(total, _DBUF_CACHE_SHARE),
+    )  # fmt: skip
+    for name in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
+        yield Check("L2ARC trouble", f"arcstats {name}", 0, arc[name], 0)
+
+
+def _write_checks(
+    change: Counters, tiers: dict[tuple[str, str], int], zfs: ZfsVersion
+) -> Iterator[Check | Missing]:
+    zil, source = change.zil, change.zil_source
+    writes = {tier: count for (op, tier), count in tiers.items() if op in ("write", "commit")}
+    total = sum(count for tier, count in writes.items() if tier != "dram")
+    if not total:
+        return
+    slack = _tolerance(total, 0.005)
+    yield Check("synchronous writes", f"{source} zil_commit_count", total, zil["zil_commit_count"], slack)
+    slog, pool = writes.get("slog", 0), writes.get("pool", 0)
+    indirect = writes.get("indirect", 0)
+    # With a log device not one block may have gone to the pool, and the other way round.
+    yield Check(
+        "log blocks on the log device", f"{source} zil_itx_metaslab_slog_count",
+        slog + (indirect if slog else 0), zil["zil_itx_metaslab_slog_count"], slack if slog else 0,
+    )  # fmt: skip
+    yield Check(
+        "log blocks in the pool", f"{source} zil_itx_metaslab_normal_count",
+        pool + (0 if slog else indirect), zil["zil_itx_metaslab_normal_count"], slack if pool else 0,
+    )  # fmt: skip
+    yield Check("log trouble", f"{source} zil_itx_indirect_count", 0, zil["zil_itx_indirect_count"], 0)
+    # 2.3 counts these two.
+    for name in ("zil_commit_stall_count", "zil_commit_error_count"):
+        if name in zil:
+            yield Check("log trouble", f"{source} {name}", 0, zil[name], 0)
+        else:
+            yield Missing("log trouble", f"{source} {name}", f"not available on {zfs}")

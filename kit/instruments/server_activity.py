@@ -1,0 +1,262 @@
+"""What else went on at the server while a phase ran: before, after, the difference. Pure but for `read`.
+
+Sources: /proc/net/rpc/nfsd (fs/nfsd/stats.c: `io` bytes read and written, `proc3` calls by
+procedure of RFC 1813, `proc4ops` operations of NFSv4); per pool /proc/spl/kstat/zfs/POOL/iostats
+and txgs (OpenZFS module/zfs/spa_stats.c); scans of kit.zfs.scrub_status; /proc/stat (proc(5)).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kit.core.clock import Clock
+from kit.core.errors import HostError
+from kit.hosts.base import Host
+from kit.instruments.arc_zil_counters import TOLERANCE_IOS, Check, Missing, parse_kstat
+from kit.zfs import scrub_status
+from kit.zfs.openzfs_version import ZfsVersion
+from kit.zfs.scrub_status import Scan
+
+_NFSD = "/proc/net/rpc/nfsd"
+_STAT = "/proc/stat"
+_KSTATS = "/proc/spl/kstat/zfs"
+_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
+# Where a procedure is in the lists: after the list's own length; numbers of RFC 1813, RFC 7530 and
+# RFC 7862 (68, READ_PLUS: how clients of NFS 4.2 read).
+_V3 = {"read": (6,), "write": (7,), "commit": (21,)}
+_V4 = {"read": (25, 68), "write": (38,), "commit": (5,)}
+# A hypervisor that takes more of the CPUs than this also takes part of what is measured.
+STEAL_SHARE = 0.01
+# Dataset properties that decide which tier can answer, always read back.
+DECISIVE_PROPERTIES = ("recordsize", "sync", "logbias", "primarycache", "secondarycache")
+
+
+@dataclass(frozen=True)
+class Txg:
+    """A transaction group that has been written: the time of its sync on the server's clock, in ns."""
+
+    number: int
+    begin_ns: int
+    end_ns: int
+    written_bytes: int
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The server at one moment. `io_bytes` and `calls` are nfsd's by op; kstats are by pool."""
+
+    uptime_ns: int
+    wall_s: int
+    io_bytes: dict[str, int]
+    calls: dict[str, int]
+    iostats: dict[str, dict[str, int]]
+    scans: dict[str, Scan]
+    txgs: tuple[Txg, ...]
+    cpu_ticks: int
+    steal_ticks: int
+
+
+def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
+    """Now. Raises HostError if the server does not say what is needed."""
+    scans = scrub_status.read(server, zfs)
+    pools = sorted(scans)
+    files = ["/proc/uptime", _NFSD, _STAT, f"{_KSTATS}/{pool}/txgs"]
+    files += [f"{_KSTATS}/{name}/iostats" for name in pools]
+    # Beside each file's content its name; a pool that vanished meanwhile is one that is not ours.
+    said = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
+    try:
+        return parse(said, scans, pool)
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        raise HostError(
+            f"{server.name} does not say what its NFS server and pools are doing ({error!r})",
+            f"are {_NFSD} and {_KSTATS}/{pool} there, and readable?",
+        ) from error
+
+
+def parse(text: str, scans: Mapping[str, Scan | None], pool: str) -> Conditions:
+    """From what `tail -v` and `zpool status` said. Raises KeyError or ValueError for what is not there."""
+    parts = _HEADER.split(text)[1:]
+    files = dict(zip(parts[::2], parts[1::2], strict=True))
+    stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
+    ticks = [int(value) for value in stat["cpu"]]
+    io_bytes, calls = _nfsd(files[_NFSD])
+    found = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
+    return Conditions(
+        uptime_ns=int(float(files["/proc/uptime"].split()[0]) * 1e9),
+        wall_s=int(stat["btime"][0]) + int(float(files["/proc/uptime"].split()[0])),
+        io_bytes=io_bytes,
+        calls=calls,
+        iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in found},
+        scans={name: scan for name, scan in scans.items() if scan},
+        txgs=tuple(_txgs(files[f"{_KSTATS}/{pool}/txgs"])),
+        # user nice system idle iowait irq softirq steal; guest time is in user already.
+        cpu_ticks=sum(ticks[:8]),
+        steal_ticks=ticks[7],
+    )
+
+
+def _nfsd(text: str) -> tuple[dict[str, int], dict[str, int]]:
+    lines = {
+        line.split()[0]: [int(v) for v in line.split()[1:] if v.isdigit()]
+        for line in text.splitlines()
+        if line
+    }
+    calls = dict.fromkeys(_V3, 0)
+    for key, places in (("proc3", _V3), ("proc4ops", _V4)):
+        counts = lines.get(key, [0])
+        for op, numbers in places.items():
+            calls[op] += sum(counts[1 + place] for place in numbers if place < counts[0])
+    return {"read": lines["io"][0], "write": lines["io"][1]}, calls
+
+
+def _txgs(text: str) -> Iterator[Txg]:
+    """Those that are committed (state C). Birth, then open, quiescing, waiting and syncing in a row."""
+    rows = [line.split() for line in text.splitlines()]
+    start = next(number for number, row in enumerate(rows) if row[:2] == ["txg", "birth"])
+    for row in rows[start + 1 :]:
+        named = dict(zip(rows[start], row, strict=False))
+        if named.get("state") == "C":
+            begin = sum(int(named[column]) for column in ("birth", "otime", "qtime", "wtime"))
+            yield Txg(int(named["txg"]), begin, begin + int(named["stime"]), int(named["nwritten"]))
+
+
+def checks(
+    before: Conditions,
+    after: Conditions,
+    pool: str,
+    op: str,
+    ios: int,
+    block_bytes: int,
+    zfs: ZfsVersion,
+) -> list[Check | Missing]:
+    """Hold what the clients asked for (`ios` of `op`) against nfsd's own count, and the rest against rest."""
+    moved = after.io_bytes[op] - before.io_bytes[op]
+    name = f"NFS {op.upper()} calls"
+    found: list[Check | Missing] = [
+        Check(name, f"{_NFSD} proc3, proc4ops", ios, after.calls[op] - before.calls[op], 0),
+        Check(f"bytes of NFS {op.upper()} calls", f"{_NFSD} io", ios * block_bytes, moved, 0),
+    ]
+    change = {key: _change(before.iostats, after.iostats, key) for key in after.iostats}
+    ours = change.get(pool, {})
+    trimmed = sum(value for key, value in ours.items() if key.endswith("_extents_written"))
+    found.append(Check("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))
+    found += _pool_checks(change, pool, zfs)
+    ticks = after.cpu_ticks - before.cpu_ticks
+    stolen = after.steal_ticks - before.steal_ticks
+    found.append(
+        Check(
+            "CPU time taken by a hypervisor, in 10 ms",
+            f"{_STAT} steal",
+            0,
+            stolen,
+            int(ticks * STEAL_SHARE) + 1,
+        )
+    )
+    return found
+
+
+def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) -> Iterator[Check | Missing]:
+    """Of I/O by pool, which iostats count since OpenZFS 2.3."""
+    source = "iostats direct_*_count"
+    if zfs.has_direct_io:
+        ours = change.get(pool, {})
+        direct = ours.get("direct_read_count", 0) + ours.get("direct_write_count", 0)
+        yield Check("direct I/O, past the ARC", source, 0, direct, 0)
+    else:
+        yield Missing("direct I/O, past the ARC", source, f"not available on {zfs}, which has no direct I/O")
+    source = "iostats arc_*_count"
+    for other in sorted(set(change) - {pool}):
+        name = f"I/Os of another pool, {other}"
+        if zfs.has_direct_io:
+            busy = change[other].get("arc_read_count", 0) + change[other].get("arc_write_count", 0)
+            yield Check(name, source, 0, busy, TOLERANCE_IOS)
+        else:
+            yield Missing(name, source, f"not available on {zfs}")
+
+
+def _change(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], pool: str) -> dict[str, int]:
+    return {name: value - before.get(pool, {}).get(name, 0) for name, value in after[pool].items()}
+
+
+def problems(before: Conditions, after: Conditions) -> list[str]:
+    """Scrubs and resilvers, of any pool: they use devices, ARC and CPU that are being measured."""
+    found = []
+    for pool, scan in after.scans.items():
+        same = before.scans.get(pool) == scan
+        if scan.running or not same:
+            found.append(
+                f"a {scan.function.lower()} of the pool {pool} ran during the phase "
+                f"(zpool status: {scan.function} {scan.state})"
+            )
+    return found
+
+
+def events(
+    before: Conditions, after: Conditions, feeds_ns: tuple[int, ...], origin_ns: int, clock: Clock
+) -> list[dict[str, Any]]:
+    """What belongs on the time axis, in ns of the experiment since `origin_ns` (of the server's clock).
+
+    `feeds_ns`: ends of the L2ARC's feeds. The time of a scrub is known to a second.
+    """
+
+    def at(host_ns: int) -> int:
+        return clock.from_host_ns(max(0, host_ns - origin_ns))
+
+    def inside(begin_ns: int, end_ns: int) -> bool:
+        return end_ns >= before.uptime_ns and begin_ns <= after.uptime_ns
+
+    found = [
+        {
+            "time_ns": at(txg.begin_ns),
+            "end_ns": at(txg.end_ns),
+            "kind": "txg",
+            "text": f"txg {txg.number}: sync, {txg.written_bytes} bytes",
+        }
+        for txg in after.txgs
+        if inside(txg.begin_ns, txg.end_ns)
+    ]
+    found += [
+        {"time_ns": at(feed), "end_ns": None, "kind": "l2arc-feed", "text": "L2ARC feed"}
+        for feed in feeds_ns
+        if inside(feed, feed)
+    ]
+    booted_s = after.wall_s - after.uptime_ns // 1_000_000_000
+    for pool, scan in after.scans.items():
+        begin = (scan.start_s - booted_s) * 1_000_000_000
+        end = after.uptime_ns if scan.running else (scan.end_s - booted_s) * 1_000_000_000
+        if inside(begin, end):
+            kind = "resilver" if scan.function == "RESILVER" else "scrub"
+            text = f"{kind} of the pool {pool}"
+            found.append({"time_ns": at(begin), "end_ns": at(end), "kind": kind, "text": text})
+    return sorted(found, key=lambda event: (event["time_ns"], event["kind"]))
+
+
+def property_problems(properties: dict[str, str], tiers: set[str]) -> list[str]:
+    """Dataset properties with which an expected tier cannot answer (zfsprops(7))."""
+    wanted: dict[str, dict[str, tuple[str, ...]]] = {
+        "dram": {"primarycache": ("all",)},
+        "l2arc": {"primarycache": ("all",), "secondarycache": ("all",)},
+        "slog": {"sync": ("standard", "always"), "logbias": ("latency",)},
+        "pool": {"sync": ("standard", "always")},
+    }
+    found = []
+    for tier in sorted(tiers & set(wanted)):
+        for name, good in wanted[tier].items():
+            if name in properties and properties[name] not in good:
+                found.append(
+                    f"the tier {tier} is expected, but the dataset has {name}={properties[name]} "
+                    f"(zfs get {name}; it takes {' or '.join(good)})"
+                )
+    return found
+
+
+def changed(before: dict[str, str], after: dict[str, str], of: str) -> list[str]:
+    """Settings that are no longer what they were when the run began."""
+    return [
+        f"{of}: {name} was {before[name]} and is {after.get(name, 'gone')} at the end of the run"
+        for name in before
+        if after.get(name) != before[name]
+    ]

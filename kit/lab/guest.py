@@ -1,0 +1,422 @@
+"""A running lab guest: started, reached over SSH, and gone without a trace when closed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import select
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import asyncssh
+
+from kit.core.clock import Clock
+from kit.core.errors import HostError
+from kit.hosts.base import Host
+from kit.hosts.local import LocalHost
+from kit.hosts.ssh import SshHost
+from kit.lab.qemu import (
+    HAND_OVER,
+    HAND_OVER_BYTES,
+    KEYS_BYTES,
+    READY_LINE,
+    SSH_PORTS,
+    Disk,
+    Machine,
+    Saved,
+    command_line,
+)
+
+QEMU = "qemu-system-x86_64"
+BOOT_DEADLINE_S = 480.0
+RESUME_DEADLINE_S = 120.0
+SSH_DEADLINE_S = 120.0
+# The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
+_SSH_ATTEMPT_S = 40.0
+_HANG_UP_S = 0.5
+# About once in ninety starts of the tracer, with many commands during it, sshd was left asleep
+# in poll with data waiting on its virtio-serial port (docs/decisions/0006); any message wakes it.
+_NUDGE_S = 5.0
+_PREFIX = "lab-"
+# A guest that boots to be saved is nobody's lab.
+_SAVING_PREFIX = "save-"
+_STATES = (_PREFIX, _SAVING_PREFIX)
+_POLL_S = 0.1
+# The guest's page cache may still have what was handed over before. Arguments: disk, bytes, target.
+_COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
+_RESUME_HINT = "if it does so again, its saved guest is damaged: remove it below ~/.cache/hsp/warm"
+_PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
+
+
+@dataclass(frozen=True)
+class LabSpec:
+    """What to boot. Memory in MiB; the rest is for tests: of the guest's faults, of real disks, of many
+    connections at once. `ssh_ports`: serial lines with an sshd behind each, one connection at a time.
+    `seed` makes what is random in the guest come again; without it, it is different each time."""
+
+    image_dir: Path
+    clock: Clock
+    memory_mib: int = 4096
+    extra_kernel_args: tuple[str, ...] = ()
+    extra_disks: tuple[Disk, ...] = ()
+    ssh_ports: int = SSH_PORTS
+    seed: int | None = None
+
+
+def runtime_dir() -> Path:
+    """A private directory for sockets and keys of running labs. Raises HostError."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    path = Path(base) / "hsp" if base else Path(tempfile.gettempdir()) / f"hsp-{os.getuid()}"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}", "the lab keeps its sockets there") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise HostError(f"{path} is not a directory that is yours alone", "remove it, or set XDG_RUNTIME_DIR")
+    return path
+
+
+def running_labs() -> Iterator[dict[str, Any]]:
+    """The description (lab.json) of each live lab; state whose supervisor is dead is removed."""
+    for state in sorted(path for path in runtime_dir().iterdir() if path.name.startswith(_STATES)):
+        try:
+            lab = json.loads((state / "lab.json").read_text())
+            alive = _is_supervisor(lab["supervisor_pid"], state)
+        except (OSError, ValueError, KeyError):
+            # Being made this very moment, or left by a killed supervisor long ago.
+            if time.time() - state.lstat().st_mtime > 60:
+                shutil.rmtree(state, ignore_errors=True)
+            continue
+        if alive and state.name.startswith(_PREFIX):
+            yield {**lab, "state": os.fspath(state), "detached": (state / "detached").exists()}
+        elif not alive:
+            shutil.rmtree(state, ignore_errors=True)
+
+
+def _is_supervisor(pid: int, state: Path) -> bool:
+    """Whether `pid` is still the supervisor that made `state` (process ids are used again)."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        started = Path(f"/proc/{pid}").stat().st_mtime
+    except OSError:
+        return False
+    return b"kit.lab.supervisor" in command and started <= state.lstat().st_mtime + 1
+
+
+class Lab:
+    """One guest. Use as a context manager; `close` ends it and removes its state.
+
+    `resume`: a saved guest to go on with (kit.lab.warm). `root`: an overlay of the image's disk that keeps
+    what the guest writes; such a guest gets no keys and waits for them.
+    """
+
+    def __init__(self, spec: LabSpec, resume: Saved | None = None, root: Path | None = None) -> None:
+        if shutil.which(QEMU) is None:
+            raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
+        self.spec, self._resumed = spec, resume is not None
+        host_key = asyncssh.generate_private_key("ssh-ed25519")
+        client_key = asyncssh.generate_private_key("ssh-ed25519")
+        keys = {
+            "etc/ssh/hsp_host_ed25519": host_key.export_private_key(),
+            "etc/ssh/hsp_authorized_keys": client_key.export_public_key(),
+            "run/hsp-random-seed": _random_seed(spec.seed),
+        }
+        self._supervisor = _Supervisor(
+            files={
+                "keys.tar": bytes(KEYS_BYTES) if root else _tar(keys),
+                "client.key": client_key.export_private_key(),
+                "host.pub": host_key.export_public_key(),
+            },
+            argv=command_line(
+                Machine(
+                    image_dir=spec.image_dir,
+                    state_dir=Path("{state}"),
+                    memory_mib=spec.memory_mib,
+                    clock=spec.clock,
+                    extra_kernel_args=spec.extra_kernel_args,
+                    extra_disks=spec.extra_disks,
+                    ssh_ports=spec.ssh_ports,
+                    root=root,
+                    resume=resume,
+                    seed=spec.seed,
+                ),
+                QEMU,
+            ),
+            prefix=_SAVING_PREFIX if root else _PREFIX,
+            sparse={HAND_OVER: HAND_OVER_BYTES, **{disk.name: disk.size_bytes for disk in spec.extra_disks}},
+            info={
+                "clock": spec.clock.kind,
+                "dilation": spec.clock.dilation,
+                "image": os.fspath(spec.image_dir),
+            },
+        )
+        self.state = self._supervisor.state
+
+    def wait_ready(self, deadline_s: float | None = None, line: str = READY_LINE) -> None:
+        """Until the guest's init has said that it is up. Raises HostError with the cause."""
+        if deadline_s is None:
+            deadline_s = RESUME_DEADLINE_S if self._resumed else BOOT_DEADLINE_S
+        end = time.monotonic() + deadline_s
+        while line not in self.console():
+            cause = self.diagnose()
+            if cause:
+                hint = _RESUME_HINT if self._resumed else _console_hint(self)
+                raise HostError(f"the lab guest did not come up: {cause}", hint)
+            if time.monotonic() > end:
+                raise HostError(
+                    f"the lab guest did not come up within {deadline_s:g} s",
+                    _console_hint(self),
+                )
+            time.sleep(_POLL_S)
+
+    def host(self, port: int = 0) -> SshHost:
+        """The guest as a host, over serial line `port`."""
+        return open_host(self.state, port, self.diagnose)
+
+    def hand_over(self, guest: Host, content: bytes, target: str, deadline_s: float) -> None:
+        """Put `content` into the guest's file `target`, by way of the disk for that. Raises HostError."""
+        if len(content) > HAND_OVER_BYTES:
+            raise HostError(f"{len(content)} bytes cannot be handed over to the lab at once")
+        path, source = self.state / HAND_OVER, f"/dev/disk/by-id/virtio-hsp-{HAND_OVER}"
+        try:
+            with path.open("r+b") as disk:
+                try:
+                    disk.write(content)
+                    disk.flush()
+                    guest.run(
+                        ["sh", "-c", _COPY, "sh", source, str(len(content)), target], deadline_s=deadline_s
+                    )
+                finally:
+                    # It may lie in memory: what is copied is given back.
+                    disk.truncate(0)
+                    disk.truncate(HAND_OVER_BYTES)
+        except OSError as error:
+            raise HostError(
+                f"{path}: {error.strerror}", "free some space there, or set XDG_RUNTIME_DIR"
+            ) from error
+
+    def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
+        """A machine of the guest's own networks as a host."""
+        return open_inner_host(self.state, guest, name, address, self.diagnose)
+
+    def console(self) -> str:
+        """What the guest's kernel and init have printed."""
+        return _text(self.state / "console.log")
+
+    def diagnose(self) -> str:
+        """Why the guest is gone or broken; empty if nothing is known to be wrong."""
+        panic = _PANIC.search(self.console())
+        if panic:
+            return f"guest kernel panic: {panic[1].strip()}"
+        code = self._supervisor.exit_code()
+        if code is not None:
+            said = _text(self.state / "qemu.log").strip()[-500:]
+            return f"QEMU ended with {code}" + (f": {said}" if said else "")
+        return ""
+
+    def versions(self) -> dict[str, str]:
+        """What the lab itself is made of."""
+        answer = LocalHost().run([QEMU, "--version"]).stdout
+        found = re.search(r"version (\S+)", answer)
+        return {"qemu": found[1] if found else "unknown"}
+
+    def detach(self) -> None:
+        """Let the guest go on after this process."""
+        (self.state / "detached").touch()
+        self._supervisor.detach()
+
+    def close(self) -> None:
+        """End the guest and remove its state. Safe to call twice."""
+        self._supervisor.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Supervisor:
+    """This side of kit.lab.supervisor's pipe."""
+
+    def __init__(
+        self,
+        files: dict[str, bytes],
+        argv: list[str],
+        info: dict[str, Any],
+        prefix: str = _PREFIX,
+        sparse: dict[str, int] | None = None,
+    ) -> None:
+        self._child = subprocess.Popen(
+            [sys.executable, "-S", "-m", "kit.lab.supervisor"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            cwd=Path(__file__).parents[2],
+        )
+        self._exit_code: int | None = None
+        self._detached = False
+        spec = {
+            "base": os.fspath(runtime_dir()),
+            "prefix": prefix,
+            "files": {name: base64.b64encode(raw).decode() for name, raw in files.items()},
+            "sparse": sparse or {},
+            "argv": argv,
+            "info": info,
+        }
+        try:
+            answer = self._ask(json.dumps(spec))
+        except BaseException:
+            self.close()
+            raise
+        if "state" not in answer:
+            self.close()
+            raise HostError(f"the lab could not be started: {answer.get('error', 'no answer')}")
+        self.state = Path(answer["state"])
+
+    def _ask(self, line: str) -> dict[str, Any]:
+        assert self._child.stdin and self._child.stdout
+        self._child.stdin.write(line.encode() + b"\n")
+        self._child.stdin.flush()
+        answer = json.loads(self._child.stdout.readline() or b"{}")
+        assert isinstance(answer, dict)
+        return answer
+
+    def exit_code(self) -> int | None:
+        """QEMU's exit code once it has ended."""
+        assert self._child.stdout
+        if self._exit_code is None and select.select([self._child.stdout], [], [], 0)[0]:
+            line = self._child.stdout.readline()
+            self._exit_code = json.loads(line)["exited"] if line else -1
+        return self._exit_code
+
+    def detach(self) -> None:
+        assert self._child.stdin
+        self._child.stdin.write(b"detach\n")
+        self._child.stdin.close()
+        self._detached = True
+
+    def close(self) -> None:
+        assert self._child.stdin and self._child.stdout
+        with contextlib.suppress(OSError):
+            self._child.stdin.close()
+        if not self._detached:
+            self._child.wait()
+        self._child.stdout.close()
+
+
+def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
+    """Connect to a running guest by its state directory. Raises HostLost."""
+
+    async def connect() -> asyncssh.SSHClientConnection:
+        # A session that broke may still hold the other end; it lets go when it sees us hang up.
+        while True:
+            try:
+                return await asyncio.wait_for(attempt(), _SSH_ATTEMPT_S)
+            except (TimeoutError, asyncssh.ConnectionLost, asyncssh.ProtocolError):
+                if diagnose and diagnose():
+                    raise
+                await asyncio.sleep(_HANG_UP_S)
+
+    async def attempt() -> asyncssh.SSHClientConnection:
+        line = socket.socket(socket.AF_UNIX)
+        line.setblocking(False)
+        line.connect(os.fspath(state / f"ssh{port}.sock"))
+        return await asyncssh.connect("hsp-lab", sock=line, options=_ssh_options(state))
+
+    return SshHost("lab", connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
+
+
+def open_inner_host(state: Path, guest: SshHost, name: str, address: str, diagnose: Any = None) -> SshHost:
+    """Connect to an sshd of the guest's own networks, through the guest. Raises HostLost."""
+
+    async def connect() -> asyncssh.SSHClientConnection:
+        return await asyncssh.connect(address, tunnel=guest.connection, options=_ssh_options(state))
+
+    return SshHost(name, connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
+
+
+def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
+    """How every sshd of a lab is spoken to: this boot's keys, and what an emulated CPU does quickest."""
+    return asyncssh.SSHClientConnectionOptions(
+        username="root",
+        client_keys=[asyncssh.read_private_key(state / "client.key")],
+        known_hosts=([asyncssh.read_public_key(state / "host.pub")], [], []),
+        config=None,
+        agent_path=None,
+        # The guest's clock is not ours: asyncssh's own timers must not end the session.
+        login_timeout=0,
+        connect_timeout=0,
+        keepalive_interval=0,
+        kex_algs=["curve25519-sha256"],
+        encryption_algs=["aes128-gcm@openssh.com"],
+        compression_algs=None,
+    )
+
+
+def free_port() -> int:
+    """A serial line for a shell beside a run (0 is the run's)."""
+    return 1 + os.getpid() % (SSH_PORTS - 1)
+
+
+def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
+    """Boot once with KVM; empty if that worked, else why the real clock cannot be used.
+
+    A /dev/kvm may be there and answer, and a guest still hang before its first
+    message: only a guest that has come up proves it.
+    """
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "/dev/kvm is missing or not yours to use"
+    try:
+        with Lab(replace(spec, clock=Clock("real"))) as lab:
+            lab.wait_ready(deadline_s)
+    except HostError as error:
+        return error.message
+    return ""
+
+
+def _random_seed(seed: int | None) -> bytes:
+    """What the guest's kernel is given to make random numbers from: 64 bytes."""
+    return secrets.token_bytes(64) if seed is None else hashlib.sha512(str(seed).encode()).digest()
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    """A tar archive as large as the disk of the keys."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+    return buffer.getvalue().ljust(KEYS_BYTES, b"\0")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _console_hint(lab: Lab) -> str:
+    lines = [line for line in lab.console().splitlines() if line.strip()][-5:]
+    shown = "\n".join(f"  {''.join(c for c in line if c.isprintable())}" for line in lines)
+    return f"the last lines of its console:\n{shown}" if shown else "its console said nothing"

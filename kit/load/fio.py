@@ -1,0 +1,175 @@
+"""fio on a client: the command line, and what its output says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kit.config.fio_job import FioJob
+from kit.core.clock import Clock
+from kit.core.errors import MeasurementUnknown
+from kit.hosts.base import Host
+
+_DIRECTIONS = ("read", "write")
+_ALL_CLIENTS = "All clients"  # no job of a checked job file can have this name
+_COMPLAINT = re.compile(
+    r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE
+)
+
+# What the kit adds to every job: a log of each I/O with its latency in ns, stamped with the
+# client's monotonic clock (1 is CLOCK_MONOTONIC, clock_gettime(2)).
+_LOG_OPTIONS = """\
+[global]
+write_lat_log={log}
+per_job_logs=1
+log_avg_msec=0
+log_offset=0
+disable_slat=1
+disable_clat=0
+log_alternate_epoch=1
+log_alternate_epoch_clock_id=1
+"""
+
+
+# And to a job of fio's client/server mode: the file as it is named (else it has the name of the
+# connection before its own), and a wait for the time at which all clients start (kit.load.fio_server).
+# Threads: a job that is a process makes a session of its own, and would outlive a server that is killed.
+_GROUP_OPTIONS = """\
+unique_filename=0
+exec_prerun=python3 -I start.py
+thread=1
+"""
+_THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class FioFiles:
+    """Where a phase's files are on the client."""
+
+    directory: str
+
+    @property
+    def job(self) -> str:
+        return f"{self.directory}/job.fio"
+
+    @property
+    def output(self) -> str:
+        return f"{self.directory}/fio.json"
+
+    @property
+    def log_prefix(self) -> str:
+        return f"{self.directory}/fio"
+
+    @property
+    def latency_log(self) -> str:
+        """The log of the first job, often the only one."""
+        return self.latency_log_of(1)
+
+    def latency_log_of(self, number: int) -> str:
+        """fio appends the kind of log and the number of the job (HOWTO, write_lat_log)."""
+        return f"{self.log_prefix}_lat.{number}.log"
+
+
+def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str]) -> bytes:
+    """The job for one client. Its variables are replaced here: sudo would drop them from the environment."""
+    return (_LOG_OPTIONS.format(log=files.log_prefix) + _replaced(job.text, values)).encode()
+
+
+def group_job_text(job: FioJob, values: Mapping[str, str]) -> bytes:
+    """The job for several clients, for a fio that runs in the directory of the phase."""
+    text = _THREAD.sub("", _replaced(job.text, values))
+    return (_LOG_OPTIONS.format(log="fio") + _GROUP_OPTIONS + text).encode()
+
+
+def _replaced(text: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        text = text.replace(f"${{{name}}}", value)
+    return text
+
+
+def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock, seed: int) -> dict[str, str]:
+    """What a job file may name. Durations reach fio in the host's time, with their unit."""
+    runtime_us = clock.to_host_ns(duration_ns) // 1000
+    return {
+        "HSP_DIRECTORY": mount,
+        "HSP_SIZE": str(size_bytes),
+        "HSP_RUNTIME": f"{runtime_us}us",
+        "HSP_SEED": str(seed),
+    }
+
+
+def command(files: FioFiles) -> list[str]:
+    """argv of fio on one client."""
+    return ["fio", "--output-format=json+", f"--output={files.output}", files.job]
+
+
+def version(host: Host) -> str:
+    """Such as fio-3.39. Raises HostError."""
+    return host.run(["fio", "--version"]).stdout.strip()
+
+
+def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -> list[str]:
+    """Fill the working set on the server, once, with data that does not compress."""
+    return [
+        "fio", "--name=fill", f"--directory={directory}", f"--filename={file}", "--rw=write",
+        f"--bs={block_bytes}", f"--size={size_bytes}", "--ioengine=psync", "--refill_buffers=1",
+        "--fallocate=none", "--end_fsync=1", "--output-format=json", "--randrepeat=1",
+    ]  # fmt: skip
+
+
+def read_through_command(path: str, size_bytes: int) -> list[str]:
+    """Read the first bytes of a file once, in order, on the server."""
+    return ["dd", f"if={path}", "of=/dev/null", "bs=128k", "iflag=count_bytes", f"count={size_bytes}"]
+
+
+def parse_output(text: str) -> dict[str, Any]:
+    """fio's JSON. Raises MeasurementUnknown if there is other text or an error in it."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise MeasurementUnknown(
+            f"fio's output is not JSON; it begins with: {text.strip()[:200]!r}"
+        ) from None
+    jobs = value.get("jobs") if isinstance(value, dict) else None
+    if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
+        raise MeasurementUnknown("fio's JSON has no jobs")
+    failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
+    if failed:
+        raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
+    return {**value}
+
+
+def parse_group_output(text: str) -> tuple[dict[str, list[dict[str, Any]]], str]:
+    """What a fio that led others wrote: the jobs of each by its name, and its complaints, in one line.
+
+    Lines of the servers come before and after the JSON. Raises MeasurementUnknown if there is no JSON.
+    """
+    lines = text.splitlines()
+    begin = lines.index("{") if "{" in lines else len(lines)
+    try:
+        value, end = json.JSONDecoder().raw_decode("\n".join(lines[begin:]))
+    except (ValueError, RecursionError):
+        value, end = None, 0
+    rest = "\n".join(lines[begin:])[end:].splitlines()
+    complaints = [line.strip() for line in (*lines[:begin], *rest) if _COMPLAINT.search(line)]
+    said = "; ".join(complaints[:5]) or "fio does not say why"
+    stats = value.get("client_stats") if isinstance(value, dict) else None
+    if not isinstance(stats, list) or not all(isinstance(job, dict) for job in stats):
+        raise MeasurementUnknown(f"fio's JSON has no results of clients: {said}")
+    jobs: dict[str, list[dict[str, Any]]] = {}
+    for job in stats:
+        # The sum of all has no histogram, and is there only if nobody failed.
+        if job.get("jobname") != _ALL_CLIENTS:
+            jobs.setdefault(str(job.get("hostname")), []).append(job)
+    return jobs, said
+
+
+def total_ios(output: dict[str, Any]) -> dict[str, int]:
+    """I/Os that ended, per direction, over all jobs."""
+    return {
+        direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
+        for direction in _DIRECTIONS
+    }

@@ -1,0 +1,316 @@
+"""fio's client/server mode: one load on several clients, that starts everywhere at once.
+
+On each client `fio --server` listens on a Unix socket in a directory of its own that nobody else may enter,
+never on the network: whoever can reach a listening fio can run anything as its user. The fio that gives the
+orders runs on the first client, because fio speaks only with its own version; the other clients' sockets are
+brought there over their SSH connections. What was tried is in docs/decisions/0010-fio-client-server.md.
+
+fio's own start is up to a second apart (its server looks for orders once a second while it has nothing to
+do). So each job first waits for a time that all clients are told, each on its own clock.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from kit.core.errors import HostError, KitError
+from kit.hosts.base import Host, HostLost, Process
+from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
+from kit.load import fio
+from kit.load.fio_server_commands import directory_of, leader_command, server_command, socket_name
+from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
+from kit.store.run_directory import RunDir
+
+_HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
+_STOP_DEADLINE_S = 60.0
+_SOCKET_DEADLINE_S = 60.0
+# Until every client has its files open and waits; and how long, since the last that does, for one more.
+_READY_DEADLINE_S = 180.0
+_LAST_READY_S = 30.0
+_POLL_S = 0.1
+# How long after the order all start. An idle guest's clock runs far ahead of the messengers'.
+_LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
+
+# fio and all around it run as the user of the SSH connection, for whom sshd forwards sockets: no word of
+# these commands is one that goes through sudo, they begin with `env`.
+# Whole or not there. Argument: the file.
+_WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
+_AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
+
+
+class Closable(Protocol):
+    """Something that ends."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Forwarding(Protocol):
+    """A host whose Unix sockets can be reached from this machine, and this machine's from it."""
+
+    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Closable: ...
+
+    def forward_remote_unix(self, remote_path: str, local_path: str) -> Closable: ...
+
+
+@dataclass
+class _Member:
+    """One client: its directory there, its number (the name of its socket), its fio server."""
+
+    host: Host
+    number: int
+    directory: str
+    server: Process | None = None
+    failure: str = ""
+
+    @property
+    def socket(self) -> str:
+        return socket_name(self.number)
+
+    def write(self, name: str, content: bytes) -> None:
+        """A file in the directory, whole or not there."""
+        path = f"{self.directory}/{name}"
+        self.host.run(["env", "sh", "-c", _WRITE, "sh", path], stdin=content)
+
+    def fail(self, reason: str) -> None:
+        self.failure = self.failure or reason
+
+
+class _Watch:
+    """What goes wrong inside is the client's failure, and no more: the others go on."""
+
+    def __init__(self, member: _Member) -> None:
+        self._member = member
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, KitError):
+            self._member.fail(error.message)
+            return True
+        return False
+
+
+def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
+    """fio on the only client, or on all of them together."""
+    return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, clocks)
+
+
+def check_versions(versions: Mapping[str, str]) -> None:
+    """fio speaks only with its own version. `versions` by host. Raises HostError."""
+    if len(set(versions.values())) > 1:
+        listed = ", ".join(f"{version} on {host}" for host, version in versions.items())
+        raise HostError(
+            f"the clients have different versions of fio: {listed}",
+            "fio's client/server mode, which drives several clients, refuses any version but its own: "
+            "install the same fio on all clients",
+        )
+
+
+@dataclass
+class GroupLoad:
+    """The load on all of `hosts`, at least two. See `kit.load.phase_load.Load`."""
+
+    hosts: Sequence[Host]
+    spec: LoadSpec
+    clocks: Clocks
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._members = [
+            _Member(host, number, directory_of(self.spec.work_dir, number, self.spec.name))
+            for number, host in enumerate(self.hosts)
+        ]
+        self._first = self._members[0]
+        self._leader: Process | None = None
+        self._forwards: list[Closable] = []
+        self._local_dir = ""
+        self._given = False
+        self._ended = ""
+
+    def prepare(self) -> None:
+        """A fio server on each client, its socket on the first."""
+        for member in self._members:
+            self._make_directory(member)
+            member.write("start.py", _HELPER.read_bytes())
+        self._first.write("job.fio", fio.group_job_text(self.spec.job, self.spec.values))
+        try:
+            for member in self._members:
+                member.server = member.host.start(server_command(member.directory, member.socket))
+            for member in self._members:
+                self._await_socket(member)
+            self._bring_sockets()
+        except BaseException:
+            self._close()
+            raise
+
+    def _make_directory(self, member: _Member) -> None:
+        """Its user's alone. The run's directory is root's: another user is let through, and sees nothing."""
+        user = member.host.run(["id", "-u"]).stdout.strip()
+        member.host.run(["install", "-d", "-m", "0700", "-o", user, member.directory])
+        if user != "0":
+            member.host.run(["chmod", "0711", self.spec.work_dir])
+
+    def _await_socket(self, member: _Member) -> None:
+        path = f"{member.directory}/{member.socket}"
+        waiting = member.host.run(
+            ["env", "sh", "-c", _AWAIT_SOCKET, "sh", path], deadline_s=_SOCKET_DEADLINE_S, check=False
+        )
+        if waiting.returncode:
+            assert member.server is not None
+            ended = not member.server.running()
+            said = member.server.wait(_STOP_DEADLINE_S).describe() if ended else "it does not listen"
+            raise HostError(
+                f"fio --server failed on {member.host.name}: {said}",
+                "does `fio --server=sock:/tmp/x` start there by hand?",
+            )
+
+    def _bring_sockets(self) -> None:
+        """Each other client's socket: to a private directory here, and from here to the first client."""
+        self._local_dir = tempfile.mkdtemp(prefix="hsp-")
+        for member in self._members[1:]:
+            here = f"{self._local_dir}/{member.socket}"
+            there = f"{member.directory}/{member.socket}"
+            if isinstance(member.host, Forwarding):
+                self._forwards.append(member.host.forward_unix_to_remote(here, there))
+            else:
+                here = there
+            wanted = f"{self._first.directory}/{member.socket}"
+            if isinstance(self._first.host, Forwarding):
+                self._forwards.append(self._first.host.forward_remote_unix(wanted, here))
+            else:
+                self._first.host.run(["env", "ln", "-s", here, wanted])
+
+    def start(self) -> None:
+        with _Watch(self._first):
+            sockets = [member.socket for member in self._members]
+            self._leader = self._first.host.start(leader_command(self._first.directory, sockets))
+        self._await_ready()
+        try:
+            self._give_start()
+        except KitError:
+            # Nobody knows the time: none of them would ever start.
+            self._close()
+            raise
+
+    def _await_ready(self) -> None:
+        """Until every job waits for its start; who takes much longer than the others is not waited for."""
+        missing = list(self._members)
+        end = latest = time.monotonic() + _READY_DEADLINE_S
+        while missing and self.running() and time.monotonic() < end:
+            for member in list(missing):
+                with _Watch(member):
+                    asked = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
+                    if asked.returncode == 0:
+                        missing.remove(member)
+                        end = min(latest, time.monotonic() + _LAST_READY_S)
+                if member.failure and member in missing:
+                    missing.remove(member)
+            time.sleep(_POLL_S)
+        for member in missing:
+            member.fail("fio did not get ready to start with the others")
+
+    def _give_start(self) -> None:
+        """Tell all the time to start at. All at once: each message takes a while, and none may come late."""
+        offsets: dict[str, Offset] = {}
+        for member in self._members:
+            with _Watch(member):
+                offsets |= self.clocks.offsets([member.host])
+        ready = [member for member in self._members if not member.failure]
+        when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
+
+        def give(member: _Member) -> None:
+            with _Watch(member):
+                member.write("go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
+
+        with ThreadPoolExecutor(max(1, len(ready))) as pool:
+            list(pool.map(give, ready))
+        self._given = True
+        for member in self._members:
+            if member.failure:
+                # It would wait for its start, and all others for its end.
+                self._end_server(member)
+
+    def running(self) -> bool:
+        return self._leader is not None and self._leader.running()
+
+    def finish(self, interrupted: bool) -> None:
+        if self._leader is None:
+            self._close()
+            return
+        try:
+            if self._leader.running():
+                # It passes INT on to all servers, and still writes its output; but a job that waits for its
+                # start does not hear.
+                self._leader.stop(_STOP_DEADLINE_S, "INT" if self._given else "KILL")
+            ended = self._leader.wait(_STOP_DEADLINE_S)
+            if ended.returncode and not interrupted:
+                self._ended = ended.describe()
+        except HostLost:
+            self._first.fail("the connection to it broke while it led the load")
+        except KitError as error:
+            self._first.fail(error.message)
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        """No fio server outlives the phase, nor what it has forked."""
+        for forward in self._forwards:
+            forward.close()
+        for member in self._members:
+            self._end_server(member)
+        if self._local_dir:
+            shutil.rmtree(self._local_dir, ignore_errors=True)
+
+    def _end_server(self, member: _Member) -> None:
+        if member.server is not None:
+            with suppress(KitError):
+                member.server.stop(_STOP_DEADLINE_S, "KILL")
+
+    def collect(self, run_dir: RunDir) -> list[ClientResult]:
+        stats, said = self._output(run_dir)
+        results = []
+        for member in self._members:
+            with _Watch(member):
+                result = self._result(member, stats.get(member.socket, []), said, run_dir)
+                if result:
+                    results.append(result)
+        for member in self._members:
+            if member.failure:
+                self.problems.append(f"fio failed on {member.host.name}: {member.failure}")
+            with suppress(KitError):
+                member.host.run(["rm", "-r", "-f", "--", member.directory])
+        if self._ended and not (results and self.problems):
+            self.problems.append(f"fio failed {self._ended}")
+        return results
+
+    def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
+        """What fio said of each client, by socket; and in words, what it did not like."""
+        with _Watch(self._first):
+            output = self._first.host.get(f"{self._first.directory}/fio.json")
+            run_dir.raw.joinpath(f"{self.spec.name}-fio.json").write_bytes(output)
+            return fio.parse_group_output(output.decode(errors="replace"))
+        return {}, f"{self._first.host.name} leads the load, and its results are not here"
+
+    def _result(
+        self, member: _Member, jobs: list[dict[str, Any]], said: str, run_dir: RunDir
+    ) -> ClientResult | None:
+        failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
+        if failed:
+            member.fail(f"an error in job {', '.join(failed)}; {said}")
+        if not jobs:
+            member.fail(f"no result came from it; {said}")
+            return None
+        logs = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
+        log = b"".join(self._first.host.get(f"{self._first.directory}/{name}") for name in logs)
+        run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
+        ios = fio.total_ios({"jobs": jobs})
+        return ClientResult(member.host, ios, read_log(member.host, log, ios))

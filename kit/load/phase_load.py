@@ -1,0 +1,145 @@
+"""The load of a phase: fio on the clients, and what each of them brought home.
+
+One client runs fio itself; of several, fio's client/server mode makes one load (kit.load.fio_server).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kit.config.fio_job import FioJob
+from kit.core.clock import Clock
+from kit.core.errors import KitError, MeasurementUnknown
+from kit.hosts.base import Host, HostLost, Process
+from kit.load import fio
+from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
+from kit.store.run_directory import RunDir
+
+_STOP_DEADLINE_S = 60.0
+
+
+@dataclass(frozen=True)
+class LoadSpec:
+    """What every client shall do: `job` in `mount` for `duration_ns` of the experiment. `name`: the phase."""
+
+    name: str
+    job: FioJob
+    work_dir: str
+    mount: str
+    size_bytes: int
+    duration_ns: int
+    clock: Clock
+    seed: int = 0
+
+    @property
+    def values(self) -> dict[str, str]:
+        """What the job's variables stand for."""
+        return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock, self.seed)
+
+
+@dataclass(frozen=True)
+class ClientResult:
+    """One client's I/Os, all of them in `latencies`, on that client's own clock."""
+
+    host: Host
+    ios: dict[str, int]
+    latencies: ClientLatencies
+
+
+class Load(Protocol):
+    """A load on all clients. What goes wrong is in `problems`, and names the client."""
+
+    problems: list[str]
+
+    def prepare(self) -> None:
+        """Everything that can be done before the instruments are on. Raises KitError."""
+        ...
+
+    def start(self) -> None:
+        """Start fio on all clients."""
+        ...
+
+    def running(self) -> bool:
+        """Whether any of it goes on."""
+        ...
+
+    def finish(self, interrupted: bool) -> None:
+        """Stop what still runs, and learn how it ended. `interrupted`: a failure is no news."""
+        ...
+
+    def collect(self, run_dir: RunDir) -> list[ClientResult]:
+        """Bring the files home and read them; of a client that failed, what there is."""
+        ...
+
+
+class SingleLoad:
+    """fio on the only client."""
+
+    def __init__(self, host: Host, spec: LoadSpec) -> None:
+        self.problems: list[str] = []
+        self._host, self._spec = host, spec
+        self._files = fio.FioFiles(f"{spec.work_dir}/{host.name.replace('/', '-')}-{spec.name}")
+        self._process: Process | None = None
+
+    def prepare(self) -> None:
+        self._host.run(["mkdir", "-p", self._files.directory])
+        self._host.put(fio.job_text(self._spec.job, self._files, self._spec.values), self._files.job)
+
+    def start(self) -> None:
+        self._process = self._host.start(fio.command(self._files))
+
+    def running(self) -> bool:
+        return self._process is not None and self._process.running()
+
+    def finish(self, interrupted: bool) -> None:
+        if self._process is None:
+            return
+        try:
+            if self._process.running():
+                # fio ends its jobs on SIGINT and still writes its output.
+                self._process.stop(_STOP_DEADLINE_S)
+            ended = self._process.wait(_STOP_DEADLINE_S)
+        except HostLost:
+            raise
+        except KitError as error:
+            self.problems.append(f"fio failed on {self._host.name}: {error.message}")
+            return
+        if ended.returncode != 0 and not interrupted:
+            self.problems.append(f"fio failed {ended.describe()}")
+
+    def collect(self, run_dir: RunDir) -> list[ClientResult]:
+        prefix = raw_prefix(self._spec, self._host)
+        try:
+            output = self._host.get(self._files.output)
+            run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
+            logs = (self._files.latency_log_of(number) for number in job_numbers(self._spec.job))
+            log = b"".join(self._host.get(name) for name in logs)
+            run_dir.raw.joinpath(f"{prefix}-fio_lat.log").write_bytes(log)
+            ios = fio.total_ios(fio.parse_output(output.decode(errors="replace")))
+            return [ClientResult(self._host, ios, read_log(self._host, log, ios))]
+        except HostLost:
+            raise
+        except KitError as error:
+            self.problems.append(f"fio on {self._host.name}: {error.message}")
+            return []
+
+
+def job_numbers(job: FioJob) -> range:
+    """fio numbers its jobs, copies of one (numjobs) each by itself, and logs each into a file of its own."""
+    return range(1, 1 + sum(int(section.options.get("numjobs", "1")) for section in job.sections))
+
+
+def raw_prefix(spec: LoadSpec, host: Host) -> str:
+    """How the files of one client and phase begin in the run's raw/."""
+    return f"{spec.name}-{host.name.replace('/', '-')}"
+
+
+def read_log(host: Host, log: bytes, ios: dict[str, int]) -> ClientLatencies:
+    """fio's log, which must have as many I/Os as fio counted. Raises MeasurementUnknown."""
+    latencies = parse_latency_log(log.decode(errors="replace"))
+    if len(latencies.end_ns) != sum(ios.values()):
+        raise MeasurementUnknown(
+            f"fio on {host.name} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"
+        )
+    return latencies

@@ -1,0 +1,245 @@
+"""The plan: workload and testbed put together and checked, before anything is touched.
+
+A plan is a value: it can be shown, hashed and stored. What cannot work is refused here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kit.config.fio_job import FioJob, read_job
+from kit.config.testbed import Testbed, client_key
+from kit.config.workload import Expectation, Phase, Workload
+from kit.core.errors import ConfigError
+from kit.core.units import format_size_bytes, parse_size_bytes
+from kit.nfs import libnfs
+from kit.plan.appliance_limits import left_out
+from kit.precondition import selection
+from kit.zfs.pool import record_bytes
+from kit.zfs.tunables import SIZE_TUNABLES, Tunable, tunable
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`jobs` holds the checked text of each fio job by its file name."""
+
+    workload: Workload
+    testbed: Testbed
+    jobs: dict[str, FioJob]
+    tunables: tuple[Tunable, ...]
+    workload_file: str
+    testbed_file: str
+    # Where the two were read from. Not part of what is planned.
+    sources: tuple[str, str] = ("", "")
+
+    @property
+    def digest(self) -> str:
+        """What the plan is recognised by."""
+        return str(self.as_json()["digest"])
+
+    @property
+    def hosts(self) -> dict[str, str]:
+        """Where each host is, by the keys that a journal calls them."""
+        clients = {client_key(number): client.host for number, client in enumerate(self.testbed.client)}
+        return {"server": self.testbed.server.host, **clients}
+
+    def as_json(self) -> dict[str, Any]:
+        """What plan.json stores."""
+        value: dict[str, Any] = {
+            "format": 1,
+            "workload_file": self.workload_file,
+            "testbed_file": self.testbed_file,
+            "hosts": self.hosts,
+            "ssh_config": self.testbed.ssh_config,
+            "workload": self.workload.model_dump(mode="json"),
+            "testbed": self.testbed.model_dump(mode="json"),
+            "jobs": {name: job.text for name, job in sorted(self.jobs.items())},
+        }
+        value["digest"] = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+        value["sources"] = list(self.sources)
+        return value
+
+
+def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
+    """Read the jobs and check that everything can happen. Raises ConfigError or SafetyRefusal (a budget)."""
+    jobs = _read_jobs(workload, workload_path)
+    libnfs.check_workload(workload, jobs, workload_path)
+    if testbed.is_appliance:
+        _check_appliance(workload, workload_path)
+        return Plan(workload, testbed, jobs, (), workload_path.name, testbed_path.name)
+    clock = testbed.clock
+    try:
+        record_bytes(workload.dataset.properties)
+    except ValueError as error:
+        raise ConfigError(
+            f"{workload_path}: dataset.properties.recordsize: {error}", 'for example 512 or "128KiB"'
+        ) from None
+    tunables = tuple(tunable(name, value, clock) for name, value in workload.tunables.items())
+    selection.check(workload.precondition, testbed, workload_path)
+    _check_layout(workload, testbed, workload_path)
+    _check_phases(workload, testbed, jobs, workload_path)
+    _check_working_set(workload, testbed, workload_path)
+    sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
+    return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
+
+
+def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
+    names = {phase.job for phase in workload.phase}
+    if workload.warmup:
+        names.add(workload.warmup.job)
+    jobs = {}
+    for name in sorted(names):
+        if Path(name).name != name:
+            raise ConfigError(
+                f"{workload_path}: job = '{name}' is a path", "fio jobs lie beside the workload file"
+            )
+        jobs[name] = job = read_job(workload_path.parent / name)
+        for section in job.sections:
+            file = section.options.get("filename")
+            if file != workload.working_set.file:
+                raise ConfigError(
+                    f"{workload_path.parent / name}: [{section.name}] filename is {file!r}, "
+                    f"but the working set is the file '{workload.working_set.file}'",
+                    f"write filename={workload.working_set.file}",
+                )
+    return jobs
+
+
+MAX_BYTES = 2**63 - 1
+
+
+def _check_appliance(workload: Workload, path: Path) -> None:
+    """What is left of the workload without its server must be worth a run."""
+    if workload.power_loss:
+        raise ConfigError(
+            f'{path}: [power_loss] needs devices whose power can be cut; the server is host = "none"',
+            "remove the table for an appliance",
+        )
+    skipped = left_out(workload).skipped
+    if len(skipped) == len(workload.phase):
+        raise ConfigError(
+            f'{path}: no phase can be measured on an appliance (server.host = "none")',
+            "; ".join(f"{name}: {reason}" for name, reason in skipped.items()),
+        )
+
+
+_LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}
+
+
+def _check_layout(workload: Workload, testbed: Testbed, path: Path) -> None:
+    found, needed = len(testbed.devices("data")), _LEAST_DEVICES[workload.pool.data]
+    if not found:
+        raise ConfigError(
+            f"the testbed '{testbed.name}' has no device with role = \"data\"; a pool needs at least one",
+            "`hsp devices --testbed FILE` shows what its server has",
+        )
+    if found < needed:
+        raise ConfigError(
+            f"{path}: pool.data: a {workload.pool.data} needs {needed} data devices, "
+            f"the testbed '{testbed.name}' has {found}",
+            "add devices of role data to the testbed, or take another layout (pool.data)",
+        )
+    least = min(device.size for device in testbed.devices("data"))
+    room = least if workload.pool.data != "stripe" else least * found
+    if workload.working_set.size * 2 > room:
+        raise ConfigError(
+            f"{path}: working_set.size: {format_size_bytes(workload.working_set.size)} does not fit "
+            f"twice into the data devices ({format_size_bytes(room)})",
+            "make it smaller, or the data devices larger",
+        )
+
+
+def _check_phases(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: Path) -> None:
+    """Each phase's tiers must be able to answer its operations with the devices it has."""
+    present = {role for role in ("log", "cache") if testbed.devices(role)}
+    for phase in workload.phase:
+        if phase.remove:
+            if phase.remove not in present:
+                raise ConfigError(
+                    f"{path}: phase '{phase.name}': remove = \"{phase.remove}\", but there is no "
+                    f"{phase.remove} device then in the testbed '{testbed.name}'",
+                    "add such a device to the testbed, or take remove out",
+                )
+            present.discard(phase.remove)
+        _check_tiers(phase, jobs[phase.job], present, path)
+    for expectation in workload.expect:
+        _check_expectation(expectation, workload, path)
+
+
+def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> None:
+    where = f"{path}: phase '{phase.name}'"
+    tiers = set(phase.tiers)
+    reads, writes = "read" in job.operations, "write" in job.operations
+    if tiers & {"dram", "l2arc", "disk"} and not reads:
+        raise ConfigError(
+            f"{where}: its job {phase.job} does not read",
+            "take the tier out, or give the phase a job that reads",
+        )
+    if tiers & {"slog", "pool"} and not (writes and job.is_sync_write):
+        raise ConfigError(
+            f"{where}: its job {phase.job} does not write synchronously, so no log is written",
+            "add sync=dsync to the job",
+        )
+    if "l2arc" in tiers and "cache" not in present:
+        raise ConfigError(
+            f"{where}: tier l2arc, but there is no cache device",
+            "add a device of role cache to the testbed, or take the tier out of the phase",
+        )
+    if "slog" in tiers and "log" not in present:
+        raise ConfigError(
+            f"{where}: tier slog, but there is no log device",
+            "add a device of role log to the testbed, or take the tier out of the phase",
+        )
+    if "pool" in tiers and "log" in present:
+        raise ConfigError(
+            f"{where}: tier pool, but the log device takes the synchronous writes",
+            'add remove = "log" to the phase',
+        )
+
+
+def _check_expectation(expectation: Expectation, workload: Workload, path: Path) -> None:
+    phase = next(phase for phase in workload.phase if phase.name == expectation.phase)
+    if expectation.tier not in phase.tiers:
+        raise ConfigError(
+            f"{path}: expect: phase '{phase.name}' does not ask for tier {expectation.tier}, "
+            f"it asks for {', '.join(phase.tiers)}",
+            "add the tier to the phase, or take the expectation out",
+        )
+
+
+def _check_working_set(workload: Workload, testbed: Testbed, path: Path) -> None:
+    """A working set that cannot fall into the tiers asked for is refused before the load."""
+    size = workload.working_set.size
+    tiers = {tier for phase in workload.phase for tier in phase.tiers}
+    arc = workload.tunables.get("zfs_arc_max")
+    arc_bytes = parse_size_bytes(arc) if isinstance(arc, str) else int(arc or 0)
+    most = workload.pool.cache_size or MAX_BYTES
+    cache_bytes = sum(min(device.size, most) for device in testbed.devices("cache"))
+    shown = format_size_bytes(size)
+    if tiers & {"l2arc", "disk"}:
+        if not arc_bytes:
+            raise ConfigError(
+                f"{path}: tunables: zfs_arc_max is not set, so whether the working set fits into "
+                "the ARC is not known",
+                "set zfs_arc_max below working_set.size",
+            )
+        if size <= arc_bytes:
+            raise ConfigError(
+                f"{path}: working_set.size: {shown} fits into the ARC (zfs_arc_max "
+                f"{format_size_bytes(arc_bytes)}), so neither L2ARC nor disk would answer",
+                "make the working set larger or zfs_arc_max smaller",
+            )
+    if "disk" in tiers and size <= cache_bytes:
+        raise ConfigError(
+            f"{path}: working_set.size: {shown} fits into the cache devices "
+            f"({format_size_bytes(cache_bytes)}), so in the end no disk would answer",
+            "make the working set larger, or use less of the cache devices (pool.cache_size)",
+        )
+
+
+assert "zfs_arc_max" in SIZE_TUNABLES

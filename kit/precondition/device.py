@@ -1,0 +1,183 @@
+"""Bringing one device to a known state: purge, fills, rounds until SNIA steady state, and the proof of it.
+
+Stages are "purge", "fill N" and "round N"; after each, reads and sync writes are measured on the device by
+itself, one at a time: the ageing curve. Bytes are proven by the device's own counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kit.config.precondition_table import Precondition
+from kit.core.clock import Clock
+from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.core.progress import Progress
+from kit.core.units import format_mib, format_size_bytes
+from kit.devices.block_device import BlockDevice, find_unused, has_smart, read_written
+from kit.hosts.base import Host
+from kit.precondition import budget, checkpoint, latency_curve, steady_state
+from kit.precondition.checkpoint import State
+from kit.precondition.purge import plan_purge
+from kit.precondition.stage import Stop, Target, Work, do_stage, of_how_many, probe
+from kit.precondition.stage_loads import stages
+
+__all__ = ["Outcome", "Target", "precondition"]
+
+
+@dataclass
+class Outcome:
+    """`entry` goes into the manifest; `problems` make the verdict unknown."""
+
+    entry: dict[str, Any]
+    capacity_bytes: int
+    points: list[latency_curve.Point] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def precondition(
+    host: Host,
+    target: Target,
+    settings: Precondition,
+    clock: Clock,
+    *,
+    work_dir: str,
+    state_path: Path,
+    progress: Progress,
+) -> Outcome:
+    """Precondition one device (`settings.method` is not "none"), going on from `state_path` if that fits.
+
+    The file is there for as long as the work is not done. Raises SafetyRefusal before anything is written if
+    the device is used or the budget does not suffice; HostError; MeasurementUnknown if it ended before the
+    device was filled once.
+    """
+    device = find_unused(host, target.path, target.size_bytes)
+    _check_sectors(target, device, settings)
+    budget.refuse_beyond_bytes(target.name, settings, device.size_bytes, target.endurance_bytes)
+    host.run(["mkdir", "-p", work_dir])
+    plan_purge(host, device, settings.purge)
+    state = _resumed_or_new(host, device, settings, state_path, progress, target)
+    work = Work(
+        host, target, device, settings, clock, work_dir, state, state_path, progress, has_smart(host, device)
+    )
+    stopped = ""
+    try:
+        if state.estimate is None:
+            probe(work)
+        for stage in stages(settings):
+            if _is_attained(work):
+                break
+            if not state.has(stage):
+                do_stage(work, stage)
+                _tell(work, state.stages[-1])
+    except Stop as stop:
+        stopped = str(stop)
+        state.problems.append(f"{target.name}: preconditioning stopped: {stopped}")
+    if state.fills < min(settings.passes, 1):
+        raise MeasurementUnknown(
+            f"{target.name} was not filled once before its preconditioning stopped: {stopped}",
+            "raise the budget; what was done is kept, and the next run goes on from there",
+        )
+    outcome = _outcome(work, stopped)
+    state_path.unlink(missing_ok=True)
+    return outcome
+
+
+def _check_sectors(target: Target, device: BlockDevice, settings: Precondition) -> None:
+    for name, size in (("block", settings.block), ("read_block", settings.read_block)):
+        if size % device.sector_bytes:
+            raise ConfigError(
+                f"precondition.{name} is {size} bytes; {target.name} has sectors of {device.sector_bytes}",
+                f'write {name} = "{format_size_bytes(device.sector_bytes)}" or a multiple of it',
+            )
+
+
+def _resumed_or_new(
+    host: Host, device: BlockDevice, settings: Precondition, path: Path, progress: Progress, target: Target
+) -> State:
+    found = checkpoint.read_state(path)
+    boot = checkpoint.boot_id(host)
+    counter = read_written(host, device).kernel_bytes
+    if found is not None:
+        why_not = checkpoint.resumable(host, device, found, settings, _largest_stage(device, settings))
+        if not why_not:
+            if found.boot_id == boot:
+                # The stage that was interrupted has written, too.
+                found.written_bytes += counter - found.counter_bytes
+                found.spent_bytes += counter - found.counter_bytes
+            found.boot_id, found.counter_bytes = boot, counter
+            found.resumed_at.append(found.stages[-1]["stage"])
+            progress.note(f"{target.name}: going on after {found.stages[-1]['stage']}")
+            return found
+        progress.note(f"{target.name}: beginning anew, because {why_not}")
+    return State(device.identity(), checkpoint.settings_of(settings), boot, counter)
+
+
+def _largest_stage(device: BlockDevice, settings: Precondition) -> int:
+    load = max(device.size_bytes, settings.round_bytes(device.size_bytes))
+    return load + settings.ios * settings.block
+
+
+def _is_attained(work: Work) -> bool:
+    return bool(work.settings.rounds) and steady_state.all_steady(_tracked(work))
+
+
+def _tracked(work: Work) -> dict[str, list[float]]:
+    op = work.target.tracked_op
+    return {f"{op} {name}": work.state.values(op, name) for name in work.settings.tracked}
+
+
+def _tell(work: Work, entry: dict[str, Any]) -> None:
+    """A line about a stage that is done."""
+    stage = entry["stage"]
+    rate = entry["proven_bytes"] / max(entry["load_seconds"], 1e-3) / 1e6
+    verdict = f"; {steady_state.describe(_tracked(work))}" if stage.startswith("round") else ""
+    capacities = work.state.written_bytes / work.device.size_bytes
+    work.progress.note(
+        f"{work.name}: {stage}{of_how_many(work, stage)}: {format_mib(work.state.written_bytes)} written "
+        f"since the purge ({capacities:.2f} x capacity), at {rate:.3g} MB/s{verdict}"
+    )
+
+
+def _outcome(work: Work, stopped: str) -> Outcome:
+    state, tracked = work.state, _tracked(work)
+    attained = _is_attained(work) if work.settings.rounds else None
+    if attained is False and not stopped:
+        rounds = len(next(iter(tracked.values()), []))
+        state.problems.append(
+            f"{work.name}: steady state was not reached in {rounds} rounds "
+            f"(SNIA SSS PTS, over the last {steady_state.WINDOW}): {steady_state.describe(tracked)}"
+        )
+    endurance = work.target.endurance_bytes
+    entry = {
+        "device": work.name,
+        "role": work.target.role,
+        "method": work.settings.method,
+        "identity": work.device.as_json(),
+        "purge": state.purge,
+        "estimate": state.estimate,
+        "stages": state.stages,
+        "intended_bytes": sum(stage["intended_bytes"] for stage in state.stages),
+        "proven_bytes": sum(stage["proven_bytes"] for stage in state.stages),
+        "written_bytes": state.written_bytes,
+        "spent_bytes": state.spent_bytes,
+        "endurance_share": state.spent_bytes / endurance if endurance else None,
+        "tracked": tracked,
+        "criteria": _criteria(tracked),
+        "attained": attained,
+        "stopped": stopped or None,
+        "resumed_after": state.resumed_at,
+        "problems": state.problems,
+    }
+    return Outcome(entry, work.device.size_bytes, state.points, state.problems)
+
+
+def _criteria(tracked: dict[str, list[float]]) -> list[dict[str, Any]]:
+    """Both criteria after each round that has a window."""
+    rounds = max((len(values) for values in tracked.values()), default=0)
+    found = []
+    for number in range(steady_state.WINDOW, rounds + 1):
+        judged = {name: steady_state.judge(values[:number]) for name, values in tracked.items()}
+        found.append({"round": number, **{n: s.as_json() for n, s in judged.items() if s is not None}})
+    return found

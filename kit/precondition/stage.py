@@ -1,0 +1,299 @@
+"""One stage of preconditioning a device: what it writes, the proof of it, and what is measured after it.
+
+Stages are "purge", "fill N" and "round N". Each is held against the budget before it begins.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kit.config.precondition_table import Precondition
+from kit.core.clock import Clock
+from kit.core.errors import HostError, KitError, MeasurementUnknown
+from kit.core.progress import Progress
+from kit.core.units import format_mib
+from kit.devices.block_device import BlockDevice, Written, check_same, read_written
+from kit.hosts.base import Host, Process
+from kit.load import block_device, fio
+from kit.load.block_device import Load
+from kit.load.fio_latency_log import parse_latency_log
+from kit.precondition import budget, checkpoint, latency_curve
+from kit.precondition.checkpoint import INCOMPRESSIBLE, State
+from kit.precondition.purge import purge
+from kit.precondition.stage_loads import block_of, measured_load, probe_loads, stage_loads
+
+# Of the kit's own time: how often a load is looked at, and how long its counter may stand still.
+_POLL_S = 2.0
+_FIRST_POLLS_S = 0.1
+_STALL_S = 600.0
+_MEASURE_DEADLINE_S = 3600.0
+_IO_DEADLINE_S = 0.1
+_STOP_DEADLINE_S = 120.0
+# The counter may have a little more than was asked for; much more is somebody else's.
+_OVER_SHARE, _OVER_BYTES = 0.01, 1 << 20
+# data_units_written counts whole units, and is brought up to date only now and then.
+_SMART_SLACK_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Target:
+    """A device of the testbed. `endurance_bytes`: its rated endurance, if that is known."""
+
+    name: str
+    role: str
+    path: str
+    size_bytes: int | None = None
+    endurance_bytes: int | None = None
+
+    @property
+    def tracked_op(self) -> str:
+        """What the workload does with it: a cache device is read, the others are written."""
+        return "read" if self.role == "cache" else "write"
+
+
+class Stop(Exception):
+    """The work ends here, cleanly, with this reason."""
+
+
+@dataclass
+class Work:
+    """One device being preconditioned. `smart`: whether its SMART log is read as well."""
+
+    host: Host
+    target: Target
+    device: BlockDevice
+    settings: Precondition
+    clock: Clock
+    work_dir: str
+    state: State
+    state_path: Path
+    progress: Progress
+    smart: bool
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    def counter(self) -> Written:
+        return read_written(self.host, self.device, self.smart)
+
+    def now_ns(self) -> int:
+        """The host's monotonic clock as time of the experiment."""
+        text = self.host.run(["cat", "/proc/uptime"]).stdout
+        return self.clock.from_host_ns(int(float(text.split()[0]) * 1e9))
+
+    def account(self, before: Written, began_ns: int) -> Written:
+        """Count what was written and how long it took since then; returns the counter now."""
+        now, state = self.counter(), self.state
+        moved = now.kernel_bytes - before.kernel_bytes
+        state.counter_bytes = now.kernel_bytes
+        state.written_bytes += moved
+        state.spent_bytes += moved
+        state.spent_ns += self.now_ns() - began_ns
+        return now
+
+
+def probe(work: Work) -> None:
+    """Write a little, to know how long the rest will take; refuse if that is beyond the budget."""
+    capacity, settings, state = work.device.size_bytes, work.settings, work.state
+    before, began = work.counter(), work.now_ns()
+    with work.progress.step(f"{work.name}: probing how fast it writes"):
+        rates = [_rate(work, load) for load in probe_loads(work.device.path, capacity, settings)]
+    sequential, random = rates[0], rates[1] if settings.rounds else None
+    work.account(before, began)
+    state.written_bytes = 0
+    needed = budget.effort(settings, capacity)
+    found = budget.estimate(needed, sequential, random)
+    budget.refuse_beyond_time(work.name, found, settings)
+    endurance = work.target.endurance_bytes
+    wear = f", {needed.max_bytes / endurance:.2%} of its rated endurance at most" if endurance else ""
+    work.progress.note(
+        f"{work.name}: {format_mib(needed.min_bytes)} to {format_mib(needed.max_bytes)} to write, at least "
+        f"{found.least_ns / 1e9:.3g} s at {sequential / 1e6:.3g} MB/s{wear}"
+    )
+    state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **found.as_json()}
+
+
+def _rate(work: Work, load: Load) -> float:
+    """Bytes per second of the experiment."""
+    output = f"{work.work_dir}/probe.json"
+    work.host.run(load.argv(output), deadline_s=_MEASURE_DEADLINE_S)
+    moved = block_device.parse_moved(work.host.get(output).decode(errors="replace"))
+    return moved.written_bytes * 1e9 / max(work.clock.from_host_ns(moved.host_ns), 1)
+
+
+def do_stage(work: Work, stage: str) -> None:
+    """One stage with its measurement, then save. Raises Stop where the budget ends, or KitError."""
+    check_same(work.host, work.device)
+    loads = _loads(work, stage)
+    intended = sum(load.io_bytes for load in loads)
+    _check_budget(work, stage, intended + work.settings.ios * work.settings.block)
+    before, began = work.counter(), work.now_ns()
+    with work.progress.step(f"{work.name}: {stage}{of_how_many(work, stage)}"):
+        try:
+            entry, points = _write_and_measure(work, stage, loads, before, began)
+        except Stop:
+            work.account(before, began)
+            raise
+    spent_ns = work.state.spent_ns
+    end = work.account(before, began)
+    entry["seconds"] = round((work.state.spent_ns - spent_ns) / 1e9, 3)
+    work.state.stages.append(entry)
+    work.state.points += points
+    work.state.save(work.state_path)
+    if end.smart_warning:
+        raise Stop(f"after {stage} SMART has the critical warning {end.smart_warning:#x} (nvme smart-log)")
+
+
+def _write_and_measure(
+    work: Work, stage: str, loads: list[Load], before: Written, began_ns: int
+) -> tuple[dict[str, Any], list[latency_curve.Point]]:
+    capacity = span = work.device.size_bytes
+    is_purge = stage == "purge"
+    points = []
+    if is_purge:
+        work.state.purge = asdict(purge(work.host, work.device, work.settings.purge))
+        # While nothing is on it: the part that is read afterwards is written next.
+        points.append(_measure(work, stage, "write", before, capacity))
+        span = budget.span_bytes(capacity)
+    loaded = work.counter() if is_purge else before
+    moved = [_run_load(work, load, began_ns) for load in loads]
+    said = sum(m.written_bytes for m in moved)
+    entry = _proof(work, stage, sum(load.io_bytes for load in loads), said, loaded, work.counter())
+    entry["load_seconds"] = round(work.clock.from_host_ns(sum(m.host_ns for m in moved)) / 1e9, 3)
+    if stage.startswith("fill"):
+        entry["compressed_share"] = _check_content(work, stage)
+    if not is_purge:
+        points.append(_measure(work, stage, "write", before, capacity))
+    points.append(_measure(work, stage, "read", before, span))
+    return entry, points
+
+
+def _loads(work: Work, stage: str) -> list[Load]:
+    return stage_loads(stage, work.device.path, work.device.size_bytes, work.settings)
+
+
+def of_how_many(work: Work, stage: str) -> str:
+    if stage.startswith("fill"):
+        return f" of {work.settings.passes}"
+    return f" of at most {work.settings.rounds}" if stage.startswith("round") else ""
+
+
+def _check_budget(work: Work, stage: str, stage_bytes: int) -> None:
+    allowed = budget.limit_bytes(work.settings, work.target.endurance_bytes)
+    if allowed is not None and work.state.spent_bytes + stage_bytes > allowed:
+        raise Stop(
+            f"{format_mib(work.state.spent_bytes)} are written, {stage} would write "
+            f"{format_mib(stage_bytes)} more, and the budget allows {format_mib(allowed)}"
+        )
+    time_ns = work.settings.budget.time
+    if time_ns is not None and work.state.spent_ns >= time_ns:
+        raise Stop(f"the budget of {time_ns / 1e9:.3g} s was spent before {stage}")
+
+
+def _run_load(work: Work, load: Load, stage_began_ns: int) -> block_device.Moved:
+    """Run one load to its end or to that of the time budget; returns what fio says it did."""
+    limit_us, time_ns = 0, work.settings.budget.time
+    if time_ns is not None:
+        left_ns = time_ns - work.state.spent_ns - (work.now_ns() - stage_began_ns)
+        limit_us = max(work.clock.to_host_ns(left_ns) // 1000, 1)
+    output = f"{work.work_dir}/load.json"
+    process = work.host.start(load.argv(output, runtime_us=limit_us))
+    try:
+        _watch(work, process, load.io_bytes)
+        ended = process.wait(_STOP_DEADLINE_S)
+    except BaseException:
+        _end(process)
+        raise
+    if ended.returncode:
+        raise HostError(
+            f"writing to {work.name} failed {ended.describe()}",
+            "look for errors of the device in the kernel log (dmesg) there",
+        )
+    moved = block_device.parse_moved(work.host.get(output).decode(errors="replace"))
+    if moved.written_bytes < load.io_bytes and time_ns is not None:
+        raise Stop(f"the budget of {time_ns / 1e9:.3g} s was spent")
+    return moved
+
+
+def _watch(work: Work, process: Process, io_bytes: int) -> None:
+    """Until the load has ended. Raises HostError if the device's counter stands still."""
+    start = last = read_written(work.host, work.device).kernel_bytes
+    moved_at, pause_s = time.monotonic(), _FIRST_POLLS_S
+    while process.running():
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, _POLL_S)
+        if not process.running():
+            return
+        now = read_written(work.host, work.device).kernel_bytes
+        work.progress.update((now - start) / max(io_bytes, 1))
+        if now != last:
+            last, moved_at = now, time.monotonic()
+        elif time.monotonic() - moved_at > _STALL_S:
+            raise HostError(
+                f"{work.name}: nothing was written for {_STALL_S:g} s",
+                "the device or its driver hangs; see dmesg",
+            )
+
+
+def _end(process: Process) -> None:
+    # What brought us here is what is told.
+    with contextlib.suppress(KitError):
+        if process.running():
+            process.stop(_STOP_DEADLINE_S)
+
+
+def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) -> latency_curve.Point:
+    """Reads or sync writes at random places of the first `span_bytes`, one at a time."""
+    settings, directory = work.settings, work.work_dir
+    block = block_of(settings, op)
+    load = measured_load(work.device.path, op, span_bytes, settings, len(work.state.points))
+    written = work.state.written_bytes + work.counter().kernel_bytes - before.kernel_bytes
+    output, log = f"{directory}/measure.json", f"{directory}/measure"
+    deadline_s = _MEASURE_DEADLINE_S + settings.ios * _IO_DEADLINE_S
+    work.host.run(load.argv(output, log), deadline_s=deadline_s)
+    fio.parse_output(work.host.get(output).decode(errors="replace"))
+    text = work.host.get(f"{log}_lat.1.log").decode(errors="replace")
+    latencies = parse_latency_log(text).latency_ns
+    if latencies.size != settings.ios:
+        raise MeasurementUnknown(
+            f"{work.name}, {stage}: {latencies.size} of {settings.ios} {op}s were logged"
+        )
+    return latency_curve.point(stage, op, block, written, latencies, work.clock)
+
+
+def _proof(
+    work: Work, stage: str, intended: int, said: int, before: Written, after: Written
+) -> dict[str, Any]:
+    """Hold what was meant to be written against the device's counters; what is off is a problem."""
+    source = f"/sys/block/{work.device.kernel_name}/stat"
+    proven = after.kernel_bytes - before.kernel_bytes
+    most = intended + int(intended * _OVER_SHARE) + _OVER_BYTES
+    if not intended <= proven <= most or said != intended:
+        work.state.problems.append(
+            f"{work.name}, {stage}: {intended} bytes were to be written, fio says {said}, and the device's "
+            f"counter ({source}, sectors written) has {proven}"
+        )
+    entry: dict[str, Any] = {"stage": stage, "intended_bytes": intended, "fio_bytes": said}
+    entry |= {"proven_bytes": proven, "counter": source}
+    if before.smart_bytes is not None and after.smart_bytes is not None:
+        entry["smart_bytes"] = after.smart_bytes - before.smart_bytes
+        if entry["smart_bytes"] + _SMART_SLACK_BYTES < intended:
+            work.state.problems.append(
+                f"{work.name}, {stage}: {intended} bytes were to be written, and SMART (data_units_written) "
+                f"has {entry['smart_bytes']}"
+            )
+    return entry
+
+
+def _check_content(work: Work, stage: str) -> float:
+    share = checkpoint.compressed_share(work.host, work.device)
+    if share < INCOMPRESSIBLE:
+        work.state.problems.append(
+            f"{work.name}, {stage}: what is on the device deflates to {share:.0%}, it should not compress"
+        )
+    return round(share, 4)

@@ -1,0 +1,53 @@
+"""The stages of preconditioning a device, and what fio writes and reads in each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from kit.config.precondition_table import Precondition
+from kit.load import block_device
+from kit.load.block_device import Load
+from kit.precondition import budget
+
+
+def stages(settings: Precondition) -> Iterator[str]:
+    """Names of the stages that there may be, in order."""
+    yield "purge"
+    yield from (f"fill {number}" for number in range(1, settings.passes + 1))
+    yield from (f"round {number}" for number in range(1, settings.rounds + 1))
+
+
+def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
+    """In order, and at random places if there will be rounds of such. Pure."""
+    size = budget.probe_bytes(capacity)
+    loads = [_shortened(block_device.fill(path, capacity, 1)[0], size)]
+    if settings.rounds:
+        part = max(size // 8 // settings.block, 1) * settings.block
+        loads.append(block_device.random_writes(path, capacity, settings.block, part, 3))
+    return loads
+
+
+def _shortened(load: Load, io_bytes: int) -> Load:
+    return replace(load, io_bytes=min(load.io_bytes, io_bytes))
+
+
+def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) -> list[Load]:
+    """What a stage writes to the device at `path`, of so many bytes. Pure."""
+    kind, _, number = stage.partition(" ")
+    if kind == "purge":
+        return block_device.fill(path, budget.span_bytes(capacity), 10)
+    if kind == "fill":
+        return block_device.fill(path, capacity, 1000 + 10 * int(number))
+    size = settings.round_bytes(capacity)
+    return [block_device.random_writes(path, capacity, settings.block, size, 5000 + 10 * int(number))]
+
+
+def block_of(settings: Precondition, op: str) -> int:
+    return settings.read_block if op == "read" else settings.block
+
+
+def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, points: int) -> Load:
+    """What measures a device after a stage; `points` were measured before. Pure."""
+    seed = 100_000 + 10 * points + (op == "read")
+    return block_device.one_by_one(path, op, span_bytes, block_of(settings, op), settings.ios, seed)

@@ -1,0 +1,224 @@
+"""What a run did, and how to undo it: one JSON line before and one after each step.
+
+The journal drives teardown. How to undo something is written as data before it is done, so that
+another process can do it after this one was killed (`hsp clean`): undoing happens in reverse order,
+each one tried even if another failed, and each safe to be done again, or for what never came to be.
+
+Lines of journal.jsonl, each with `time` (seconds since 1970):
+
+    {"run": ID, "plan": DIGEST}                            a process begins with it, or goes on
+    {"step": NAME, "state": "begin", ...}                  then "done", or "failed" with `error`
+    {"undo": N, "kind": KIND, "host": KEY, "text": ..., "arguments": {...}}
+    {"undo": N, "known": {...}}                            arguments that were not known before
+    {"undone": N}
+    {"finished": true}                                     nothing is left to undo
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+from kit.core.append_log import LineFile
+from kit.core.errors import ConfigError, said
+
+_MAX_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Undo:
+    """One thing to undo. `kind` is one of kit.recovery.undo's, `host` a key of the site's hosts."""
+
+    number: int
+    kind: str
+    host: str
+    text: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What could not be undone: why, and what a person can do by hand."""
+
+    text: str
+    why: str
+    by_hand: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.why}"
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a journal says. `pending` is what has not been undone, oldest first."""
+
+    run: str = ""
+    plan: str = ""
+    pending: tuple[Undo, ...] = ()
+    finished: bool = False
+    last_step: str = ""
+
+
+# Undoes one thing, given the kinds of which something was not undone. Raises if it is not undone.
+Doer = Callable[[Undo, frozenset[str]], object]
+# What a person would type instead.
+ByHand = Callable[[Undo], tuple[str, ...]]
+
+
+@dataclass
+class _State:
+    pending: dict[int, Undo] = field(default_factory=dict)
+    next_number: int = 1
+
+
+class Journal:
+    """Append-only journal.jsonl; every line is on disk before the step goes on."""
+
+    def __init__(self, path: Path, run: str = "", plan: str = "") -> None:
+        record = read_journal(path)
+        self._path, self._file = path, LineFile(path)
+        self._unwritten: OSError | None = None
+        self._state = _State({undo.number: undo for undo in record.pending})
+        self._state.next_number = _highest_number(path) + 1
+        if run:
+            self._write({"run": run, "plan": plan})
+
+    @contextmanager
+    def step(self, name: str, **details: Any) -> Iterator[None]:
+        """Journal the begin and the outcome of one step."""
+        self._write({"step": name, "state": "begin", **details})
+        try:
+            yield
+        except BaseException as error:
+            self._note({"step": name, "state": "failed", "error": str(error) or type(error).__name__})
+            raise
+        self._write({"step": name, "state": "done"})
+
+    def on_teardown(self, kind: str, host: str, text: str, **arguments: Any) -> int:
+        """Write down how to undo what is about to be done. Returns its number, for `know`."""
+        number = self._state.next_number
+        self._state.next_number += 1
+        self._state.pending[number] = Undo(number, kind, host, text, arguments)
+        self._write({"undo": number, "kind": kind, "host": host, "text": text, "arguments": arguments})
+        return number
+
+    def know(self, number: int, **arguments: Any) -> None:
+        """Arguments of an undo that became known only by doing."""
+        undo = self._state.pending[number]
+        self._state.pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
+        self._write({"undo": number, "known": arguments})
+
+    @property
+    def pending(self) -> tuple[Undo, ...]:
+        return tuple(self._state.pending.values())
+
+    def teardown(self, do: Doer, by_hand: ByHand = lambda _: ()) -> list[Leftover]:
+        """Undo everything, newest first. Returns what failed; that stays pending.
+
+        A journal that cannot be written (a full disk) stops none of it: what was undone is then not
+        written down, and will be undone once more, which does no harm.
+        """
+        left, kinds = [], set[str]()
+        for undo in reversed(self.pending):
+            step = f"undo: {undo.text}"
+            self._note({"step": step, "state": "begin"})
+            try:
+                do(undo, frozenset(kinds))
+            except Exception as error:  # whatever one undo does, the others still run
+                why = said(error)
+                self._note({"step": step, "state": "failed", "error": why})
+                left.append(Leftover(undo.text, why, by_hand(undo)))
+                kinds.add(undo.kind)
+                continue
+            self._note({"step": step, "state": "done"})
+            self._note({"undone": undo.number})
+            del self._state.pending[undo.number]
+        if not left:
+            self._note({"finished": True})
+        if self._unwritten:
+            run = shlex.quote(os.fspath(self._path.parent))
+            why = f"{self._unwritten.strerror}, so it is not written down what was undone"
+            left.append(Leftover(os.fspath(self._path), why, (f"free some space, then: hsp clean {run}",)))
+        return left
+
+    def _write(self, entry: dict[str, Any]) -> None:
+        self._file.append(json.dumps({"time": time.time(), **entry}), sync=True)
+
+    def _note(self, entry: dict[str, Any]) -> None:
+        """As `_write`, for what must go on where nothing can be written."""
+        try:
+            self._write(entry)
+        except OSError as error:
+            self._unwritten = self._unwritten or error
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_journal(path: Path) -> Record:
+    """What the journal at `path` says; of a missing or empty one, that there is nothing to undo.
+
+    A last line that was cut off by a crash was never acted upon, and is left out. Raises ConfigError
+    for anything else that is no journal: what may be on the hosts is then not known.
+    """
+    record, pending = Record(finished=True), dict[int, Undo]()
+    for number, line in enumerate(_lines(path), start=1):
+        try:
+            record = _take(json.loads(line), record, pending)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ConfigError(
+                f"{path}:{number}: this is no line of a journal: {line[:80]!r}",
+                "what this run left on its hosts is not known: look there for a pool hsp-*, mounts of "
+                "/mnt/hsp-* and directories in /run/hsp",
+            ) from None
+    return replace(record, pending=tuple(pending.values()))
+
+
+def _take(entry: dict[str, Any], record: Record, pending: dict[int, Undo]) -> Record:
+    if "known" in entry:
+        undo = pending[entry["undo"]]
+        pending[undo.number] = replace(undo, arguments={**undo.arguments, **entry["known"]})
+    elif isinstance(entry.get("undo"), str):
+        # A version that knew only the lab wrote words; its guests are gone.
+        return record
+    elif "undo" in entry:
+        number, arguments = int(entry["undo"]), dict(entry["arguments"])
+        pending[number] = Undo(number, str(entry["kind"]), str(entry["host"]), str(entry["text"]), arguments)
+    elif "undone" in entry:
+        del pending[entry["undone"]]
+    elif "run" in entry:
+        return replace(record, run=str(entry["run"]), plan=str(entry["plan"]), finished=False)
+    elif "finished" in entry:
+        return replace(record, finished=True)
+    elif entry["state"] == "begin":
+        return replace(record, last_step=str(entry["step"]), finished=False)
+    return replace(record, finished=False)
+
+
+def _lines(path: Path) -> list[str]:
+    """Whole lines."""
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} has more than {_MAX_BYTES >> 20} MiB: this is no journal of the kit")
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return []
+    return text.split("\n")[:-1]
+
+
+def _highest_number(path: Path) -> int:
+    numbers = (json.loads(line).get("undo", 0) for line in _lines(path))
+    return max((number for number in numbers if isinstance(number, int)), default=0)

@@ -1,0 +1,71 @@
+"""The devices of a run, brought to the state that its workload asks for, one after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from kit.config.precondition_table import Precondition
+from kit.config.testbed import Testbed
+from kit.core.progress import Progress
+from kit.precondition import latency_curve
+from kit.precondition.device import Target, precondition
+from kit.precondition.selection import is_fresh, wanted_devices
+from kit.recovery.journal import Journal
+from kit.run.site import Site
+from kit.store import run_directory
+
+_STATE_FOLDER = "preconditioning"
+
+
+def precondition_all(
+    settings: Precondition,
+    testbed: Testbed,
+    site: Site,
+    run_dir: run_directory.RunDir,
+    work_dir: str,
+    journal: Journal,
+    progress: Progress,
+    manifest: dict[str, Any],
+) -> None:
+    """Precondition each wanted device; manifest and ageing.parquet have it as soon as it is done.
+
+    What an interrupted run has done is beside the runs of this workload, and the next one goes on from there.
+    """
+    told: list[dict[str, Any]] = []
+    manifest["precondition"] = {
+        "method": settings.method,
+        "fresh": is_fresh(settings, testbed),
+        "settings": settings.model_dump(mode="json"),
+        "devices": told,
+    }
+    frames: list[pl.DataFrame] = []
+    taken: dict[str, list[str]] = {}
+    for device in wanted_devices(settings, testbed) if settings.writes else []:
+        target = Target(
+            device.name, device.role, site.device_paths[device.name], device.size, device.endurance
+        )
+        with journal.step("precondition", device=device.name, path=target.path, method=settings.method):
+            kept = site.aged.restore(target, settings) if site.aged else None
+            outcome = kept or precondition(
+                site.server,
+                target,
+                settings,
+                site.clock,
+                work_dir=f"{work_dir}/precondition-{device.name}",
+                state_path=run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
+                progress=progress,
+            )
+            told.append(outcome.entry)
+            if kept:
+                taken.setdefault(kept.entry["aged_in"]["run"], []).append(device.name)
+            elif site.aged:
+                site.aged.keep(target, settings, outcome, run_dir.path.name)
+        manifest["problems"] += outcome.problems
+        frames.append(latency_curve.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))
+        run_directory.write_ageing(run_dir, pl.concat(frames))
+    manifest["notes"] += [
+        f"{' and '.join(names)}: aged in run {run}, whose state this run began with; --age-again ages anew."
+        for run, names in taken.items()
+    ]

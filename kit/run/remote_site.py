@@ -1,0 +1,121 @@
+"""A real testbed that is reached: hosts, their addresses, and devices that are locked and nobody's."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from kit.config.testbed import Client, Testbed
+from kit.core.errors import ConfigError, HostError
+from kit.core.progress import Progress
+from kit.devices.guard import guarded
+from kit.devices.reasons import Wanted
+from kit.hosts.base import Host
+from kit.hosts.connect import open_host
+from kit.run.site import ApplianceSite, Site, SiteClient
+
+
+def open_server(testbed: Testbed) -> Host:
+    """The server alone. Raises HostError, ConfigError for an appliance."""
+    if testbed.is_appliance:
+        raise ConfigError(
+            f"the server of the testbed '{testbed.name}' is an appliance (host = \"none\")",
+            "nothing of it but its export can be seen",
+        )
+    return open_host(testbed.server.at, testbed.ssh_config)
+
+
+@contextmanager
+def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tuple[SiteClient, ...]]]:
+    """Server and clients, closed at the end. Raises HostError naming the one that is not there."""
+    with ExitStack() as stack:
+        with progress.step("connecting"):
+            server = stack.enter_context(open_server(testbed))
+            hosts = [
+                stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
+            ]
+        wanted = testbed.server.address or name_of_server(testbed)
+        clients = tuple(
+            locate_client(host, client, wanted) for host, client in zip(hosts, testbed.client, strict=True)
+        )
+        yield server, clients
+
+
+@contextmanager
+def real_site(testbed: Testbed, run_id: str, progress: Progress, seed: int) -> Iterator[Site]:
+    """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
+    wanted = [Wanted(device.path or "", device.serial, device.size) for device in testbed.device]
+    with ExitStack() as stack:
+        server, clients = stack.enter_context(open_hosts(testbed, progress))
+        with progress.step("locking and checking the devices"):
+            guard = stack.enter_context(guarded(server, wanted, run_id))
+        yield Site(
+            server=server,
+            clients=clients,
+            device_paths={device.name: device.path or "" for device in testbed.device},
+            clock=testbed.clock,
+            emulated=False,
+            guard=guard,
+            seed=seed,
+            identities={
+                device.name: one.node.identity()
+                for device, one in zip(testbed.device, guard.checked, strict=True)
+                if one.node is not None
+            },
+        )
+
+
+@contextmanager
+def appliance_site(testbed: Testbed, progress: Progress, seed: int) -> Iterator[ApplianceSite]:
+    """The clients of a server that cannot be logged into. Raises HostError."""
+    with ExitStack() as stack:
+        with progress.step("connecting"):
+            hosts = tuple(
+                stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
+            )
+        yield ApplianceSite(hosts, testbed.clock, seed=seed)
+
+
+def name_of_server(testbed: Testbed) -> str:
+    """What clients call the server, if the testbed does not say: its name in the SSH address."""
+    at = testbed.server.at
+    return at.host if at.host else "127.0.0.1"
+
+
+def locate_client(host: Host, client: Client, server: str) -> SiteClient:
+    """The addresses that server and client have for each other, as the client's routes have them.
+
+    `server` is a name or an address. Raises HostError if the client has no way to it.
+    """
+    server_address = _resolve(host, server)
+    address = client.address or _source_address(host, server_address)
+    return SiteClient(host, address=address, server_address=server_address)
+
+
+def _resolve(host: Host, name: str) -> str:
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        pass
+    answer = host.run(["getent", "ahosts", name], check=False)
+    fields = answer.stdout.split()
+    if answer.returncode or not fields:
+        raise HostError(
+            f"{host.name} does not know the name {name} of the server",
+            'write the server\'s address into the testbed: [server] address = "10.0.0.1"',
+        )
+    return fields[0]
+
+
+def _source_address(host: Host, server_address: str) -> str:
+    answer = host.run(["ip", "-json", "route", "get", server_address], check=False)
+    try:
+        (route,) = json.loads(answer.stdout)
+        return str(ipaddress.ip_address(route["prefsrc"]))
+    except (ValueError, KeyError, TypeError):
+        raise HostError(
+            f"{host.name} has no route to the server, {server_address}: {answer.stderr.strip()[:200]}",
+            'write the client\'s own address into the testbed: [[client]] address = "10.0.0.2"',
+        ) from None

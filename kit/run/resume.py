@@ -1,0 +1,140 @@
+"""Going on with a run that was interrupted: what of it is kept, and whether it still is the same run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from kit.core.errors import ConfigError
+from kit.core.seed import SEED_BITS
+from kit.plan.plan import Plan
+from kit.precondition.selection import wanted_devices
+from kit.recovery.journal import read_journal
+from kit.store import run_directory
+
+# Between what was measured before an interruption and what is measured after it, on the time axis.
+_PAUSE_NS = 1_000_000_000
+# What a phase belongs to: all of it must be as it was.
+_PREFIXES = ("fio on ", "kernel of ", "fio of ")
+_VERSIONS = ("kernel", "zfs", "bpftrace")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an interrupted run has measured. `phases` have ended; `latency` is theirs.
+
+    `manifest` is empty if it was killed before it had anything to store; `aged`: whether its
+    preconditioning was complete; `seed`: None is the one of its id.
+    """
+
+    manifest: dict[str, Any]
+    phases: tuple[dict[str, Any], ...]
+    latency: pl.DataFrame
+    aged: bool
+    seed: int | None = None
+
+    def hand_on(self, manifest: dict[str, Any], latency: list[pl.DataFrame]) -> None:
+        """Into the manifest and the tables of the run that goes on."""
+        if not self.manifest:
+            return
+        manifest["resumed"] = [*self.manifest.get("resumed", []), {"utc": manifest["started_utc"]}]
+        manifest["started_utc"] = self.manifest["started_utc"]
+        manifest["phases"] += self.phases
+        if self.aged and not manifest["testbed"]["emulated"]:
+            manifest["precondition"] = self.manifest["precondition"]
+        manifest["earlier_versions"] = self.manifest["versions"]
+        latency.append(self.latency)
+
+
+def sources(run: Path) -> tuple[Path, Path]:
+    """The files of workload and testbed that a run was planned from. Raises ConfigError."""
+    found = _json(run / "plan.json").get("sources")
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):
+        raise ConfigError(f"{run / 'plan.json'} does not say which files it is from", "begin a new run")
+    return Path(found[0]), Path(found[1])
+
+
+def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
+    """What `run_dir` has. Raises ConfigError if the plan is not that run's, or it has ended."""
+    stored = _json(run_dir.path / "plan.json")
+    if stored.get("digest") != plan.digest:
+        changed = [
+            key
+            for key, value in plan.as_json().items()
+            if key not in ("digest", "sources") and stored.get(key) != value
+        ]
+        raise ConfigError(
+            f"{run_dir.path} cannot be gone on with: its {' and '.join(changed) or 'plan'} changed since",
+            "what was measured before and after would not belong together; begin a new run",
+        )
+    manifest_path = run_dir.path / "manifest.json"
+    manifest = _json(manifest_path) if manifest_path.exists() else {}
+    wanted = [phase.name for phase in plan.workload.phase]
+    phases = tuple(phase for phase in manifest.get("phases", []) if not phase["problems"])
+    done = [phase["name"] for phase in phases]
+    # Phases build on each other: what comes after the first one that is missing is measured again.
+    kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
+    if kept == len(wanted) and read_journal(run_dir.journal).finished:
+        raise ConfigError(
+            f"{run_dir.path} is complete: there is nothing to go on with",
+            "`hsp report` draws it again; begin a new run for new numbers",
+        )
+    names = set(wanted[:kept])
+    empty = pl.DataFrame(schema=run_directory.LATENCY_SCHEMA)
+    latency = run_directory.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
+    return Earlier(
+        manifest,
+        tuple(phase for phase in phases if phase["name"] in names),
+        latency.filter(pl.col("phase").is_in(sorted(names))),
+        _is_aged(manifest, plan),
+        _seed(manifest) if manifest else _seed(stored),
+    )
+
+
+def _seed(stored: dict[str, Any]) -> int | None:
+    """What the run's random numbers come from; None if nothing says so: then it is the one of its id."""
+    seed = stored.get("seed")
+    return seed if type(seed) is int and 0 <= seed < 1 << SEED_BITS else None
+
+
+def _is_aged(manifest: dict[str, Any], plan: Plan) -> bool:
+    """Whether every device that was to be preconditioned was, to the end."""
+    settings = plan.workload.precondition
+    if settings is None or "precondition" not in manifest:
+        return False
+    wanted = [one.name for one in wanted_devices(settings, plan.testbed)] if settings.writes else []
+    return [entry["device"] for entry in manifest["precondition"]["devices"]] == wanted
+
+
+def end_of(manifest: dict[str, Any]) -> int:
+    """Where the time axis of phases that were measured before ends, in ns of the experiment."""
+    ends = [phase["end_ns"] for phase in manifest["phases"]]
+    return max(ends) + _PAUSE_NS if ends else 0
+
+
+def check_same_hosts(before: dict[str, str], now: dict[str, str]) -> None:
+    """Versions of what measures and what is measured. Raises ConfigError naming what differs."""
+    keys = [key for key in before if key in _VERSIONS or key.startswith(_PREFIXES)]
+    changed = [
+        f"{key} was {before[key]} and is {now.get(key)}" for key in keys if now.get(key) != before[key]
+    ]
+    if changed:
+        raise ConfigError(
+            f"the hosts changed since the run was interrupted: {'; '.join(changed)}",
+            "what was measured before and after would not belong together; begin a new run",
+        )
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        said = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise ConfigError(f"{path}: {said}", "is this the directory of a run?") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} is no object", "is this the directory of a run?")
+    return value

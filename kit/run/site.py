@@ -1,0 +1,118 @@
+"""Where a run happens: hosts that are connected and devices that are there.
+
+What made it (the lab, or SSH) is not visible from here on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+from kit.config.testbed import client_key
+from kit.core.clock import Clock
+from kit.hosts.base import Host
+from kit.hosts.recorded import Recorder, recorded
+
+if TYPE_CHECKING:
+    from kit.config.precondition_table import Precondition
+    from kit.precondition.device import Outcome
+    from kit.precondition.stage import Target
+
+
+@dataclass(frozen=True)
+class SiteClient:
+    """A client, its address as the server sees it, and the server's as the client sees it."""
+
+    host: Host
+    address: str
+    server_address: str
+
+
+class Devices(Protocol):
+    """Devices that are emulated: what only those can do. Times are of the server's monotonic clock."""
+
+    def crashes(self) -> int:
+        """How often what serves them has died; the models began anew each time."""
+        ...
+
+    def faults(self) -> list[tuple[int, str]]:
+        """Faults that were triggered: time (ns), what."""
+        ...
+
+    def mark(self) -> int:
+        """Remember what a power loss of all devices now would leave; returns the time (ns)."""
+        ...
+
+    def restore(self) -> None:
+        """Make the devices what the power loss at the mark left. They must not be in use."""
+        ...
+
+
+class AgedDevices(Protocol):
+    """Emulated devices whose aged state is kept between runs."""
+
+    def restore(self, target: Target, settings: Precondition) -> Outcome | None:
+        """Give the device the state that an earlier run aged it to, if one is kept. Raises HostError."""
+        ...
+
+    def keep(self, target: Target, settings: Precondition, outcome: Outcome, run: str) -> None:
+        """Keep what `run` has done to the device. Raises HostError."""
+        ...
+
+
+class Guard(Protocol):
+    """Real devices that are locked, and were nobody's when they were looked at."""
+
+    def before_writing(self, paths: Sequence[str] | None = None, *, content: bool = True) -> None:
+        """That nothing has changed since (all devices, or those of `paths`). Raises SafetyRefusal.
+
+        `content=False` leaves out what lies on them, which is the run's own by now.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Site:
+    """A testbed that is up. `guard` is there where devices are real."""
+
+    server: Host
+    clients: tuple[SiteClient, ...]
+    device_paths: dict[str, str]
+    clock: Clock
+    emulated: bool
+    devices: Devices | None = None
+    guard: Guard | None = None
+    aged: AgedDevices | None = None
+    # What is random in the run comes from it; replayed with --seed.
+    seed: int = 0
+    # By device name: what a real device is recognised by, for the manifest.
+    identities: dict[str, dict[str, str | int]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        """By the keys that a journal calls them: "server", "client0", "client1"..."""
+        return {"server": self.server, **{client_key(n): c.host for n, c in enumerate(self.clients)}}
+
+
+@dataclass(frozen=True)
+class ApplianceSite:
+    """Clients of a server that nobody can log into; what it exports is in the testbed."""
+
+    clients: tuple[Host, ...]
+    clock: Clock
+    emulated: bool = False
+    seed: int = 0
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        """By the keys that a journal calls them: "client0", "client1"..."""
+        return {client_key(n): host for n, host in enumerate(self.clients)}
+
+
+def recorded_site(site: Site, recorder: Recorder) -> Site:
+    """The site, with hosts that write down what they are asked to do."""
+    clients = tuple(replace(client, host=recorded(client.host, recorder)) for client in site.clients)
+    return replace(site, server=recorded(site.server, recorder), clients=clients)

@@ -1,0 +1,97 @@
+"""Warm-up load and the gate that says whether the L2ARC is warm.
+
+Sources for what the counters mean: OpenZFS module/zfs/arc.c (l2arc_feed_thread); that
+`arc_warm` cannot be used: it is only ever set by memory pressure.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from kit.config.fio_job import FioJob
+from kit.config.workload import Warmup
+from kit.core.errors import MeasurementUnknown
+from kit.core.seed import seed_for
+from kit.core.units import format_size_bytes
+from kit.instruments import arc_zil_counters
+from kit.load import fio
+from kit.run.phase import Bench
+
+_TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
+_LOAD_DEADLINE_S = 600.0
+
+
+@dataclass
+class Gate:
+    """What the last windows showed. Bytes; `problems` say what is short, and by how much."""
+
+    l2arc_bytes: int
+    fed_bytes: list[int] = field(default_factory=list)
+    trouble: dict[str, int] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate:
+    """Read the begin of `file` on the server, drive the load untraced, then watch windows.
+
+    The load is the first client's: what it warms is at the server, whoever asks for it.
+    Returns when the gate opens or its deadline is over.
+    """
+    if warmup.read_first:
+        read = fio.read_through_command(file, warmup.read_first)
+        bench.site.server.run(read, deadline_s=_LOAD_DEADLINE_S)
+    _drive(bench, warmup, job)
+    clock, server = bench.site.clock, bench.site.server
+    window_s = clock.to_host_ns(warmup.window) / 1e9
+    seen = [arc_zil_counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc]
+    while True:
+        server.run(["sleep", f"{window_s:.3f}"], deadline_s=60 + window_s)
+        seen.append(arc_zil_counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc)
+        gate = judge(seen[-warmup.windows - 1 :], warmup)
+        if len(seen) > warmup.windows and not gate.problems:
+            return gate
+        if (len(seen) - 1) * warmup.window >= warmup.deadline:
+            return gate
+
+
+def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
+    """The gate's verdict on successive readings of arcstats. Pure."""
+    first, last = seen[0], seen[-1]
+    fed = [after["l2_write_bytes"] - before["l2_write_bytes"] for before, after in itertools.pairwise(seen)]
+    gate = Gate(
+        l2arc_bytes=last["l2_size"],
+        fed_bytes=fed,
+        trouble={name: last[name] - first[name] for name in _TROUBLE},
+    )
+    if gate.l2arc_bytes < warmup.l2arc_min:
+        gate.problems.append(
+            f"the L2ARC is not warm: it holds {format_size_bytes(gate.l2arc_bytes)}, "
+            f"asked for {format_size_bytes(warmup.l2arc_min)}"
+        )
+    if fed and max(fed) > warmup.feed_max:
+        gate.problems.append(
+            f"the L2ARC is still filling: {format_size_bytes(max(fed))} in a window, "
+            f"at most {format_size_bytes(warmup.feed_max)} would be quiet"
+        )
+    for name, moved in gate.trouble.items():
+        if moved:
+            gate.problems.append(f"the L2ARC is in trouble: arcstats {name} rose by {moved}")
+    return gate
+
+
+def _drive(bench: Bench, warmup: Warmup, job: FioJob) -> None:
+    client = bench.site.clients[0].host
+    files = fio.FioFiles(f"{bench.work_dir}/warm-up")
+    client.run(["mkdir", "-p", files.directory])
+    values = fio.variables(
+        bench.mount, bench.size_bytes, warmup.duration, bench.site.clock, seed_for(bench.site.seed, "warm-up")
+    )
+    client.put(fio.job_text(job, files, values), files.job)
+    ended = client.run(fio.command(files), deadline_s=_LOAD_DEADLINE_S, check=False)
+    if ended.returncode:
+        raise MeasurementUnknown(f"the warm-up load failed {ended.describe()}")

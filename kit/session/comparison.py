@@ -1,0 +1,63 @@
+"""Two sides of stored runs, read, judged again and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import reports
+from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.store import run_directory
+from reports.analysis import comparability
+from reports.analysis.compare import compare as compared
+
+
+def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:
+    """docs/formats.md, "Comparison". Raises ConfigError (unlike runs), MeasurementUnknown."""
+    differing = comparability.check(
+        [(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across
+    )
+    _refuse_unknown([*a, *b])
+    result = compared([r.summary for r in a], [r.summary for r in b])
+    told = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
+    result["caveats"] = [caveat for caveat in told if caveat]
+    result["across"] = {key: list(pair) for key, pair in differing.items()}
+    return result
+
+
+class StoredRun:
+    """A stored run, read and judged again."""
+
+    def __init__(self, name: str) -> None:
+        path = Path(name)
+        if not path.is_dir():
+            raise ConfigError(
+                f"{name}: no such run directory", "give results/<workload>/<run>, or .../latest"
+            )
+        self.name = name
+        self.directory = run_directory.RunDir(path.resolve())
+        self.manifest = run_directory.read_manifest(self.directory)
+        plan = self.directory.path / "plan.json"
+        stored = run_directory.read_json(plan) if plan.exists() else {}
+        try:
+            self.settings = comparability.settings(self.manifest, stored if isinstance(stored, dict) else {})
+        except RecursionError:
+            raise ConfigError(f"{name}: manifest.json or plan.json is nested too deep") from None
+        self.identities = {str(self.directory.path), str(self.manifest.get("run") or self.directory.path)}
+        self.summary = reports.judged(self.directory)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it says something of its side: nothing is unknown but what no run of its kind can tell."""
+        return self.summary["verdict"] != "unknown" or self.summary["by_nature"] is not None
+
+
+def _refuse_unknown(runs: list[StoredRun]) -> None:
+    lines = [
+        f"  {run.name}: {reason}" for run in runs if not run.trusted for reason in run.summary["reasons"]
+    ]
+    if lines:
+        raise MeasurementUnknown(
+            "runs whose verdict is unknown say nothing of A or B:\n" + "\n".join(lines),
+            "leave them out, or measure again",
+        )

@@ -1,0 +1,168 @@
+"""One measurement, from a plan to a run with its report; what `hsp demo` and `hsp run` share."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import reports
+from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
+from kit.core.output import check_target, emit_json, say
+from kit.core.progress import Progress
+from kit.lab.image.image import ImageInputs
+from kit.plan.plan import Plan
+from kit.recovery.clean import clean
+from kit.run import appliance
+from kit.run import execute as runner
+from kit.run.resume import Earlier, read_earlier
+from kit.run.site import ApplianceSite, Site
+from kit.session.place import AS_PLANNED, Asked, Place, prepare
+from kit.session.side import Side
+from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
+from kit.store import run_directory
+
+# Trace, logs and report of a short run are far below this.
+_NEEDED_BYTES = 256 << 20
+_NEEDED_FILES = 256
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run that has ended: `code` as its process would exit, `failure` if a host or tool broke."""
+
+    run_dir: run_directory.RunDir
+    summary: dict[str, Any]
+    code: int
+    failure: KitError | None
+
+
+def once(
+    side: Side,
+    inputs: ImageInputs,
+    results: Path,
+    json_output: bool,
+    quiet: bool,
+    junit: Path | None,
+    erase_serials: Sequence[str] = (),
+    resume: Path | None = None,
+    asked: Asked = AS_PLANNED,
+) -> int:
+    """Measure once and say what came of it; returns the exit code. Raises KitError."""
+    check_target(junit)
+    plan = side.plan()
+    progress = Progress(quiet=quiet)
+    earlier = read_earlier(run_directory.RunDir(resume), plan) if resume else None
+    if earlier:
+        asked = replace(asked, seed=earlier.seed)
+    place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
+    if resume:
+        clean_first(resume, progress)
+    measured = measure(plan, place, results, progress, resume, earlier, asked.seed)
+    _present(measured, json_output)
+    write_junit(junit, measured.summary)
+    if measured.failure:
+        raise measured.failure
+    return measured.code
+
+
+def clean_first(run: Path, progress: Progress) -> None:
+    """A run that goes on begins on hosts that are as they were before it. Raises HostError."""
+    left = clean(run, progress)
+    if left.left or left.unreachable:
+        why = [str(one) for one in left.left] + [error.message for error in left.unreachable]
+        raise HostError(
+            f"{run} cannot be gone on with: {'; '.join(why)}", f"`hsp clean {run}` says what to do"
+        )
+
+
+def measure(
+    plan: Plan,
+    place: Place,
+    results: Path,
+    progress: Progress,
+    resume: Path | None = None,
+    earlier: Earlier | None = None,
+    seed: int | None = None,
+) -> Measured:
+    """Run the plan, analyse, draw. Raises KitError if there is nothing to keep.
+
+    `seed` is one that was asked for: stored at once, so that a run that is killed goes on with it.
+    """
+    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, seed)
+    failure: KitError | None = None
+    outcome = None
+    with progress.numbered(_steps(plan)):
+        try:
+            with place(run_dir.path.name) as site:
+                outcome = _execute(plan, site, run_dir, progress, earlier)
+        except KitError as error:
+            failure = error
+            if not (run_dir.path / "manifest.json").exists():
+                raise
+        with progress.step("drawing the report"):
+            summary = reports.analyse(run_dir)
+            reports.draw(run_dir)
+    code = failure.exit_code if failure else _exit_code(outcome, summary)
+    return Measured(run_dir, summary, code, failure)
+
+
+def _execute(
+    plan: Plan,
+    site: Site | ApplianceSite,
+    run_dir: run_directory.RunDir,
+    progress: Progress,
+    earlier: Earlier | None,
+) -> runner.Outcome:
+    command = ["hsp", *sys.argv[1:]]
+    if isinstance(site, ApplianceSite):
+        return appliance.execute(plan, site, run_dir, progress, command, earlier)
+    return runner.execute(plan, site, run_dir, progress, command, earlier)
+
+
+def _steps(plan: Plan) -> int:
+    """Boot, check, precondition, pool, export, fill, warm up, trace, phases, power, settings, end, report."""
+    workload = plan.workload
+    preconditioned = workload.precondition is not None and workload.precondition.writes
+    traced = not plan.testbed.is_appliance and plan.testbed.server.trace == "auto"
+    phases = len(workload.phase)
+    return 8 + preconditioned + bool(workload.warmup) + traced + phases + bool(workload.power_loss)
+
+
+def _create_run(results: Path, plan: Plan, seed: int | None) -> run_directory.RunDir:
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+        run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
+        run_dir = run_directory.create_run(results, plan.workload.name)
+        given = {} if seed is None else {"seed": seed}
+        run_directory.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
+    except OSError as error:
+        raise HostError(
+            f"{error.filename or results}: {error.strerror}", "choose another place with --results"
+        ) from error
+    return run_dir
+
+
+def _present(measured: Measured, json_output: bool) -> None:
+    if json_output:
+        emit_json(measured.summary)
+    else:
+        say_summary(measured.summary)
+    say(f"report: {measured.run_dir.report}")
+    say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
+
+
+def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:
+    assert outcome is not None, "it ended without an error"
+    for left in outcome.left:
+        say(f"not undone: {left}")
+        for command in left.by_hand:
+            say(f"  {command}")
+    if outcome.interrupted:
+        return EXIT_INTERRUPTED
+    if outcome.left:
+        return EXIT_HOST
+    return VERDICT_CODES[summary["verdict"]]

@@ -1,0 +1,114 @@
+"""Which OpenZFS a server runs: the one place that knows versions, and what came with which.
+
+Sources: the tags zfs-2.1.x to zfs-2.4.x of OpenZFS; /sys/module/zfs/version and zfs-version(8).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kit.core.errors import HostError
+from kit.hosts.base import Host
+
+_MODULE = "/sys/module/zfs/version"
+_NUMBERS = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,5}))?(?![\d.])")
+_OLDEST, _NEWEST = (2, 1), (2, 4)
+
+
+@dataclass(frozen=True, order=True)
+class ZfsVersion:
+    """Ordered by its numbers. `text` is what the module says of itself, with the packager's suffix."""
+
+    major: int
+    minor: int
+    patch: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"OpenZFS {self.major}.{self.minor}"
+
+    def _at_least(self, major: int, minor: int) -> bool:
+        return (self.major, self.minor) >= (major, minor)
+
+    @property
+    def has_json(self) -> bool:
+        """`zpool status -j` and its like."""
+        return self._at_least(2, 3)
+
+    @property
+    def has_zil_by_dataset(self) -> bool:
+        """zil_* in a dataset's objset kstat; before that, only those of the whole module."""
+        return self._at_least(2, 2)
+
+    @property
+    def has_arc_iohit(self) -> bool:
+        """A probe that says that a block was being read by somebody else."""
+        return self._at_least(2, 2)
+
+    @property
+    def has_direct_io(self) -> bool:
+        """Direct I/O, and counters of all I/O by pool (`iostats`)."""
+        return self._at_least(2, 3)
+
+
+def parse(text: str) -> ZfsVersion:
+    """From `2.3.9-1`, `zfs-2.1.11-1+deb12u1` and the like. Raises ValueError."""
+    text = text.strip()
+    found = _NUMBERS.match(text.removeprefix("zfs-").removeprefix("kmod-"))
+    if not found:
+        raise ValueError(f"'{text[:80]}' is no version of OpenZFS")
+    return ZfsVersion(int(found[1]), int(found[2]), int(found[3] or 0), text)
+
+
+def read(server: Host) -> ZfsVersion:
+    """That of the module that is loaded. Raises HostError if there is none, or it is too old."""
+    result = server.run(["cat", _MODULE], check=False)
+    if result.returncode:
+        raise HostError(
+            f"{server.name} has no OpenZFS module loaded ({_MODULE})",
+            "load it there: modprobe zfs",
+        )
+    try:
+        version = parse(result.stdout)
+    except ValueError as error:
+        raise HostError(f"{server.name}: {_MODULE}: {error}") from None
+    if (version.major, version.minor) < _OLDEST:
+        raise HostError(
+            f"{server.name} runs OpenZFS {version.text}; the kit knows 2.1 to 2.4",
+            "install a newer OpenZFS on the server",
+        )
+    return version
+
+
+def notes(server: Host, version: ZfsVersion) -> list[str]:
+    """What a reader should know: a version that nobody tried, tools that are not the module's.
+
+    Raises HostError if the tools are of another series than the module: they then misread each other.
+    """
+    found = []
+    if (version.major, version.minor) > _NEWEST:
+        found.append(
+            f"OpenZFS {version.text} on {server.name} is newer than 2.4, the newest the kit was tried with"
+        )
+    result = server.run(["zfs", "version"], check=False)
+    tools = result.stdout.splitlines()[0] if result.returncode == 0 and result.stdout.strip() else ""
+    try:
+        userland = parse(tools)
+    except ValueError:
+        return [
+            *found,
+            f"the version of the tools zfs and zpool on {server.name} is not known: {result.describe()}",
+        ]
+    if (userland.major, userland.minor) != (version.major, version.minor):
+        raise HostError(
+            f"on {server.name} the zfs module is {version.text}, but the tools zfs and zpool are "
+            f"{userland.text.removeprefix('zfs-')}",
+            "after an update the old module stays loaded until the server is booted again",
+        )
+    if userland.patch != version.patch:
+        found.append(
+            f"on {server.name} the zfs module is {version.text}, but its tools are "
+            f"{userland.text.removeprefix('zfs-')}"
+        )
+    return found

@@ -1,0 +1,166 @@
+"""Module parameters of OpenZFS: set for a run, read back, and put back afterwards.
+
+Times among them are written as durations of the experiment and reach the host through the
+clock: a timer of the software under test belongs to the experiment's time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.core.clock import Clock
+from kit.core.errors import ConfigError, HostError
+from kit.core.units import parse_duration_ns, parse_size_bytes
+from kit.hosts.base import Host
+
+_PARAMETERS = "/sys/module/zfs/parameters"
+_ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
+
+# Limits that OpenZFS works out for itself while the parameter is 0, and the kstat that has what is in
+# effect. Out of its range a value is silently ignored, and a 0 written back changes nothing: the limit
+# stays what it was set to (zfs(4), and arc_tuning_update in module/zfs/arc.c).
+EFFECTS = {"zfs_arc_max": "c_max", "zfs_arc_min": "c_min"}
+
+# Parameters that are times, with the unit the module counts in (zfs(4)).
+TIME_TUNABLES_NS = {
+    "zfs_txg_timeout": 1_000_000_000,
+    "l2arc_feed_secs": 1_000_000_000,
+    "l2arc_feed_min_ms": 1_000_000,
+    "zfs_arc_min_prefetch_ms": 1_000_000,
+    "zfs_arc_min_prescient_prefetch_ms": 1_000_000,
+    "zfs_multihost_interval": 1_000_000,
+    "zfs_delay_scale": 1,
+    "zfs_delay_max_ns": 1,
+    "zil_min_commit_timeout": 1,
+}
+
+# Parameters that are bytes (zfs(4)).
+SIZE_TUNABLES = frozenset(
+    {
+        "zfs_arc_max",
+        "zfs_arc_min",
+        "l2arc_write_max",
+        "l2arc_write_boost",
+        "zfs_dirty_data_max",
+        "zfs_immediate_write_sz",
+        "zil_slog_bulk",
+        "zil_maxblocksize",
+        "dbuf_cache_max_bytes",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """`host_value` is what is written to the module, in the module's unit."""
+
+    name: str
+    written: str
+    host_value: int
+
+
+def tunable(name: str, value: str | int | bool, clock: Clock) -> Tunable:
+    """From a workload's value. Raises ConfigError if it has no meaning for that parameter."""
+    try:
+        return Tunable(name, str(value), _host_value(name, value, clock))
+    except ValueError as error:
+        raise ConfigError(f"tunables: {name}: {error}", "a number, or a size such as 64MiB") from None
+
+
+def _host_value(name: str, value: str | int | bool, clock: Clock) -> int:
+    if isinstance(value, int):
+        if name in TIME_TUNABLES_NS:
+            raise ValueError(f'a time needs its unit, such as "5s"; found {value}')
+        return int(value)
+    unit_ns = TIME_TUNABLES_NS.get(name)
+    if unit_ns:
+        host_ns = clock.to_host_ns(parse_duration_ns(value))
+        if host_ns % unit_ns:
+            raise ValueError(f"{value} is not a whole number of the module's units on this clock")
+        return host_ns // unit_ns
+    if name in SIZE_TUNABLES:
+        return parse_size_bytes(value)
+    raise ValueError(f"only whole numbers can be set, found '{value}'")
+
+
+def parameter_path(name: str) -> str:
+    return f"{_PARAMETERS}/{name}"
+
+
+def read_tunables(server: Host, names: list[str]) -> dict[str, str]:
+    """Current values. Raises HostError if this OpenZFS has no such parameter."""
+    if not names:
+        return {}
+    result = server.run(
+        ["grep", "--with-filename", "", *(f"{_PARAMETERS}/{name}" for name in names)], check=False
+    )
+    found = {}
+    for line in result.stdout.splitlines():
+        path, _, value = line.partition(":")
+        found[path.rsplit("/", 1)[1]] = value.strip()
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise HostError(
+            f"on {server.name}: OpenZFS has no module parameter {', '.join(missing)}",
+            "is the zfs module loaded, and of a version that has it?",
+        )
+    return found
+
+
+def read_effects(server: Host, names: list[str]) -> dict[str, str]:
+    """What is in effect of those that have a kstat. Raises HostError."""
+    wanted = {EFFECTS[name]: name for name in names if name in EFFECTS}
+    if not wanted:
+        return {}
+    lines = [line.split() for line in server.run(["cat", _ARCSTATS]).stdout.splitlines()]
+    found = {wanted[fields[0]]: fields[2] for fields in lines if len(fields) == 3 and fields[0] in wanted}
+    if len(found) < len(wanted):
+        raise HostError(f"on {server.name}: {_ARCSTATS} has no {' and '.join(sorted(wanted))}")
+    return found
+
+
+def in_order(tunables: tuple[Tunable, ...], effects: dict[str, str]) -> list[Tunable]:
+    """The order in which none is out of its range when it is written: the ARC's least is below its most."""
+    named = {one.name: one for one in tunables}
+    least, most = named.get("zfs_arc_min"), named.get("zfs_arc_max")
+    if not (least and most):
+        return list(tunables)
+    first, second = (least, most) if least.host_value <= int(effects["zfs_arc_max"]) else (most, least)
+    return [first, second, *(one for one in tunables if one.name not in EFFECTS)]
+
+
+def write_tunable(server: Host, name: str, value: str, effect: str = "") -> None:
+    """Set one parameter, read it back, and see that it is in effect. Raises HostError if it is not.
+
+    `effect`: what shall be in effect where the value is 0, which leaves it to OpenZFS.
+    """
+    if name in EFFECTS and value == "0" and effect:
+        if read_effects(server, [name])[name] != effect:
+            _write(server, name, effect)
+            _check_effect(server, name, effect)
+        _write(server, name, value)
+    else:
+        _write(server, name, value)
+        if name in EFFECTS and value != "0":
+            _check_effect(server, name, value)
+
+
+def _check_effect(server: Host, name: str, value: str) -> None:
+    found = read_effects(server, [name])[name]
+    if found != value:
+        raise HostError(
+            f"on {server.name}: {name} was set to {value}, but in effect ({EFFECTS[name]} of arcstats) "
+            f"is {found}",
+            "OpenZFS ignores a value out of its range: zfs_arc_min is at least 32MiB, and zfs_arc_max at "
+            "least 64MiB, above zfs_arc_min and below the memory of the server",
+        )
+
+
+def _write(server: Host, name: str, value: str) -> None:
+    server.run(["tee", parameter_path(name)], stdin=f"{value}\n".encode())
+    found = read_tunables(server, [name])[name]
+    if found != value:
+        raise HostError(
+            f"on {server.name}: {name} was set to {value} but is {found}",
+            "OpenZFS refused the value; see dmesg there",
+        )

@@ -1,0 +1,4 @@
+"""From the files of a run to numbers and verdicts: summary, expectations, bands, comparison, ageing.
+
+Nothing is drawn here.
+"""

@@ -1,0 +1,114 @@
+"""The part `bands` of summary.json: the bands of each phase, layer and op; times in microseconds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from reports.analysis import band_labels
+from reports.analysis.references import Reference
+from reports.statistics.bands import OVERLAP_LIMIT, Band, Bands, find
+from reports.statistics.quantiles import Bins
+
+Json = dict[str, Any]
+Range = tuple[float, float]
+_KEY = ("phase", "layer", "op")
+_UNLABELLED = "all"
+
+
+def describe(latency: pl.DataFrame, phases: Sequence[str], reference: Reference | None) -> list[Json]:
+    """One object per phase x layer x op of `latency` (columns of latency.parquet), in the order of `phases`.
+
+    What has no bands (its bins overlap) has a `reason` and an empty list.
+    """
+    counted = (
+        latency.filter(pl.col("count") > 0)
+        .group_by(*_KEY, "tier", "lo_ns", "hi_ns")
+        .agg(pl.col("count").sum())
+        .sort(*_KEY, "tier", "lo_ns", "hi_ns")
+    )
+    made = []
+    for key, rows in itertools.groupby(counted.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
+        by_tier: dict[str, list[tuple[int, int, int]]] = {}
+        for r in rows:
+            by_tier.setdefault(r["tier"], []).append((r["lo_ns"], r["hi_ns"], r["count"]))
+        made.append(_described(dict(zip(_KEY, key, strict=True)), by_tier, reference))
+    order = {name: n for n, name in enumerate(phases)}
+    made.sort(key=lambda e: (order.get(e["phase"], len(order)), e["phase"], e["layer"] == "client", e["op"]))
+    return made
+
+
+def _described(key: Json, by_tier: Mapping[str, Bins], reference: Reference | None) -> Json:
+    ranges = (
+        {t: span for (op, t), span in reference.ranges_us.items() if op == key["op"]} if reference else {}
+    )
+    entry: Json = {
+        **key,
+        "count": sum(b[2] for bins in by_tier.values() for b in bins),
+        "overlap_limit": OVERLAP_LIMIT,
+        "separable": False,
+        "reason": None,
+        "borders_us": [],
+        "bands": [],
+        "kernel": None,
+        "published": None,
+    }
+    try:
+        found = find(together(by_tier.values()))
+    except ValueError as error:
+        return {**entry, "reason": f"no bands: {error}"}
+    labelled = _UNLABELLED not in by_tier
+    kernel = band_labels.against_kernel(by_tier, found.bands, found.borders_ns) if labelled else None
+    published = band_labels.against_published(by_tier, ranges, labelled)
+    return {
+        **entry,
+        "separable": found.separable,
+        "reason": found.reason or None,
+        "borders_us": [b / 1e3 for b in found.borders_ns],
+        "bands": _listed(found, kernel, ranges),
+        "kernel": kernel,
+        "published": {"reference": reference.name, **published} if reference and published else None,
+    }
+
+
+def together(parts: Any) -> list[tuple[int, int, int]]:
+    """The sum of several histograms, ascending."""
+    total: dict[tuple[int, int], int] = {}
+    for bins in parts:
+        for lo, hi, count in bins:
+            total[lo, hi] = total.get((lo, hi), 0) + count
+    return [(lo, hi, count) for (lo, hi), count in sorted(total.items())]
+
+
+def _listed(found: Bands, kernel: Json | None, ranges: Mapping[str, Range]) -> list[Json]:
+    owners = kernel["owners"] if kernel else [None] * len(found.bands)
+    return [
+        {
+            "from_us": band.from_ns / 1e3,
+            "to_us": band.to_ns / 1e3,
+            "count": band.count,
+            "share": band.share,
+            "share_interval": list(band.share_interval),
+            "range_us": [edge / 1e3 for edge in band.range_ns],
+            "modes_us": [mode / 1e3 for mode in band.modes_ns],
+            "overlap": band.overlap,
+            "separable": len(band.modes_ns) == 1,
+            "tier": owner,
+            "published": [_held(tier, span, band) for tier, span in ranges.items() if _meet(span, band)],
+        }
+        for band, owner in zip(found.bands, owners, strict=True)
+    ]
+
+
+def _meet(span: Range, band: Band) -> bool:
+    return band.range_ns[0] / 1e3 < span[1] and span[0] < band.range_ns[1] / 1e3
+
+
+def _held(tier: str, span: Range, band: Band) -> Json:
+    return {
+        "tier": tier,
+        "inside": span[0] <= band.range_ns[0] / 1e3 and band.range_ns[1] / 1e3 <= span[1],
+    }

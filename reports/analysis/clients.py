@@ -1,0 +1,94 @@
+"""What each of several clients saw, and all of them together.
+
+All together are the counts of the clients' histograms, added bin by bin, and percentiles of the sum: a
+percentile is never an average of percentiles. Rates are all over the same time, from the first I/O of any
+client to the last of any, so that they add up as well.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from reports.statistics.quantiles import Bins, limits_ns, percentiles_ns, shortest_range_ns
+
+Json = dict[str, Any]
+LAYER = "client"
+ALL = "all"
+_PERCENTILES = ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us"), (0.999, "p999_us"))
+
+
+def describe(latency: pl.DataFrame, manifest: Json) -> list[Json]:
+    """One object per phase, op and client, after one of them all (`merged`); none where one client is all.
+
+    Latencies in microseconds, rates in I/O/s of the experiment's time, the skew in microseconds after the
+    first I/O of any client.
+    """
+    mine = latency.filter((pl.col("layer") == LAYER) & (pl.col("count") > 0))
+    rows: list[Json] = []
+    for phase in manifest.get("phases") or []:
+        named = mine.filter(pl.col("phase") == str(phase.get("name")))
+        if named["host"].n_unique() > 1:
+            rows += _of_phase(named, phase)
+    return rows
+
+
+def _of_phase(frame: pl.DataFrame, phase: Json) -> Iterator[Json]:
+    told = {str(row["host"]): row for row in phase.get("clients") or []}
+    begun = [row["first_ns"] for row in told.values() if row["first_ns"] is not None]
+    ended = [row["last_ns"] for row in told.values() if row["last_ns"] is not None]
+    seconds = (max(ended) - min(begun)) / 1e9 if begun and ended else 0.0
+    for (op,), of_op in sorted(frame.group_by("op")):
+        hosts: list[str] = of_op["host"].unique().sort().to_list()
+        for host in (None, *hosts):
+            chosen = of_op if host is None else of_op.filter(pl.col("host") == host)
+            extremes = _extremes(phase, str(op), hosts if host is None else [host])
+            yield {
+                "phase": str(phase["name"]),
+                "op": str(op),
+                "host": ALL if host is None else host,
+                "merged": host is None,
+                **_figures(_bins(chosen), extremes, seconds),
+                "skew_us": _skew_us(told, hosts if host is None else [host]),
+                "clock_error_us": _error_us(told, hosts if host is None else [host]),
+            }
+
+
+def _bins(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
+    summed = frame.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns", "hi_ns")
+    return [(low, high, count) for low, high, count in summed.iter_rows()]
+
+
+def _figures(bins: Bins, extremes: list[Json], seconds: float) -> Json:
+    count = sum(b[2] for b in bins)
+    overlap = any(b[0] < a[1] for a, b in itertools.pairwise(bins))
+    limits = (bins[0][0], bins[-1][1]) if overlap else limits_ns(bins, extremes)
+    found: Json = {"count": count, "iops": count / seconds if seconds > 0 else None}
+    found["min_us"] = limits[0] / 1e3
+    values = percentiles_ns(bins, [q for q, _ in _PERCENTILES], limits)
+    for (_, field), value in zip(_PERCENTILES, values, strict=True):
+        found[field] = None if value is None else value / 1e3
+    found["max_us"] = limits[1] / 1e3
+    found["range_us"] = [edge / 1e3 for edge in shortest_range_ns(bins, limits)]
+    return found
+
+
+def _extremes(phase: Json, op: str, hosts: list[str]) -> list[Json]:
+    """The exact extremes of these clients; none unless each of them has some."""
+    stored = phase.get("extremes") or []
+    mine = [e for e in stored if e["layer"] == LAYER and e["op"] == op and e["host"] in hosts]
+    return mine if {e["host"] for e in mine} == set(hosts) else []
+
+
+def _skew_us(told: dict[str, Json], hosts: list[str]) -> float | None:
+    """How long after the first I/O of any client these had theirs; of several, the last of them."""
+    known = [told[host]["skew_ns"] for host in hosts if host in told and told[host]["skew_ns"] is not None]
+    return max(known) / 1e3 if len(known) == len(hosts) else None
+
+
+def _error_us(told: dict[str, Json], hosts: list[str]) -> float | None:
+    known = [told[host]["clock_error_ns"] for host in hosts if host in told]
+    return max(known) / 1e3 if len(known) == len(hosts) else None

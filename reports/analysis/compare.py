@@ -1,0 +1,176 @@
+"""A against B, over runs: ratios of percentiles and shares with their intervals; latencies in us."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reports.statistics import bootstrap
+from reports.statistics.quantiles import sample_needed
+
+Json = dict[str, Any]
+Key = tuple[str, str, str, str]  # phase, layer, op, tier
+NO_DIFFERENCE = "no difference shown"
+DIFFERENCE = "difference shown"
+_PERCENTILES = (("p50", "p50_us", 0.5), ("p99", "p99_us", 0.99), ("p99.9", "p999_us", 0.999))
+# A bin is so wide for its lower edge (kit.core.bins), and never less than a nanosecond.
+_BIN, _LEAST_BIN_US = 1 / 32, 1e-3
+# Fewer I/Os than for a median in every run: their share says nothing.
+_LEAST_IOS = sample_needed(0.5)
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """One figure of one row in every run: logarithms, and their least variance. `smallest` ratio told."""
+
+    key: Key
+    name: str
+    a: list[float]
+    b: list[float]
+    a_floor: list[float]
+    b_floor: list[float]
+    smallest: float
+
+
+def compare(a: Sequence[Json], b: Sequence[Json]) -> Json:
+    """Summaries of runs of A and of B, at least one each, as one object (docs/formats.md, "Comparison").
+
+    `rows` has one object per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
+    with the reason; a difference of less than a bin's width is none.
+    """
+    tables = [[_by_key(s) for s in side] for side in (a, b)]
+    keys = list(dict.fromkeys(key for side in tables for table in side for key in table))
+    totals = [[_totals(table) for table in side] for side in tables]
+    rows: list[Json] = []
+    figures: list[tuple[int, _Figure]] = []
+    for key in keys:
+        for name, field, q in _PERCENTILES:
+            made = _percentile(key, name, field, q, tables)
+            rows.append(_row(key, name, made))
+            if isinstance(made, _Figure):
+                figures.append((len(rows) - 1, made))
+        made = _share(key, tables, totals)
+        rows.append(_row(key, "share", made))
+        if isinstance(made, _Figure):
+            figures.append((len(rows) - 1, made))
+    intervals = _intervals([f for _, f in figures])
+    for n, (at, figure) in enumerate(figures):
+        _tell(rows[at], figure, intervals[n] if intervals else None)
+    counted = Counter(row["words"] for row in rows)
+    return {
+        "format": 1,
+        "runs": {"a": [s.get("run") for s in a], "b": [s.get("run") for s in b]},
+        "level": bootstrap.LEVEL,
+        "unit": "run",
+        "method": bootstrap.method(len(a), len(b)),
+        "compared": len(figures),
+        "different": counted[DIFFERENCE],
+        "conclusion": _conclusion(len(a), len(b), len(figures), counted[DIFFERENCE]),
+        "rows": rows,
+    }
+
+
+def _conclusion(runs_a: int, runs_b: int, figures: int, different: int) -> str:
+    if not figures:
+        return "nothing that both sides have could be compared"
+    if min(runs_a, runs_b) < 2:
+        few = "one run each" if runs_a == runs_b else "one run on a side"
+        return f"{few}: no statement"
+    return f"{DIFFERENCE} in {different} of {figures} figures" if different else NO_DIFFERENCE
+
+
+def _by_key(summary: Json) -> dict[Key, Json]:
+    return {(r["phase"], r["layer"], r["op"], r["tier"]): r for r in summary["rows"]}
+
+
+def _totals(table: Mapping[Key, Json]) -> dict[tuple[str, str], int]:
+    """I/Os per phase and layer: what a share is of."""
+    totals: dict[tuple[str, str], int] = {}
+    for (phase, layer, _, _), row in table.items():
+        totals[phase, layer] = totals.get((phase, layer), 0) + row["count"]
+    return totals
+
+
+def _row(key: Key, name: str, made: _Figure | str) -> Json:
+    phase, layer, op, tier = key
+    withheld = made if isinstance(made, str) else None
+    return {
+        "phase": phase, "layer": layer, "op": op, "tier": tier, "figure": name, "a": None, "b": None,
+        "ratio": None, "interval": None, "words": "withheld" if withheld else "no statement",
+        "withheld": withheld,
+    }  # fmt: skip
+
+
+def _tell(row: Json, figure: _Figure, interval: bootstrap.Interval | None) -> None:
+    mean_a, mean_b = float(np.mean(figure.a)), float(np.mean(figure.b))
+    row["a"], row["b"] = math.exp(mean_a), math.exp(mean_b)
+    row["ratio"] = math.exp(mean_b - mean_a)
+    if interval is None:
+        return
+    row["interval"] = [interval.low, min(interval.high, 1e300)]
+    clear = interval.excludes_one and abs(mean_b - mean_a) > math.log1p(figure.smallest)
+    row["words"] = DIFFERENCE if clear else NO_DIFFERENCE
+
+
+def _percentile(
+    key: Key, name: str, field: str, q: float, tables: Sequence[Sequence[Mapping[Key, Json]]]
+) -> _Figure | str:
+    sides = []
+    for letter, side in zip("AB", tables, strict=True):
+        found = [table.get(key) for table in side]
+        if not all(found):
+            return f"{letter}: {_absent(found)}"
+        values = [row[field] for row in found if row]
+        if any(v is None for v in values):
+            fewest = min(row["count"] for row in found if row)
+            return f"{letter}: a run has {fewest} I/Os, {name} needs {sample_needed(q)}"
+        if any(v <= 0 for v in values):
+            return f"{letter}: {name} is below the clock's resolution"
+        sides.append(values)
+    coarse = max(_BIN, *(_LEAST_BIN_US / v for side in sides for v in side))
+    # What an even spread within a bin leaves open.
+    floor = math.log1p(coarse) ** 2 / 12
+    logs_a, logs_b = ([math.log(v) for v in side] for side in sides)
+    return _Figure(key, name, logs_a, logs_b, [floor] * len(logs_a), [floor] * len(logs_b), coarse)
+
+
+def _absent(found: Sequence[Json | None]) -> str:
+    missing = sum(row is None for row in found)
+    return f"no I/O in {missing} of {len(found)} runs"
+
+
+def _share(
+    key: Key,
+    tables: Sequence[Sequence[Mapping[Key, Json]]],
+    totals: Sequence[Sequence[Mapping[tuple[str, str], int]]],
+) -> _Figure | str:
+    """The share of a tier; a run without it counts as one with half an I/O."""
+    counts = [[(t[key]["count"] if key in t else 0) for t in side] for side in tables]
+    wholes = [[t.get(key[:2], 0) for t in side] for side in totals]
+    for letter, side in zip("AB", wholes, strict=True):
+        if not all(side):
+            return f"{letter}: a run has no I/O in that phase and layer"
+    if counts == wholes:
+        return "nothing else answered"
+    if max(n for side in counts for n in side) < _LEAST_IOS:
+        return f"no run has {_LEAST_IOS} I/Os of it"
+    add = 0.0 if all(n for side in counts for n in side) else 0.5
+    logs, floors = [], []
+    for held, whole in zip(counts, wholes, strict=True):
+        share = [(n + add) / (w + 2 * add) for n, w in zip(held, whole, strict=True)]
+        logs.append([math.log(p) for p in share])
+        # Binomial, and one I/O more or less.
+        floors.append([(1 - p) / (w * p) + 1 / (w * p) ** 2 for p, w in zip(share, whole, strict=True)])
+    return _Figure(key, "share", logs[0], logs[1], floors[0], floors[1], 0.0)
+
+
+def _intervals(figures: Sequence[_Figure]) -> list[bootstrap.Interval] | None:
+    if not figures:
+        return None
+    parts = [np.array([getattr(f, part) for f in figures]).T for part in ("a", "b", "a_floor", "b_floor")]
+    return bootstrap.intervals(*parts)

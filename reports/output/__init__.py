@@ -1,0 +1,1 @@
+"""Results for other programs: exports, JUnit XML, Markdown."""

@@ -1,0 +1,123 @@
+"""The counts of a run for other programs: CSV, Parquet, OpenMetrics text. Pure; bytes out.
+
+Foreign strings (phases, hosts) cannot act where they are read: in CSV no cell of text begins like a
+formula, and neither CSV nor OpenMetrics has a control character that a terminal would obey. Parquet has
+the strings as they are.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+
+from kit.store.run_directory import ConfigError  # type: ignore[attr-defined]
+
+Json = dict[str, Any]
+FORMATS = ("csv", "parquet", "openmetrics")
+_LABELS = ("phase", "layer", "host", "op", "tier")
+# C0, DEL, C1, what turns the direction of writing, and what some programs take for an end of line.
+CONTROLS = "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]"
+# What spreadsheets take for the beginning of a formula, wide forms included, also after blanks.
+FORMULA = "^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])"
+_CONTROLS, _FORMULA = re.compile(CONTROLS), re.compile(FORMULA)
+
+
+def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) -> pl.DataFrame:
+    """The rows of these phases and layers; all where the list is empty.
+
+    Raises ConfigError for unknown names.
+    """
+    for column, wanted in (("phase", phases), ("layer", layers)):
+        there = sorted(frame[column].unique().to_list())
+        unknown = [name for name in wanted if name not in there]
+        if unknown:
+            raise ConfigError(
+                f"the run has no {column} {', '.join(map(inert, unknown))}",
+                f"it has: {', '.join(map(inert, there)) or 'no I/O at all'}",
+            )
+        if wanted:
+            frame = frame.filter(pl.col(column).is_in(list(wanted)))
+    return frame
+
+
+def export(frame: pl.DataFrame, kind: str, summary: Json | None = None) -> bytes:
+    """`frame` (columns of latency.parquet) as one of FORMATS. Raises ConfigError for another kind.
+
+    `summary`, if there is one, gives OpenMetrics the run's name and verdict.
+    """
+    if kind == "csv":
+        return _csv(frame)
+    if kind == "parquet":
+        target = io.BytesIO()
+        frame.write_parquet(target)
+        return target.getvalue()
+    if kind == "openmetrics":
+        return "".join(_openmetrics(frame, summary or {})).encode()
+    raise ConfigError(f"no format {inert(kind)!r}", f"choose one of {', '.join(FORMATS)}")
+
+
+def inert(text: object) -> str:
+    """`text` as a cell that is neither a formula nor obeyed by a terminal."""
+    value = str(text)
+    mark = "'" if _FORMULA.match(value) else ""
+    return mark + _CONTROLS.sub("?", value)
+
+
+def _csv(frame: pl.DataFrame) -> bytes:
+    strings = [name for name, kind in frame.schema.items() if kind == pl.String]
+    # There are few names and many rows.
+    safe = frame.with_columns(
+        pl.col(name).replace_strict({v: inert(v) for v in frame[name].unique().to_list()}, default=None)
+        for name in strings
+        if frame.height
+    )
+    return safe.write_csv().encode()
+
+
+def _openmetrics(frame: pl.DataFrame, summary: Json) -> Iterator[str]:
+    """Text of the OpenMetrics 1.0 specification: a cumulative histogram per phase, layer, host, op and tier.
+
+    `le` is the upper edge of a bin in seconds; edges without I/O between are left out. There is no _sum,
+    and therefore no _count: bins do not know the sum of what is in them.
+    """
+    run = {name: str(summary[name]) for name in ("run", "workload", "verdict") if summary.get(name)}
+    if run:
+        yield "# TYPE hsp_run info\n# HELP hsp_run The run that the histograms are of.\n"
+        yield f"hsp_run_info{_labelled(run)} 1\n"
+    yield "# TYPE hsp_latency_seconds histogram\n# UNIT hsp_latency_seconds seconds\n"
+    yield "# HELP hsp_latency_seconds Latency of I/Os over the whole phase.\n"
+    summed = frame.group_by(*_LABELS, "hi_ns").agg(pl.col("count").sum()).sort(*_LABELS, "hi_ns")
+    # Two names that look alike once they are inert are one series.
+    plain = summed.with_columns(pl.col("phase", "host").map_elements(_plain, return_dtype=pl.String))
+    summed = plain.group_by(*_LABELS, "hi_ns").agg(pl.col("count").sum()).sort(*_LABELS, "hi_ns")
+    for key, rows in summed.group_by(*_LABELS, maintain_order=True):
+        labels = dict(zip(_LABELS, map(str, key), strict=True))
+        total = 0
+        for hi_ns, count in rows.select("hi_ns", "count").iter_rows():
+            total += count
+            if count:
+                yield f"hsp_latency_seconds_bucket{_labelled({**labels, 'le': _seconds(hi_ns)})} {total}\n"
+        yield f"hsp_latency_seconds_bucket{_labelled({**labels, 'le': '+Inf'})} {total}\n"
+    yield "# EOF\n"
+
+
+def _plain(text: str) -> str:
+    return _CONTROLS.sub("?", text)
+
+
+def _seconds(value_ns: int) -> str:
+    """Nanoseconds as seconds, exact; with a point, as the specification writes floats."""
+    whole, rest = divmod(value_ns, 10**9)
+    return f"{whole}.{f'{rest:09d}'.rstrip('0') or '0'}"
+
+
+def _labelled(labels: dict[str, str]) -> str:
+    pairs = []
+    for name, value in labels.items():
+        escaped = _plain(value).replace("\\", "\\\\").replace('"', '\\"')
+        pairs.append(f'{name}="{escaped}"')
+    return "{" + ",".join(pairs) + "}"

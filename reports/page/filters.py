@@ -1,0 +1,62 @@
+"""How the page's tables write a value of a manifest or a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jinja2
+
+from reports.figures.text import human_us
+
+_SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def us(value: Any) -> str:
+    """Microseconds for people; a withheld value says so."""
+    if value is None:
+        return "n too small"
+    return human_us(float(value)) if isinstance(value, (int, float)) else "?"
+
+
+def ns(value: Any) -> str:
+    return human_us(value / 1e3) if isinstance(value, (int, float)) else "-"
+
+
+def size(value: Any) -> str:
+    """Bytes with a binary unit."""
+    if not isinstance(value, (int, float)):
+        return "-"
+    for factor, unit in _SIZES:
+        if value >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value} B"
+
+
+def number(value: Any) -> str:
+    return f"{value:,}".replace(",", "\u202f") if isinstance(value, (int, float)) else text(value)
+
+
+def text(value: Any) -> str:
+    """A value of the manifest in one line."""
+    if value is None or isinstance(value, jinja2.Undefined):
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(text(v) for v in value) or "-"
+    return str(value)
+
+
+def pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:
+    """A nested table of the manifest as (dotted name, value)."""
+    if not isinstance(value, dict):
+        return [(prefix or "value", text(value))] if value else []
+    listed: list[tuple[str, str]] = []
+    for key, inner in value.items():
+        name = f"{prefix}.{key}" if prefix else str(key)
+        listed += pairs(inner, name) if isinstance(inner, dict) else [(name, text(inner))]
+    return listed
+
+
+ALL = (us, ns, size, number, text, pairs)

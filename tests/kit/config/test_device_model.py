@@ -1,0 +1,241 @@
+"""kit.config.device_model: presets, files, overrides, and each mistake with its field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kit.config.device_model import (
+    PRESETS,
+    DeviceModel,
+    find_preset,
+    preset_names,
+    resolve,
+    state_bytes,
+    to_spec,
+)
+from kit.core.errors import ConfigError
+from tests.kit.emulation.model_library import EmulatedDevice
+
+MIB = 1 << 20
+
+
+def test_the_presets_are_those_that_the_issue_names() -> None:
+    assert set(preset_names()) >= {
+        "disk-7200",
+        "disk-10k",
+        "ssd-2009-read",
+        "ssd-2009-write",
+        "nvme-datacentre",
+        "nvme-consumer",
+        "ssd-lying",
+        "controller-battery",
+        "controller-bypass",
+    }
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_loads_cites_and_makes_a_device(name: str) -> None:
+    preset = find_preset(name)
+    assert preset.title and preset.source
+    with EmulatedDevice(preset, 64 * MIB) as device:
+        assert device.submit(0, 0, 0, 1)[1] == 0
+    for line in (PRESETS / f"{name}.toml").read_text().partition(f"[{preset.model}]")[2].splitlines():
+        key = line.partition(" ")[0]
+        if (
+            key
+            and not line.startswith("#")
+            and key not in {"cache", "backing", "flush", "power_loss_protection"}
+        ):
+            assert "#" in line, f"{key} does not say where it is from"
+
+
+def test_the_lying_drive_is_the_consumer_drive_but_for_its_flushes() -> None:
+    honest, lying = find_preset("nvme-consumer").ssd, find_preset("ssd-lying").ssd
+    assert honest and lying
+    assert honest.model_copy(update={"flush": "ignored", "destage_idle": 0}) == lying
+
+
+def test_an_unknown_preset_lists_the_known_ones() -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve("ssd-2009\x1b[31m")
+    assert caught.value.exit_code == 2
+    assert all(name in caught.value.message for name in preset_names())
+    assert "\x1b" not in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["../presets/disk-10k", "", ".", "disk-10k.toml", "/etc/passwd"])
+def test_a_preset_is_no_path(name: str) -> None:
+    with pytest.raises(ConfigError, match="unknown preset"):
+        find_preset(name)
+
+
+def test_one_of_preset_and_file() -> None:
+    for arguments in ({}, {"preset": "disk-10k", "file": "x.toml"}):
+        with pytest.raises(ConfigError, match="preset or a file"):
+            resolve(**arguments)
+
+
+def write(tmp_path: Path, name: str, *changes: tuple[str, str]) -> Path:
+    text = (PRESETS / f"{name}.toml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_is_found_beside_the_testbed(tmp_path: Path) -> None:
+    write(tmp_path, "ssd-2009-read", ("dies_per_channel = 2", "dies_per_channel = 3"))
+    device = resolve(file="mine.toml", relative_to=tmp_path)
+    assert device.ssd and device.ssd.dies_per_channel == 3
+    assert resolve(file=str(tmp_path / "mine.toml"), relative_to=Path("/nowhere")) == device
+    with pytest.raises(ConfigError, match="no such file"):
+        resolve(file="other.toml", relative_to=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("preset", "old", "new", "field", "why"),
+    [
+        ("ssd-2009-read", "channels = 10", "channels = 0", "ssd.channels", "greater than or equal to 1"),
+        ("ssd-2009-read", "dies_per_channel = 2", "dies_per_channel = 0", "ssd.dies_per_channel", "1"),
+        (
+            "ssd-2009-read",
+            "dies_per_channel = 2",
+            "dies_per_channel = true",
+            "ssd.dies_per_channel",
+            "integer",
+        ),
+        ("ssd-2009-read", "= 7.4", "= 100", "ssd.over_provisioning_percent", "below 100"),
+        ("ssd-2009-read", "= 7.4", "= 250.5", "ssd.over_provisioning_percent", "below 100"),
+        ("ssd-2009-read", "= 7.4", "= -1", "ssd.over_provisioning_percent", "0"),
+        ("ssd-2009-read", 'page = "4KiB"', 'page = "3KiB"', "ssd.page", "power of two"),
+        ("ssd-2009-read", 'page = "4KiB"', 'page = "1000B"', "ssd.page", "power of two"),
+        ("ssd-2009-read", 'page = "4KiB"', 'page = "256B"', "ssd.page", "512"),
+        ("ssd-2009-read", 'page = "4KiB"', 'page = "64KiB"', "ssd.page", "32768"),
+        ("ssd-2009-read", 'page = "4KiB"', "page = 4096", "ssd.page", "expected a size"),
+        ("ssd-2009-read", 'read = "50us"', 'read = "0s"', "ssd.read", "1"),
+        ("ssd-2009-read", 'read = "50us"', 'read = "50"', "ssd.read", "needs a unit"),
+        ("ssd-2009-read", 'erase = "2ms"', 'erase = "1h"', "ssd.erase", "4000000000"),
+        ("ssd-2009-read", 'buffer = "256KiB"', 'buffer = "4KiB"', "ssd.buffer", "two or more"),
+        ("ssd-2009-read", 'buffer = "256KiB"', 'buffer = "9KiB"', "ssd.buffer", "whole pages"),
+        (
+            "ssd-2009-read",
+            "destage_at_percent = 50",
+            "destage_at_percent = 100",
+            "ssd.destage_at_percent",
+            "99",
+        ),
+        ("ssd-2009-read", 'program = "900us"', 'porgram = "900us"', "ssd.porgram", "did you mean 'program'?"),
+        (
+            "ssd-2009-read",
+            'channel_per_s = "40MB"',
+            'channel_per_s = "1TB"',
+            "ssd.channel_per_s",
+            "16000000000",
+        ),
+        ("ssd-2009-read", "format = 1", "format = 2", "format", "1"),
+        ("ssd-2009-read", 'model = "ssd"', 'model = "disk"', "", "needs the table [disk] alone, found [ssd]"),
+        ("ssd-2009-read", 'model = "ssd"', 'model = "tape"', "model", "tape"),
+        ("ssd-lying", 'flush = "ignored"', 'flush = "ignore"', "ssd.flush", "did you mean 'ignored'?"),
+        (
+            "disk-10k",
+            'average_seek = "3.8ms"',
+            'average_seek = "700us"',
+            "disk.average_seek",
+            "shorter than settle",
+        ),
+        (
+            "disk-10k",
+            'full_seek = "7.81ms"',
+            'full_seek = "3ms"',
+            "disk.full_seek",
+            "shorter than average_seek",
+        ),
+        ("disk-10k", 'settle = "1.8ms"', 'settle = "9ms"', "disk.average_seek", "shorter than settle"),
+        ("disk-10k", "rpm = 10000", "rpm = 0", "disk.rpm", "100"),
+        ("disk-10k", "stroke_percent = 20", "stroke_percent = 101", "disk.stroke_percent", "100"),
+        (
+            "disk-10k",
+            'inner_per_s = "86MB"',
+            'inner_per_s = "286MB"',
+            "disk.inner_per_s",
+            "outer tracks are longer",
+        ),
+        ("disk-10k", 'write_cache = "0B"', 'write_cache = "1KiB"', "disk.write_cache", "64KiB"),
+        (
+            "controller-battery",
+            'cache = "battery"',
+            'cache = "batery"',
+            "controller.cache",
+            "did you mean 'battery'?",
+        ),
+        (
+            "controller-battery",
+            '"ssd-2009-write"',
+            '"ssd-2009-wriet"',
+            "controller.backing",
+            "known presets: ",
+        ),
+        (
+            "controller-battery",
+            '"ssd-2009-write"',
+            '"controller-bypass"',
+            "controller.backing",
+            "controller itself",
+        ),
+        ("controller-battery", 'backing = "ssd-2009-write"', "", "controller", "says what is behind it"),
+    ],
+)
+def test_an_impossible_parameter_is_named(
+    tmp_path: Path, preset: str, old: str, new: str, field: str, why: str
+) -> None:
+    path = write(tmp_path, preset, (old, new))
+    with pytest.raises(ConfigError) as caught:
+        resolve(file=str(path))
+    assert caught.value.exit_code == 2
+    line = next(line for line in caught.value.message.splitlines() if why in line)
+    assert f": {field}: " in line if field else line.startswith(f"{path}:")
+
+
+def test_overrides_are_validated_like_the_file() -> None:
+    device = resolve("ssd-2009-read", overrides={"dies_per_channel": 4, "read": "75us"})
+    assert device.ssd and (device.ssd.dies_per_channel, device.ssd.read) == (4, 75_000)
+    behind = resolve("controller-battery", overrides={"backing": "disk-7200", "cache_size": "1MiB"})
+    assert behind.controller and behind.controller.device == find_preset("disk-7200").disk
+    for overrides, told in (
+        ({"dies_per_channel": 0}, "set.dies_per_channel: "),
+        ({"over_provisioning_percent": 100}, "set.over_provisioning_percent: 100 %"),
+        ({"colour": "red"}, "set.colour: "),
+        ({"read": 50}, "set.read: expected a duration"),
+        ({"page": "3KiB", "channels": 0}, "set.channels: "),
+        ({"read": float("nan")}, "set.read: "),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            resolve("ssd-2009-read", overrides=overrides)
+        assert told in caught.value.message
+
+
+def test_a_controller_may_have_its_device_in_a_table(tmp_path: Path) -> None:
+    ssd = (PRESETS / "nvme-consumer.toml").read_text().partition("[ssd]\n")[2]
+    path = write(tmp_path, "controller-battery", ('backing = "ssd-2009-write"', f"[controller.ssd]\n{ssd}"))
+    device = resolve(file=str(path))
+    assert device.controller and device.controller.device == find_preset("nvme-consumer").ssd
+    deeper = resolve(file=str(path), overrides={"ssd": {"channels": 2}})
+    assert deeper.controller and deeper.controller.ssd and deeper.controller.ssd.channels == 2
+    assert state_bytes(device, 64 * MIB) > 64 * MIB // 512 * 8
+
+
+def test_seeds_tell_devices_of_one_model_apart() -> None:
+    device = find_preset("controller-bypass")
+    assert to_spec(device, 1) != to_spec(device, 2)
+    assert "\nbacking.seed 2\n" in to_spec(device, 2)
+
+
+def test_a_device_model_cannot_be_changed() -> None:
+    device = find_preset("disk-10k")
+    assert isinstance(device, DeviceModel)
+    with pytest.raises(ValueError, match="frozen"):
+        device.title = "x"  # type: ignore[misc]

@@ -1,0 +1,96 @@
+"""kit.core.bins: every latency lies in exactly one bin, none is wider than 1/32 of its lower edge."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.bins import BINS_PER_OCTAVE, bin_edges, bin_index
+
+DATA = Path(__file__).parents[1] / "data"
+
+# frexp is exact below 2**53; that is what the kit promises (104 days).
+latencies = st.integers(0, 2**53 - 1)
+
+
+@given(latencies)
+def test_edges_contain_the_value(latency: int) -> None:
+    low, high = bin_edges(bin_index(latency))
+    assert low <= latency < high
+
+
+@given(latencies)
+def test_a_bin_is_at_most_a_thirty_second_wide(latency: int) -> None:
+    low, high = bin_edges(bin_index(latency))
+    assert int(high) - int(low) <= max(1, int(low) // 32)
+
+
+@given(latencies, latencies)
+def test_a_greater_latency_is_never_in_a_lower_bin(one: int, other: int) -> None:
+    less, more = sorted((one, other))
+    assert bin_index(less) <= bin_index(more)
+
+
+@given(st.integers(0, 1500))
+def test_bins_follow_each_other_without_gap_or_overlap(index: int) -> None:
+    low, high = bin_edges(index)
+    assert bin_index(int(low)) == index
+    assert bin_index(int(high) - 1) == index
+    assert bin_index(int(high)) == index + 1
+    assert bin_edges(index + 1)[0] == high
+
+
+@pytest.mark.parametrize("octave", range(5, 52))
+def test_an_octave_has_32_bins(octave: int) -> None:
+    assert int(bin_index(2 ** (octave + 1))) - int(bin_index(2**octave)) == BINS_PER_OCTAVE == 32
+
+
+@pytest.mark.parametrize("power", range(5, 53))
+def test_powers_of_two_begin_a_bin(power: int) -> None:
+    low, _ = bin_edges(bin_index(2**power))
+    assert low == 2**power
+    assert bin_index(2**power - 1) == bin_index(2**power) - 1
+
+
+def test_below_32_ns_every_integer_is_its_own_bin() -> None:
+    assert bin_index(np.arange(64)).tolist() == list(range(64))
+    low, high = bin_edges(np.arange(64))
+    assert low.tolist() == list(range(64))
+    assert high.tolist() == list(range(1, 65))
+
+
+def test_the_shape_is_kept() -> None:
+    assert bin_index([[1, 2, 3], [4, 5, 6]]).shape == (2, 3)
+    assert bin_index(np.array([], dtype=np.int64)).shape == (0,)
+
+
+def test_a_negative_latency_is_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        bin_index([5, -1])
+
+
+def test_the_bins_are_the_buckets_of_a_recorded_bpftrace_histogram() -> None:
+    buckets = set()
+    for line in (DATA / "trace-read.json").read_text().splitlines():
+        message = json.loads(line)
+        if message["type"] == "hist":
+            for rows in message["data"]["@latency"].values():
+                buckets |= {(row["min"], row["max"]) for row in rows}
+    assert len(buckets) > 100
+    for first, last in buckets:
+        low, high = bin_edges(bin_index(first))
+        assert (low, high - 1) == (first, last)
+
+
+@given(latencies)
+def test_the_bins_are_those_of_bpftraces_log2_function(latency: int) -> None:
+    """bpftrace src/ast/irbuilder: the 5 bits below the highest one choose the bucket in its octave."""
+    bits = max(latency.bit_length() - 6, 0)
+    first = latency >> bits << bits
+    low, high = bin_edges(bin_index(latency))
+    assert (low, high) == (first, first + (1 << bits))

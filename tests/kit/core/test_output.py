@@ -1,0 +1,49 @@
+"""Where commands put what they print: files, devices, pipes, and places that are full."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from kit.core.output import write_target
+
+PRINT = (
+    "from kit.cli import main; from kit.core import output; "
+    "main.app = lambda: output.emit_json({'a': 1}); main.main()"
+)
+
+
+def test_what_is_no_file_is_written_through_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe, link, real = tmp_path / "pipe", tmp_path / "link", tmp_path / "real"
+    os.mkfifo(pipe)
+    heard: list[bytes] = []
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_bytes()))
+    reader.start()
+    write_target(pipe, b"content")
+    reader.join(10)
+    assert heard == [b"content"] and pipe.is_fifo()
+    real.write_bytes(b"what was there before, and longer")
+    link.symlink_to("real")
+    write_target(link, b"new")
+    assert link.is_symlink() and real.read_bytes() == b"new"
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+def test_a_full_standard_output_is_a_failed_host_and_not_an_unmet_expectation() -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-c", PRINT]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 5 and "No space left" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_what_nobody_foresaw_is_no_unmet_expectation() -> None:
+    code = "from kit.cli import main; main.app = lambda: {}['foreign\\x1b[2J']; main.main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 5 and "Traceback" in done.stderr
+    assert "error: a defect of hsp" in done.stderr and "KeyError" in done.stderr
+    assert "\x1b" not in done.stderr

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import io
+import re
+import time
+
+import pytest
+
+from kit.core.progress import Progress
+
+SECONDS = r"\d+\.\d s"
+
+
+class Terminal(io.StringIO):
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_terminal(**environ: str) -> tuple[Progress, Terminal]:
+    stream = Terminal()
+    return Progress(stream=stream, environ={"TERM": "xterm-256color", **environ}), stream
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def test_a_step_off_a_terminal_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    with progress.step("compiling OpenZFS modules"):
+        assert capsys.readouterr().err == ""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(rf"compiling OpenZFS modules: {SECONDS}\n", err)
+
+
+def test_a_failing_step_says_so_and_passes_the_error_on(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    with pytest.raises(KeyError, match="disk"), progress.step("making the pool"):
+        raise KeyError("disk")
+    assert re.fullmatch(rf"making the pool: failed after {SECONDS}\n", capsys.readouterr().err)
+
+
+def test_nested_steps_end_inside_out(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    with progress.step("outer"), progress.step("inner"):
+        pass
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["inner", "outer"]
+
+
+def test_quiet_tells_only_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(quiet=True)
+    progress.note("unheard")
+    with progress.step("fine"):
+        pass
+    with pytest.raises(ValueError), progress.step("broken"):
+        raise ValueError
+    assert re.fullmatch(rf"broken: failed after {SECONDS}\n", capsys.readouterr().err)
+
+
+def test_markup_and_long_texts_come_out_as_written(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "[bold]disk[/bold] [/oops] :warning: " + "x" * 300
+    progress = Progress()
+    progress.note(text)
+    with progress.step(text):
+        pass
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == text
+    assert second.startswith(text + ": ")
+
+
+def test_a_terminal_gets_a_spinner_then_a_check_mark() -> None:
+    progress, stream = on_terminal()
+    with progress.step("[red]booting"), progress.step("waiting for ssh"):
+        progress.note("a note")
+    shown = stream.getvalue()
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
+    assert re.search(r"[⠀-⣿] \[red\]booting  0 s", plain)
+    assert "a note\n" in plain
+    assert re.search(rf"✓ waiting for ssh: {SECONDS}\n", plain)
+    assert re.search(rf"✓ \[red\]booting: {SECONDS}\n", plain)
+    assert "\x1b[32m" in shown
+
+
+def test_a_failure_on_a_terminal_is_marked() -> None:
+    progress, stream = on_terminal()
+    with pytest.raises(ValueError), progress.step("booting"):
+        raise ValueError
+    assert re.search(rf"✗.* booting: failed after {SECONDS}\n", stream.getvalue())
+
+
+def test_no_color_leaves_colour_out() -> None:
+    progress, stream = on_terminal(NO_COLOR="1")
+    with progress.step("booting"):
+        pass
+    assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", stream.getvalue())
+
+
+def test_a_dumb_terminal_gets_plain_lines() -> None:
+    stream = Terminal()
+    progress = Progress(stream=stream, environ={"TERM": "dumb"})
+    with progress.step("booting"):
+        pass
+    assert re.fullmatch(rf"booting: {SECONDS}\n", stream.getvalue())
+
+
+def test_numbered_steps_tell_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    with progress.numbered(2):
+        with progress.step("modules"), progress.step("inner"):
+            pass
+        with progress.step("guest"):
+            pass
+    with progress.step("after"):
+        pass
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["inner", "[1/2] modules", "[2/2] guest", "after"]
+
+
+def test_a_bar_shows_the_fraction_on_a_terminal_and_ends_with_its_step() -> None:
+    progress, stream = on_terminal()
+    with progress.step("filling"):
+        progress.update(0.4)
+        time.sleep(0.4)  # rich draws eight times a second
+    with progress.step("measuring"):
+        time.sleep(0.2)
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.getvalue())
+    before, after = plain.split("✓ filling")
+    assert re.search(r"filling  \d s ━+╸?━* +40%", before)
+    assert "%" not in after
+
+
+def test_a_fraction_off_a_terminal_adds_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress()
+    with progress.step("filling"):
+        progress.update(0.4)
+    assert len(capsys.readouterr().err.splitlines()) == 1

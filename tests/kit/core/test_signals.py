@@ -1,0 +1,49 @@
+"""kit.core.signals: a second Ctrl-C does not end the cleaning up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from kit.core.signals import held_back
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_goes_on_and_says_so(number: signal.Signals) -> None:
+    told: list[str] = []
+    before = signal.getsignal(number)
+    with held_back(told.append):
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)
+    assert len(told) == 2 and "hsp clean" in told[0]
+    assert signal.getsignal(number) is before
+
+
+def test_afterwards_it_interrupts_again() -> None:
+    # Who is started in the background by a shell ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with held_back(lambda text: None):
+            pass
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_in_another_thread_nothing_is_changed() -> None:
+    before, seen = signal.getsignal(signal.SIGINT), []
+
+    def work() -> None:
+        with held_back(lambda text: None):
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [before]

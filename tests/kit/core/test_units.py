@@ -1,0 +1,154 @@
+"""kit.core.units: exact both ways, and a typo in a unit is answered with the unit meant."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from kit.core.units import (
+    DurationNs,
+    SizeBytes,
+    format_duration_ns,
+    format_size_bytes,
+    parse_duration_ns,
+    parse_size_bytes,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ns"),
+    [
+        ("130us", 130000),
+        ("130µs", 130000),
+        ("130μs", 130000),
+        ("1.5ms", 1500000),
+        ("0s", 0),
+        ("7ns", 7),
+        ("1.0ns", 1),
+        ("30s", 30 * 10**9),
+        ("2min", 120 * 10**9),
+        ("0.5h", 1800 * 10**9),
+    ],
+)
+def test_durations(text: str, duration_ns: int) -> None:
+    assert parse_duration_ns(text) == duration_ns
+
+
+@pytest.mark.parametrize(
+    ("text", "size_bytes"),
+    [
+        ("512B", 512),
+        ("96MiB", 96 << 20),
+        ("1kB", 1000),
+        ("1KiB", 1024),
+        ("1.5GB", 1_500_000_000),
+        ("4TB", 4 * 10**12),
+    ],
+)
+def test_sizes(text: str, size_bytes: int) -> None:
+    assert parse_size_bytes(text) == size_bytes
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("10usecs", "'10usecs': unknown unit 'usecs', did you mean 'us'?"),
+        ("10sec", "'10sec': unknown unit 'sec', did you mean 's'?"),
+        ("10m", "'10m': unknown unit 'm', did you mean 'min'?"),
+        ("10MS", "'10MS': unknown unit 'MS', did you mean 'ms'?"),
+        ("10secnds", "'10secnds': unknown unit 'secnds', did you mean 's'?"),
+        ("10parsecs!", "'10parsecs!': unknown unit 'parsecs!', valid units: ns, us, ms, s, min, h"),
+        ("10", "'10': a duration needs a unit, such as \"130us\""),
+        ("1.5ns", "'1.5ns': not a whole number of nanoseconds"),
+        ("10 us", "'10 us': expected a duration such as \"130us\""),
+        ("10us\n", "'10us\\n': unknown unit 'us\\n', did you mean 'us'?"),
+        ("-1us", "'-1us': expected a duration such as \"130us\""),
+        ("1e3us", "'1e3us': unknown unit 'e3us', valid units: ns, us, ms, s, min, h"),
+        ("٣us", "'٣us': expected a duration such as \"130us\""),
+        ("", "'': expected a duration such as \"130us\""),
+        ("9" * 30 + "h", f"'{'9' * 30}h': too large for a duration"),
+    ],
+)
+def test_what_is_no_duration(text: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        parse_duration_ns(text)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("unit", "meant"),
+    [
+        ("K", "KiB"),
+        ("M", "MiB"),
+        ("G", "GiB"),
+        ("kb", "kB"),
+        ("KB", "kB"),
+        ("mb", "MB"),
+        ("mib", "MiB"),
+        ("bytes", "B"),
+    ],
+)
+def test_size_typos(unit: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"did you mean '{meant}'"):
+        parse_size_bytes(f"4{unit}")
+
+
+def test_a_size_needs_a_unit() -> None:
+    with pytest.raises(ValueError, match='a size needs a unit, such as "96MiB"'):
+        parse_size_bytes("512")
+
+
+naturals = (
+    st.integers(0, 2**63 - 1)
+    | st.integers(0, 10**6).map(lambda n: n * 4096)
+    | st.integers(0, 9).map(lambda n: 10**n)
+)
+
+
+@given(naturals)
+def test_formatting_loses_nothing(value: int) -> None:
+    assert parse_duration_ns(format_duration_ns(value)) == value
+    assert parse_size_bytes(format_size_bytes(value)) == value
+
+
+def test_formats() -> None:
+    durations = {
+        0: "0ns",
+        130_000: "130us",
+        1_500_000: "1.5ms",
+        90 * 10**9: "90s",
+        120 * 10**9: "2min",
+        7200 * 10**9: "2h",
+    }
+    assert {value: format_duration_ns(value) for value in durations} == durations
+    sizes = {0: "0B", 512: "512B", 1000: "1kB", 96 << 20: "96MiB", 4 * 10**12: "4TB", 1536 << 20: "1536MiB"}
+    assert {value: format_size_bytes(value) for value in sizes} == sizes
+    for format_value in (format_duration_ns, format_size_bytes):
+        with pytest.raises(ValueError, match="negative"):
+            format_value(-1)
+
+
+@given(st.text())
+def test_any_text_is_a_quantity_or_a_value_error(text: str) -> None:
+    for parse in (parse_duration_ns, parse_size_bytes):
+        try:
+            assert parse(text) >= 0
+        except ValueError as error:
+            assert str(error).isprintable()
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(strict=True)
+    latency: DurationNs = 5
+    size: SizeBytes | None = None
+
+
+def test_models_take_strings_and_keep_integers() -> None:
+    model = Model.model_validate({"latency": "130us", "size": "1KiB"})
+    assert model.model_dump() == {"latency": 130_000, "size": 1024}
+    assert Model().latency == 5
+    for bare in (130, True, 1.5):
+        with pytest.raises(ValidationError, match='expected a duration such as "130us"'):
+            Model.model_validate({"latency": bare})

@@ -1,0 +1,115 @@
+"""kit.devices.block_device: what is in use, or cannot be found out, is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kit.core.errors import HostError, SafetyRefusal
+from kit.devices.block_device import check_same, find_unused, has_smart, parse_smart, read_written
+from kit.hosts.base import Result
+from tests.kit.devices.facts import one_device
+
+PATH = "/dev/disk/by-id/ata-X"
+GIB = 1 << 30
+
+
+def bare(name: str = "sdb", size_bytes: int = GIB, serial: str = "S3", **changes: Any) -> str:
+    return json.dumps(one_device(PATH, name, size_bytes, serial, **changes))
+
+
+class Machine:
+    name = "server"
+
+    def __init__(self, probe: str | None = None, **answers: tuple[int, str, str]) -> None:
+        self.answers = {"python3": (0, probe or bare(), ""), **answers}
+
+    def run(self, argv: Sequence[str], check: bool = True, **_: Any) -> Result:
+        code, out, err = self.answers.get(argv[0].rsplit("/", 1)[-1], (0, "", ""))
+        return Result(self.name, tuple(argv), code, out, err)
+
+
+def refused(probe: str) -> str:
+    with pytest.raises(SafetyRefusal) as caught:
+        find_unused(Machine(probe), PATH, GIB)  # type: ignore[arg-type]
+    assert caught.value.exit_code == 4 and caught.value.hint
+    return caught.value.message
+
+
+def test_a_bare_device() -> None:
+    device = find_unused(Machine(), PATH, GIB)  # type: ignore[arg-type]
+    assert device.identity() == {"path": PATH, "serial": "S3", "size_bytes": GIB}
+    assert (device.kernel_name, device.discard_bytes, device.model) == ("sdb", 2147450880, "SSD")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"partition": "1", "parent": "sda"}, "it is no whole disk but a partition of sda"),
+        ({"dm": ["x", "mpath-x"]}, "it is no whole disk but a multipath device"),
+        ({"holders": ["dm-0"]}, "is part of /dev/dm-0"),
+        ({"ro": "1"}, "read-only"),
+        ({"size_bytes": GIB - 512}, "the testbed says 1073741824"),
+        ({"alone": "Device or resource busy"}, "somebody uses it"),
+        ({"signature": "ext4"}, "signature on /dev/sdb: ext4"),
+        ({"signature": "gpt"}, "signature on /dev/sdb: gpt"),
+        ({"label": "LABEL 0\n    state: 0\n    name: 'tank'\n"}, "belongs to the pool 'tank'"),
+        ({"label": "LABEL 0\n    state: 1\n    name: 'tank'\n"}, "belongs to the pool 'tank'"),
+        ({"label": "LABEL 0\n    state: 2\nLABEL 1\n    state: 0\n    name: 'tank'\n"}, "pool 'tank'"),
+        ({"label": "garbage"}, "could not be determined"),
+    ],
+)
+def test_reasons(changes: dict[str, Any], reason: str) -> None:
+    message = refused(bare(**changes))
+    assert reason in message and message.startswith(f"{PATH} on server is not touched: ")
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "{}", "[]", '{"format": 1}'])
+def test_garbage_is_refused(text: str) -> None:
+    assert "could not be determined" in refused(text or " ")
+
+
+@pytest.mark.parametrize("state", [2, 3, 4])
+def test_labels_of_nobody_are_in_nobodys_way(state: int) -> None:
+    label = f"LABEL 0\n    state: {state}\n    name: 'old'\n"
+    find_unused(Machine(bare(label=label, signature="zfs_member")), PATH)  # type: ignore[arg-type]
+
+
+def test_a_device_that_was_swapped_is_noticed() -> None:
+    device = find_unused(Machine(), PATH)  # type: ignore[arg-type]
+    check_same(Machine(), device)  # type: ignore[arg-type]
+    # What lies on it by now is the kit's own.
+    check_same(Machine(bare(signature="ext4")), device)  # type: ignore[arg-type]
+    for changes in ({"serial": "S4"}, {"size_bytes": 1 << 31}, {"name": "sdc"}, {"holders": ["md0"]}):
+        with pytest.raises(SafetyRefusal):
+            check_same(Machine(bare(**changes)), device)  # type: ignore[arg-type]
+
+
+def test_bytes_written_are_the_seventh_number() -> None:
+    stat = "  100 0 800 5 200 0 4096 7 0 9 12 3 0 99999 1 0 0\n"
+    device = find_unused(Machine(), PATH)  # type: ignore[arg-type]
+    assert read_written(Machine(cat=(0, stat, "")), device).kernel_bytes == 4096 * 512  # type: ignore[arg-type]
+    for garbage in ("", "1 2 3", "a b c d e f g"):
+        with pytest.raises(HostError, match="/sys/class/block/sdb/stat"):
+            read_written(Machine(cat=(0, garbage, "")), device)  # type: ignore[arg-type]
+
+
+def test_smart_units_are_of_512000_bytes() -> None:
+    assert parse_smart('{"critical_warning": 0, "data_units_written": 3}') == (1_536_000, 0)
+    assert parse_smart('{"critical_warning": 4, "data_units_written": "36893488147419103232"}')[1] == 4
+    assert parse_smart('{"critical_warning": {"value": 2}, "data_units_written": 1}') == (512_000, 2)
+    for garbage in ("", "[]", "{}", "null", '{"data_units_written": null}'):
+        assert parse_smart(garbage) == (None, 0)
+
+
+def test_smart_is_read_of_nvme_only() -> None:
+    log = (0, '{"critical_warning": 0, "data_units_written": 3}', "")
+    nvme = find_unused(Machine(bare("nvme0n1")), PATH)  # type: ignore[arg-type]
+    assert has_smart(Machine(sh=log), nvme)  # type: ignore[arg-type]
+    assert not has_smart(Machine(sh=(127, "", "")), nvme)  # type: ignore[arg-type]
+    assert not has_smart(Machine(sh=log), find_unused(Machine(), PATH))  # type: ignore[arg-type]
+    both = read_written(Machine(sh=log, cat=(0, "0 0 0 0 0 0 8 0", "")), nvme, with_smart=True)  # type: ignore[arg-type]
+    assert (both.kernel_bytes, both.smart_bytes, both.smart_warning) == (4096, 1_536_000, 0)

@@ -1,0 +1,205 @@
+"""Device models of every kind, small enough that everything happens often, and loads for them."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from kit.emulation.compilation import HERE as EMULATION
+from kit.emulation.compilation import models as sources
+from tests.kit.emulation.model_library import FLUSH, WRITE, EmulatedDevice, requests
+
+HERE = Path(__file__).parent
+Spec = dict[str, int | str]
+Latencies = npt.NDArray[np.int64]
+
+
+@pytest.fixture(scope="session")
+def contract(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The driver contract.c with the models, under the address and undefined behaviour sanitizers."""
+    program = tmp_path_factory.mktemp("contract") / "contract"
+    flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
+    files = [*map(str, sources()), str(HERE / "contract.c")]
+    argv = [
+        "cc",
+        *flags,
+        "-fno-sanitize-recover=all",
+        f"-I{EMULATION / 'models'}",
+        *files,
+        "-lm",
+        "-o",
+        str(program),
+    ]
+    subprocess.run(argv, check=True, timeout=100)
+    return program
+
+
+# --- Loads -----------------------------------------------------------------------------------------------
+
+
+class Load:
+    """One request after the other at a device, from where its time has come to. Latencies in ns."""
+
+    def __init__(self, device: EmulatedDevice, seed: int = 1) -> None:
+        self.device = device
+        self.now_ns = 0
+        self.random = np.random.default_rng(seed)
+
+    def at_random(self, op: int, sectors: int, count: int, think_ns: int = 0) -> Latencies:
+        asked = requests(count)
+        asked["sector"] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
+        return self._run(asked, op, sectors, think_ns)
+
+    def in_order(self, op: int, sectors: int, count: int = 0, first: int = 0) -> Latencies:
+        """`count` requests from sector `first` on; without a count once over the device."""
+        asked = requests(count or self.device.sectors // sectors)
+        asked["sector"] = first + np.arange(len(asked), dtype=np.uint64) * sectors
+        return self._run(asked, op, sectors, 0)
+
+    def _run(self, asked: npt.NDArray[np.void], op: int, sectors: int, think_ns: int) -> Latencies:
+        asked["op"], asked["sectors"] = op, sectors
+        asked["arrival_ns"][0] = self.now_ns
+        answers = self.device.submit_many(asked, closed_loop=True, think_ns=think_ns)
+        assert not answers["error"].any()
+        self.now_ns = int(answers["done_ns"][-1])
+        return (answers["done_ns"] - asked["arrival_ns"]).astype(np.int64)
+
+    def sync_writes(self, sectors: int, count: int) -> Latencies:
+        """Each a write at random and a flush after it."""
+        asked = requests(2 * count)
+        asked["op"][0::2], asked["op"][1::2] = WRITE, FLUSH
+        asked["sectors"][0::2] = sectors
+        asked["sector"][0::2] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
+        asked["arrival_ns"][0] = self.now_ns
+        answers = self.device.submit_many(asked, closed_loop=True)
+        self.now_ns = int(answers["done_ns"][-1])
+        return (answers["done_ns"][1::2] - asked["arrival_ns"][0::2]).astype(np.int64)
+
+    def in_flight(self, op: int, sectors: int, count: int, depth: int) -> Latencies:
+        """At random, `depth` requests at a time."""
+        ready = [self.now_ns] * depth
+        latencies = np.zeros(count, np.int64)
+        for at, sector in enumerate(self.random.integers(0, self.device.sectors // sectors, count) * sectors):
+            slot = ready.index(min(ready))
+            arrival_ns = ready[slot]
+            ready[slot], error = self.device.submit(arrival_ns, op, int(sector), sectors)
+            assert not error
+            latencies[at] = ready[slot] - arrival_ns
+        self.now_ns = max(ready)
+        return latencies
+
+    def age(self) -> None:
+        """Twice the capacity in order, then one and a half times at random."""
+        for _ in range(2):
+            self.in_order(WRITE, 256)
+        self.at_random(WRITE, 8, self.device.sectors * 3 // 2 // 8)
+
+
+@pytest.fixture
+def load() -> type[Load]:
+    return Load
+
+
+# --- Random devices --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RandomDevice:
+    """Of a seed: a spec for the library, and a size."""
+
+    text: str
+    model: str
+    sectors: int
+    page_sectors: int
+
+
+def random_device(seed: int) -> RandomDevice:
+    draw = random.Random(seed)
+    spec = draw.choice([_disk, _ssd, _ssd, _controller])(draw)
+    page_bytes = int(spec.get("page_bytes", spec.get("backing.page_bytes", 512)))
+    text = "".join(f"{key} {value}\n" for key, value in spec.items())
+    return RandomDevice(text, str(spec["model"]), draw.choice([1, 7, 64, 100, 1000, 4099]), page_bytes // 512)
+
+
+@pytest.fixture(name="random_device", scope="session")
+def random_device_fixture() -> object:
+    return random_device
+
+
+def _disk(draw: random.Random) -> Spec:
+    settle_ns = draw.randint(1, 10**6)
+    average_ns = settle_ns + draw.randint(0, 10**7)
+    outer = draw.randint(10**6, 3 * 10**8)
+    return {
+        "model": "disk",
+        "seed": draw.randint(0, 2**64 - 1),
+        "rpm": draw.choice([3600, 7200, 10000, 15000]),
+        "heads": draw.randint(1, 6),
+        "zones": draw.randint(1, 8),
+        "stroke_ppm": draw.choice([0, 10**4, 10**6]),
+        "settle_ns": settle_ns,
+        "average_seek_ns": average_ns,
+        "full_seek_ns": average_ns + draw.randint(0, 10**7),
+        "head_switch_ns": draw.randint(1, 2 * 10**6),
+        "write_settle_ns": draw.choice([0, 300_000]),
+        "outer_bytes_per_s": outer,
+        "inner_bytes_per_s": draw.randint(10**6, outer),
+        "link_bytes_per_s": draw.choice([10**8, 6 * 10**8]),
+        "command_ns": draw.choice([0, 10**5]),
+        "command_spread_ns": draw.choice([0, 10**5]),
+        "destage_idle_ns": draw.choice([0, 10**5, 3 * 10**7]),
+        "track_buffer_bytes": draw.choice([0, 4096, 2**20]),
+        "read_ahead_bytes": draw.choice([0, 4096, 2**20]),
+        "write_cache_bytes": draw.choice([0, 2**16, 2**20]),
+    }
+
+
+def _ssd(draw: random.Random) -> Spec:
+    return {
+        "model": "ssd",
+        "seed": draw.randint(0, 2**64 - 1),
+        "channels": draw.randint(1, 3),
+        "dies_per_channel": draw.randint(1, 3),
+        "page_bytes": draw.choice([512, 2048, 4096, 32768]),
+        "pages_per_block": draw.choice([2, 3, 8, 32]),
+        "over_provisioning_permyriad": draw.choice([0, 700, 9999]),
+        "read_ns": draw.randint(1, 10**5),
+        "read_spread_ns": draw.choice([0, 10**5]),
+        "program_ns": draw.randint(1, 10**6),
+        "program_spread_ns": draw.choice([0, 10**6]),
+        "erase_ns": draw.randint(1, 5 * 10**6),
+        "channel_bytes_per_s": draw.choice([4 * 10**7, 16 * 10**9]),
+        "link_bytes_per_s": draw.choice([3 * 10**8, 16 * 10**9]),
+        "serial_ns": draw.choice([0, 2 * 10**4]),
+        "command_ns": draw.choice([0, 2 * 10**4]),
+        "command_spread_ns": draw.choice([0, 2 * 10**4]),
+        "write_command_ns": draw.choice([0, 2 * 10**4]),
+        "write_command_spread_ns": draw.choice([0, 2 * 10**4]),
+        "flush_ns": draw.choice([0, 10**4]),
+        "buffer_pages": draw.choice([2, 3, 8, 64]),
+        "destage_at_percent": draw.choice([0, 50, 99]),
+        "destage_idle_ns": draw.choice([0, 10**5, 10**7]),
+        "power_loss_protection": draw.choice([0, 0, 1]),
+        "flush": draw.choice(["honoured", "honoured", "honoured", "ignored"]),
+    }
+
+
+def _controller(draw: random.Random) -> Spec:
+    backing = draw.choice([_disk, _ssd])(draw)
+    return {
+        "model": "controller",
+        "seed": draw.randint(0, 2**64 - 1),
+        "cache": draw.choice(["battery", "battery", "bypass"]),
+        "cache_bytes": draw.choice([4096, 2**16, 2**20]),
+        "command_ns": draw.choice([0, 10**4]),
+        "command_spread_ns": draw.choice([0, 10**4]),
+        "link_bytes_per_s": draw.choice([10**9, 16 * 10**9]),
+        "destage_idle_ns": draw.choice([0, 10**5, 10**7]),
+        **{f"backing.{key}": value for key, value in backing.items()},
+    }

@@ -1,0 +1,148 @@
+"""The C library of device models from Python."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.config.device_model import SECTOR_BYTES, DeviceModel, to_spec
+from kit.core.errors import ConfigError
+from kit.emulation import compilation
+
+READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
+NEVER_NS = 2**64 - 1
+ROTATIONAL, VOLATILE_CACHE, DISCARDS = 1, 2, 4
+
+REQUEST = np.dtype(
+    [("arrival_ns", "<u8"), ("sector", "<u8"), ("sectors", "<u4"), ("op", "u1"), ("fua", "u1"), ("pad", "V2")]
+)
+ANSWER = np.dtype([("done_ns", "<u8"), ("error", "<i4"), ("pad", "<i4")])
+
+Requests = npt.NDArray[np.void]
+Answers = npt.NDArray[np.void]
+
+
+def library() -> Path:
+    """The models as a shared library. Raises HostError."""
+    return compilation.compiled("libhspdevices.so", compilation.models(), ("-fPIC", "-shared"), ("-lm",))
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    functions = ctypes.CDLL(str(library()))
+    device, u64, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
+    text, memory, number = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int
+    signatures: dict[str, tuple[Any, list[Any]]] = {
+        "new": (device, [text, u64, memory, size]),
+        "free": (None, [device]),
+        "attributes": (ctypes.c_uint, [device]),
+        "is_volatile": (number, [device, u64, u64]),
+        "power_loss": (None, [device, u64]),
+        "fault": (number, [device, u64, text, memory, size]),
+        "counter": (u64, [device, text]),
+        "counter_names": (text, [device]),
+        "memory": (u64, [device]),
+        "save": (size, [device, u64, memory, size]),
+        "load": (number, [device, memory, size, memory, size]),
+        "submit_many": (None, [device, memory, memory, size, number, u64]),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(functions, f"hsp_device_{name}")
+        function.restype, function.argtypes = result, arguments
+    return functions
+
+
+def requests(count: int) -> Requests:
+    """`count` requests, all zero: reads of nothing at time 0."""
+    return np.zeros(count, REQUEST)
+
+
+class EmulatedDevice:
+    """A device of the library. Times are ns since it was made; arrivals never decrease."""
+
+    def __init__(self, device: DeviceModel | str, size_bytes: int, seed: int = 1) -> None:
+        """`device` may be a spec's text. Raises ConfigError if the library does not take it."""
+        spec = device if isinstance(device, str) else to_spec(device, seed)
+        if size_bytes <= 0 or size_bytes % SECTOR_BYTES:
+            raise ConfigError(f"{size_bytes} bytes: a device is one or more sectors of {SECTOR_BYTES} bytes")
+        self._library = _library()
+        self._error = ctypes.create_string_buffer(256)
+        self.sectors = size_bytes // SECTOR_BYTES
+        self._device = self._library.hsp_device_new(spec.encode(), self.sectors, self._error, 256)
+        if not self._device:
+            raise ConfigError(f"the device model: {self._error.value.decode()}")
+
+    def submit(
+        self, arrival_ns: int, op: int, sector: int = 0, sectors: int = 0, *, fua: bool = False
+    ) -> tuple[int, int]:
+        """When the request is done (ns), and its errno or 0."""
+        request = requests(1)
+        request[0] = (arrival_ns, sector, sectors, op, fua, b"")
+        answer = self.submit_many(request)[0]
+        return int(answer["done_ns"]), int(answer["error"])
+
+    def submit_many(self, asked: Requests, *, closed_loop: bool = False, think_ns: int = 0) -> Answers:
+        """Answers, one a request. `closed_loop`: each arrives after the one before; arrivals are written."""
+        if asked.dtype != REQUEST or not asked.flags.c_contiguous:
+            raise TypeError("requests are a contiguous array of REQUEST")
+        answers = np.zeros(len(asked), ANSWER)
+        self._library.hsp_device_submit_many(
+            self._device, asked.ctypes.data, answers.ctypes.data, len(asked), closed_loop, think_ns
+        )
+        return answers
+
+    @property
+    def attributes(self) -> int:
+        return int(self._library.hsp_device_attributes(self._device))
+
+    @property
+    def memory_bytes(self) -> int:
+        return int(self._library.hsp_device_memory(self._device))
+
+    def is_volatile(self, now_ns: int, sector: int) -> bool:
+        return bool(self._library.hsp_device_is_volatile(self._device, now_ns, sector))
+
+    def power_loss(self, now_ns: int) -> None:
+        self._library.hsp_device_power_loss(self._device, now_ns)
+
+    def fault(self, now_ns: int, fault: str) -> None:
+        """As hsp_device_fault in model.h. Raises ConfigError if it is no fault."""
+        if self._library.hsp_device_fault(self._device, now_ns, fault.encode(), self._error, 256):
+            raise ConfigError(self._error.value.decode())
+
+    def counters(self) -> dict[str, int]:
+        names = self._library.hsp_device_counter_names(self._device).decode().split()
+        return {name: self._library.hsp_device_counter(self._device, name.encode()) for name in names}
+
+    def save(self, now_ns: int) -> bytes:
+        size = self._library.hsp_device_save(self._device, now_ns, None, 0)
+        saved = ctypes.create_string_buffer(size)
+        self._library.hsp_device_save(self._device, now_ns, saved, size)
+        return saved.raw
+
+    def load(self, saved: bytes) -> None:
+        """For a new device. Raises ConfigError if it is not the state of such a device."""
+        if self._library.hsp_device_load(self._device, saved, len(saved), self._error, 256):
+            raise ConfigError(self._error.value.decode())
+
+    def close(self) -> None:
+        if self._device:
+            self._library.hsp_device_free(self._device)
+            self._device = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,163 @@
+"""Files of devices to emulate: what they may say, and what their server is given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kit.config.testbed import ages, read_testbed
+from kit.core.errors import ConfigError
+from kit.emulation import compilation
+from kit.emulation.devices_file import read_emulation, served_devices
+from kit.emulation.served import ServedDevice, description
+
+ROOT = Path(__file__).parents[3]
+GOOD = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\n'
+
+
+def written(tmp_path: Path, text: str, name: str = "devices.toml") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_each_device_gets_its_spec_its_size_and_a_seed_of_its_own(tmp_path: Path) -> None:
+    text = GOOD + GOOD.replace("ssd0", "ssd1") + "set = { dies_per_channel = 2 }\n"
+    first, second = served_devices(read_emulation(written(tmp_path, text)).device)
+    assert (first.name, first.size_bytes) == ("ssd0", 64 << 20)
+    assert "dies_per_channel 4\n" in first.spec and "dies_per_channel 2\n" in second.spec
+    assert "seed 1\n" in first.spec and "seed 2\n" in second.spec
+    lines = description([first, second], 4).splitlines()
+    assert lines[0] == "dilation 4"
+    assert "device ssd1 131072" in lines and lines.count("end") == 2
+
+
+def test_a_file_beside_it_is_a_model_too(tmp_path: Path) -> None:
+    preset = (compilation.HERE / "presets" / "disk-7200.toml").read_text()
+    written(tmp_path, preset, "my-disk.toml")
+    text = '[[device]]\nname = "d0"\nsize = "64MiB"\nfile = "my-disk.toml"\nset = { rpm = 5400 }\n'
+    (device,) = read_emulation(written(tmp_path, text)).device
+    assert device.emulated is not None and device.emulated.disk is not None
+    assert device.emulated.disk.rpm == 5400
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (GOOD.replace("nvme-consumer", "nonesuch"), "known presets: .*nvme-consumer"),
+        (GOOD + "set = { channels = 0 }\n", "channels"),
+        (GOOD + "set = { over_provisioning_percent = 100 }\n", "over_provisioning_percent"),
+        (GOOD + "set = { nonesuch = 1 }\n", "nonesuch"),
+        (GOOD.replace("nvme-consumer", "disk-7200") + 'set = { average_seek = "0.1ms" }\n', "average_seek"),
+        (GOOD + 'file = "x.toml"\n', "found preset and file"),
+        (GOOD.replace('preset = "nvme-consumer"\n', ""), "one of preset, file and emulated"),
+        (GOOD.replace("64MiB", "1MiB"), "at least 64MiB"),
+        (GOOD + GOOD, "two devices are called 'ssd0'"),
+        (GOOD.replace("ssd0", "../x"), "name"),
+        (GOOD.replace("ssd0", "a b"), "name"),
+        ("", "device"),
+        ('[[device]]\nname = "d"\nsize = "64MiB"\nfile = "gone.toml"\n', "gone.toml"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_named(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint) as caught:
+        read_emulation(written(tmp_path, text))
+    assert caught.value.exit_code == 2
+
+
+def test_names_that_are_more_than_a_name_never_reach_the_description() -> None:
+    with pytest.raises(ValueError, match="not a name"):
+        description([ServedDevice("a\nsocket /etc", 64 << 20, "model ssd\n")], 1)
+
+
+TESTBED = """\
+[server]
+host = "lab"
+[[client]]
+host = "lab"
+[lab]
+memory = "1GiB"
+[[device]]
+name = "data0"
+role = "data"
+size = "{size}"
+{how}
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "is_aged"),
+    [
+        ('preset = "disk-7200"', False),
+        ('preset = "nvme-consumer"', True),
+        ('preset = "controller-battery"', True),
+        ('model = "null_blk"\nlatency = "5ms"', False),
+    ],
+)
+def test_flash_ages_and_nothing_else(tmp_path: Path, how: str, is_aged: bool) -> None:
+    testbed = read_testbed(written(tmp_path, TESTBED.format(size="128MiB", how=how)))
+    assert ages(testbed.device[0]) is is_aged
+
+
+@pytest.mark.parametrize(
+    ("size", "how", "complaint"),
+    [
+        ("2GiB", 'preset = "disk-7200"', "memory"),
+        ("128MiB", 'preset = "disk-7200"\nlatency = "5ms"', "latency"),
+        ("128MiB", 'model = "null_blk"', "latency"),
+        ("128MiB", 'model = "null_blk"\nlatency = "1ms"\npreset = "disk-7200"', "has no preset"),
+        ("128MiB", 'model = "null_blk"\nlatency = "1ms"\nset = { rpm = 1 }', "has no set"),
+        ("128MiB", 'preset = "disk_7200"', "unknown preset"),
+    ],
+)
+def test_a_testbed_with_impossible_devices_is_refused(
+    tmp_path: Path, size: str, how: str, complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        read_testbed(written(tmp_path, TESTBED.format(size=size, how=how)))
+
+
+def hsp(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kit.cli", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=110
+    )
+
+
+def test_the_presets_are_listed_and_an_unknown_one_exits_2(tmp_path: Path) -> None:
+    listed = hsp("device", "presets")
+    assert listed.returncode == 0
+    assert "nvme-consumer" in listed.stderr and "disk-7200" in listed.stderr
+    done = hsp("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("nvme-consumer", "nvme"))))
+    assert done.returncode == 2
+    assert "known presets" in done.stderr
+
+
+def test_more_than_the_machine_has_is_refused(tmp_path: Path) -> None:
+    done = hsp("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("64MiB", "64TiB"))))
+    assert done.returncode == 5
+    assert "memory free" in done.stderr
+
+
+def test_without_ublk_it_says_what_is_missing(tmp_path: Path) -> None:
+    if Path("/dev/ublk-control").exists() and os.geteuid() == 0:
+        pytest.skip("this machine could really do it")
+    done = hsp("device", "emulate", os.fspath(written(tmp_path, GOOD)))
+    assert done.returncode == 5
+    assert "root" in done.stderr or "ublk" in done.stderr
+
+
+def test_the_server_is_compiled_and_says_how_it_is_used() -> None:
+    done = subprocess.run([os.fspath(compilation.server())], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "usage" in done.stderr
+    cut_short = "dilation 1\nsocket /x\ndevice a 1000\n"
+    for bad in ("", "dilation 0\n", cut_short, "dilation 1\nsocket /x\nnonsense\n"):
+        refused = subprocess.run(
+            [os.fspath(compilation.server()), "serve", "/dev/stdin"],
+            input=bad, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        assert refused.returncode == 2, bad

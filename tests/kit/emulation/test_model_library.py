@@ -1,0 +1,101 @@
+"""The library as Python has it: bound to the interface in model.h."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kit.config.device_model import find_preset, preset_names, state_bytes, to_spec
+from kit.core.errors import ConfigError
+from kit.emulation.compilation import HERE as EMULATION
+from tests.kit.emulation.model_library import ANSWER, REQUEST, EmulatedDevice, _library, requests
+
+MIB = 1 << 20
+
+
+def test_records_are_those_of_the_interface(tmp_path: Path) -> None:
+    program = tmp_path / "layout.c"
+    program.write_text(
+        '#include <stdio.h>\n#include "model.h"\n#define AT(f) (int)offsetof(struct hsp_request, f)\n'
+        'int main(void) { printf("%d %d %d %d %d %d %d %d", (int)sizeof(struct hsp_request), AT(arrival_ns), '
+        "AT(sector), AT(sectors), AT(op), AT(fua), (int)sizeof(struct hsp_answer), "
+        "(int)offsetof(struct hsp_answer, error)); return 0; }\n"
+    )
+    subprocess.run(
+        ["cc", f"-I{EMULATION / 'models'}", str(program), "-o", str(tmp_path / "layout")],
+        check=True,
+        timeout=60,
+    )
+    told = subprocess.run([str(tmp_path / "layout")], check=True, capture_output=True, text=True, timeout=60)
+    offsets = [REQUEST.fields[name][1] for name in ("arrival_ns", "sector", "sectors", "op", "fua")]  # type: ignore[index]
+    expected = [REQUEST.itemsize, *offsets, ANSWER.itemsize, ANSWER.fields["error"][1]]  # type: ignore[index]
+    assert [int(word) for word in told.stdout.split()] == expected
+
+
+def test_every_function_of_the_interface_is_there() -> None:
+    header = (EMULATION / "models" / "model.h").read_text()
+    names = set(re.findall(r"\b(hsp_device_[a-z_]+)\(", header))
+    library_ = _library()
+    assert len(names) > 10
+    assert not [name for name in names if not hasattr(library_, name)]
+
+
+GOOD = to_spec(find_preset("nvme-consumer"))
+CONTROLLER = (
+    "seed 1\ncache battery\ncommand_ns 1\ncommand_spread_ns 1\nlink_bytes_per_s 1000000\ncache_bytes 4096\n"
+    "destage_idle_ns 1\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ("", "text"),
+        ("x" * 20000, "text"),
+        ("model\n", "key value"),
+        ("model \n", "key value"),
+        (" model ssd\n", "key value"),
+        ("model tape\n", "tape"),
+        (GOOD + "seed 1\n", "seed is given twice"),
+        (GOOD + "colour 1\n", "colour is not a key"),
+        (GOOD.replace("read_ns", "reed_ns"), "read_ns is missing"),
+        (GOOD.replace("channels 4", "channels 0"), "channels is 0, not from 1"),
+        (GOOD.replace("channels 4", "channels -4"), "not a whole number"),
+        (GOOD.replace("channels 4", "channels 4.0"), "not a whole number"),
+        (GOOD.replace("channels 4", "channels 99999999999999999999"), "not a whole number"),
+        (GOOD.replace("page_bytes 16384", "page_bytes 1536"), "power of two"),
+        (GOOD.replace("flush honoured", "flush maybe"), "maybe"),
+        ("".join(f"k{n} 1\n" for n in range(200)), "keys"),
+        ("model controller\nbacking.model controller\n" + CONTROLLER, "behind a controller"),
+    ],
+)
+def test_a_spec_that_is_none_is_refused(spec: str, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        EmulatedDevice(spec, MIB)
+
+
+@pytest.mark.parametrize("size", [0, -512, 100, 513, 1 << 50])
+def test_a_size_that_is_none_is_refused(size: int) -> None:
+    with pytest.raises(ConfigError):
+        EmulatedDevice(GOOD, size)
+
+
+@pytest.mark.parametrize("size", [512, 64 * MIB, 512 * MIB])
+@pytest.mark.parametrize("name", preset_names())
+def test_memory_is_estimated(name: str, size: int) -> None:
+    preset = find_preset(name)
+    with EmulatedDevice(preset, size) as device:
+        estimate = state_bytes(preset, size)
+        assert device.memory_bytes <= estimate < 1.2 * device.memory_bytes + 20_000
+
+
+def test_requests_of_another_layout_are_refused() -> None:
+    device = EmulatedDevice(GOOD, MIB)
+    with pytest.raises(TypeError):
+        device.submit_many(np.zeros(4, np.uint64))
+    with pytest.raises(TypeError):
+        device.submit_many(requests(8)[::2])

@@ -1,0 +1,97 @@
+"""kit.hosts.clock_offset: the truth is within the error that is told, whatever the way took."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.errors import HostError
+from kit.hosts.base import Result
+from kit.hosts.clock_offset import Clocks, Offset, Trip, combined, difference, estimate, read_clock_ns
+from kit.hosts.local import LocalHost
+
+TIMES = st.integers(0, 10**15)
+WAYS = st.integers(0, 10**9)
+TRUTHS = st.integers(-(10**15), 10**15)
+
+
+@st.composite
+def trips(draw: st.DrawFn) -> tuple[list[Trip], int]:
+    """Round trips to a clock that is `truth` ahead of ours."""
+    truth = draw(TRUTHS)
+    made = []
+    for sent, there, back in draw(st.lists(st.tuples(TIMES, WAYS, WAYS), min_size=1, max_size=6)):
+        made.append(Trip(sent, sent + there + truth, sent + there + back))
+    return made, truth
+
+
+@given(trips())
+def test_the_truth_is_within_half_of_the_quickest_round_trip(found: tuple[list[Trip], int]) -> None:
+    made, truth = found
+    offset = estimate(made)
+    assert abs(offset.ns - truth) <= offset.error_ns
+    assert offset.error_ns <= min(trip.received_ns - trip.sent_ns for trip in made) / 2 + 1
+
+
+@given(trips(), trips())
+def test_of_two_hosts_the_errors_add_up(one: tuple[list[Trip], int], other: tuple[list[Trip], int]) -> None:
+    found = difference(estimate(one[0]), estimate(other[0]))
+    assert abs(found.ns - (one[1] - other[1])) <= found.error_ns
+
+
+@given(TRUTHS, TRUTHS, st.floats(0, 1))
+def test_a_clock_that_drifts_is_within_the_error_at_all_times_between(
+    begin: int, end: int, part: float
+) -> None:
+    found = combined(Offset(begin, 10), Offset(end, 20))
+    then = begin + int((end - begin) * part)
+    assert abs(found.ns - then) <= found.error_ns
+
+
+class Clock:
+    """A host that has nothing but a clock and a kernel."""
+
+    def __init__(self, name: str, boot: str, ahead_ns: int = 0, answers: bool = True) -> None:
+        self.name, self.boot, self.ahead_ns, self.answers = name, boot, ahead_ns, answers
+        self.asked: list[str] = []
+
+    def run(self, argv: list[str], **_: object) -> Result:
+        self.asked.append(argv[0])
+        if argv[0] == "cat":
+            return Result(self.name, tuple(argv), 0, self.boot + "\n", "")
+        if argv[0] == "head":  # as for an ordinary user
+            return Result(self.name, tuple(argv), 1, "", "Permission denied")
+        now = read_clock_ns(LocalHost()) + self.ahead_ns
+        said = f"now at {now} nsecs\n" if self.answers else "?"
+        return Result(self.name, tuple(argv), 0, said, "")
+
+
+def test_hosts_of_one_kernel_have_one_clock_and_others_are_measured() -> None:
+    server = Clock("server", "a")
+    same, other = Clock("same", "a", 10**12), Clock("other", "b", 7 * 10**12)
+    found = Clocks(server).offsets([same, other])  # type: ignore[arg-type, list-item]
+    assert found["same"] == Offset(0, 0)
+    assert same.asked == ["cat"]
+    assert 0 < found["other"].error_ns
+    assert abs(found["other"].ns - 7 * 10**12) <= found["other"].error_ns
+
+
+def test_the_kernel_is_asked_once() -> None:
+    server, same = Clock("server", "a"), Clock("same", "a")
+    clocks = Clocks(server)  # type: ignore[arg-type]
+    for _ in range(3):
+        clocks.offsets([same])  # type: ignore[list-item]
+    assert same.asked == server.asked == ["cat"]
+
+
+def test_of_each_kernel_there_is_one_machine() -> None:
+    server, same = Clock("server", "a"), Clock("same", "a")
+    other, third = Clock("other", "b"), Clock("third", "b")
+    found = Clocks(server).machines([server, same, other, third])  # type: ignore[arg-type, list-item]
+    assert found == [server, other]
+
+
+def test_a_host_without_a_readable_clock_is_named() -> None:
+    with pytest.raises(HostError, match="client7: its monotonic clock cannot be read"):
+        read_clock_ns(Clock("client7", "a", answers=False))  # type: ignore[arg-type]

@@ -1,0 +1,96 @@
+"""kit.hosts.known_hosts against files as OpenSSH's own tools write them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import asyncssh
+import pytest
+
+from kit.hosts.known_hosts import look_up
+
+KEYS = [asyncssh.generate_private_key("ssh-ed25519") for _ in range(4)]
+A, B, C, D = (key.export_public_key().decode().strip() for key in KEYS)
+
+
+def prints(keys: object) -> list[int]:
+    """Which of the four they are."""
+    return [[key.convert_to_public() for key in KEYS].index(key) for key in keys]  # type: ignore[attr-defined]
+
+
+def known(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_the_name_alone_counts_not_an_address(tmp_path: Path) -> None:
+    file = known(tmp_path / "a", f"nas {A}\n10.0.0.1 {B}\n")
+    assert prints(look_up([file], "nas", 22).trusted) == [0]
+
+
+def test_a_line_is_known_by_its_number(tmp_path: Path) -> None:
+    file = known(tmp_path / "a", f"# mine\n\nother {B}\nx,nas {A}\n")
+    [entry] = look_up([file], "nas", 22).entries
+    assert (entry.path, entry.line) == (file, 4)
+    assert str(entry) == f"{file}:4 ({KEYS[0].get_fingerprint()})"
+
+
+def test_hashed_names(tmp_path: Path) -> None:
+    file = known(tmp_path / "a", f"nas {A}\n[nas]:2222 {B}\n")
+    subprocess.run(["ssh-keygen", "-H", "-f", str(file)], check=True, capture_output=True)
+    assert "nas" not in file.read_text()
+    assert prints(look_up([file], "nas", 22).trusted) == [0]
+    assert prints(look_up([file], "nas", 2222).trusted) == [1]
+    assert not look_up([file], "other", 22).entries
+
+
+def test_a_port_has_lines_of_its_own_and_else_the_plain_name(tmp_path: Path) -> None:
+    file = known(tmp_path / "a", f"nas {A}\n[nas]:2222 {B}\n")
+    assert prints(look_up([file], "nas", 2222).trusted) == [1]
+    assert prints(look_up([file], "nas", 2200).trusted) == [0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matches"),
+    [
+        ("*.example.org", True),
+        ("*.example.org,!nas.example.org", False),
+        ("NAS.Example.ORG", True),
+        ("nas.example.or?", True),
+        ("nas", False),
+    ],
+)
+def test_patterns(tmp_path: Path, pattern: str, matches: bool) -> None:
+    file = known(tmp_path / "a", f"{pattern} {A}\n")
+    assert bool(look_up([file], "nas.example.org", 22).trusted) is matches
+
+
+def test_files_together_and_files_that_are_not_there(tmp_path: Path) -> None:
+    files = [known(tmp_path / "a", f"nas {A}\n"), tmp_path / "none", known(tmp_path / "b", f"nas {B}\n")]
+    found = look_up(files, "nas", 22)
+    assert prints(found.trusted) == [0, 1]
+    assert found.files == tuple(files)
+
+
+def test_a_revoked_key_is_trusted_nowhere(tmp_path: Path) -> None:
+    file = known(tmp_path / "a", f"[nas]:2222 {A}\n[nas]:2222 {B}\n@revoked * {A}\n@revoked nas {D}\n")
+    found = look_up([file], "nas", 2222)
+    assert prints(found.trusted) == [1]
+    assert sorted(prints(found.revoked)) == [0, 3]
+
+
+def test_authorities_are_not_host_keys(tmp_path: Path) -> None:
+    file = known(tmp_path / "a", f"@cert-authority *.example.org {C}\n")
+    found = look_up([file], "nas.example.org", 22)
+    assert (prints(found.authorities), found.trusted) == ([2], ())
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["garbage", "nas", "nas ssh-ed25519 !!!", "@unknown nas x y", "|1|x|y ssh-ed25519 AAAA", "\udcff \x00"],
+)
+def test_a_line_that_nobody_can_read_is_passed_over(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "a"
+    file.write_text(f"{line}\nnas {A}\n", errors="surrogateescape")
+    assert prints(look_up([file], "nas", 22).trusted) == [0]

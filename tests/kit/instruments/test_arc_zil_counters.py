@@ -1,0 +1,223 @@
+"""kit.instruments.arc_zil_counters: kstat text to numbers, and sums that must close."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.errors import MeasurementUnknown
+from kit.hosts.base import Result
+from kit.instruments.arc_zil_counters import Check, Counters, Missing, checks, parse_kstat, read
+from kit.zfs import openzfs_version
+
+NEW, OLD = openzfs_version.parse("2.3.9-1"), openzfs_version.parse("2.1.11-1+deb12u1")
+ARCSTATS = """\
+9 1 0x01 147 39984 3735379172 37052938811
+name                            type data
+hits                            4    123456
+demand_data_hits                4    1650
+demand_data_misses              4    1806
+l2_hits                         4    658
+l2_size                         4    36700160
+l2_write_bytes                  4    0
+l2_io_error                     4    0
+l2_cksum_bad                    4    0
+l2_abort_lowmem                 4    0
+memory_available_bytes          3    -1048576
+uncached_size                   4    18446744073709551615
+"""
+OBJSET = """\
+33 1 0x01 26 7072 17021904063 66034562431
+name                            type data
+dataset_name                    7    hsp-x/data
+writes                          4    815
+zil_commit_count                4    815
+zil_commit_writer_count         4    815
+zil_itx_indirect_count          4    0
+zil_itx_metaslab_normal_count   4    0
+zil_itx_metaslab_slog_count     4    815
+zil_commit_error_count          4    0
+zil_commit_stall_count          4    0
+"""
+
+# Of the whole module; OpenZFS 2.1 counts neither stalls nor errors.
+ZIL = "".join(
+    line
+    for line in OBJSET.splitlines(keepends=True)
+    if not line.startswith(("writes", "dataset", "zil_commit_e", "zil_commit_st"))
+)
+
+READS = {("read", "dram"): 1644, ("read", "l2arc"): 650, ("read", "disk"): 1162}
+WRITES = {("write", "slog"): 815}
+
+
+class Server:
+    name = "server"
+
+    def run(self, argv: Sequence[str], **_: Any) -> Result:
+        files = {
+            "/proc/spl/kstat/zfs/arcstats": ARCSTATS,
+            "/proc/spl/kstat/zfs/hsp-x/objset-0x36": OBJSET,
+            "/proc/spl/kstat/zfs/zil": ZIL,
+        }
+        assert argv[0] == "cat"
+        return Result(self.name, tuple(argv), 0, files[argv[1]], "")
+
+
+def test_kstat_text() -> None:
+    found = parse_kstat(ARCSTATS)
+    assert found["demand_data_misses"] == 1806
+    assert found["memory_available_bytes"] == -1048576
+    assert found["uncached_size"] == 2**64 - 1
+    assert len(found) == 11
+    zil = parse_kstat(OBJSET)
+    assert "dataset_name" not in zil and "name" not in zil
+    assert zil["zil_commit_count"] == 815 and len(zil) == 8
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,30}", fullmatch=True), st.integers(-(2**63), 2**64)))
+def test_every_line_of_a_kstat_counts(values: dict[str, int]) -> None:
+    lines = [f"{name:<31} {3 if value < 0 else 4}    {value}" for name, value in values.items()]
+    assert parse_kstat("9 1 0x01 147 39984 37 38\n" + "\n".join(lines) + "\n") == values
+
+
+def test_they_are_read_from_the_server() -> None:
+    found = read(Server(), "hsp-x", 54, NEW)
+    assert found.arc["l2_hits"] == 658
+    assert found.zil["writes"] == 815
+
+
+def test_a_change_is_after_minus_before() -> None:
+    before, after = Counters({"a": 3}, {"z": 1}), Counters({"a": 10, "new": 2}, {"z": 1})
+    assert after.since(before) == Counters({"a": 7, "new": 2}, {"z": 0})
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_border_of_the_tolerance(sign: int) -> None:
+    assert Check("n", "s", 100, 100 + sign * 12, 12).ok
+    assert not Check("n", "s", 100, 100 + sign * 13, 12).ok
+    assert Check("n", "s", 100, 113, 12).as_json() == {
+        "name": "n", "source": "s", "expected": 100, "found": 113, "tolerance": 12, "ok": False,
+    }  # fmt: skip
+
+
+def change(**values: int) -> Counters:
+    arc, zil = parse_kstat(ARCSTATS), parse_kstat(OBJSET)
+    for name, value in values.items():
+        (arc if name in arc else zil)[name] = value
+    return Counters(arc, zil)
+
+
+def failed(tiers: dict[tuple[str, str], int], **values: int) -> list[str]:
+    return [check.source for check in made(change(**values), tiers) if not check.ok]
+
+
+def made(moved: Counters, tiers: dict[tuple[str, str], int]) -> list[Check]:
+    """None is missing on an OpenZFS that counts everything."""
+    found = checks(moved, tiers, NEW)
+    assert not any(isinstance(check, Missing) for check in found)
+    return [check for check in found if isinstance(check, Check)]
+
+
+def test_recorded_sums_close() -> None:
+    assert [check.name for check in checks(change(), READS, NEW)].count("reads from L2ARC") == 1
+    assert failed(READS) == []
+    assert failed(WRITES) == []
+    assert failed({**READS, **WRITES}) == []
+    assert len(checks(change(), READS, NEW)) == len(checks(change(), WRITES, NEW)) == 6
+
+
+READ_SLACK = 10 + 3456 // 50
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "slack"),
+    [
+        ("demand_data_misses", 1812, READ_SLACK),
+        ("l2_hits", 650, READ_SLACK),
+        ("demand_data_hits", 1644, READ_SLACK + 10 + 3456 // 32),
+        ("l2_io_error", 0, 0),
+        ("l2_cksum_bad", 0, 0),
+        ("l2_abort_lowmem", 0, 0),
+    ],
+)
+def test_read_counters_are_held_against_the_tracer(name: str, right: int, slack: int) -> None:
+    for sign in (1, -1):
+        assert failed(READS, **{name: right + sign * slack}) == []
+        [source] = failed(READS, **{name: right + sign * (slack + 1)})
+        assert name in source.split()
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "slack"),
+    [
+        ("zil_commit_count", 815, 10 + 4),
+        ("zil_itx_metaslab_slog_count", 815, 10 + 4),
+        ("zil_itx_metaslab_normal_count", 0, 0),
+        ("zil_itx_indirect_count", 0, 0),
+        ("zil_commit_stall_count", 0, 0),
+        ("zil_commit_error_count", 0, 0),
+    ],
+)
+def test_write_counters_are_held_against_the_tracer(name: str, right: int, slack: int) -> None:
+    for sign in (1, -1):
+        assert failed(WRITES, **{name: right + sign * slack}) == []
+        assert failed(WRITES, **{name: right + sign * (slack + 1)}) == [f"ZIL {name}"]
+
+
+def test_without_a_log_device_no_block_may_be_on_one() -> None:
+    pool = {("write", "pool"): 815}
+    right = {"zil_itx_metaslab_normal_count": 815, "zil_itx_metaslab_slog_count": 0}
+    assert failed(pool, **right) == []
+    assert failed(pool, **{**right, "zil_itx_metaslab_slog_count": 1}) == ["ZIL zil_itx_metaslab_slog_count"]
+    assert failed(pool, **{**right, "zil_itx_metaslab_normal_count": 800}) == [
+        "ZIL zil_itx_metaslab_normal_count"
+    ]
+
+
+def test_a_swapped_label_does_not_pass() -> None:
+    swapped = {("read", "dram"): 1644, ("read", "l2arc"): 1162, ("read", "disk"): 650}
+    assert failed(swapped) == ["arcstats l2_hits"]
+    assert "ZIL zil_itx_metaslab_slog_count" in failed({("write", "pool"): 815})
+
+
+def test_indirect_reads_widen_the_tolerance_by_their_number() -> None:
+    tiers = {**READS, ("read", "indirect"): 20}
+    [misses] = [check for check in made(change(), tiers) if "misses" in check.source]
+    assert misses.expected == 650 + 1162 + 20
+    assert misses.tolerance == 10 + int(3476 * 0.02) + 20
+
+
+def test_commits_are_synchronous_writes_too_and_writes_to_dram_are_not() -> None:
+    tiers = {("write", "dram"): 5000, ("commit", "slog"): 815}
+    assert failed(tiers) == []
+    assert failed({**tiers, ("write", "slog"): 100}) != []
+
+
+def test_without_load_there_is_nothing_to_check() -> None:
+    assert checks(change(), {}, NEW) == []
+    assert checks(change(), {("write", "dram"): 5}, NEW) == []
+
+
+@pytest.mark.parametrize("name", ["demand_data_misses", "l2_hits", "l2_abort_lowmem"])
+def test_a_counter_that_this_openzfs_does_not_have(name: str) -> None:
+    arc = {key: value for key, value in parse_kstat(ARCSTATS).items() if key != name}
+    with pytest.raises(MeasurementUnknown, match=f"no {name}"):
+        checks(Counters(arc, {}), READS, NEW)
+
+
+def test_of_openzfs_2_1_the_zil_is_that_of_all_pools_and_what_it_does_not_count_is_told() -> None:
+    found = read(Server(), "hsp-x", 54, OLD)
+    assert "writes" not in found.zil and found.zil["zil_commit_count"] == 815
+    missing = [check for check in checks(found, WRITES, OLD) if isinstance(check, Missing)]
+    assert [check.source for check in missing] == [
+        "ZIL of all pools zil_commit_stall_count", "ZIL of all pools zil_commit_error_count",
+    ]  # fmt: skip
+    assert all(check.why == "not available on OpenZFS 2.1" for check in missing)
+    kept = [check for check in checks(found, WRITES, OLD) if isinstance(check, Check)]
+    assert len(kept) == 4 and all(check.ok for check in kept)
+    assert all("ok" not in check.as_json() for check in missing)

@@ -1,0 +1,188 @@
+"""kit.instruments.clock_steps: steps are told from everything else that moves a clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.errors import HostError
+from kit.hosts.base import Result
+from kit.hosts.local import LocalHost
+from kit.hosts.sudo import PRIVILEGED
+from kit.instruments import clock_steps
+from kit.instruments.clock_steps import Change, WallClock
+
+SECOND = 1_000_000_000
+# /proc/timer_list of Linux 6.18; most timers are left out.
+TIMER_LIST = """\
+Timer List Version: v0.10
+HRTIMER_MAX_CLOCK_BASES: 8
+now at 53943089398437 nsecs
+
+cpu: 0
+ clock 0:
+  .base:       00000000e67f2fa4
+  .index:      0
+  .resolution: 1 nsecs
+  .offset:     0 nsecs
+active timers:
+ #0: <00000000cf808afc>, hrtimer_wakeup, S:01
+ # expires at 53943090802145-53943090852145 nsecs [in 1403708 to 1453708 nsecs]
+ clock 1:
+  .base:       000000002668b442
+  .index:      1
+  .resolution: 1 nsecs
+  .offset:     1795236245616451279 nsecs
+active timers:
+ clock 2:
+  .base:       000000004f9fb2da
+  .index:      2
+  .resolution: 1 nsecs
+  .offset:     25000000 nsecs
+active timers:
+ clock 3:
+  .base:       00000000c68dc4b8
+  .index:      3
+  .resolution: 1 nsecs
+  .offset:     1795236282616451279 nsecs
+active timers:
+  .expires_next   : 53943090802145 nsecs
+cpu: 1
+ clock 1:
+  .index:      1
+  .offset:     7 nsecs
+"""
+READ = WallClock(1795236245616451279, 25000000)
+OFFSETS = st.integers(-(10**18), 2 * 10**18)
+
+
+def test_the_offsets_of_the_first_cpu_are_read() -> None:
+    assert clock_steps.parse_timer_list(TIMER_LIST) == READ
+
+
+def test_a_wall_clock_before_the_hosts_start_is_below_zero() -> None:
+    text = TIMER_LIST.replace("1795236245616451279", str(2**64 - 5))
+    assert clock_steps.parse_timer_list(text) == WallClock(-5, 25000000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Timer List Version: v0.10",
+        TIMER_LIST.split(" clock 1:")[0],
+        TIMER_LIST.split(" clock 2:")[0],
+        "\n".join(line for line in TIMER_LIST.splitlines() if ".offset" not in line),
+        "\n".join(line for line in TIMER_LIST.splitlines() if ".index" not in line),
+        TIMER_LIST.replace("1795236245616451279", "soon").replace("     7 nsecs", " x"),
+        TIMER_LIST.replace("1795236245616451279", "9" * 40).replace("     7 nsecs", " x"),
+        "\0" * 50,
+    ],
+)
+def test_what_does_not_tell_them_is_none(text: str) -> None:
+    assert clock_steps.parse_timer_list(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("clocks 100 5000100 1100 200\n", WallClock(5000000, 1000, 100)),
+        ("Welcome!\nclocks 100 -50 100 100\n", WallClock(-150, 0, 0)),
+        ("clocks 100 5000100 1100 99\n", None),
+        ("clocks 100 5000100 1100\n", None),
+        ("clocks 1 2 3 x\n", None),
+        (f"clocks 1 2 3 {'9' * 30}\n", None),
+        ("clocks \u0661 2 3 4\n", None),
+        ("", None),
+    ],
+)
+def test_readings_of_the_program(text: str, found: WallClock | None) -> None:
+    assert clock_steps.parse_readings(text) == found
+
+
+@given(OFFSETS, OFFSETS, st.integers(0, 10**13), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_a_step_is_seen_with_its_size_and_no_more_wrong_than_the_readings(
+    real: int, step: int, slept: int, one: int, other: int
+) -> None:
+    before = WallClock(real, 0, one)
+    found = clock_steps.change(before, WallClock(real + step + slept, slept, other))
+    assert found.step_ns in (0, step) and found.slept_ns in (0, slept)
+    assert (found.step_ns == step) or abs(step) <= one + other
+    assert (found.slept_ns == slept) or slept <= one + other
+
+
+@given(OFFSETS, st.data())
+def test_readings_of_a_clock_that_nobody_set_are_no_step(real: int, data: st.DataObject) -> None:
+    """The four clocks are read at any time between the first and the last, by either way."""
+    made = []
+    for _ in range(2):
+        began, *times, ended = sorted(data.draw(st.lists(st.integers(0, 10**12), min_size=4, max_size=4)))
+        text = f"clocks {began} {times[0] + real} {times[1] + 77} {ended}\n"
+        found = clock_steps.parse_readings(text)
+        assert found
+        made.append(found)
+    exact = WallClock(real, 77)
+    assert clock_steps.change(made[0], made[1]) == Change(0, 0)
+    assert clock_steps.change(exact, made[1]) == clock_steps.change(made[0], exact) == Change(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("step_ns", "found_us", "ok"),
+    [
+        (0, 0, True),
+        (999, 0, True),
+        (-999, 0, True),
+        (-300_000_000, -300_000, True),
+        (SECOND, 1_000_000, True),  # a leap second
+        (-SECOND - 900_000, -1_000_900, True),
+        (1_002 * 1_000_000, 1_002_000, False),
+        (-3600 * SECOND, -3_600_000_000, False),
+    ],
+)
+def test_up_to_a_second_passes(step_ns: int, found_us: int, ok: bool) -> None:
+    check = clock_steps.check(Change(step_ns, 0), "client3")
+    assert (check.expected, check.found, check.ok) == (0, found_us, ok)
+    assert "client3" in check.name and "CLOCK_REALTIME" in check.source
+
+
+class Machine:
+    """One whose commands answer with these texts."""
+
+    name = "client3"
+
+    def __init__(self, head: str, python: str) -> None:
+        self.texts = {"head": head, "env": python}
+        self.asked: list[str] = []
+
+    def run(self, argv: Any, check: bool = True, **_: Any) -> Result:
+        assert not check and argv[0] not in PRIVILEGED
+        self.asked.append(argv[0])
+        return Result(self.name, tuple(argv), 0, self.texts[argv[0]], "")
+
+
+def test_root_needs_no_interpreter() -> None:
+    machine = Machine(TIMER_LIST, "")
+    assert clock_steps.read(machine) == READ  # type: ignore[arg-type]
+    assert machine.asked == ["head"]
+
+
+def test_an_ordinary_user_reads_the_clocks_themselves() -> None:
+    machine = Machine(
+        "head: cannot open '/proc/timer_list' for reading: Permission denied", "clocks 1 9 1 3\n"
+    )
+    assert clock_steps.read(machine) == WallClock(8, 0, 2)  # type: ignore[arg-type]
+
+
+def test_a_host_that_tells_neither_is_named() -> None:
+    with pytest.raises(HostError, match="client3: its wall clock cannot be read"):
+        clock_steps.read(Machine("garbage", "Traceback"))  # type: ignore[arg-type]
+
+
+def test_of_this_machine_both_ways_agree() -> None:
+    here = LocalHost()
+    program = clock_steps.parse_readings(here.run(clock_steps._PYTHON).stdout)
+    assert program and program.error_ns < SECOND
+    assert clock_steps.change(clock_steps.read(here), program) == Change(0, 0)

@@ -1,0 +1,92 @@
+"""kit.instruments.mount_stats: what a mount counted, held against what fio says it did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.core.errors import HostError
+from kit.hosts.base import Result
+from kit.instruments import mount_stats
+
+HEAD = """\
+device proc mounted on /proc with fstype proc
+device 10.0.0.1:/x mounted on /mnt/other with fstype nfs statvers=1.1
+\tbytes:\t9 9 9 9 9 9 9 9
+\tper-op statistics
+\t        READ: 9 9 0 9 9 0 9 9 0
+\t       WRITE: 9 9 0 9 9 0 9 9 0
+"""
+
+
+def mount(read: str, write: str, plus: str = "", moved: str = "0 0 0 0 0 0 0 0", at: str = "/mnt/t") -> str:
+    more = f"\t   READ_PLUS: {plus}\n" if plus else ""
+    return (
+        f"device 10.0.0.1:/y mounted on {at} with fstype nfs4 statvers=1.1\n"
+        f"\topts:\trw,vers=4.2\n\tbytes:\t{moved}\n\txprt:\ttcp 849 1 4 0 0 116\n\tper-op statistics\n"
+        f"\t        NULL: 1 1 0 44 24 5 0 5 0\n\t        READ: {read}\n\t       WRITE: {write}\n{more}"
+    )
+
+
+ZERO = "0 0 0 0 0 0 0 0 0"
+
+
+def test_the_mount_that_is_meant_is_read() -> None:
+    text = HEAD + mount("5 6 1 1 1 1 1 1 0", "7 7 0 1 1 1 1 1 0", moved="0 0 100 200 300 400 0 0") + HEAD
+    found = mount_stats.parse(text, "/mnt/t")
+    assert found.calls == {"read": 5, "write": 7}
+    assert found.transmissions["read"] == 6 and found.timeouts["read"] == 1
+    assert found.server_bytes == {"read": 300, "write": 400}
+
+
+def test_reads_of_version_4_2_are_read_plus() -> None:
+    assert mount_stats.parse(mount(ZERO, ZERO, "50 50 0 1 1 1 1 1 0"), "/mnt/t").calls["read"] == 50
+
+
+def test_a_blank_in_a_mount_point_is_written_as_the_kernel_does() -> None:
+    assert mount_stats.parse(mount(ZERO, ZERO, at=r"/mnt/a\040b"), "/mnt/a b").calls["read"] == 0
+
+
+@pytest.mark.parametrize("text", ["", HEAD, mount("x", ZERO), mount(ZERO, ZERO).split("\tper-op")[0]])
+def test_what_says_nothing_is_an_error(text: str) -> None:
+    class Client:
+        name = "client"
+
+        def run(self, argv: Any, **_: Any) -> Result:
+            return Result(self.name, tuple(argv), 0, text, "")
+
+    with pytest.raises(HostError, match="on client does not say what the mount /mnt/t did"):
+        mount_stats.read(Client(), "/mnt/t")  # type: ignore[arg-type]
+
+
+def stats(read: str = ZERO, write: str = ZERO, moved: str = "0 0 0 0 0 0 0 0") -> mount_stats.MountStats:
+    return mount_stats.parse(mount(read, write, moved=moved), "/mnt/t")
+
+
+def broken(after: mount_stats.MountStats, reads: int = 0, writes: int = 0) -> set[str]:
+    change = after.since(stats())
+    checks = mount_stats.checks(change, {"read": reads, "write": writes}, 512, "c")
+    return {check.name for check in checks if not check.ok}
+
+
+def test_ios_that_are_calls_close() -> None:
+    after = stats("3 3 0 0 0 0 0 0 0", "2 2 0 0 0 0 0 0 0", "0 0 1536 1024 1536 1024 0 0")
+    assert broken(after, 3, 2) == set()
+
+
+def test_reads_that_the_client_answered_itself_do_not_close() -> None:
+    after = stats("1 1 0 0 0 0 0 0 0", moved="0 0 0 0 4096 0 0 0")
+    assert broken(after, 100) == {"NFS READ calls that were answered", "bytes of NFS READ calls"}
+    assert broken(stats(), 100) == {"NFS READ calls that were answered", "bytes of NFS READ calls"}
+
+
+def test_calls_that_nobody_asked_for_do_not_close() -> None:
+    after = stats(write="2 2 0 0 0 0 0 0 0", moved="0 0 0 0 0 1024 0 0")
+    assert broken(after) == {"NFS WRITE calls that were answered", "bytes of NFS WRITE calls"}
+
+
+def test_calls_that_were_sent_again_do_not_close() -> None:
+    assert broken(stats("3 4 0 0 0 0 0 0 0", moved="0 0 0 0 1536 0 0 0"), 3) == {
+        "NFS READ calls sent again, or late"
+    }

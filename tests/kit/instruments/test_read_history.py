@@ -1,0 +1,145 @@
+"""kit.instruments.read_history: what the server's counters say of tiers where nobody traced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.errors import HostError
+from kit.hosts.base import Result
+from kit.hosts.local import LocalHost
+from kit.instruments import read_history
+from kit.instruments.arc_zil_counters import Counters
+from kit.instruments.read_history import Reads
+
+# Kinds of entries of /proc/spl/kstat/zfs/POOL/reads, as awk groups them:
+# how many, objset, object, level, flags, process. Objset 0x36 is the dataset's, 2 its file.
+GROUPS = """\
+1650 0x36 2 0 0xe nfsd
+30 0x36 2 0 0xa nfsd
+1800 0x36 2 0 0x12 nfsd
+7 0x36 2 1 0x12 nfsd
+5 0x36 0 0 0x12 nfsd
+11 0x36 2 0 0x12 dd
+90 0x0 61 0 0x2 txg_sync
+"""
+
+
+def answer(text: str) -> Result:
+    return Result("server", ("awk",), 0, text, "")
+
+
+def test_only_demand_reads_of_file_blocks_by_nfsd_count() -> None:
+    found = read_history.parse(answer(GROUPS), 0x36)
+    assert found == Reads(hits=30, misses=1800, entries=1650 + 30 + 1800 + 7 + 5 + 11 + 90)
+    assert not found.overflowed
+    assert read_history.parse(answer(GROUPS), 0x37) == Reads(0, 0, found.entries)
+    assert read_history.parse(answer(""), 0x36) == Reads(0, 0, 0)
+
+
+def test_a_full_list_is_noticed() -> None:
+    assert read_history.parse(answer(f"{read_history.HISTORY_ENTRIES} 0x36 2 0 0x2 nfsd\n"), 0x36).overflowed
+    assert not read_history.parse(
+        answer(f"{read_history.HISTORY_ENTRIES - 1} 0x36 2 0 0x2 nfsd\n"), 0x36
+    ).overflowed
+
+
+@pytest.mark.parametrize("line", ["x", "1 0x36 2 0 0x2", "1 54g 2 0 0x2 nfsd", "many 0x36 2 0 0x2 nfsd"])
+def test_a_list_of_another_form_is_an_error(line: str) -> None:
+    with pytest.raises(HostError, match="is not understood"):
+        read_history.parse(answer(GROUPS + line + "\n"), 0x36)
+
+
+def test_shares_of_reads() -> None:
+    change = Counters({"l2_hits": 650}, {})
+    found = read_history.shares("read", 3456, change, Reads(hits=1500, misses=1812, entries=4000))
+    # 144 of them the dbuf cache answered: no read of the ARC, but from DRAM.
+    assert found["counts"] == {"dram": 1644, "l2arc": 650, "disk": 1162}
+    assert found["unit"] == "requests"
+
+
+def test_where_a_request_needs_several_records_blocks_are_counted() -> None:
+    found = read_history.shares("read", 100, Counters({"l2_hits": 50}, {}), Reads(700, 100, 800))
+    assert found == {
+        "unit": "blocks", "source": "kstat reads, arcstats l2_hits",
+        "counts": {"dram": 700, "l2arc": 50, "disk": 50},
+    }  # fmt: skip
+
+
+counts = st.integers(0, 10**9)
+
+
+@given(counts, counts, counts, counts)
+def test_shares_are_never_negative_and_make_up_the_whole(calls: int, l2: int, hits: int, misses: int) -> None:
+    found = read_history.shares(
+        "read", calls, Counters({"l2_hits": l2}, {}), Reads(hits, misses, hits + misses)
+    )
+    assert all(count >= 0 for count in found["counts"].values())
+    assert sum(found["counts"].values()) == (calls if found["unit"] == "requests" else hits + misses)
+
+
+def test_shares_of_writes_are_the_zils() -> None:
+    zil = {"zil_itx_metaslab_slog_count": 815, "zil_itx_metaslab_normal_count": 2}
+    found = read_history.shares("write", 817, Counters({}, zil, "ZIL of all pools"), Reads(0, 0, 0))
+    assert found == {"unit": "log blocks", "source": "ZIL of all pools", "counts": {"slog": 815, "pool": 2}}
+
+
+def entry(op: str = "read") -> dict[str, Any]:
+    return {"op": op, "server_ios": 0, "unavailable": [], "problems": []}
+
+
+def test_what_the_manifest_gets() -> None:
+    found = entry()
+    read_history.fill(found, 3456, Counters({"l2_hits": 0}, {}), Reads(3000, 456, 3456))
+    assert found["server_ios"] == 3456
+    assert {missing["name"] for missing in found["unavailable"]} == {"I/Os by tier", "latency at the server"}
+    assert all("ok" not in missing for missing in found["unavailable"])
+    assert found["problems"] == []
+
+
+def test_a_list_that_was_full_makes_the_shares_doubtful_and_says_so() -> None:
+    full = Reads(0, 0, read_history.HISTORY_ENTRIES)
+    for op, said in (("read", 1), ("write", 0)):
+        found = entry(op)
+        read_history.fill(found, 1, Counters({}, {}), full)
+        assert len(found["problems"]) == said
+
+
+# As spa_read_history_show() prints it; where a read came from is empty in most versions.
+LIST = """\
+UID      start            objset   object   level    blkid    aflags   origin                   pid      process         
+1        17021904063      0x36     2        0        77       0x12                              1234     nfsd            
+2        17021904064      0x36     2        0        78       0xa      arc_read                 1234     nfsd            
+3        17021904065      0x36     2        0        79       0xa                               1234     nfsd            
+4        17021904066      0x36     2        0        80       0xe      dbuf prefetch            1234     nfsd            
+"""  # noqa: E501
+
+
+def test_the_list_is_grouped_on_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "reads"
+    path.write_text(LIST)
+    grouped = LocalHost().run(["awk", read_history._GROUP, str(path)])
+    assert read_history.parse(grouped, 0x36) == Reads(hits=2, misses=1, entries=4)
+
+
+class Server:
+    name = "server"
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[tuple[str, ...], bytes]] = []
+
+    def run(self, argv: Sequence[str], *, stdin: bytes = b"", **_: Any) -> Result:
+        self.ran.append((tuple(argv), stdin))
+        return Result(self.name, tuple(argv), 0, GROUPS if argv[0] == "sh" else "", "")
+
+
+def test_the_list_of_the_pool_is_emptied_and_read() -> None:
+    server = Server()
+    read_history.begin(server, "hsp-x")  # type: ignore[arg-type]
+    assert read_history.history(server, "hsp-x", 0x36).misses == 1800  # type: ignore[arg-type]
+    assert [argv[-1] for argv, _ in server.ran] == ["/proc/spl/kstat/zfs/hsp-x/reads"] * 2

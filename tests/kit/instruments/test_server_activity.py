@@ -1,0 +1,284 @@
+"""What else went on, from what a real server said (Linux 6.12, OpenZFS 2.3.9)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kit.core.clock import Clock
+from kit.core.errors import HostError
+from kit.hosts.base import Result
+from kit.instruments import server_activity
+from kit.instruments.arc_zil_counters import Missing
+from kit.instruments.server_activity import Conditions, Txg
+from kit.zfs import openzfs_version
+from kit.zfs.scrub_status import Scan
+
+IOSTATS = """\
+31 1 0x01 26 7072 22326418990 25979138282
+name                            type data
+trim_extents_written            4    0
+trim_bytes_written              4    0
+autotrim_extents_written        4    0
+simple_trim_extents_written     4    0
+arc_read_count                  4    7
+arc_write_count                 4    2274
+direct_read_count               4    0
+direct_write_count              4    0
+"""
+TXGS = """\
+txg birth state ndirty nread nwritten reads writes otime qtime wtime stime
+14 25838393003 C 0 0 0 0 0 160249 780 24592 118076
+15 25838553252 C 0 6656 1042432 7 42 51444415 780 20107 61089975
+16 25889997667 S 0 0 0 0 0 61118400 780 1276857 0
+17 25951116067 O 0 0 0 0 0 0 0 0 0
+"""
+NFSD = """\
+rc 0 0 111
+fh 0 0 0 0 0
+io 51200 1024
+th 4 0 0.000 0.000 0.000 0.000 0.000 0.000 0.000 0.000 0.000 0.000
+ra 0 0 0 0 0 0 0 0 0 0 0 0
+net 111 0 111 2
+rpc 111 0 0 0 0
+proc3 22 2 2 0 1 2 0 100 2 0 0 0 0 0 0 0 0 0 0 0 2 1 3
+proc4 2 0 0
+proc4ops 76 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0
+wdeleg_getattr 0
+"""  # noqa: E501
+STAT = "cpu  100 5 200 1000 10 1 2 3 7 7\ncpu0 100 5 200 1000 10 1 2 3 7 7\nbtime 1767225600\n"
+STATUS = """\
+  pool: other
+ state: ONLINE
+  scan: none requested
+config:
+
+  pool: tank
+ state: ONLINE
+  scan: scrub in progress since Thu Jan  1 00:00:26 2026
+\t1M scanned at 1M/s, 1M issued at 1M/s, 2M total
+"""
+NEW, OLD = openzfs_version.parse("2.3.9-1"), openzfs_version.parse("2.1.11-1+deb12u1")
+KSTATS = "/proc/spl/kstat/zfs"
+
+
+def said(files: dict[str, str]) -> str:
+    """As `tail -v -n +1` joins them."""
+    return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
+
+
+def files(*pools: str) -> dict[str, str]:
+    found = {"/proc/uptime": "26.11 1.00\n", "/proc/net/rpc/nfsd": NFSD, "/proc/stat": STAT}
+    found[f"{KSTATS}/tank/txgs"] = "31 1 0x01 26 7072 1 2\n" + TXGS
+    return found | {f"{KSTATS}/{pool}/iostats": IOSTATS for pool in pools}
+
+
+@pytest.fixture
+def now() -> Conditions:
+    return server_activity.parse(said(files("tank", "other")), {"tank": None, "other": None}, "tank")
+
+
+def test_what_a_server_says_is_read(now: Conditions) -> None:
+    assert now.uptime_ns == 26_110_000_000
+    assert now.wall_s == 1767225626
+    assert now.io_bytes == {"read": 51200, "write": 1024}
+    assert now.calls == {"read": 100, "write": 2, "commit": 3}
+    assert now.iostats["tank"]["arc_write_count"] == 2274
+    assert now.scans == {}
+    assert (now.cpu_ticks, now.steal_ticks) == (1321, 3)
+    begin = 25838553252 + 51444415 + 780 + 20107
+    assert now.txgs[1] == Txg(15, begin, begin + 61089975, 1042432)
+    assert [txg.number for txg in now.txgs] == [14, 15]
+
+
+def test_calls_of_nfs_4_count_as_well() -> None:
+    counts = [0] * 76
+    # 68 is READ_PLUS, which is how clients of NFS 4.2 read.
+    counts[25], counts[68], counts[38], counts[5] = 11, 7, 12, 13
+    four = NFSD.replace(NFSD.splitlines()[-2], "proc4ops 76 " + " ".join(map(str, counts)))
+    found = server_activity.parse(said(files("tank") | {"/proc/net/rpc/nfsd": four}), {"tank": None}, "tank")
+    assert found.calls == {"read": 118, "write": 14, "commit": 16}
+
+
+def moved(now: Conditions, **changes: Any) -> Conditions:
+    return replace(now, **changes)
+
+
+def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int = 512) -> list[str]:
+    found = server_activity.checks(before, after, "tank", "read", ios, block_bytes, NEW)
+    return [f"{check.name}: {check.found}" for check in found if not check.ok]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("version", ["2.1.11", "2.2.9"])
+def test_what_an_older_openzfs_does_not_count_is_neither_passed_nor_failed(
+    now: Conditions, version: str
+) -> None:
+    zfs = openzfs_version.parse(version)
+    found = server_activity.checks(now, now, "tank", "read", 0, 512, zfs)
+    missing = [check for check in found if isinstance(check, Missing)]
+    assert {check.name for check in missing} == {"direct I/O, past the ARC", "I/Os of another pool, other"}
+    assert all(str(zfs) in check.why for check in missing)
+    made = {check.name for check in found} - {check.name for check in missing}
+    assert {"NFS READ calls", "trimmed extents"} <= made
+    assert not any(
+        isinstance(check, Missing) for check in server_activity.checks(now, now, "tank", "read", 0, 1, NEW)
+    )
+
+
+def test_a_quiet_server_and_the_clients_own_reads_pass(now: Conditions) -> None:
+    after = moved(
+        now,
+        io_bytes={"read": 51200 + 40 * 512, "write": 1024},
+        calls={**now.calls, "read": 140},
+    )
+    assert failed(now, after, ios=40) == []
+
+
+def test_reads_that_a_client_answered_itself_are_missing_at_the_server(now: Conditions) -> None:
+    after = moved(now, io_bytes={"read": 51200 + 20480, "write": 1024}, calls={**now.calls, "read": 105})
+    assert failed(now, after, ios=40) == ["NFS READ calls: 5"]
+
+
+def test_reads_of_another_size_than_asked_for(now: Conditions) -> None:
+    after = moved(now, io_bytes={"read": 51200 + 40 * 4096, "write": 1024}, calls={**now.calls, "read": 140})
+    assert failed(now, after, ios=40) == [f"bytes of NFS READ calls: {40 * 4096}"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "counter", "by", "name"),
+    [
+        ("tank", "direct_read_count", 1, "direct I/O, past the ARC: 1"),
+        ("tank", "direct_write_count", 3, "direct I/O, past the ARC: 3"),
+        ("tank", "autotrim_extents_written", 2, "trimmed extents: 2"),
+        ("tank", "trim_extents_written", 2, "trimmed extents: 2"),
+        ("other", "arc_read_count", 11, "I/Os of another pool, other: 11"),
+        ("other", "arc_write_count", 4000, "I/Os of another pool, other: 4000"),
+    ],
+)
+def test_what_else_used_the_pools_is_named(
+    now: Conditions, pool: str, counter: str, by: int, name: str
+) -> None:
+    stats = {key: dict(value) for key, value in now.iostats.items()}
+    stats[pool][counter] += by
+    assert failed(now, moved(now, iostats=stats)) == [name]
+
+
+def test_the_pool_under_test_may_work(now: Conditions) -> None:
+    stats = {key: dict(value) for key, value in now.iostats.items()}
+    stats["tank"]["arc_read_count"] += 5000
+    assert failed(now, moved(now, iostats=stats)) == []
+
+
+def test_a_pool_that_appears_meanwhile_counts_from_zero(now: Conditions) -> None:
+    stats = {**now.iostats, "new": {"arc_read_count": 50, "arc_write_count": 0}}
+    assert failed(now, moved(now, iostats=stats)) == ["I/Os of another pool, new: 50"]
+
+
+def test_stolen_cpu_time(now: Conditions) -> None:
+    assert failed(now, moved(now, cpu_ticks=2321, steal_ticks=14)) == []
+    assert failed(now, moved(now, cpu_ticks=2321, steal_ticks=15)) == [
+        "CPU time taken by a hypervisor, in 10 ms: 12"
+    ]
+
+
+SCRUB = Scan("SCRUB", "SCANNING", 1767225620, 0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (None, None, False),
+        (None, SCRUB, True),
+        (SCRUB, SCRUB, True),
+        (SCRUB, replace(SCRUB, state="FINISHED", end_s=1767225625), True),
+        (None, replace(SCRUB, state="FINISHED", end_s=1767225625), True),
+        (replace(SCRUB, state="FINISHED", end_s=1), replace(SCRUB, state="FINISHED", end_s=1), False),
+    ],
+)
+def test_a_scrub_during_the_phase(
+    now: Conditions, before: Scan | None, after: Scan | None, said: bool
+) -> None:
+    was = moved(now, scans={"other": before} if before else {})
+    then = moved(now, scans={"other": after} if after else {})
+    found = server_activity.problems(was, then)
+    assert bool(found) is said
+    if said:
+        assert "scrub of the pool other ran during the phase (zpool status: SCRUB" in found[0]
+
+
+def test_events_are_in_the_experiments_time_and_only_those_of_the_phase(now: Conditions) -> None:
+    was = moved(now, uptime_ns=25_850_000_000)
+    then = moved(now, scans={"tank": replace(SCRUB, start_s=1767225625)})
+    feeds = (25_900_000_000, 10_000_000_000)
+    found = server_activity.events(was, then, feeds, 20_000_000_000, Clock("virtual", 4))
+    assert [event["kind"] for event in found] == ["scrub", "txg", "l2arc-feed"]
+    scrub, txg, feed = found
+    assert (scrub["time_ns"], scrub["end_ns"]) == (5_000_000_000 // 4, 6_110_000_000 // 4)
+    assert (feed["time_ns"], feed["end_ns"]) == (5_900_000_000 // 4, None)
+    assert txg["text"] == "txg 15: sync, 1042432 bytes"
+
+
+@pytest.mark.parametrize(
+    ("properties", "tiers", "names"),
+    [
+        ({"sync": "standard", "logbias": "latency", "primarycache": "all", "secondarycache": "all"},
+         {"dram", "l2arc", "disk", "slog", "pool"}, []),
+        ({"sync": "disabled"}, {"slog", "pool"}, ["pool", "slog"]),
+        ({"logbias": "throughput"}, {"slog"}, ["slog"]),
+        ({"logbias": "throughput"}, {"pool"}, []),
+        ({"primarycache": "metadata"}, {"disk"}, []),
+        ({"primarycache": "metadata"}, {"dram", "disk"}, ["dram"]),
+        ({"secondarycache": "metadata"}, {"l2arc"}, ["l2arc"]),
+        ({"secondarycache": "none"}, {"dram", "l2arc"}, ["l2arc"]),
+    ],
+)  # fmt: skip
+def test_properties_with_which_a_tier_cannot_answer(
+    properties: dict[str, str], tiers: set[str], names: list[str]
+) -> None:
+    found = server_activity.property_problems(properties, tiers)
+    assert [text.split()[2] for text in found] == names
+
+
+def test_settings_that_somebody_changed() -> None:
+    assert server_activity.changed({"sync": "standard"}, {"sync": "standard", "more": "x"}, "d") == []
+    assert server_activity.changed({"sync": "standard", "a": "1"}, {"sync": "disabled"}, "d") == [
+        "d: sync was standard and is disabled at the end of the run",
+        "d: a was 1 and is gone at the end of the run",
+    ]
+
+
+class Server:
+    name = "server"
+
+    def __init__(self, missing: str = "") -> None:
+        self.missing = missing
+
+    def run(self, argv: Any, **_: Any) -> Result:
+        if argv[0] == "sh":
+            text = STATUS
+        else:
+            known = files("tank", "other")
+            text = said({name: known[name] for name in argv if name in known and self.missing not in (name,)})
+        return Result(self.name, tuple(argv), 0, text, "")
+
+
+def test_reading_asks_for_every_pool() -> None:
+    found = server_activity.read(Server(), "tank", OLD)
+    assert set(found.iostats) == {"tank", "other"}
+    assert found.scans == {"tank": Scan("SCRUB", "SCANNING", 1767225626, 0)}
+
+
+@pytest.mark.parametrize("missing", ["/proc/net/rpc/nfsd", "/proc/stat", f"{KSTATS}/tank/txgs"])
+def test_a_server_that_does_not_say_is_an_error(missing: str) -> None:
+    with pytest.raises(HostError, match="does not say what its NFS server"):
+        server_activity.read(Server(missing), "tank", OLD)
+
+
+def test_a_kstat_of_another_form_is_an_error() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        server_activity.parse(
+            said(files("tank") | {f"{KSTATS}/tank/txgs": TXGS.replace("25838553252", "x")}),
+            {"tank": None}, "tank",
+        )  # fmt: skip

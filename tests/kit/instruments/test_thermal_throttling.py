@@ -1,0 +1,184 @@
+"""Counters as Linux 6.12 has them on a machine with two cores of two threads each."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.hosts.base import Result
+from kit.hosts.local import LocalHost
+from kit.instruments import thermal_throttling
+from kit.instruments.thermal_throttling import Change, Throttling
+
+SECOND = 1_000_000_000
+CPUS = ("cpu0", "cpu1", "cpu2", "cpu3")
+NAMES = ("core_throttle_count", "package_throttle_count", "core_throttle_total_time_ms",
+         "package_throttle_total_time_ms")  # fmt: skip
+
+
+def said(files: dict[str, str]) -> str:
+    """As `tail -v -n +1` joins them."""
+    return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
+
+
+def files(count: int = 3, time_ms: int = 120) -> dict[str, str]:
+    found = {}
+    for name in NAMES:
+        for cpu in CPUS:
+            value = count if name.endswith("count") else time_ms
+            found[f"{cpu}/thermal_throttle/{name}"] = f"{value}\n"
+    return found
+
+
+def quiet() -> Throttling:
+    return thermal_throttling.parse(said(files()))
+
+
+def moved(kind: str, **by: int) -> Throttling:
+    """`by`: cpu0_core=2 and so on."""
+    found = quiet()
+    changed = dict(getattr(found, kind))
+    for key, more in by.items():
+        changed[key.replace("_", "/")] += more
+    return replace(found, **{kind: changed})
+
+
+def both(counts: dict[str, int], times_ms: dict[str, int]) -> Throttling:
+    return replace(moved("counts", **counts), times_ms=moved("times_ms", **times_ms).times_ms)
+
+
+def test_what_a_host_says_is_read() -> None:
+    text = said(files() | {"/sys/class/hwmon/hwmon1/temp1_input": "51000\n"})
+    text += "\n==> /sys/class/hwmon/hwmon12/temp1_input <==\n64000\n"
+    found = thermal_throttling.parse(text)
+    assert found.counts == {f"{cpu}/{level}": 3 for cpu in CPUS for level in ("core", "package")}
+    assert found.times_ms == {key: 120 for key in found.counts}
+    assert found.hottest_mdegc == 64000
+
+
+def test_a_cool_cpu_passes() -> None:
+    change = thermal_throttling.change(quiet(), quiet())
+    assert change == Change(0, 0, 0)
+    assert all(check.ok for check in thermal_throttling.checks(change, "server", SECOND))
+    assert thermal_throttling.words(change, "server") == ""
+
+
+def test_one_event_of_a_package_is_one_though_each_of_its_cpus_counts_it() -> None:
+    every = {f"{cpu}_package": 1 for cpu in CPUS}
+    then = both(every, {f"{cpu}_package": 7 for cpu in CPUS})
+    change = thermal_throttling.change(quiet(), then)
+    assert change == Change(events=1, unmeasured=0, time_ms=7)
+    assert thermal_throttling.words(change, "server") == "CPU of server held back by heat for 7 ms (1 times)"
+
+
+@pytest.mark.parametrize(("time_ms", "ok"), [(1, True), (100, True), (101, False), (9_000, False)])
+def test_up_to_one_percent_of_the_phase_is_told_and_more_does_not_pass(time_ms: int, ok: bool) -> None:
+    change = thermal_throttling.change(quiet(), both({"cpu2_core": 1}, {"cpu2_core": time_ms}))
+    time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
+    assert (time.expected, time.found, time.tolerance) == (0, time_ms, 100)
+    assert time.ok is ok and unknown.ok
+    assert "thermal_throttle" in time.source and "server" in time.name
+    assert thermal_throttling.words(change, "server")
+
+
+def test_a_throttling_that_has_not_ended_has_no_time_yet_and_does_not_pass() -> None:
+    change = thermal_throttling.change(quiet(), both({"cpu0_core": 1, "cpu2_core": 1}, {"cpu0_core": 5}))
+    assert change == Change(1, 1, 5)
+    time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
+    assert time.ok and not unknown.ok and unknown.found == 1
+    assert "for an unknown time" in thermal_throttling.words(change, "server")
+
+
+def test_one_that_began_before_the_phase_is_seen_when_it_ends() -> None:
+    change = thermal_throttling.change(quiet(), moved("times_ms", cpu0_core=5000))
+    assert change == Change(0, 0, 5000)
+    assert "5000 ms" in thermal_throttling.words(change, "server")
+    assert not thermal_throttling.checks(change, "server", SECOND)[0].ok
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_where_only_counts_are_kept_any_is_too_many(more: int) -> None:
+    before = replace(quiet(), times_ms={})
+    change = thermal_throttling.change(before, replace(moved("counts", cpu3_core=more), times_ms={}))
+    assert change == Change(more, more, None)
+    [check] = thermal_throttling.checks(change, "server", SECOND)
+    assert check.ok is not bool(more) and check.found == more
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (Throttling({}, {}), Throttling({}, {}), "does not count it"),
+        (quiet(), Throttling({}, {}), "not the same CPUs"),
+        (Throttling({}, {}), quiet(), "not the same CPUs"),
+        (quiet(), replace(quiet(), times_ms={}), "not the same CPUs"),
+        (quiet(), replace(quiet(), counts={k: v for k, v in quiet().counts.items() if "cpu3" not in k}),
+         "not the same CPUs"),
+        (quiet(), moved("counts", cpu0_core=-1), "went back"),
+        (quiet(), moved("times_ms", cpu0_package=-120), "went back"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_is_not_available(before: Throttling, after: Throttling, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^not available: .*{why}"):
+        thermal_throttling.change(before, after)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "tail: cannot open", "==> ", "==> x <==", "\0\x1b[2J", "1\n2\n"])
+def test_a_host_without_such_files_has_no_counters(text: str) -> None:
+    assert thermal_throttling.parse(text) == Throttling({}, {})
+
+
+@pytest.mark.parametrize("value", ["", "x", "-1", "1 2", "1\n2", "0x1", "1e3", "9" * 21, "٣", "\x1b[2J"])
+@pytest.mark.parametrize("name", ["core_throttle_count", "package_throttle_total_time_ms"])
+def test_a_counter_that_is_no_number_is_an_error(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match="which is no count"):
+        thermal_throttling.parse(said(files() | {f"cpu1/thermal_throttle/{name}": f"{value}\n"}))
+
+
+@pytest.mark.parametrize("value", ["", "x", "-300", "9" * 21])
+def test_a_temperature_that_is_none_is_left_out(value: str) -> None:
+    found = thermal_throttling.parse(said(files() | {"/sys/class/hwmon/hwmon1/temp1_input": value}))
+    assert found == quiet()
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_the_command_finds_the_files(shell: str, tmp_path: Path) -> None:
+    """With a tree of ours in place of /sys, and the real tools."""
+    for name, text in files().items():
+        path = tmp_path / "devices/system/cpu" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "devices/system/cpu/cpu0/thermal_throttle/core_throttle_max_time_ms").write_text("9\n")
+    (tmp_path / "devices/system/cpu/cpuidle").mkdir()
+    for number, (chip, value) in enumerate({"nvme": "99000", "coretemp": "48000"}.items()):
+        path = tmp_path / f"class/hwmon/hwmon{number}"
+        path.mkdir(parents=True)
+        (path / "name").write_text(f"{chip}\n")
+        (path / "temp1_input").write_text(f"{value}\n")
+    script = thermal_throttling._SCRIPT.replace("/sys/", f"{os.fspath(tmp_path)}/")
+    done = subprocess.run([shell, "-c", script], capture_output=True, text=True, check=True)
+    found = thermal_throttling.parse(done.stdout.replace(os.fspath(tmp_path), "/sys"))
+    assert found == replace(quiet(), hottest_mdegc=48000)
+
+
+def test_this_machine_can_be_asked() -> None:
+    found = thermal_throttling.read(LocalHost())
+    assert found.counts.keys() >= found.times_ms.keys()
+
+
+class Client:
+    name = "client0"
+
+    def run(self, argv: Any, **_: Any) -> Result:
+        # What begins with env needs no sudo (kit.hosts.sudo).
+        assert argv[0] == "env"
+        return Result(self.name, tuple(argv), 0, said(files()), "")
+
+
+def test_reading_needs_no_root() -> None:
+    assert thermal_throttling.read(Client()) == quiet()  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""kit.lab.aged_devices: what is kept of an aged device, and what is not taken for it. Nothing is started."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.emulation import compilation
+from kit.lab import aged_devices
+
+STATE = b"state of a device" * 100
+POINT = {
+    "stage": "fill 1", "op": "write", "block_bytes": 4096, "written_bytes": 1, "interval_ns": 1, "ios": 2,
+    "p99_ns": None, "iops": 5.0, "cells": [[0, 3, 2]],
+}  # fmt: skip
+
+
+def proof(**values: Any) -> dict[str, Any]:
+    return {
+        "format": aged_devices.FORMAT, "run": "20260101T000000Z-abcdef", "utc": "2026-01-01T00:00:00Z",
+        "sources": compilation.models_digest(), "device": "log0", "entry": {"device": "log0"},
+        "capacity_bytes": 1 << 26, "points": [POINT],
+        "state": {"bytes": len(STATE), "sha256": hashlib.sha256(STATE).hexdigest()}, **values,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    place = tmp_path / "aged" / "0123456789abcdef"
+    place.parent.mkdir()
+    aged_devices._store(place, STATE, proof())
+    return place
+
+
+def test_what_was_stored_is_read(place: Path) -> None:
+    found = aged_devices._read(place)
+    assert found is not None and found[1] == STATE and found[0]["run"] == proof()["run"]
+    assert aged_devices._points(found[0])[0].cells == ((0, 3, 2),)
+    assert aged_devices.current(place)
+
+
+def test_it_is_stored_whole_and_leaves_nothing_beside(place: Path) -> None:
+    dead = place.with_name(f".build-{place.name}-1")
+    dead.mkdir()
+    aged_devices._store(place, STATE[::-1], proof(run="another"))
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+    assert (place / "state").read_bytes() == STATE[::-1]
+
+
+@pytest.mark.parametrize("content", [b"", STATE[:-1], STATE + b"x", STATE[:-1] + b"?"])
+def test_a_state_that_is_not_what_was_stored_is_not_taken(place: Path, content: bytes) -> None:
+    (place / "state").write_bytes(content)
+    assert aged_devices._read(place) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"format": 99}, {"run": 7}, {"utc": None}, {"entry": []}, {"points": 3}, {"points": [3]},
+        {"points": [{"stage": 1}]}, {"points": [{**POINT, "cells": 4}]}, {"capacity_bytes": "x"},
+        {"state": 3}, {"state": {}}, {"sources": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_damaged_proof_is_none(place: Path, damage: dict[str, Any]) -> None:
+    (place / "proof.json").write_text(json.dumps(proof(**damage)))
+    assert aged_devices._read(place) is None
+    assert not aged_devices.current(place)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "{", "null", '{"format": 1}'])
+def test_a_proof_that_is_no_object(place: Path, text: str) -> None:
+    (place / "proof.json").write_text(text)
+    assert aged_devices._read(place) is None
+
+
+def test_models_of_other_sources_are_not_current(place: Path) -> None:
+    (place / "proof.json").write_text(json.dumps(proof(sources="0123456789abcdef")))
+    assert not aged_devices.current(place)

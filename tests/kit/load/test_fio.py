@@ -1,0 +1,203 @@
+"""kit.load.fio: what fio is told, and what it says; anything else makes the run unknown."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.config.fio_job import read_job
+from kit.config.workload import WORKLOADS
+from kit.core.clock import Clock
+from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.load import fio
+from kit.load.fio_latency_log import parse_latency_log
+
+DATA = Path(__file__).parents[1] / "data"
+FILES = fio.FioFiles("/run/hsp/x")
+LOG = (DATA / "read-fio_lat.log").read_text()
+JOBS = sorted(WORKLOADS.glob("*.fio"))
+
+
+# --- What it is told ---
+
+
+@pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
+def test_the_job_is_the_checked_one_behind_the_kits_own_options(file: Path, tmp_path: Path) -> None:
+    job = read_job(file)
+    text = fio.job_text(job, FILES, {}).decode()
+    own, checked = text[: -len(job.text)], text[-len(job.text) :]
+    assert checked == file.read_text()
+    parsed = configparser.ConfigParser(interpolation=None)
+    parsed.read_string(own)
+    assert parsed.sections() == ["global"]
+    assert dict(parsed["global"]) == {
+        "write_lat_log": FILES.log_prefix,
+        "per_job_logs": "1",
+        "log_avg_msec": "0",
+        "log_offset": "0",
+        "disable_slat": "1",
+        "disable_clat": "0",
+        "log_alternate_epoch": "1",
+        "log_alternate_epoch_clock_id": "1",
+    }
+    # Without the options that only the kit may set, it reads back as the same job.
+    back = tmp_path / "job.fio"
+    back.write_text(re.sub(r"^(write_lat_log|per_job_logs|log_\w+)=.*\n", "", text, flags=re.M))
+    sections = read_job(back).sections
+    assert [(s.name, {**s.options}) for s in sections] == [
+        (s.name, {**s.options, "disable_slat": "1", "disable_clat": "0"}) for s in job.sections
+    ]
+
+
+@pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
+def test_with_the_kits_options_a_job_of_a_workload_would_be_refused(file: Path, tmp_path: Path) -> None:
+    back = tmp_path / "job.fio"
+    back.write_bytes(fio.job_text(read_job(file), FILES, {}))
+    with pytest.raises(ConfigError, match="write_lat_log"):
+        read_job(back)
+
+
+@pytest.mark.parametrize(("clock", "runtime"), [(Clock(), "1500000us"), (Clock("virtual", 4), "6000000us")])
+def test_durations_reach_fio_in_the_hosts_time(clock: Clock, runtime: str) -> None:
+    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, clock, 7)
+    assert values == {
+        "HSP_DIRECTORY": "/mnt/x",
+        "HSP_SIZE": str(72 << 20),
+        "HSP_RUNTIME": runtime,
+        "HSP_SEED": "7",
+    }
+    assert fio.command(FILES) == [
+        "fio", "--output-format=json+", "--output=/run/hsp/x/fio.json", "/run/hsp/x/job.fio"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("file", JOBS, ids=lambda file: file.stem)
+def test_no_variable_is_left_for_fio(file: Path) -> None:
+    values = fio.variables("/mnt/x", 72 << 20, 1_500_000_000, Clock(), 7)
+    text = fio.job_text(read_job(file), FILES, values).decode()
+    assert "${" not in text
+    assert "directory=/mnt/x\n" in text
+
+
+def test_the_log_is_where_fio_writes_it() -> None:
+    assert FILES.latency_log == f"{FILES.log_prefix}_lat.1.log"
+
+
+def test_the_fill_writes_the_whole_file_once_and_to_stable_storage() -> None:
+    argv = fio.fill_command("/pool/x", "working-set", 1000, 128)
+    assert argv[0] == "fio"
+    assert {
+        "--directory=/pool/x", "--filename=working-set", "--rw=write", "--size=1000", "--bs=128",
+        "--refill_buffers=1", "--end_fsync=1",
+    } <= set(argv)  # fmt: skip
+
+
+# --- What it says ---
+
+
+@pytest.mark.parametrize(
+    ("name", "ios"),
+    [("read-fio.json", {"read": 3456, "write": 0}), ("write-slog-fio.json", {"read": 0, "write": 815})],
+)
+def test_recorded_output(name: str, ios: dict[str, int]) -> None:
+    assert fio.total_ios(fio.parse_output((DATA / name).read_text())) == ios
+
+
+def test_ios_of_several_jobs_are_added() -> None:
+    jobs: list[dict[str, Any]] = [
+        {"read": {"total_ios": 3}},
+        {"read": {"total_ios": 4}, "write": {"total_ios": 1}},
+    ]
+    assert fio.total_ios({"jobs": jobs}) == {"read": 7, "write": 1}
+
+
+GOOD = (DATA / "read-fio.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("fio: io_u error on file /mnt: Input/output error\n" + GOOD, "it begins with: 'fio: io_u error"),
+        (GOOD + "\nnote: clock is slow", "not JSON"),
+        (GOOD[: len(GOOD) // 2], "not JSON"),
+        ("", "not JSON"),
+        ("[]", "has no jobs"),
+        ("{}", "has no jobs"),
+        ('{"jobs": []}', "has no jobs"),
+        ('{"jobs": {"read": 1}}', "has no jobs"),
+        (GOOD.replace('"error" : 0', '"error" : 5', 1), "reports an error in job read"),
+        pytest.param(
+            '{"jobs": [5]}',
+            "",
+        ),
+        pytest.param(
+            "[" * 200_000,
+            "",
+        ),
+    ],
+    ids=range(11),
+)
+def test_other_output_is_unknown(text: str, message: str) -> None:
+    with pytest.raises(MeasurementUnknown) as caught:
+        fio.parse_output(text)
+    assert caught.value.exit_code == 3
+    assert message in caught.value.message
+    assert len(caught.value.message) < 400
+
+
+def test_recorded_log() -> None:
+    found = parse_latency_log(LOG)
+    assert len(found.latency_ns) == len(LOG.splitlines()) == 400
+    assert (found.end_ns[0], found.latency_ns[0], found.direction[0]) == (99_737_000_000, 142_289, 0)
+    writes = parse_latency_log((DATA / "write-slog-fio_lat.log").read_text())
+    assert len(writes.direction) == 815 and set(writes.direction.tolist()) == {1}
+
+
+def test_an_empty_log_has_no_ios() -> None:
+    assert parse_latency_log("").latency_ns.shape == (0,)
+
+
+rows = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**62), st.integers(0, 1)))
+
+
+@given(rows)
+def test_every_line_of_a_log_is_an_io(given_rows: list[tuple[int, int, int]]) -> None:
+    text = "".join(f"{stamp}, {latency}, {direction}, 512, 0\n" for stamp, latency, direction in given_rows)
+    found = parse_latency_log(text)
+    assert found.end_ns.tolist() == [stamp * 1_000_000 for stamp, _, _ in given_rows]
+    assert found.latency_ns.tolist() == [latency for _, latency, _ in given_rows]
+    assert found.direction.tolist() == [direction for _, _, direction in given_rows]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "99737, 142289", "99737", "", "hello", "a, b, c", "1.5, 2, 0, 512, 0", "1, nan, 0, 512, 0",
+        "1, 2, 2, 512, 0", "1, 2, -1, 512, 0", "-1, 2, 0, 512, 0", "1, -2, 0, 512, 0", "1, 2, read, 512",
+        "1 2 0 512 0", ", , , ,",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", [1, 7, 401])
+def test_a_bad_line_is_named(line: str, number: int) -> None:
+    lines = LOG.splitlines()
+    lines.insert(number - 1, line)
+    with pytest.raises(MeasurementUnknown, match=rf"latency log, line {number}\b") as caught:
+        parse_latency_log("\n".join(lines) + "\n")
+    assert repr(line) in caught.value.message
+
+
+@pytest.mark.parametrize("line", [f"{2**70}, 5, 0", f"5, {2**70}, 0", f"{2**63 // 1_000_000 + 1}, 5, 0"])
+def test_numbers_beyond_64_bits_are_impossible(line: str) -> None:
+    with pytest.raises(MeasurementUnknown, match="line 1"):
+        parse_latency_log(f"{line}, 512, 0\n")
+
+
+def test_output_is_json_as_recorded() -> None:
+    assert json.loads(GOOD)["jobs"][0]["read"]["total_ios"] == 3456

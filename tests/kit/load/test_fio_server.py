@@ -1,0 +1,303 @@
+"""kit.load.fio_server: several clients, one load. Here this machine is all of them; the lab has real ones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.config.fio_job import read_job
+from kit.core.clock import Clock
+from kit.core.errors import HostError, MeasurementUnknown
+from kit.hosts.base import HostLost
+from kit.hosts.clock_offset import Clocks
+from kit.hosts.local import LocalHost
+from kit.load import fio, fio_server, fio_server_commands
+from kit.load.fio_server import GroupLoad
+from kit.load.phase_load import Load, LoadSpec, SingleLoad
+from kit.store.run_directory import RunDir
+
+DATA = Path(__file__).parents[1] / "data"
+RECORDED = (DATA / "group-fio.json").read_text()
+BROKEN_OFF = (DATA / "group-lost-fio.json").read_text()
+JOB = """\
+[global]
+ioengine=psync
+directory=${HSP_DIRECTORY}
+size=${HSP_SIZE}
+[read]
+thread=0 ; a process would outlive its server
+rw=randread
+bs=512
+filename=working-set
+norandommap
+time_based
+runtime=${HSP_RUNTIME}
+rate_iops=500
+numjobs=2
+"""
+
+needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
+
+
+# --- What fio says ---
+
+
+def test_each_clients_jobs_are_found_and_the_sum_of_all_is_not_one() -> None:
+    jobs, _ = fio.parse_group_output(RECORDED)
+    assert sorted(jobs) == ["c0", "c1", "c2", "c3"]
+    assert '"All clients"' in RECORDED
+    assert all(fio.total_ios({"jobs": of_one})["write"] > 0 for of_one in jobs.values())
+    assert not RECORDED.startswith("{")
+
+
+def test_a_client_that_broke_off_is_not_there_and_the_words_say_so() -> None:
+    jobs, said = fio.parse_group_output(BROKEN_OFF)
+    assert sorted(jobs) == ["c0", "c2", "c3"]
+    assert "c1" in said and "disconnected" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "{}", "fio: connect; No such file", '{\n"client_stats": 3}', '{\n"client_stats": [1]}', "[]"],
+)
+def test_what_is_no_result_is_refused(text: str) -> None:
+    with pytest.raises(MeasurementUnknown, match="no results of clients"):
+        fio.parse_group_output(text)
+
+
+# --- What it is told ---
+
+
+def spec(tmp_path: Path, seconds: float = 0.3, clock: Clock | None = None) -> LoadSpec:
+    job = tmp_path / "job.fio"
+    job.write_text(JOB)
+    mount = tmp_path / "mount"
+    mount.mkdir(exist_ok=True)
+    mount.joinpath("working-set").write_bytes(bytes(1 << 20))
+    return LoadSpec(
+        "p", read_job(job), str(tmp_path / "work"), str(mount), 1 << 20, int(seconds * 1e9), clock or Clock()
+    )
+
+
+def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> None:
+    wanted = spec(tmp_path, 0.5, Clock("virtual", 4))
+    text = fio.group_job_text(wanted.job, wanted.values).decode()
+    assert "${" not in text
+    assert f"directory={wanted.mount}" in text
+    assert "runtime=2000000us" in text
+    assert "unique_filename=0" in text
+    assert "thread=1" in text and "thread=0" not in text
+    assert text.index("exec_prerun=") < text.index("[read]")
+
+
+def test_the_server_has_a_socket_and_no_port() -> None:
+    command = fio_server_commands.server_command("/run/x", "c3")
+    assert [word for word in command if word.startswith("--server")] == ["--server=sock:c3"]
+    assert command[0] == "env"  # not a program that sudo runs as root
+
+
+def test_different_versions_are_refused_with_who_has_which() -> None:
+    fio_server.check_versions({"a": "fio-3.39", "b": "fio-3.39"})
+    fio_server.check_versions({"a": "fio-3.39"})
+    with pytest.raises(HostError, match=r"fio-3.39 on a, fio-3.28 on b") as caught:
+        fio_server.check_versions({"a": "fio-3.39", "b": "fio-3.28"})
+    assert "same fio" in caught.value.hint
+
+
+# --- For real, on this machine ---
+
+
+class Machine(LocalHost):
+    """A client on this machine that can be lost."""
+
+    lost = False
+
+    def run(self, argv: Any, **options: Any) -> Any:
+        if self.lost:
+            raise HostLost(f"{self.name}: the connection broke during `{argv[0]}`")
+        return super().run(argv, **options)
+
+
+def machines(count: int) -> list[Machine]:
+    return [Machine(f"client{number}") for number in range(count)]
+
+
+def load(hosts: list[Machine], wanted: LoadSpec) -> GroupLoad:
+    return GroupLoad(hosts, wanted, Clocks(hosts[0]))
+
+
+def run_dir(tmp_path: Path) -> RunDir:
+    found = RunDir(tmp_path / "run")
+    found.raw.mkdir(parents=True)
+    return found
+
+
+def wait(running: Load) -> None:
+    end = time.monotonic() + 60
+    while running.running():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def processes_in(directory: str) -> list[str]:
+    """Command lines of processes that work in the directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "cwd").startswith(directory):
+                    found.append((entry / "cmdline").read_text())
+            except OSError:
+                continue
+    return found
+
+
+@needs_fio
+def test_one_client_runs_fio_itself(tmp_path: Path) -> None:
+    running = SingleLoad(Machine("client0"), spec(tmp_path))
+    running.prepare()
+    running.start()
+    wait(running)
+    running.finish(False)
+    (result,) = running.collect(run_dir(tmp_path))
+    assert running.problems == []
+    assert sum(result.ios.values()) == len(result.latencies.end_ns) > 0
+
+
+@needs_fio
+def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> None:
+    hosts, wanted = machines(3), spec(tmp_path)
+    running = load(hosts, wanted)
+    running.prepare()
+    directory = Path(wanted.work_dir) / "fio0-p"
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+    assert not [line for line in listening.splitlines() if '"fio"' in line]
+    running.start()
+    wait(running)
+    running.finish(False)
+    results = running.collect(run_dir(tmp_path))
+    assert running.problems == []
+    assert [result.host.name for result in results] == ["client0", "client1", "client2"]
+    for result in results:
+        assert sum(result.ios.values()) == len(result.latencies.end_ns) > 0
+    # Two places to hear of an order would be a second apart, now and then.
+    starts = [int((r.latencies.end_ns - r.latencies.latency_ns).min()) for r in results]
+    assert max(starts) - min(starts) < 900_000_000
+    assert sorted(os.listdir(wanted.mount)) == ["working-set"]
+    assert not directory.exists()
+    assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+def test_one_client_that_breaks_off_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    hosts, wanted = machines(3), spec(tmp_path, 1.5)
+    running = load(hosts, wanted)
+    running.prepare()
+    running.start()
+    member = running._members[1]
+
+    def lose() -> None:
+        time.sleep(1.5)
+        hosts[1].lost = True
+        running._end_server(member)
+
+    thread = threading.Thread(target=lose)
+    thread.start()
+    wait(running)
+    thread.join()
+    running.finish(False)
+    results = running.collect(run_dir(tmp_path))
+    assert [result.host.name for result in results] == ["client0", "client2"]
+    (problem,) = running.problems
+    assert problem.startswith("fio failed on client1: ")
+    assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+def test_a_client_that_does_not_get_ready_is_named_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fio_server, "_LAST_READY_S", 1.0)
+    hosts, wanted = machines(2), spec(tmp_path)
+    running = load(hosts, wanted)
+    running.prepare()
+    Path(wanted.work_dir, "fio1-p", "start.py").write_text("import time; time.sleep(60)")
+    running.start()
+    wait(running)
+    running.finish(False)
+    results = running.collect(run_dir(tmp_path))
+    assert [result.host.name for result in results] == ["client0"]
+    (problem,) = running.problems
+    assert problem.startswith("fio failed on client1: fio did not get ready")
+    assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+def test_an_interrupt_ends_the_load_and_keeps_what_was_measured(tmp_path: Path) -> None:
+    hosts, wanted = machines(2), spec(tmp_path, 600)
+    running = load(hosts, wanted)
+    running.prepare()
+    running.start()
+    time.sleep(1.5)
+    running.finish(True)
+    results = running.collect(run_dir(tmp_path))
+    assert [len(result.latencies.end_ns) > 0 for result in results] == [True, True]
+    assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+def test_a_load_that_never_starts_leaves_nothing(tmp_path: Path) -> None:
+    hosts, wanted = machines(2), spec(tmp_path)
+    running = load(hosts, wanted)
+    running.prepare()
+    running.finish(True)
+    assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+def test_no_server_no_load_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts, wanted = machines(2), spec(tmp_path)
+    command = fio_server.server_command
+
+    def broken(directory: str, socket: str) -> list[str]:
+        return ["false"] if socket == "c1" else command(directory, socket)
+
+    monkeypatch.setattr(fio_server, "server_command", broken)
+    monkeypatch.setattr(fio_server, "_AWAIT_SOCKET", 'sleep 1; [ -S "$1" ]')
+    with pytest.raises(HostError, match="fio --server failed on client1"):
+        load(hosts, wanted).prepare()
+    assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+def test_a_client_that_is_lost_before_the_start_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosts, wanted = machines(2), spec(tmp_path)
+    running = load(hosts, wanted)
+    running.prepare()
+    waited = running._await_ready
+
+    def ready_and_lost() -> None:
+        waited()
+        hosts[1].lost = True
+
+    monkeypatch.setattr(running, "_await_ready", ready_and_lost)
+    running.start()
+    hosts[1].lost = False
+    wait(running)
+    running.finish(False)
+    results = running.collect(run_dir(tmp_path))
+    assert [result.host.name for result in results] == ["client0"]
+    (problem,) = running.problems
+    assert problem.startswith("fio failed on client1: client1: the connection broke")
+    assert processes_in(wanted.work_dir) == []

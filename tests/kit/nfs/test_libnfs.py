@@ -1,0 +1,153 @@
+"""kit.nfs.libnfs: reads only, and a job that is the checked one but for how it reaches the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.config.fio_job import read_job
+from kit.config.workload import read_workload
+from kit.core.errors import ConfigError, HostError
+from kit.hosts.base import Result
+from kit.nfs import libnfs
+
+JOB = """\
+; a comment
+[global]
+ioengine=psync   ; how
+directory=${HSP_DIRECTORY}
+bs=512
+[read]
+rw=randread
+filename=data # which
+direct=1
+runtime=${HSP_RUNTIME}
+"""
+
+
+def job(tmp_path: Path, text: str) -> Any:
+    path = tmp_path / "job.fio"
+    path.write_text(text)
+    return read_job(path)
+
+
+def test_only_engine_and_place_are_replaced(tmp_path: Path) -> None:
+    before = job(tmp_path, JOB)
+    after = libnfs.through(before, "nfs://nas/x?version=3")
+    lines = after.text.splitlines()
+    assert lines[:3] == ["[global]", "ioengine=nfs", "nfs_url=nfs://nas/x?version=3"]
+    gone = {"ioengine=psync   ; how", "directory=${HSP_DIRECTORY}"}
+    assert lines[3:] == [line for line in JOB.splitlines() if line not in gone]
+    assert after.sections == before.sections
+
+
+def test_a_file_in_a_directory_of_the_export(tmp_path: Path) -> None:
+    after = libnfs.through(job(tmp_path, JOB), "nfs://nas/x", "hsp-1")
+    assert "filename=hsp-1/data" in after.text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("address", "path", "begins"),
+    [
+        ("10.0.0.1", "/run/hsp/a.b/c", "nfs://10.0.0.1/run/hsp/a.b/c?"),
+        ("nas.lan", "/x", "nfs://nas.lan/x?"),
+        ("fd00::1", "/x", "nfs://[fd00::1]/x?"),
+    ],
+)
+def test_a_url_asks_for_version_3_and_no_read_ahead(address: str, path: str, begins: str) -> None:
+    url = libnfs.url(address, path)
+    assert url.startswith(begins)
+    assert {"version=3", "readahead=0"} <= set(url.partition("?")[2].split("&"))
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "x", "/a b", "/a?uid=0", "/a;b", "/$HOME", "/a\nexec_prerun=id", "/a%20b", "//a"]
+)
+def test_a_path_that_could_say_more_is_refused(path: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be named in an NFS URL"):
+        libnfs.url("nas", path)
+
+
+@pytest.mark.parametrize("address", ["", "a b", "a/b", "a?x", "user@nas", "nas:2049", "-nas"])
+def test_a_server_that_could_say_more_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match="cannot be the server"):
+        libnfs.url(address, "/x")
+
+
+WORKLOAD = """\
+format = 1
+name = "w"
+title = "w"
+reference = "sun-7410-2009"
+[dataset]
+properties = {{ recordsize = 512 }}
+[nfs]
+engine = "libnfs"
+{nfs}
+[working_set]
+file = "data"
+size = "1MiB"
+{more}
+[[phase]]
+name = "read"
+title = "read"
+job = "job.fio"
+tiers = ["dram"]
+duration = "1s"
+"""
+
+
+def checked(tmp_path: Path, text: str, nfs: str = "", more: str = "") -> None:
+    path = tmp_path / "w.toml"
+    path.write_text(WORKLOAD.format(nfs=nfs, more=more))
+    libnfs.check_workload(read_workload(path), {"job.fio": job(tmp_path, text)}, path)
+
+
+def test_reads_are_allowed(tmp_path: Path) -> None:
+    checked(tmp_path, JOB)
+
+
+@pytest.mark.parametrize(
+    "line", ["rw=randwrite", "rw=write", "rw=randrw", "rw=rw", "rw=randread\nsync=dsync", "rw=read\nsync=1"]
+)
+def test_what_libnfs_cannot_do_is_refused_with_the_reason(tmp_path: Path, line: str) -> None:
+    with pytest.raises(ConfigError, match=r"job\.fio: \[read\].*libnfs cannot do O_DSYNC") as caught:
+        checked(tmp_path, JOB.replace("rw=randread", line))
+    assert caught.value.exit_code == 2 and 'engine = "kernel"' in caught.value.hint
+
+
+def test_a_job_of_several_is_looked_at_whole(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[second\].*it writes"):
+        checked(tmp_path, JOB + "[second]\nrw=write\nsync=dsync\nfilename=data\n")
+
+
+def test_no_power_loss_through_libnfs(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot be with .power_loss.*O_DSYNC"):
+        checked(tmp_path, JOB, more="[power_loss]\nmoments = 1")
+
+
+@pytest.mark.parametrize("nfs", ["version = 4.2", 'version = "4.0"', 'options = ["hard", "proto=tcp"]'])
+def test_no_other_version_and_no_mount_options(tmp_path: Path, nfs: str) -> None:
+    with pytest.raises(ConfigError, match="libnfs"):
+        checked(tmp_path, JOB, nfs=nfs)
+
+
+class Client:
+    name = "client"
+
+    def __init__(self, out: str, err: str = "") -> None:
+        self.out, self.err = out, err
+
+    def run(self, argv: Any, **_: Any) -> Result:
+        return Result(self.name, tuple(argv), 0 if self.out else 1, self.out, self.err)
+
+
+def test_a_fio_without_the_engine_is_named() -> None:
+    libnfs.check_client(Client("nfs_url                 : URL in libnfs format"))  # type: ignore[arg-type]
+    with pytest.raises(
+        HostError, match=r"fio on client has no engine for libnfs .fio: engine nfs not"
+    ) as caught:
+        libnfs.check_client(Client("", "fio: engine nfs not loadable\n"))  # type: ignore[arg-type]
+    assert "built with libnfs" in caught.value.hint

@@ -1,0 +1,248 @@
+"""kit.plan.plan: what cannot work is refused before anything is touched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.workload import WORKLOADS, read_workload
+from kit.core.errors import ConfigError
+from kit.plan.plan import Plan, make_plan
+
+DATA = Path(__file__).parents[1] / "data" / "plan"
+SLOG_PHASE = 'tiers = ["slog"]'
+
+
+class Files:
+    """A copy of a workload, its jobs and a testbed that can be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        for file in DATA.iterdir():
+            shutil.copy(file, folder)
+        self.workload, self.testbed = folder / "top-speeds.toml", folder / "testbed.toml"
+        self.read_job, self.write_job = folder / "top-speeds-read.fio", folder / "top-speeds-write.fio"
+
+    def change(self, file: Path, old: str, new: str) -> None:
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+
+    def drop_device(self, role: str) -> None:
+        head, *tables = self.testbed.read_text().split("[[device]]")
+        kept = [table for table in tables if f'role = "{role}"' not in table]
+        assert len(kept) == len(tables) - 1
+        self.testbed.write_text("[[device]]".join([head, *kept]))
+
+    def drop_phase(self, name: str) -> None:
+        head, *tables = self.workload.read_text().split("[[phase]]")
+        tables[-1], *expects = tables[-1].split("[[expect]]")
+        kept = [table for table in tables if f'name = "{name}"' not in table]
+        assert len(kept) == len(tables) - 1
+        kept_expects = [expect for expect in expects if f'phase = "{name}"' not in expect]
+        self.workload.write_text("[[phase]]".join([head, *kept]) + "[[expect]]".join(["", *kept_expects]))
+
+    def plan(self) -> Plan:
+        return make_plan(
+            read_workload(self.workload), read_testbed(self.testbed), self.workload, self.testbed
+        )
+
+    def refusal(self) -> ConfigError:
+        with pytest.raises(ConfigError) as caught:
+            self.plan()
+        assert caught.value.exit_code == 2
+        return caught.value
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+@pytest.mark.parametrize("file", sorted(WORKLOADS.glob("*.toml")), ids=lambda file: file.stem)
+def test_the_shipped_workloads_run_on_the_shipped_lab(file: Path) -> None:
+    plan = make_plan(read_workload(file), read_testbed(LAB_TESTBED), file, LAB_TESTBED)
+    warmup = {plan.workload.warmup.job} if plan.workload.warmup else set()
+    assert set(plan.jobs) == warmup | {phase.job for phase in plan.workload.phase}
+
+
+def test_tunables_are_in_the_labs_time(files: Files) -> None:
+    values = {tunable.name: tunable.host_value for tunable in files.plan().tunables}
+    assert values["zfs_txg_timeout"] == 20  # 5 s, four times dilated
+    assert values["zfs_arc_max"] == 64 << 20
+
+
+def test_a_plan_is_stored_whole_and_its_digest_tells_changes(files: Files) -> None:
+    first = files.plan().as_json()
+    assert json.loads(json.dumps(first)) == first
+    assert first["jobs"]["top-speeds-read.fio"] == files.read_job.read_text()
+    assert files.plan().as_json()["digest"] == first["digest"]
+    files.change(files.read_job, "norandommap\n", "")
+    second = files.plan().as_json()
+    assert second["digest"] != first["digest"]
+    files.change(files.testbed, "130us", "131us")
+    assert files.plan().as_json()["digest"] != second["digest"]
+
+
+# --- The working set ---
+
+
+@pytest.mark.parametrize("size", ["64MiB", "32MiB"])
+def test_a_working_set_in_the_arc_is_refused(files: Files, size: str) -> None:
+    files.change(files.workload, '"72MiB"', f'"{size}"')
+    error = files.refusal()
+    assert error.message == (
+        f"{files.workload}: working_set.size: {size} fits into the ARC (zfs_arc_max 64MiB), "
+        "so neither L2ARC nor disk would answer"
+    )
+    assert error.hint
+
+
+def test_a_plain_number_of_arc_bytes_counts_too(files: Files) -> None:
+    files.change(files.workload, 'zfs_arc_max = "64MiB"', f"zfs_arc_max = {72 << 20}")
+    assert "fits into the ARC" in files.refusal().message
+
+
+@pytest.mark.parametrize("line", ["", "zfs_arc_max = 0"])
+def test_an_arc_of_unknown_size_is_refused(files: Files, line: str) -> None:
+    files.change(files.workload, 'zfs_arc_max = "64MiB"', line)
+    assert "zfs_arc_max is not set" in files.refusal().message
+
+
+def test_a_working_set_in_the_cache_devices_is_refused(files: Files) -> None:
+    files.change(files.testbed, 'size = "64MiB"', 'size = "72MiB"')
+    assert "72MiB fits into the cache devices (72MiB)" in files.refusal().message
+
+
+def test_several_cache_devices_count_together(files: Files) -> None:
+    files.testbed.write_text(
+        files.testbed.read_text()
+        + '\n[[device]]\nname = "c1"\nrole = "cache"\nmodel = "null_blk"\nsize = "64MiB"\nlatency = "1us"\n'
+    )
+    assert "fits into the cache devices (128MiB)" in files.refusal().message
+
+
+def test_just_larger_than_arc_and_cache_is_accepted(files: Files) -> None:
+    files.change(files.workload, '"72MiB"', '"65MiB"')
+    assert files.plan().workload.working_set.size == 65 << 20
+
+
+def test_a_working_set_must_fit_twice_into_the_data_devices(files: Files) -> None:
+    files.change(files.workload, '"72MiB"', '"256MiB"')
+    assert files.plan()
+    files.change(files.workload, '"256MiB"', '"257MiB"')
+    assert "257MiB does not fit twice into the data devices (512MiB)" in files.refusal().message
+
+
+# --- Tiers and devices ---
+
+
+def test_slog_without_a_log_device_is_refused(files: Files) -> None:
+    files.drop_device("log")
+    files.drop_phase("write-pool")
+    assert "phase 'write-slog': tier slog, but there is no log device" in files.refusal().message
+
+
+def test_l2arc_without_a_cache_device_is_refused(files: Files) -> None:
+    files.drop_device("cache")
+    assert "phase 'read': tier l2arc, but there is no cache device" in files.refusal().message
+
+
+def test_what_is_not_there_cannot_be_removed(files: Files) -> None:
+    files.drop_device("log")
+    files.drop_phase("write-slog")
+    assert "phase 'write-pool': remove = \"log\", but there is no log device" in files.refusal().message
+
+
+def test_what_was_removed_does_not_answer_later(files: Files) -> None:
+    files.change(files.workload, SLOG_PHASE, f'remove = "log"\n{SLOG_PHASE}')
+    assert "phase 'write-slog': tier slog, but there is no log device" in files.refusal().message
+
+
+def test_a_device_is_removed_once(files: Files) -> None:
+    files.change(files.workload, SLOG_PHASE, 'remove = "log"\ntiers = ["pool"]')
+    assert "phase 'write-pool': remove" in files.refusal().message
+
+
+def test_pool_with_a_log_device_is_refused(files: Files) -> None:
+    files.change(files.workload, 'remove = "log"', "")
+    error = files.refusal()
+    assert "phase 'write-pool': tier pool, but the log device takes" in error.message
+    assert error.hint == 'add remove = "log" to the phase'
+
+
+@pytest.mark.parametrize("sync", ["", "sync=none"])
+def test_a_missing_dsync_is_refused(files: Files, sync: str) -> None:
+    files.change(files.write_job, "sync=dsync", sync)
+    error = files.refusal()
+    assert "top-speeds-write.fio does not write synchronously, so no log is written" in error.message
+    assert error.hint == "add sync=dsync to the job"
+
+
+@pytest.mark.parametrize("sync", ["sync=sync", "sync=1", "sync=dsync"])
+def test_every_synchronous_way_is_accepted(files: Files, sync: str) -> None:
+    files.change(files.write_job, "sync=dsync", sync)
+    assert files.plan()
+
+
+def test_a_read_tier_with_a_writing_job_is_refused(files: Files) -> None:
+    files.change(files.read_job, "rw=randread", "rw=randwrite")
+    assert "phase 'read': its job top-speeds-read.fio does not read" in files.refusal().message
+
+
+def test_an_expected_tier_must_be_one_the_phase_asks_for(files: Files) -> None:
+    files.change(files.workload, 'tier = "slog"', 'tier = "pool"')
+    assert "expect: phase 'write-slog' does not ask for tier pool" in files.refusal().message
+
+
+@pytest.mark.parametrize(("layout", "needed"), [("mirror", 2), ("raidz1", 2), ("raidz2", 3), ("raidz3", 4)])
+def test_a_layout_needs_its_devices(files: Files, layout: str, needed: int) -> None:
+    files.change(files.workload, '"stripe"', f'"{layout}"')
+    message = files.refusal().message
+    assert f"a {layout} needs {needed} data devices, the testbed 'lab' has 1" in message
+
+
+# --- Jobs and tunables ---
+
+
+def test_a_job_must_use_the_working_set(files: Files) -> None:
+    files.change(files.read_job, "filename=working-set", "filename=other")
+    error = files.refusal()
+    assert "[read] filename is 'other', but the working set is the file 'working-set'" in error.message
+
+
+def test_a_job_that_names_no_file_is_refused(files: Files) -> None:
+    files.change(files.read_job, "filename=working-set\n", "")
+    assert "filename is None" in files.refusal().message
+
+
+@pytest.mark.parametrize("job", ["../top-speeds-write.fio", "/etc/passwd", "x/", "."])
+def test_a_job_is_not_a_path(files: Files, job: str) -> None:
+    files.change(files.workload, 'job = "top-speeds-write.fio"', f'job = "{job}"')
+    assert str(files.refusal())
+
+
+def test_a_job_that_runs_commands_is_refused(files: Files) -> None:
+    files.change(files.read_job, "bs=512", "bs=512\nexec_prerun=reboot")
+    message = files.refusal().message
+    assert message.startswith(f"{files.read_job}:6: exec_prerun")
+    assert "runs a command through a shell" in message
+
+
+def test_a_missing_job_is_named(files: Files) -> None:
+    files.write_job.unlink()
+    assert files.refusal().message == f"{files.write_job}: no such file"
+
+
+def test_a_tunable_without_its_unit_is_refused(files: Files) -> None:
+    files.change(files.workload, 'zfs_txg_timeout = "5s"', "zfs_txg_timeout = 5")
+    assert "zfs_txg_timeout: a time needs its unit" in files.refusal().message
+
+
+@pytest.mark.parametrize("value", ["128K", "512", "big"])
+def test_a_recordsize_that_cannot_be_read_is_refused(files: Files, value: str) -> None:
+    files.change(files.workload, "recordsize = 512", f'recordsize = "{value}"')
+    files.refusal()

@@ -1,0 +1,175 @@
+"""kit.precondition.purge: which way a device is purged, and that no sibling namespace is ever hit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.errors import HostError, SafetyRefusal
+from kit.devices.block_device import BlockDevice
+from kit.hosts.base import Result
+from kit.precondition.purge import Nvme, decide, look_up_nvme, parse_nvme, purge, sanitize_status
+
+NVME = BlockDevice("/dev/disk/by-id/nvme-x", "nvme0n1", 10**9, 512, 10**9, "S1", "Model", "nvme")
+SATA = BlockDevice("/dev/sda", "sda", 10**9, 512, 1 << 30, "S2", "Model", "sata")
+# As nvme-cli 2 prints them (the keys that matter here).
+ONE = {"nsid_list": [{"nsid": 1}]}
+TWO = {"nsid_list": [{"nsid": 1}, {"nsid": 2}]}
+CONTROLLER = {"oacs": 0x1F, "fna": 0x4, "sanicap": 0xA0000002, "cmic": 0, "nn": 32, "sn": "S1"}
+
+
+def found(namespaces: Any = ONE, **fields: Any) -> Nvme:
+    return parse_nvme("/dev/nvme0", {**CONTROLLER, **fields}, namespaces, ONE)
+
+
+def test_a_controller_of_one_namespace_is_formatted() -> None:
+    chosen = decide(NVME, found(fna=0x7))
+    assert chosen.argv == ("nvme", "format", "/dev/disk/by-id/nvme-x", "--ses=1")
+    assert chosen.method == "nvme format"
+
+
+def test_without_format_it_is_sanitized() -> None:
+    chosen = decide(NVME, found(oacs=0x8))
+    assert chosen.argv == ("nvme", "sanitize", "/dev/nvme0", "--sanact=2")
+
+
+def test_without_either_it_is_discarded() -> None:
+    assert decide(NVME, found(oacs=0x8, sanicap=0)).argv == ("blkdiscard", "/dev/disk/by-id/nvme-x")
+    assert decide(SATA, None).method == "blkdiscard"
+    assert decide(NVME, None).method == "blkdiscard"  # no nvme-cli: a discard hits no sibling
+
+
+@pytest.mark.parametrize("fna", [1, 2, 3, 7])
+def test_a_format_that_takes_siblings_along_is_refused(fna: int) -> None:
+    with pytest.raises(
+        SafetyRefusal, match=r"has 2 namespaces \(1, 2\), and nvme format would erase"
+    ) as told:
+        decide(NVME, found(TWO, fna=fna))
+    assert told.value.exit_code == 4
+    assert 'purge = "discard"' in told.value.hint
+
+
+def test_a_format_of_this_namespace_alone_spares_siblings() -> None:
+    assert decide(NVME, found(TWO, fna=4)).method == "nvme format"
+
+
+def test_a_sanitize_always_takes_siblings_along() -> None:
+    with pytest.raises(SafetyRefusal, match="nvme sanitize would erase them all"):
+        decide(NVME, found(TWO, fna=0), "sanitize")
+    with pytest.raises(SafetyRefusal, match="nvme sanitize would erase them all"):
+        decide(NVME, found(TWO, oacs=0x8))
+
+
+@pytest.mark.parametrize(
+    "nvme",
+    [
+        found(None),
+        found({"nsid_list": "garbage"}, fna=None),
+        found({"nsid_list": []}, fna=3),
+        parse_nvme("/dev/nvme0", {**CONTROLLER, "fna": True}, TWO, ONE),
+        # Without namespace management and with several controllers, another one may have more namespaces.
+        found(oacs=0x2, cmic=2, fna=1),
+        found(oacs=0x2, cmic=None, fna=1),
+    ],
+)
+def test_what_is_not_known_of_siblings_counts_as_siblings(nvme: Nvme) -> None:
+    nvme = Nvme(
+        nvme.controller, nvme.namespaces, nvme.oacs, 3 if nvme.fna is not None else None, nvme.sanicap
+    )
+    with pytest.raises(SafetyRefusal, match="would erase them all"):
+        decide(NVME, nvme)
+    assert decide(NVME, nvme, "discard").method == "blkdiscard"
+
+
+@given(
+    st.none() | st.lists(st.integers(1, 9), unique=True, max_size=4).map(tuple),
+    st.none() | st.integers(0, 255),
+    st.none() | st.integers(0, 255),
+    st.none() | st.integers(0, 7),
+    st.sampled_from(["auto", "format", "sanitize", "discard"]),
+)
+def test_never_more_than_one_namespace_is_erased(
+    namespaces: tuple[int, ...] | None, oacs: int | None, fna: int | None, sanicap: int | None, wanted: Any
+) -> None:
+    try:
+        chosen = decide(NVME, Nvme("/dev/nvme0", namespaces, oacs, fna, sanicap), wanted)
+    except SafetyRefusal:
+        return
+    assert not any(word.startswith(("-f", "--force")) for word in chosen.argv)
+    if chosen.method == "nvme sanitize":
+        assert namespaces is not None and len(namespaces) == 1
+    if chosen.method == "nvme format":
+        alone = namespaces is not None and len(namespaces) == 1
+        assert alone or (fna is not None and fna & 3 == 0)
+
+
+def test_a_device_without_discard_is_refused_with_what_to_do() -> None:
+    none = BlockDevice("/dev/sdb", "sdb", 10**9, 512, 0, "", "", "sata")
+    with pytest.raises(SafetyRefusal, match="it has no discard") as told:
+        decide(none, None)
+    assert 'precondition = "none"' in told.value.hint
+
+
+def test_what_was_asked_for_and_is_not_there_is_refused() -> None:
+    with pytest.raises(SafetyRefusal, match="needs an NVMe device and nvme-cli"):
+        decide(SATA, None, "format")
+    with pytest.raises(SafetyRefusal, match="does not say that it can format"):
+        decide(NVME, found(oacs=0x8), "format")
+
+
+class Machine:
+    name = "server"
+
+    def __init__(self, answers: dict[str, list[Any]], nvme_cli: bool = True) -> None:
+        self.answers, self.nvme_cli = answers, nvme_cli
+        self.commands: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], **_: Any) -> Result:
+        self.commands.append(tuple(argv))
+        if argv[0] == "sh":
+            return Result(self.name, tuple(argv), 0 if self.nvme_cli else 127, "", "")
+        key = f"{argv[1]} --all" if "--all" in argv else argv[1]
+        queue = self.answers.get(key, [{}])
+        answer = queue.pop(0) if len(queue) > 1 else queue[0]
+        if answer is None:
+            return Result(self.name, tuple(argv), 1, "", "NVMe status: INVALID_FIELD")
+        return Result(self.name, tuple(argv), 0, json.dumps(answer), "")
+
+
+def test_namespaces_come_from_the_controller() -> None:
+    host = Machine({"id-ctrl": [CONTROLLER], "list-ns --all": [TWO], "list-ns": [ONE]})
+    nvme = look_up_nvme(host, NVME)  # type: ignore[arg-type]
+    assert nvme == Nvme("/dev/nvme0", (1, 2), 0x1F, 0x4, 0xA0000002)
+    assert look_up_nvme(host, SATA) is None  # type: ignore[arg-type]
+    assert look_up_nvme(Machine({}, nvme_cli=False), NVME) is None  # type: ignore[arg-type]
+
+
+def test_a_controller_that_does_not_answer_is_not_formatted() -> None:
+    host = Machine({"id-ctrl": [None], "list-ns --all": [None], "list-ns": [None]})
+    assert purge(host, NVME).method == "blkdiscard"  # type: ignore[arg-type]
+    assert not any("format" in command for command in host.commands)
+
+
+def sanitize_log(status: str) -> dict[str, Any]:
+    return {"nvme0": {"sprog": 100, "sstat": {"global_erased": 0, "no_cmplted_passes": 0, "status": status}}}
+
+
+def test_a_sanitize_is_waited_for() -> None:
+    log = [sanitize_log("(2) in progress"), sanitize_log("(2) in progress"), sanitize_log("(1) done")]
+    able = {"id-ctrl": [{**CONTROLLER, "oacs": 0x8}], "list-ns --all": [ONE], "list-ns": [ONE]}
+    host, pauses = Machine({**able, "sanitize-log": log}), list[float]()
+    assert purge(host, NVME, pause=pauses.append).method == "nvme sanitize"  # type: ignore[arg-type]
+    assert len(pauses) == 2
+    failed = Machine({**able, "sanitize-log": [sanitize_log("(3) failed")]})
+    with pytest.raises(HostError, match="did not end well"):
+        purge(failed, NVME, pause=pauses.append)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("log", [None, {}, [], {"nvme0": {}}, {"a": 1}, {"a": {"sstat": {"status": "x"}}}])
+def test_a_log_that_cannot_be_read_has_no_status(log: Any) -> None:
+    assert sanitize_status(log) is None

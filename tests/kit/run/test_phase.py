@@ -1,0 +1,234 @@
+"""kit.run.phase and kit.run.appliance_load: every machine that takes part is asked before and after the load.
+
+Hosts and load are made up here; with real ones it is in tests/lab.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kit.config.fio_job import read_job
+from kit.config.workload import WORKLOADS, Phase
+from kit.core.clock import Clock
+from kit.core.errors import HostError
+from kit.hosts import clock_offset
+from kit.hosts.base import Result
+from kit.hosts.clock_offset import Clocks
+from kit.instruments import arc_zil_counters, read_history, server_activity
+from kit.instruments.arc_zil_counters import Counters
+from kit.instruments.read_history import Reads
+from kit.load.fio_latency_log import ClientLatencies
+from kit.load.phase_load import ClientResult
+from kit.run import appliance_load
+from kit.run import phase as phases
+from kit.run.site import Site, SiteClient
+from kit.store.run_directory import RunDir
+from kit.zfs import openzfs_version, pool
+from tests.kit.instruments.test_server_activity import files, said
+
+SECOND = 1_000_000_000
+PHASE = Phase.model_validate(
+    {"name": "r", "title": "R", "job": "read.fio", "tiers": ("dram",), "duration": "10s", "interval": "1s"}
+)
+JOB = read_job(WORKLOADS / "top-speeds-read.fio")
+
+
+class Machine:
+    """A host with a wall clock and a CPU that can be hot."""
+
+    def __init__(self, name: str, boot: str, hot: bool = False) -> None:
+        self.name, self.boot = name, boot
+        self.stepped_ns, self.hot_ms = 0, 0
+        self.counts_heat = hot
+        self.asked = 0
+
+    def run(self, argv: Any, **_: Any) -> Result:
+        text = ""
+        if argv[0] == "cat":
+            text = self.boot
+        elif argv[:3] == ["head", "-n", "1000"]:
+            self.asked += 1
+            clocks = {1: 10**18 + self.stepped_ns, 2: 0}
+            text = "".join(f"  .index:      {n}\n  .offset:     {ns} nsecs\n" for n, ns in clocks.items())
+        elif argv[0] == "head":
+            text = "now at 5000 nsecs\n"
+        elif self.counts_heat:
+            path = "cpu0/thermal_throttle/core_throttle"
+            count = 7 if self.hot_ms else 6
+            text = f"==> {path}_count <==\n{count}\n\n==> {path}_total_time_ms <==\n{self.hot_ms}\n"
+        return Result(self.name, tuple(argv), 0, text, "")
+
+
+class Load:
+    """One I/O of each client, and whatever else is to happen meanwhile."""
+
+    def __init__(self, hosts: list[Machine], meanwhile: Callable[[], None]) -> None:
+        self.problems: list[str] = []
+        self.hosts, self.meanwhile = hosts, meanwhile
+        self.started = self.finished = False
+
+    def prepare(self) -> None: ...
+
+    def start(self) -> None:
+        self.started = True
+        assert all(host.asked == (1 if host.name != "same" else 0) for host in self.hosts)
+        self.meanwhile()
+
+    def running(self) -> bool:
+        return False
+
+    def finish(self, interrupted: bool) -> None:
+        self.finished = True
+
+    def collect(self, _: RunDir) -> list[ClientResult]:
+        one = ClientLatencies(np.array([3 * SECOND]), np.array([1000]), np.array([0]))
+        return [ClientResult(host, {"read": 1}, one) for host in self.hosts]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def machines() -> list[Machine]:
+    """A server, a client in its kernel, and one of its own that counts heat."""
+    return [Machine("server", "a"), Machine("same", "a"), Machine("other", "b", hot=True)]
+
+
+@pytest.fixture
+def run(
+    request: pytest.FixtureRequest, machines: list[Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Callable[[], None]], dict[str, Any]]:
+    """The entry of a phase during which something happens."""
+    server, *clients = machines
+    monkeypatch.setattr(clock_offset, "_against_ours", lambda host: clock_offset.Offset())
+    common: dict[str, Any] = {
+        "run_dir": RunDir(tmp_path), "work_dir": "/w", "size_bytes": 512, "clocks": Clocks(server),  # type: ignore[arg-type]
+    }  # fmt: skip
+
+    def on_a_server(
+        meanwhile: Callable[[], None], tracer: Any = None, load: Load | None = None
+    ) -> dict[str, Any]:
+        zfs = openzfs_version.parse("2.3.9")
+        found = server_activity.parse(said(files("tank")), {"tank": None}, "tank")
+        monkeypatch.setattr(pool, "log_vdev_ids", lambda *_: frozenset())
+        monkeypatch.setattr(server_activity, "read", lambda *_: found)
+        monkeypatch.setattr(arc_zil_counters, "read", lambda *_: Counters({"l2_hits": 0}, {}))
+        monkeypatch.setattr(read_history, "begin", lambda *_: None)
+        monkeypatch.setattr(read_history, "history", lambda *_: Reads(2, 0, 2))
+        monkeypatch.setattr(read_history, "shares", lambda *_: {})
+        monkeypatch.setattr(phases, "_load", lambda *_: load or Load(clients, meanwhile))
+        site = Site(server, tuple(SiteClient(c, "", "") for c in clients), {}, Clock(), emulated=False)  # type: ignore[arg-type]
+        bench = phases.Bench(
+            site=site, pool=pool.Pool("tank", 1, "r"), objset=1, log_devices=(), mount="/mnt", zfs=zfs,
+            run_origin_ns=0, tracing=SimpleNamespace(kind="none"), **common,
+        )  # type: ignore[arg-type]  # fmt: skip
+        if tracer:
+            bench = replace(bench, tracing=SimpleNamespace(kind="full"))  # type: ignore[arg-type]
+            (tmp_path / "raw").mkdir(exist_ok=True)
+        return phases.run_phase(bench, PHASE, JOB, tracer).entry
+
+    def on_an_appliance(meanwhile: Callable[[], None]) -> dict[str, Any]:
+        monkeypatch.setattr(appliance_load, "load_on", lambda *_: Load(machines, meanwhile))
+        bench = appliance_load.Bench(
+            clients=tuple(machines), origin_ns=0, mounted=(), target="/mnt", directory="d", clock=Clock(),
+            seed=1, **common,
+        )  # type: ignore[arg-type]  # fmt: skip
+        return appliance_load.run_phase(bench, PHASE, JOB).entry
+
+    return on_a_server if request.param == "server" else on_an_appliance
+
+
+both = pytest.mark.parametrize("run", ["server", "appliance"], indirect=True)
+
+
+def of_machines(entry: dict[str, Any]) -> list[tuple[str, int, bool]]:
+    marked = ("CLOCK_REALTIME", "/sys/devices/system/cpu")
+    return [(c["name"], c["found"], c["ok"]) for c in entry["checks"] if c["source"].startswith(marked)]
+
+
+@both
+def test_each_kernel_is_asked_before_and_after_the_load(
+    run: Callable[[Callable[[], None]], dict[str, Any]], machines: list[Machine]
+) -> None:
+    entry = run(lambda: None)
+    assert [machine.asked for machine in machines] == [2, 0, 2]
+    assert of_machines(entry) == [
+        ("wall clock of server set forward, in us", 0, True),
+        ("CPU of other held back by heat, in ms", 0, True),
+        ("CPU of other held back by heat, times of unknown length", 0, True),
+        ("wall clock of other set forward, in us", 0, True),
+    ]
+    assert [machine["host"] for machine in entry["machines"]] == ["server", "other"]
+    missing = [one for one in entry["unavailable"] if one["source"].startswith("/sys")]
+    assert [one["name"] for one in missing] == ["CPU of server held back by heat"]
+    assert not {"clock-step", "throttling"} & {event["kind"] for event in entry["events"]}
+
+
+@both
+def test_what_happens_during_the_load_is_in_the_entry(
+    run: Callable[[Callable[[], None]], dict[str, Any]], machines: list[Machine]
+) -> None:
+    def happens() -> None:
+        machines[0].stepped_ns = -5 * SECOND
+        machines[2].hot_ms = 101
+
+    entry = run(happens)
+    assert [check for check in of_machines(entry) if not check[2]] == [
+        ("wall clock of server set forward, in us", -5_000_000, False),
+        ("CPU of other held back by heat, in ms", 101, False),
+    ]
+    marks = {e["kind"]: e for e in entry["events"] if e["kind"] in ("clock-step", "throttling")}
+    assert set(marks) == {"clock-step", "throttling"}
+    for mark in marks.values():
+        assert (mark["time_ns"], mark["end_ns"]) == (entry["start_ns"], entry["end_ns"])
+    assert entry["start_ns"] < entry["end_ns"]
+
+
+class Tracer:
+    """Begins, or does not, and dies while the load runs, or does not."""
+
+    def __init__(self, begins: bool, lives: bool) -> None:
+        self.begins, self.lives, self.ended = begins, lives, False
+
+    def begin(self, interval_ns: int) -> None:
+        assert interval_ns == SECOND
+        if not self.begins:
+            raise HostError("the tracer died before the phase")
+
+    def running(self) -> bool:
+        return self.lives
+
+    def end(self) -> tuple[str, list[str]]:
+        self.ended = True
+        lines = ["phase 3 5", "end 9", "ended 3"] if self.lives else ["phase 3 5"]
+        said = [f'{{"type": "printf", "data": "hsp-trace {line}\\n"}}\n' for line in lines]
+        return "".join(said), [] if self.lives else ["the tracer died during the load"]
+
+
+on_a_server = pytest.mark.parametrize("run", ["server"], indirect=True)
+
+
+@on_a_server
+@pytest.mark.parametrize(
+    ("begins", "lives", "problems"),
+    [
+        (True, True, []),
+        (True, False, ["the tracer died during the load", "the tracer died before its end"]),
+        (False, False, ["the tracer died before the phase: nothing of this phase was measured"]),
+    ],
+)
+def test_a_phase_of_a_tracer_that_died_says_so(
+    begins: bool, lives: bool, problems: list[str], run: Any, machines: list[Machine]
+) -> None:
+    tracer, load = Tracer(begins, lives), Load(machines[1:], lambda: None)
+    entry = run(lambda: None, tracer, load)
+    told = [problem for problem in entry["problems"] if "tracer" in problem]
+    assert len(told) == len(problems)
+    assert all(found.startswith(words) for found, words in zip(told, problems, strict=True))
+    # Without a tracer the load is worth nothing: it is made ready, not started, and cleared away.
+    assert (load.started, load.finished, tracer.ended) == (begins, True, begins)
+    assert entry["client_ios"] == (2 if begins else 0)

@@ -1,0 +1,91 @@
+"""kit.run.resume: what of an interrupted run is kept, at whatever moment it was killed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kit.config.testbed import read_testbed
+from kit.config.workload import find_workload, read_workload
+from kit.core.errors import ConfigError
+from kit.plan.plan import Plan, make_plan
+from kit.run.resume import Earlier, check_same_hosts, end_of, read_earlier
+from kit.store import run_directory
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
+NEW: dict[str, Any] = {"started_utc": "later", "phases": [], "testbed": {"emulated": False}}
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    path = find_workload("top-speeds")
+    return make_plan(read_workload(path), read_testbed(EXAMPLE), path, EXAMPLE)
+
+
+def stored(
+    folder: Path, plan: Plan, devices: list[str] | None = None, phases: tuple[str, ...] = ()
+) -> Earlier:
+    """A run that was killed; without `devices` before it had stored anything but its plan."""
+    (folder / "plan.json").write_text(json.dumps(plan.as_json()))
+    if devices is not None:
+        manifest = {
+            "started_utc": "before",
+            "versions": {"kernel": "6"},
+            "precondition": {"devices": [{"device": name} for name in devices]},
+            "phases": [{"name": name, "problems": [], "end_ns": 7} for name in phases],
+        }
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+    return read_earlier(run_directory.RunDir(folder), plan)
+
+
+def handed_on(earlier: Earlier) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads(json.dumps(NEW))
+    tables: list[pl.DataFrame] = []
+    earlier.hand_on(manifest, tables)
+    return manifest
+
+
+def test_a_run_that_was_killed_before_it_had_anything_begins_anew(tmp_path: Path, plan: Plan) -> None:
+    assert handed_on(stored(tmp_path, plan)) == NEW
+
+
+def test_ageing_is_kept_only_if_it_was_complete(tmp_path: Path, plan: Plan) -> None:
+    assert "precondition" not in handed_on(stored(tmp_path, plan, ["cache0"]))
+    assert "precondition" in handed_on(stored(tmp_path, plan, ["cache0", "log0"]))
+
+
+def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: Plan) -> None:
+    manifest = handed_on(stored(tmp_path, plan, ["cache0", "log0"], ("read", "write-pool")))
+    assert [phase["name"] for phase in manifest["phases"]] == ["read"]
+    assert manifest["started_utc"] == "before"
+    assert manifest["resumed"] == [{"utc": "later"}]
+    assert end_of(manifest) > 7 and end_of(NEW) == 0
+
+
+def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None:
+    # Killed before it had stored anything: the one that was asked for, or else that of its id.
+    assert stored(tmp_path, plan).seed is None
+    (tmp_path / "plan.json").write_text(json.dumps({**plan.as_json(), "seed": 7}))
+    assert read_earlier(run_directory.RunDir(tmp_path), plan).seed == 7
+    stored(tmp_path, plan, ["cache0", "log0"], ("read",))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    for value, seed in ((5, 5), (-1, None), ("5", None), (True, None), (1 << 63, None)):
+        (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "seed": value}))
+        assert read_earlier(run_directory.RunDir(tmp_path), plan).seed == seed
+
+
+def test_another_plan_is_refused(tmp_path: Path, plan: Plan) -> None:
+    value = plan.as_json()
+    (tmp_path / "plan.json").write_text(json.dumps({**value, "digest": "x", "jobs": {}, "sources": ["", ""]}))
+    with pytest.raises(ConfigError, match="its jobs changed since"):
+        read_earlier(run_directory.RunDir(tmp_path), plan)
+
+
+def test_hosts_that_changed_are_refused() -> None:
+    check_same_hosts({"kernel": "6", "hsp": "1"}, {"kernel": "6", "hsp": "2"})
+    with pytest.raises(ConfigError, match=r"fio on c1 was 3\.33 and is 3\.39"):
+        check_same_hosts({"fio on c1": "3.33"}, {"fio on c1": "3.39"})

@@ -1,0 +1,168 @@
+"""kit.run.warmup: each gate by itself keeps the L2ARC from being called warm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kit.config.fio_job import read_job
+from kit.config.workload import WORKLOADS, Warmup
+from kit.core.clock import Clock
+from kit.core.errors import MeasurementUnknown
+from kit.hosts.base import Result
+from kit.run import warmup
+from kit.zfs.openzfs_version import ZfsVersion
+
+MIB = 1 << 20
+GATE = Warmup.model_validate(
+    {
+        "job": "x.fio",
+        "duration": "1s",
+        "l2arc_min": "32MiB",
+        "feed_max": "2MiB",
+        "windows": 2,
+        "window": "1s",
+        "deadline": "5s",
+    }
+)
+FILE = "/pool/data/working-set"
+JOB = read_job(WORKLOADS / "top-speeds-read.fio")
+
+
+def arc(size: int = 32 * MIB, written: int = 0, **values: int) -> dict[str, int]:
+    trouble = {"l2_abort_lowmem": 3, "l2_io_error": 0, "l2_cksum_bad": 0}
+    return {"l2_size": size, "l2_write_bytes": written, **trouble, **values}
+
+
+def test_an_open_gate() -> None:
+    gate = warmup.judge([arc(written=5), arc(written=5 + 2 * MIB), arc(written=5 + 3 * MIB)], GATE)
+    assert gate.problems == []
+    assert gate.l2arc_bytes == 32 * MIB
+    assert gate.fed_bytes == [2 * MIB, MIB]
+    assert gate.trouble == {"l2_abort_lowmem": 0, "l2_io_error": 0, "l2_cksum_bad": 0}
+    assert gate.as_json()["fed_bytes"] == [2 * MIB, MIB]
+
+
+def test_too_little_in_the_l2arc() -> None:
+    gate = warmup.judge([arc(), arc(), arc(size=32 * MIB - 1)], GATE)
+    [problem] = gate.problems
+    assert "is not warm: it holds 33554431B, asked for 32MiB" in problem
+
+
+def test_only_the_last_size_counts() -> None:
+    assert warmup.judge([arc(size=0), arc(size=5), arc()], GATE).problems == []
+    assert warmup.judge([arc(), arc(), arc(size=0)], GATE).problems != []
+
+
+@pytest.mark.parametrize("fed", [(2 * MIB + 1, 0), (0, 2 * MIB + 1)])
+def test_still_filling_in_any_window(fed: tuple[int, int]) -> None:
+    gate = warmup.judge([arc(), arc(written=fed[0]), arc(written=sum(fed))], GATE)
+    [problem] = gate.problems
+    assert "still filling: 2097153B in a window, at most 2MiB" in problem
+
+
+@pytest.mark.parametrize("name", ["l2_abort_lowmem", "l2_io_error", "l2_cksum_bad"])
+@pytest.mark.parametrize("at", [1, 2])
+def test_trouble_in_any_window(name: str, at: int) -> None:
+    seen = [arc(), arc(), arc()]
+    for reading in seen[at:]:
+        reading[name] += 4
+    assert warmup.judge(seen, GATE).problems == [f"the L2ARC is in trouble: arcstats {name} rose by 4"]
+
+
+def test_trouble_before_the_windows_does_not_count() -> None:
+    assert warmup.judge([arc(l2_io_error=7)] * 3, GATE).problems == []
+
+
+def test_each_problem_is_told() -> None:
+    gate = warmup.judge([arc(), arc(size=0, written=9 * MIB, l2_io_error=1, l2_cksum_bad=2)], GATE)
+    assert len(gate.problems) == 4
+
+
+# --- The whole warm-up, on a server that plays readings ---
+
+
+class Machine:
+    name = "machine"
+
+    def __init__(self, readings: list[dict[str, int]], fio: int = 0) -> None:
+        self.readings, self.fio = readings, fio
+        self.slept: list[str] = []
+        self.files: dict[str, bytes] = {}
+        self.commands: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], **_: Any) -> Result:
+        self.commands.append(tuple(argv))
+        out, code = "", 0
+        if argv[0] == "cat" and "arcstats" in argv[1]:
+            reading = self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+            out = "".join(f"{name} 4 {value}\n" for name, value in reading.items())
+        elif argv[0] == "sleep":
+            self.slept.append(argv[1])
+        elif "fio" in argv:
+            code = self.fio
+        return Result(self.name, tuple(argv), code, out, "")
+
+    def put(self, content: bytes, path: str, **_: Any) -> None:
+        self.files[path] = content
+
+
+def bench(machine: Machine, clock: Clock) -> Any:
+    site = SimpleNamespace(server=machine, clients=[SimpleNamespace(host=machine)], clock=clock, seed=1)
+    return SimpleNamespace(
+        site=site,
+        pool=SimpleNamespace(name="p"),
+        objset=54,
+        work_dir="/w",
+        mount="/m",
+        size_bytes=72 * MIB,
+        zfs=ZfsVersion(2, 3),
+    )
+
+
+def test_it_waits_for_all_windows_even_if_the_first_is_good() -> None:
+    machine = Machine([arc()])
+    gate = warmup.warm_up(bench(machine, Clock("virtual", 4)), GATE, JOB, FILE)
+    assert gate.problems == [] and len(gate.fed_bytes) == 2
+    assert machine.slept == ["4.000", "4.000"]  # of the host's time
+    assert any(b"=4000000us" in content for content in machine.files.values())
+
+
+def test_it_goes_on_until_the_last_windows_are_quiet() -> None:
+    machine = Machine([arc(written=written * MIB) for written in (0, 9, 10, 11, 12)])
+    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
+    assert gate.problems == [] and gate.fed_bytes == [MIB, MIB]
+    assert len(machine.slept) == 3
+
+
+def test_it_gives_up_at_its_deadline_and_says_what_is_short() -> None:
+    machine = Machine([arc(size=0)])
+    gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
+    assert len(machine.slept) == 5
+    assert gate.problems and "not warm" in gate.problems[0]
+
+
+def test_a_load_that_fails_makes_it_unknown() -> None:
+    with pytest.raises(MeasurementUnknown, match="the warm-up load failed"):
+        warmup.warm_up(bench(Machine([arc()], fio=1), Clock()), GATE, JOB, FILE)
+
+
+def test_the_begin_of_the_file_is_read_before_the_load() -> None:
+    machine = Machine([arc()])
+    gate = GATE.model_copy(update={"read_first": 24 * MIB})
+    warmup.warm_up(bench(machine, Clock()), gate, JOB, FILE)
+    reads = [at for at, command in enumerate(machine.commands) if command[0] == "dd"]
+    load = next(at for at, command in enumerate(machine.commands) if "fio" in command)
+    assert len(reads) == 1 and reads[0] < load
+    assert {f"if={FILE}", "of=/dev/null", "iflag=count_bytes", f"count={24 * MIB}"} <= set(
+        machine.commands[reads[0]]
+    )
+
+
+def test_without_read_first_nothing_is_read_before_the_load() -> None:
+    machine = Machine([arc()])
+    warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
+    assert not [command for command in machine.commands if command[0] == "dd"]

@@ -1,0 +1,152 @@
+"""kit.trace.nfsd_tracer: marks on a real shell, against a program that prints what the tracer would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.core.errors import HostError
+from kit.hosts.base import DeadlineExceeded
+from kit.hosts.local import LocalHost
+from kit.trace import marks, nfsd_tracer
+from kit.trace.output import parse_trace
+
+FIRST = '{"type": "printf", "data": "hsp-trace phase %d 5\\n"}\n'
+LAST = (
+    '{"type": "printf", "data": "hsp-trace end 9\\n"}\n{"type": "map", "data": {"@counts": {}}}\n'
+    '{"type": "printf", "data": "hsp-trace ended %d\\n"}\n'
+)
+
+
+class Server(LocalHost):
+    """This machine; marks are noted in a file, and answered from it by `answer`."""
+
+    def __init__(self, place: nfsd_tracer.Place) -> None:
+        super().__init__("server")
+        self.place, self.deaf = place, False
+        self.marks: list[int] = []
+        self.answers: list[subprocess.Popen[bytes]] = []
+
+    def run(self, argv: Any, **more: Any) -> Any:
+        words = list(argv)
+        if words[:2] == ["sh", "-c"] and words[2] in (marks.BEGIN, marks.END):
+            self.marks.append(int(words[6]))
+            if not self.deaf:
+                self.answer(self.marks[-1])
+        return super().run(words, **more)
+
+    def answer(self, mark: int) -> None:
+        phase = mark >> 32 & marks.MOST_PHASES
+        known = self.marks[-2] >> 32 & marks.MOST_PHASES if len(self.marks) > 1 else 0
+        text = FIRST % phase if phase else LAST % known
+        # Later than the mark, and in two pieces.
+        script = "import sys, time\nf = open(sys.argv[1], 'a')\nfor part in sys.argv[2:]:\n"
+        script += "    time.sleep(0.2); f.write(part); f.flush()"
+        argv = [sys.executable, "-c", script, self.place.output, text[:-9], text[-9:]]
+        self.answers.append(subprocess.Popen(argv))
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    place = nfsd_tracer.Place(os.fspath(tmp_path))
+    Path(place.output).write_text('{"type": "printf", "data": "hsp-trace begins\\n"}\n')
+    Path(place.warnings).write_text("")
+    Path(place.ready).write_text(f"{os.getpid()}\n")
+    found = Server(place)
+    yield found
+    for answer in found.answers:
+        answer.wait(10)
+
+
+def tracer(server: Server) -> nfsd_tracer.Tracer:
+    return nfsd_tracer.Tracer(server, server.place, None)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only root may raise a limit; whether the kernel hands it on is tried out in tests/lab."""
+    for name in ("BEGIN", "END"):
+        monkeypatch.setattr(marks, name, "ulimit() { :; }; " + getattr(marks, name))
+
+
+def test_each_phase_has_its_own_part_of_the_output(server: Server) -> None:
+    running = tracer(server)
+    for phase in (1, 2, 3):
+        running.begin(200_000_000)
+        text, problems = running.end()
+        assert problems == []
+        assert text.splitlines()[0] == (FIRST % phase).strip() and text.endswith("}\n")
+        assert text.count("hsp-trace phase") == text.count("hsp-trace ended") == 1
+        trace = parse_trace(text)
+        assert (trace.phase, trace.problems, trace.ended) == (phase, [], True)
+    assert server.marks == [
+        mark for phase in (1, 2, 3) for mark in (marks.mark(phase, 200_000_000), marks.mark(0, 0))
+    ]
+
+
+def test_what_the_tracer_warns_of_is_a_problem(server: Server) -> None:
+    running = tracer(server)
+    running.begin(10**9)
+    Path(server.place.warnings).write_text("WARNING: map full\n\n")
+    assert running.end()[1] == ["the tracer warned: WARNING: map full"]
+
+
+def test_a_tracer_that_dies_in_a_phase_makes_this_one_and_later_ones_unknown(server: Server) -> None:
+    running = tracer(server)
+    running.begin(10**9)
+    assert running.end()[1] == []
+    running.begin(10**9)
+    server.deaf = True
+    Path(server.place.ready).write_text("999999999\n")
+    started = time.monotonic()
+    text, problems = running.end()
+    assert problems == ["the tracer died during the load"]
+    # What it had said is kept, and does not pass for a whole phase.
+    assert "hsp-trace phase 2" in text
+    assert any("died before its end" in problem for problem in parse_trace(text).problems)
+    for _ in range(2):
+        with pytest.raises(HostError, match="the tracer died before the phase"):
+            running.begin(10**9)
+    assert time.monotonic() - started < 30
+
+
+def test_a_mark_that_nobody_hears_has_a_deadline(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = tracer(server)
+    running.begin(10**9)
+    monkeypatch.setattr(nfsd_tracer, "_MARK_DEADLINE_S", 0.5)
+    server.deaf = True
+    text, problems = running.end()
+    assert text == "" and problems[0].startswith("the tracer did not tell of the phase's end")
+    with pytest.raises(DeadlineExceeded):
+        running.begin(10**9)
+
+
+def test_a_shell_that_cannot_mark(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(marks, "BEGIN", marks.BEGIN.replace("{ :; }", "{ echo refused >&2; false; }"))
+    server.deaf = True
+    with pytest.raises(HostError, match=r"not told of the phase's begin: refused$"):
+        tracer(server).begin(10**9)
+
+
+def test_a_tracer_that_was_left_is_ended_and_nothing_else(tmp_path: Path) -> None:
+    one, other = (tmp_path / name for name in ("one", "other"))
+    left, stranger = (
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", f"{where}/nfsd.bt"])
+        for where in (one, other)
+    )
+    try:
+        for _ in range(2):
+            nfsd_tracer.end_left(LocalHost(), os.fspath(one))
+            assert left.wait(10) == -15
+            assert stranger.poll() is None
+    finally:
+        for process in (left, stranger):
+            process.kill()
+            process.wait()

@@ -1,0 +1,71 @@
+"""kit.trace.tier: each class of requests has the tier of the slowest thing it needed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.store.run_directory import TIERS
+from kit.trace.tier import tier_of
+
+LOG = frozenset({3, 7})
+
+
+@pytest.mark.parametrize(
+    ("op", "seen", "vdev", "tier"),
+    [
+        ("read", 0, 0, "dram"),
+        ("read", 1, 0, "disk"),
+        ("read", 2, 0, "l2arc"),
+        ("read", 1 | 2, 0, "disk"),  # L2ARC read that failed and went to the pool
+        ("read", 4, 0, "shared"),
+        ("read", 4 | 1, 0, "disk"),
+        ("read", 4 | 2, 0, "l2arc"),
+        ("read", 8, 0, "direct"),
+        ("read", 8 | 1 | 16, 0, "direct"),
+        ("read", 16, 0, "indirect"),
+        ("read", 32, 0, "indirect"),
+        ("read", 17, 0, "indirect"),  # as recorded: read,17,0, read,18,0 and read,33,0
+        ("read", 18, 0, "indirect"),
+        ("read", 33, 0, "indirect"),
+        ("write", 64 | 128, 3, "slog"),  # as recorded: write,192
+        ("write", 64 | 128, 7, "slog"),
+        ("write", 64 | 128, 0, "pool"),
+        ("write", 64 | 128, 4, "pool"),
+        ("write", 128, 3, "slog"),
+        ("write", 64, 3, "shared"),  # another thread wrote the log block
+        ("write", 64 | 128 | 256, 3, "pool"),  # the data went to the pool in place
+        ("write", 64 | 256, 3, "pool"),
+        ("write", 64 | 128 | 16, 3, "indirect"),
+        ("write", 64 | 128 | 32, 3, "indirect"),
+        ("write", 64 | 128 | 1, 3, "slog"),
+        ("write", 8 | 64 | 128, 3, "direct"),
+        ("write", 0, 0, "dram"),
+        ("write", 1, 0, "disk"),
+        ("write", 2, 0, "l2arc"),
+        ("write", 4, 0, "shared"),
+        ("commit", 64 | 128, 3, "slog"),
+        ("commit", 64 | 128, 0, "pool"),
+        ("commit", 64 | 256, 0, "pool"),
+        ("commit", 64, 0, "shared"),
+        ("commit", 0, 0, "dram"),
+    ],
+)
+def test_each_class(op: str, seen: int, vdev: int, tier: str) -> None:
+    assert tier_of(op, seen, vdev, LOG) == tier
+
+
+@given(st.sampled_from(["read", "write", "commit"]), st.integers(0, 511), st.integers(0, 8))
+def test_every_class_has_a_tier_that_can_be_stored(op: str, seen: int, vdev: int) -> None:
+    assert tier_of(op, seen, vdev, LOG) in set(TIERS) - {"all"}
+
+
+@given(st.sampled_from(["write", "commit"]), st.integers(0, 511), st.integers(0, 8))
+def test_without_a_log_device_nothing_is_slog(op: str, seen: int, vdev: int) -> None:
+    assert tier_of(op, seen, vdev, frozenset()) != "slog"
+
+
+@given(st.integers(0, 511), st.integers(0, 8))
+def test_a_read_is_never_the_logs(seen: int, vdev: int) -> None:
+    assert tier_of("read", seen, vdev, LOG) not in ("slog", "pool")

@@ -1,0 +1,107 @@
+"""kit.zfs.openzfs_version: what a server runs, and what came with which version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.errors import HostError
+from kit.hosts.base import Result
+from kit.zfs import openzfs_version
+
+
+class Server:
+    name = "server"
+
+    def __init__(self, module: str | None, tools: str | None) -> None:
+        self.module, self.tools = module, tools
+
+    def run(self, argv: Sequence[str], **_: Any) -> Result:
+        said = self.module if argv[0] == "cat" else self.tools
+        code = 1 if said is None else 0
+        return Result(self.name, tuple(argv), code, said or "", "" if said else "not there")
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("2.3.9-0+deb13u1\n", (2, 3, 9)),
+        ("2.1.11-1+deb12u1", (2, 1, 11)),
+        ("2.2.2-0ubuntu9.4", (2, 2, 2)),
+        ("zfs-2.4.4-1", (2, 4, 4)),
+        ("zfs-kmod-2.2.0-rc3", (2, 2, 0)),
+        ("2.4.99-123_gdeadbeef", (2, 4, 99)),
+        ("2.3", (2, 3, 0)),
+    ],
+)
+def test_versions_as_they_are_written(text: str, numbers: tuple[int, int, int]) -> None:
+    found = openzfs_version.parse(text)
+    assert (found.major, found.minor, found.patch) == numbers
+    assert found.text == text.strip()
+
+
+@pytest.mark.parametrize("text", ["", "zfs", "two", "-2.1", "2", "2.3.4.5", "2.3.x.1 2.1", "9" * 400 + ".1"])
+def test_what_is_no_version(text: str) -> None:
+    with pytest.raises(ValueError, match="is no version"):
+        openzfs_version.parse(text)
+
+
+@given(st.text())
+def test_no_text_does_anything_else(text: str) -> None:
+    try:
+        openzfs_version.parse(text)
+    except ValueError as error:
+        assert "is no version of OpenZFS" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("text", "has"),
+    [
+        ("2.1.11", (False, False, False, False)),
+        ("2.2.9", (False, True, True, False)),
+        ("2.3.0", (True, True, True, True)),
+        ("2.4.4", (True, True, True, True)),
+        ("2.10.0", (True, True, True, True)),
+        ("3.0.0", (True, True, True, True)),
+    ],
+)
+def test_what_came_with_which(text: str, has: tuple[bool, ...]) -> None:
+    zfs = openzfs_version.parse(text)
+    assert (zfs.has_json, zfs.has_zil_by_dataset, zfs.has_arc_iohit, zfs.has_direct_io) == has
+
+
+def test_the_module_that_is_loaded_counts() -> None:
+    assert openzfs_version.read(Server("2.1.11-1\n", "zfs-2.3.9-1\n")).minor == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("module", "said"), [(None, "no OpenZFS module"), ("new", "no version"), ("2.0.7", "knows 2.1")]
+)
+def test_a_server_that_cannot_be_used(module: str | None, said: str) -> None:
+    with pytest.raises(HostError, match=said):
+        openzfs_version.read(Server(module, ""))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("module", "tools", "said"),
+    [
+        ("2.3.9-1", "zfs-2.3.9-1\nzfs-kmod-2.3.9-1\n", []),
+        ("2.3.9-1", "zfs-2.3.2-2\nzfs-kmod-2.3.9-1\n", ["its tools are 2.3.2-2"]),
+        ("2.3.9-1", None, ["is not known"]),
+        ("2.3.9-1", "zfs-unknown\n", ["is not known"]),
+        ("2.5.0-1", "zfs-2.5.0-1\n", ["newer than 2.4"]),
+    ],
+)
+def test_what_a_reader_should_know(module: str, tools: str | None, said: list[str]) -> None:
+    found = openzfs_version.notes(Server(module, tools), openzfs_version.parse(module))  # type: ignore[arg-type]
+    assert len(found) == len(said)
+    assert all(part in note for part, note in zip(said, found, strict=True))
+
+
+def test_tools_of_another_series_are_refused() -> None:
+    with pytest.raises(HostError, match=r"the zfs module is 2\.1\.11.*are 2\.3\.9-1"):
+        openzfs_version.notes(Server("2.1.11", "zfs-2.3.9-1\n"), openzfs_version.parse("2.1.11"))  # type: ignore[arg-type]

@@ -1,0 +1,214 @@
+"""kit.zfs.pool: only what the run made is touched, and what is in effect is what was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kit.core.errors import HostError, SafetyRefusal
+from kit.hosts.base import Result
+from kit.zfs import pool as pools
+from kit.zfs.pool import Pool, PoolSpec
+
+SPEC = PoolSpec(
+    name="hsp-a1",
+    run_id="a1",
+    data_layout="stripe",
+    data=("/dev/data0", "/dev/data1"),
+    log=("/dev/log0",),
+    cache=("/dev/cache0",),
+    properties={"ashift": 9, "autotrim": False, "listsnapshots": True},
+    mount_root="/run/hsp/a1",
+)
+OURS = Pool("hsp-a1", 12345678901234567890, "a1")
+
+LABEL = """\
+------------------------------------
+LABEL 0
+------------------------------------
+    version: 5000
+    name: 'hsp-a1'
+    guid: 7
+    vdev_children: 3
+    vdev_tree:
+        type: 'disk'
+        id: 2
+        guid: 99
+        path: '/dev/log0'
+        is_log: 1
+        create_txg: 4
+"""
+
+
+class Server:
+    """Answers by the first words of a command; all commands are kept."""
+
+    name = "server"
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers: dict[str, Any] = {
+            "zpool get -p value guid": f"{OURS.guid}\n",
+            "zpool get": "ashift\t9\n",
+            "zfs get hsp:run": "a1\n",
+            "zpool list": "hsp-a1\n\tmirror-0\n\t/dev/data0\n\t/dev/data1\nlogs\n\t/dev/disk/by-id/a log\n",
+            "zdb": LABEL,
+            "python3": {"exists": True},
+            **answers,
+        }
+        self.calls: list[tuple[str, ...]] = []
+
+    def run(self, argv: Sequence[str], **_: Any) -> Result:
+        self.calls.append(tuple(argv))
+        words = " ".join(argv)
+        for start, answer in self.answers.items():
+            if all(word in words for word in start.split()):
+                found = answer(argv) if isinstance(answer, Callable) else answer  # type: ignore[arg-type]
+                out = found if isinstance(found, str) else json.dumps(found)
+                return Result(self.name, tuple(argv), 0, out, "")
+        return Result(self.name, tuple(argv), 0, "", "")
+
+    def ran(self, *words: str) -> list[tuple[str, ...]]:
+        return [call for call in self.calls if call[: len(words)] == words]
+
+
+def test_the_pool_is_created_as_specified() -> None:
+    argv = pools.create_arguments(SPEC)
+    assert argv[:2] == ["zpool", "create"]
+    assert "-f" not in argv
+    options = [argv[at + 1] for at, word in enumerate(argv) if word == "-o"]
+    assert options == ["cachefile=none", "ashift=9", "autotrim=off", "listsnapshots=on"]
+    root = [argv[at + 1] for at, word in enumerate(argv) if word == "-O"]
+    assert root == ["hsp:run=a1", "canmount=off", "mountpoint=/run/hsp/a1"]
+    assert argv[argv.index("hsp-a1") :] == [
+        "hsp-a1", "/dev/data0", "/dev/data1", "log", "/dev/log0", "cache", "/dev/cache0",
+    ]  # fmt: skip
+
+
+def test_layout_and_absent_roles() -> None:
+    argv = pools.create_arguments(replace(SPEC, data_layout="mirror", log=(), cache=()))
+    assert argv[argv.index("hsp-a1") :] == ["hsp-a1", "mirror", "/dev/data0", "/dev/data1"]
+
+
+def test_a_new_pool_is_known_by_its_guid() -> None:
+    server = Server()
+    assert pools.create_pool(server, SPEC) == OURS
+    assert server.calls[0] == tuple(pools.create_arguments(SPEC))
+
+
+@pytest.mark.parametrize("found", ["-\n", "\n", "b2\n", "a1x\n", "a\n"])
+def test_a_pool_without_our_run_id_is_left_alone(found: str) -> None:
+    server = Server(**{"zfs get hsp:run": found})
+    with pytest.raises(SafetyRefusal, match="carries the run id") as caught:
+        pools.destroy_pool(server, OURS)
+    assert caught.value.exit_code == 4
+    assert server.ran("zpool", "destroy") == []
+
+
+def test_a_pool_with_another_guid_is_left_alone() -> None:
+    server = Server()
+    with pytest.raises(SafetyRefusal, match=f"has GUID {OURS.guid}, not 5"):
+        pools.destroy_pool(server, replace(OURS, guid=5))
+    assert server.ran("zpool", "destroy") == []
+
+
+def test_our_pool_is_destroyed_without_force() -> None:
+    server = Server()
+    pools.destroy_pool(server, OURS)
+    assert server.calls[-1] == ("zpool", "destroy", "hsp-a1")
+    assert len(server.calls) == 3  # looked at before
+
+
+def test_devices_are_removed_and_gone() -> None:
+    server = Server()
+    pools.remove_devices(server, OURS, ("/dev/log0",))
+    assert server.calls[0] == ("zpool", "remove", "-w", "hsp-a1", "/dev/log0")
+
+
+def test_a_device_that_stays_is_an_error() -> None:
+    with pytest.raises(HostError, match="/dev/data0 is still part of the pool"):
+        pools.remove_devices(Server(), OURS, ("/dev/log0", "/dev/data0"))
+
+
+def test_a_device_whose_name_begins_anothers_can_be_removed() -> None:
+    pools.remove_devices(Server(), OURS, ("/dev/data",))
+
+
+def test_log_vdevs_come_from_the_labels() -> None:
+    server = Server(zdb=lambda argv: LABEL.replace("id: 2", f"id: {argv[-1][-1]}"))
+    assert pools.log_vdev_ids(server, ("/dev/log4", "/dev/log5")) == {4, 5}
+    assert pools.log_vdev_ids(server, ()) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "label", [LABEL.replace("is_log: 1", "is_log: 0"), "", LABEL.replace(" id: 2", " ID: 2")]
+)
+def test_a_label_that_does_not_say_log_is_an_error(label: str) -> None:
+    with pytest.raises(HostError, match="does not say that it is a log device"):
+        pools.log_vdev_ids(Server(zdb=label), ("/dev/log0",))
+
+
+def test_properties_in_effect() -> None:
+    assert pools.pool_properties(Server(), OURS, ["ashift"]) == {"ashift": "9"}
+    server = Server()
+    assert pools.pool_properties(server, OURS, []) == {} and server.calls == []
+
+
+def test_the_devices_of_a_pool_are_its_leaves_whatever_they_are_called() -> None:
+    assert pools.vdev_paths(Server(), OURS) == ["/dev/data0", "/dev/data1", "/dev/disk/by-id/a log"]
+
+
+@pytest.mark.parametrize("answer", ["", "ashift 9\n", "autotrim\toff\n"])
+def test_a_property_that_is_not_told_is_an_error(answer: str) -> None:
+    with pytest.raises(HostError, match="does not tell ashift"):
+        pools.pool_properties(Server(**{"zpool get": answer}), OURS, ["ashift"])
+
+
+# --- Dataset ---
+
+WANTED: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "lz4"}
+
+
+def datasets(**values: Any) -> dict[str, Any]:
+    found = {"recordsize": 8192, "atime": "off", "compression": "lz4", **values}
+    return {"zfs get property,value": "".join(f"{name}\t{value}\n" for name, value in found.items())}
+
+
+def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
+    server = Server(**datasets())
+    pools.create_dataset(server, OURS, "hsp-a1/d", WANTED)
+    assert server.calls[0][2:] == ("create", "hsp-a1/d", "a1", "8192")
+    assert server.calls[1] == ("zfs", "set", "atime=off", "compression=lz4", "hsp-a1/d")
+    assert ("zfs", "mount", "hsp-a1/d") in server.calls
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "wanted"),
+    [("recordsize", 512, "8192"), ("atime", "on", "off"), ("compression", "off", "lz4")],
+)
+def test_a_property_that_did_not_take_is_an_error(name: str, found: Any, wanted: str) -> None:
+    with pytest.raises(HostError, match=f"{name} was set to {wanted} but is {found}"):
+        pools.create_dataset(Server(**datasets(**{name: found})), OURS, "hsp-a1/d", WANTED)
+
+
+def test_a_helper_that_made_nothing_is_an_error() -> None:
+    server = Server(python3={"exists": False})
+    with pytest.raises(HostError, match="libzfs_core made no hsp-a1/d@s"):
+        pools.snapshot(server, OURS, "hsp-a1/d@s")
+    assert server.calls[0][2:] == ("snapshot", "hsp-a1/d@s", "a1")
+
+
+@pytest.mark.parametrize(
+    ("properties", "size"), [({}, 131072), ({"recordsize": 512}, 512), ({"recordsize": "1MiB"}, 1 << 20)]
+)
+def test_recordsize_in_bytes(properties: dict[str, Any], size: int) -> None:
+    assert pools.record_bytes(properties) == size
+
+
+def test_where_it_is_mounted() -> None:
+    assert (
+        pools.mountpoint(Server(**{"zfs get mountpoint": "/run/hsp/a1/d\n"}), "hsp-a1/d") == "/run/hsp/a1/d"
+    )

@@ -1,0 +1,117 @@
+"""What a run without a look at its server can say, and that it says what it cannot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+from reports.analysis import appliance, references
+from reports.analysis.summary import summarise
+from reports.page import report_page
+from tests.reports import synthetic
+
+
+def run() -> tuple[pl.DataFrame, dict[str, Any]]:
+    """The synthetic run, without what its server saw."""
+    latency = synthetic.latency().filter(pl.col("layer") == "client")
+    manifest = synthetic.manifest()
+    manifest["appliance"] = {
+        "export": "nas:/pool/export",
+        "not_seen": ["which tier answered <b>"],
+        "not_done": ["tunables were not set: zfs_arc_max=64MiB"],
+        "skipped": [{"phase": "write-pool", "reason": "it takes the log device out of the pool"}],
+    }
+    manifest["expect"] = []
+    for phase in manifest["phases"]:
+        phase["checks"][0]["source"] = "/proc/self/mountstats of lab/client0, READ"
+        phase |= {"server_ios": None, "lost_events": None, "expected_tiers": [], "tiers": []}
+    return latency, manifest
+
+
+def test_what_closes_has_one_reason_and_is_unknown() -> None:
+    summary = summarise(*run())
+    assert summary["verdict"] == "unknown"
+    [reason] = summary["reasons"]
+    total = sum(phase["client_ios"] for phase in run()[1]["phases"])
+    assert "could not be looked into" in reason and f"each of their {total} I/Os" in reason
+    assert summary["accounting"]["server_ios"] is None and summary["accounting"]["client_ios"] == total
+    assert not summary["tracebacks"]
+
+
+def test_what_does_not_close_is_told_as_well() -> None:
+    latency, manifest = run()
+    manifest["phases"][0]["checks"][0] |= {"ok": False, "name": "NFS READ calls that were answered"}
+    manifest["phases"][1]["client_ios"] += 1
+    first, *others = summarise(latency, manifest)["reasons"]
+    assert first == appliance.UNSEEN
+    assert any("NFS READ calls that were answered" in reason for reason in others)
+    assert any("the manifest says" in reason for reason in others)
+
+
+def test_where_nobody_counted_calls_it_says_so() -> None:
+    latency, manifest = run()
+    manifest["phases"][2]["checks"] = []
+    [reason] = summarise(latency, manifest)["reasons"]
+    assert "is not known either" in reason
+
+
+def test_a_check_of_a_clients_clock_says_nothing_of_its_calls() -> None:
+    latency, manifest = run()
+    clock = {"name": "wall clock of c", "source": "CLOCK_REALTIME - CLOCK_BOOTTIME", "expected": 0}
+    manifest["phases"][2]["checks"] = [{**clock, "found": 0, "tolerance": 1_001_000, "ok": True}]
+    [reason] = summarise(latency, manifest)["reasons"]
+    assert "is not known either" in reason
+    manifest["phases"][2]["checks"][0] |= {"found": 2_000_000, "ok": False}
+    first, second = summarise(latency, manifest)["reasons"]
+    assert first == appliance.UNSEEN and "wall clock of c" in second
+
+
+def test_marks_are_drawn_on_the_map_of_the_clients() -> None:
+    latency, manifest = run()
+    phase = manifest["phases"][0]
+    step = {"kind": "clock-step", "text": "wall clock of c set by +0.500000 s"}
+    phase["events"] = [{"time_ns": phase["start_ns"], "end_ns": phase["end_ns"], **step}]
+    html = report_page.render(latency, manifest, summarise(latency, manifest))
+    assert step["text"] in html and '"events": true' in html
+
+
+def test_a_phase_without_io_and_a_problem_of_the_run_are_reasons() -> None:
+    latency, manifest = run()
+    manifest["problems"] = ["not undone: x"]
+    reasons = summarise(latency.filter(pl.col("phase") != "read"), manifest)["reasons"]
+    assert "not undone: x" in reasons and any("read: the phase has no I/O" in reason for reason in reasons)
+
+
+def test_bands_are_those_of_the_clients_against_what_is_published() -> None:
+    latency, manifest = run()
+    bands = summarise(latency, manifest, references.load("sun-7410-2009"))["bands"]
+    [read] = [entry for entry in bands if entry["phase"] == "read"]
+    assert read["layer"] == "client" and read["kernel"] is None
+    assert len(read["bands"]) > 1 and sum(band["count"] for band in read["bands"]) == read["count"]
+    assert {entry["tier"] for band in read["bands"] for entry in band["published"]} >= {"disk", "l2arc"}
+
+
+@pytest.mark.parametrize("damaged", ["text", [], {}, None, 3])
+def test_a_damaged_section_is_none(damaged: Any) -> None:
+    latency, manifest = run()
+    manifest["appliance"] = damaged
+    assert appliance.section(manifest) is None
+    assert summarise(latency, manifest)["verdict"] == "unknown"
+
+
+def test_damaged_lists_are_left_out_of_the_box() -> None:
+    found = appliance.listed({"appliance": {"not_seen": 3, "not_done": [1], "skipped": ["x", {"phase": 1}]}})
+    assert found == {"export": None, "not_seen": [], "not_done": ["1"], "skipped": [{"phase": 1}]}
+
+
+def test_the_page_has_the_box_and_no_word_of_missing_tiers() -> None:
+    latency, manifest = run()
+    html = report_page.render(latency, manifest, summarise(latency, manifest))
+    assert "What could not be seen" in html and "nas:/pool/export" in html
+    assert "which tier answered &lt;b&gt;" in html and "zfs_arc_max=64MiB" in html
+    assert "write-pool: it takes the log device out" in html
+    assert "No I/O from" not in html and "Every I/O of the clients was found again" not in html
+    other = synthetic.latency(), synthetic.manifest()
+    assert "What could not be seen" not in report_page.render(*other, summarise(*other))

@@ -1,0 +1,247 @@
+"""A against B: what is found and what is not, on runs whose truth is known."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.core.bins import bin_edges, bin_index
+from reports.analysis.compare import DIFFERENCE, NO_DIFFERENCE, compare
+from reports.output import comparison_table
+from reports.statistics import bootstrap
+from reports.statistics.quantiles import percentile_ns
+
+# phase, tier, median in ns, sigma of the logarithm, I/Os of a run
+LOAD = (
+    ("read", "dram", 6_800, 0.12, 1700),
+    ("read", "l2arc", 155_000, 0.07, 1100),
+    ("read", "disk", 5_000_000, 0.30, 1500),
+    ("write-slog", "slog", 152_000, 0.04, 3800),
+)
+# How far runs of one kind are apart, as a part of the value: all tiers of a run together (the machine),
+# each tier alone (its device), how wide a tier is (its tail), and how many I/Os it gets.
+MACHINE, DEVICE, WIDTH, COUNT = 0.02, 0.03, 0.08, 0.04
+
+
+def make_run(generator, shift=1.0, tiers=("dram", "l2arc", "disk", "slog"), noise=1.0):
+    """The summary's rows of one run; `tiers` take `shift` times as long."""
+    machine = math.exp(noise * MACHINE * generator.standard_normal())
+    rows = []
+    for phase, tier, median, sigma, number in LOAD:
+        drawn = generator.standard_normal(3) * noise
+        middle = median * machine * math.exp(DEVICE * drawn[0]) * (shift if tier in tiers else 1.0)
+        wide = sigma * math.exp(WIDTH * drawn[1])
+        count = max(int(number * math.exp(COUNT * drawn[2])), 1)
+        index, held = np.unique(
+            bin_index((middle * np.exp(wide * generator.standard_normal(count))).astype(np.int64)),
+            return_counts=True,
+        )
+        lo, hi = bin_edges(index)
+        bins = list(zip(lo.tolist(), hi.tolist(), held.tolist(), strict=True))
+        limits = (bins[0][0], bins[-1][1])
+        row = {"phase": phase, "layer": "nfs-server", "op": phase[:5], "tier": tier, "count": count}
+        for q, field in ((0.5, "p50_us"), (0.99, "p99_us"), (0.999, "p999_us")):
+            value = percentile_ns(bins, q, limits)
+            row[field] = None if value is None else value / 1e3
+        rows.append(row)
+    return {"run": "run", "rows": rows}
+
+
+def make_side(generator, number, *args, **named):
+    return [make_run(generator, *args, **named) for _ in range(number)]
+
+
+def found(result, figure, tier):
+    return next(r for r in result["rows"] if r["figure"] == figure and r["tier"] == tier)
+
+
+@pytest.mark.parametrize(
+    ("runs_a", "runs_b", "cases"), [(5, 5, 200), (4, 4, 60), (3, 3, 40), (2, 2, 40), (5, 3, 60)]
+)
+def test_a_against_a_shows_no_difference(runs_a, runs_b, cases):
+    generator = np.random.default_rng(20090608)
+    shown = 0
+    for _ in range(cases):
+        result = compare(make_side(generator, runs_a), make_side(generator, runs_b))
+        assert result["compared"] >= 11
+        shown += result["conclusion"] != NO_DIFFERENCE
+    assert shown <= 0.05 * cases
+
+
+@pytest.mark.parametrize("tiers", [("dram", "l2arc", "disk", "slog"), ("l2arc",)])
+def test_a_fifth_slower_is_found_five_against_five(tiers):
+    generator = np.random.default_rng(7)
+    cases = 100
+    hits = 0
+    for _ in range(cases):
+        result = compare(make_side(generator, 5), make_side(generator, 5, 1.2, tiers))
+        row = found(result, "p50", "l2arc")
+        assert row["ratio"] == pytest.approx(1.2, rel=0.12)
+        hits += row["words"] == DIFFERENCE and row["ratio"] > 1
+    assert hits >= 0.95 * cases
+
+
+def test_a_fifth_slower_is_found_anywhere_in_200():
+    generator = np.random.default_rng(11)
+    shown = sum(
+        compare(make_side(generator, 5), make_side(generator, 5, 1.2))["different"] > 0 for _ in range(200)
+    )
+    assert shown >= 190
+
+
+def test_intervals_hold_the_truth_together():
+    generator = np.random.default_rng(3)
+    held = 0
+    for _ in range(60):
+        result = compare(make_side(generator, 5), make_side(generator, 5, 1.2))
+        spans = [r["interval"] for r in result["rows"] if r["interval"] and r["figure"] == "p50"]
+        held += all(low <= 1.2 <= high for low, high in spans)
+    assert held >= 0.9 * 60
+
+
+@pytest.mark.parametrize(("runs_a", "runs_b"), [(1, 1), (1, 5), (5, 1)])
+def test_one_run_on_a_side_is_no_statement(runs_a, runs_b):
+    generator = np.random.default_rng(1)
+    result = compare(make_side(generator, runs_a), make_side(generator, runs_b, 3.0))
+    assert "no statement" in result["conclusion"] and result["different"] == 0
+    assert {r["words"] for r in result["rows"]} <= {"no statement", "withheld"}
+    assert all(r["interval"] is None for r in result["rows"])
+    assert found(result, "p50", "disk")["ratio"] == pytest.approx(3, rel=0.2)
+
+
+def test_swapped_sides_give_the_inverse():
+    generator = np.random.default_rng(5)
+    a, b = make_side(generator, 5), make_side(generator, 5, 1.1)
+    one, other = compare(a, b), compare(b, a)
+    for x, y in zip(one["rows"], other["rows"], strict=True):
+        assert x["words"] == y["words"]
+        if x["interval"]:
+            assert x["ratio"] == pytest.approx(1 / y["ratio"])
+            assert x["interval"] == pytest.approx([1 / y["interval"][1], 1 / y["interval"][0]])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.permutations(range(5)), st.permutations(range(5)))
+def test_the_order_of_runs_is_nothing(order_a, order_b):
+    generator = np.random.default_rng(9)
+    a, b = make_side(generator, 5), make_side(generator, 5, 1.15)
+    one, other = compare(a, b), compare([a[n] for n in order_a], [b[n] for n in order_b])
+    for x, y in zip(one["rows"], other["rows"], strict=True):
+        assert x["words"] == y["words"]
+        assert x["ratio"] == (y["ratio"] if x["ratio"] is None else pytest.approx(y["ratio"]))
+        assert x["interval"] == (y["interval"] if x["interval"] is None else pytest.approx(y["interval"]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.floats(0.01, 1000))
+def test_the_unit_of_latency_is_nothing(factor):
+    generator = np.random.default_rng(9)
+    sides = [make_side(generator, 4), make_side(generator, 4, 1.15)]
+    before = compare(*sides)
+    for side in sides:
+        for run in side:
+            for row in run["rows"]:
+                for field in ("p50_us", "p99_us", "p999_us"):
+                    row[field] = row[field] and row[field] * factor
+    for x, y in zip(before["rows"], compare(*sides)["rows"], strict=True):
+        if x["figure"] != "share" and x["interval"] and 0.001 / (y["a"] or 1) < 0.03:
+            assert y["ratio"] == pytest.approx(x["ratio"])
+
+
+def test_what_is_too_small_is_withheld():
+    generator = np.random.default_rng(2)
+    a, b = make_side(generator, 5), make_side(generator, 5)
+    b[2]["rows"][1]["p99_us"] = None
+    b[2]["rows"][1]["count"] = 300
+    result = compare(a, b)
+    row = found(result, "p99", "l2arc")
+    assert row["words"] == "withheld" and "300 I/Os" in row["withheld"] and "368" in row["withheld"]
+    assert found(result, "p99.9", "dram")["withheld"]
+    assert found(result, "share", "slog")["withheld"] == "nothing else answered"
+    assert found(result, "p50", "l2arc")["words"] == NO_DIFFERENCE
+
+
+def test_a_tier_that_one_side_lacks():
+    generator = np.random.default_rng(2)
+    a, b = make_side(generator, 5), make_side(generator, 5)
+    for run in b:
+        del run["rows"][1]
+    result = compare(a, b)
+    assert found(result, "p50", "l2arc")["withheld"] == "B: no I/O in 5 of 5 runs"
+    share = found(result, "share", "l2arc")
+    assert share["words"] == DIFFERENCE and share["ratio"] < 0.01
+
+
+def test_runs_that_agree_to_the_digit():
+    generator = np.random.default_rng(2)
+    run = make_run(generator)
+    same = json.loads(json.dumps(run))
+    assert compare([run] * 5, [same] * 5)["conclusion"] == NO_DIFFERENCE
+    for row, factor in zip(same["rows"], (1.02, 1.3, 1.02, 1.02), strict=True):
+        row["p50_us"] *= factor
+    result = compare([run] * 5, [same] * 5)
+    # Less than a bin is none, however sure it is.
+    assert found(result, "p50", "dram")["words"] == NO_DIFFERENCE
+    assert found(result, "p50", "l2arc")["words"] == DIFFERENCE
+
+
+def test_nothing_in_common():
+    result = compare([{"run": "a", "rows": []}] * 2, [{"run": "b", "rows": []}] * 2)
+    assert result["rows"] == [] and "nothing" in result["conclusion"]
+
+
+@pytest.mark.parametrize(
+    ("alpha", "freedom", "value"),
+    # Tables of Student's t.
+    [(0.05, 1, 12.7062), (0.05, 2, 4.30265), (0.05, 8, 2.30600), (0.001, 3, 12.9240), (0.001, 30, 3.6460),
+     (0.05, 200, 1.97190), (0.002, 5, 5.89343)],
+)  # fmt: skip
+def test_critical_values_of_t(alpha, freedom, value):
+    assert bootstrap.t_critical(alpha, freedom) == pytest.approx(value, rel=1e-4)
+
+
+@given(st.floats(1e-5, 0.5), st.floats(1, 199))
+def test_critical_values_fall_with_freedom(alpha, freedom):
+    assert bootstrap.t_critical(alpha, freedom) >= bootstrap.t_critical(alpha, freedom + 1) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize(("alpha", "freedom"), [(0, 3), (1, 3), (0.05, 0)])
+def test_critical_values_that_are_none(alpha, freedom):
+    with pytest.raises(ValueError):
+        bootstrap.t_critical(alpha, freedom)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_figures_must_be_finite(bad):
+    fine = np.zeros((3, 2))
+    with pytest.raises(ValueError):
+        bootstrap.intervals(np.where([[True, False]], bad, fine), fine, fine, fine)
+
+
+def test_many_runs_take_a_sample_of_relabellings():
+    generator = np.random.default_rng(4)
+    a, b = generator.normal(0, 0.05, (9, 3)), generator.normal([0, 0, 0.2], 0.05, (9, 3))
+    floor = np.full((9, 3), 1e-5)
+    spans = bootstrap.intervals(a, b, floor, floor)
+    assert spans == bootstrap.intervals(a, b, floor, floor)
+    assert [s.excludes_one for s in spans] == [False, False, True]
+
+
+def test_text_of_a_comparison_is_inert():
+    generator = np.random.default_rng(2)
+    a, b = make_side(generator, 2), make_side(generator, 2)
+    attack = "x|y<script>\n`\x1b[31m"
+    for run in [*a, *b]:
+        for row in run["rows"]:
+            row["phase"] = attack
+    result = compare(a, b)
+    result["across"] = {"versions.zfs": [attack, "2|3"]}
+    text = comparison_table.markdown(result)
+    assert "\x1b" not in text and "<script" not in text.replace("\\<", "")
+    table = [line for line in text.splitlines() if line.startswith("| ")]
+    assert len(table) == 2 + len(result["rows"])
+    assert {line.replace("\\|", "").count("|") for line in table} == {11}
+    assert result["conclusion"] in comparison_table.plain(result)

@@ -1,0 +1,150 @@
+"""Limits of a workload, and the JUnit file."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.config.toml import load
+from kit.config.workload import Workload
+from kit.core.errors import ConfigError
+from reports.analysis import expectations, summary
+from reports.output.junit import junit
+from reports.page import report_page
+
+ROW = {
+    "phase": "read", "layer": "nfs-server", "op": "read", "tier": "l2arc", "count": 500, "share": 0.25,
+    "p50_us": 150.0, "p95_us": 170.0, "p99_us": 190.0, "p999_us": None,
+    "range_us": [130, 180], "published": None,
+}  # fmt: skip
+WISH = {"phase": "read", "op": "read", "tier": "l2arc", "min_count": 1, "inside": False}
+
+
+def judged(**limits):
+    (each,), reasons = expectations.judge({"expect": [{**WISH, **limits}]}, [ROW], "nfs-server")
+    assert each["reasons"] == reasons and each["ok"] == (not reasons)
+    return each
+
+
+@pytest.mark.parametrize(("name", "met", "unmet"), [
+    ("p50_us_max", 150.0, 149.9), ("p95_us_max", 170.0, 169.0), ("p99_us_max", 190.0, 10.0),
+    ("share_min", 0.25, 0.2501), ("share_max", 0.25, 0.2499),
+])  # fmt: skip
+def test_a_limit(name, met, unmet):
+    assert judged(**{name: met})["ok"]
+    failed = judged(**{name: unmet})
+    assert not failed["ok"] and "expected" in failed["reasons"][0]
+    assert failed["limits"] == [
+        {"name": name, "limit": unmet, "found": ROW[name.removesuffix("_max").removesuffix("_min")],
+         "ok": False, "reason": failed["reasons"][0].partition(": ")[2].partition(": ")[2]}
+    ]  # fmt: skip
+
+
+def test_a_withheld_percentile_is_not_met_and_says_so():
+    failed = judged(p999_us_max=1e9)
+    assert "withheld" in failed["reasons"][0] and "500 I/Os" in failed["reasons"][0]
+    assert "3688" in failed["reasons"][0]
+
+
+def test_a_tier_without_ios():
+    wish = {**WISH, "tier": "disk", "p50_us_max": 5.0, "share_max": 0.5}
+    (each,), reasons = expectations.judge({"expect": [wish]}, [ROW], "nfs-server")
+    assert not each["ok"] and len(reasons) == 2 and each["limits"][1]["found"] == 0
+
+
+def test_unset_limits_are_none():
+    assert judged(p50_us_max=None)["limits"] == []
+
+
+def limited(synthetic, **limits):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    manifest["expect"][0].update(limits)
+    return frame, manifest, summary.summarise(frame, manifest)
+
+
+def test_an_unmet_limit_makes_a_run_invalid(synthetic):
+    *_, met = limited(synthetic, p99_us_max=10.0, share_min=0.3)
+    assert met["verdict"] == "valid"
+    frame, manifest, unmet = limited(synthetic, p99_us_max=1.0, share_min=0.99)
+    assert unmet["verdict"] == "invalid" and len(unmet["reasons"]) == 2
+    assert "p99_us_max" in report_page.render(frame, manifest, unmet)
+
+
+def parsed(result):
+    return ET.fromstring(junit(result)).find("testsuite")
+
+
+def test_junit_of_a_valid_run(synthetic):
+    suite = parsed(limited(synthetic)[2])
+    assert suite.attrib == {
+        "name": "top-speeds",
+        "failures": "0",
+        "errors": "0",
+        "skipped": "0",
+        "tests": "9",
+    }
+    assert len(suite) == 9 and not any(list(case) for case in suite)
+
+
+def test_junit_of_an_unmet_limit(synthetic):
+    suite = parsed(limited(synthetic, p99_us_max=1.0)[2])
+    (failure,) = suite.findall("testcase/failure")
+    assert suite.get("failures") == "1" and "p99 is" in failure.get("message") and "p99 is" in failure.text
+
+
+def test_junit_of_an_unknown_verdict(synthetic):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    manifest["problems"] = ["the server rebooted"]
+    manifest["expect"][0]["min_count"] = 10**9
+    suite = parsed(summary.summarise(frame, manifest))
+    (error,) = suite.findall("testcase/error")
+    assert "the server rebooted" in error.text
+    assert (suite.get("errors"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "4")
+
+
+@given(st.text())
+def test_junit_of_any_text(text):
+    wish = {"phase": text, "op": "read", "tier": text, "ok": False, "reasons": [text]}
+    check = {"name": text, "source": text, "ok": False}
+    result = {
+        "workload": text, "verdict": "unknown", "reasons": [text], "expect": [wish],
+        "accounting": {"phases": [{"phase": text, "checks": [check]}]},
+    }  # fmt: skip
+    suite = parsed(result)
+    assert len(suite) == 3 and suite.get("errors") == "2" and suite.get("failures") == "1"
+
+
+def test_junit_text_is_no_markup():
+    attack = "\x00\x1b[31m\ufffe</failure><testcase name='x'/>]]>&\"<"
+    wish = {"phase": "p", "op": "read", "tier": attack, "ok": False, "reasons": [attack]}
+    result = {
+        "workload": "w",
+        "verdict": "invalid",
+        "reasons": [],
+        "expect": [wish],
+        "accounting": {"phases": []},
+    }
+    suite = parsed(result)
+    assert len(suite) == 2
+    assert suite.find("testcase/failure").text == "[31m</failure><testcase name='x'/>]]>&\"<"
+
+
+@pytest.mark.parametrize(("line", "key"), [
+    ("p99_us_max = 0", "p99_us_max"), ("p50_us_max = -3", "p50_us_max"), ("p999_us_max = nan", "p999_us_max"),
+    ("share_min = 1.1", "share_min"), ("share_max = -0.1", "share_max"), ('p99_us_max = "5us"', "p99_us_max"),
+    ("share_min = 0.5\nshare_max = 0.4", "share_min"), ("p98_us_max = 5", "p98_us_max"),
+])  # fmt: skip
+def test_limits_that_cannot_be(tmp_path, line, key):
+    from kit.config.workload import WORKLOADS
+
+    text = (WORKLOADS / "top-speeds.toml").read_text("utf-8")
+    path = tmp_path / "mine.toml"
+    extra = '\n[[expect]]\nphase = "read"\nop = "read"\ntier = "dram"\n'
+    path.write_text(text + extra + "p95_us_max = 12.5\nshare_min = 0.1\n")
+    expect = load(path, Workload).expect[-1]
+    assert (expect.p95_us_max, expect.share_min, expect.p99_us_max) == (12.5, 0.1, None)
+    path.write_text(text + extra + line + "\n")
+    with pytest.raises(ConfigError, match=key) as caught:
+        load(path, Workload)
+    assert "mine.toml" in str(caught.value)

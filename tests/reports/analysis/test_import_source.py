@@ -1,0 +1,166 @@
+"""The page of an imported run: what it draws, what it says, and what it leaves out."""
+
+import json
+import re
+
+import polars as pl
+import pytest
+
+from kit.store.run_directory import LATENCY_SCHEMA, ConfigError
+from reports.analysis import summary
+from reports.page import report_page
+
+SECOND = 10**9
+
+
+def frame_of(*rows):
+    """Rows of (second, layer, op, tier, lo_ns, hi_ns, count)."""
+    fixed = [(t * SECOND, "import", layer, "tank", op, tier, *rest) for t, layer, op, tier, *rest in rows]
+    return pl.DataFrame(fixed, schema=LATENCY_SCHEMA, orient="row")
+
+
+def manifest_of(frame, kind, files=1, seconds=None):
+    end = int(frame["time_ns"].max()) + SECOND if seconds is None else seconds * SECOND
+    phase = {"name": "import", "title": "Imported", "op": None, "tiers": ["all"], "start_ns": 0,
+             "end_ns": end, "interval_ns": SECOND, "client_ios": 0, "server_ios": 0, "lost_events": 0,
+             "checks": [], "problems": [], "extremes": []}  # fmt: skip
+    listed = [{"file": f"f{n}.log", "rows_read": 9, "rows_counted": 7, "left_out": {"trims": 2}}
+              for n in range(files)]  # fmt: skip
+    return {"format": 1, "run": "r", "workload": "import", "title": "Imported: import", "phases": [phase],
+            "testbed": {"name": "unknown", "emulated": False}, "clock": {"kind": "real", "dilation": 1},
+            "import": {"format": kind, "origin_ns": 5, "rows_counted": 7, "warnings": ["cut short"],
+                       "files": listed}}  # fmt: skip
+
+
+def drawn(frame, manifest):
+    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    specs = [json.loads(t) for t in re.findall(r'id="figure-\d+-data">(.*?)</script>', html, re.S)]
+    return html, specs
+
+
+IOSTAT = frame_of(
+    (0, "vdev", "read", "all", 1 << 17, 1 << 18, 900), (0, "vdev", "read", "all", 0, 2, 1),
+    (0, "vdev", "write", "all", 1 << 36, 1 << 37, 5),
+)  # fmt: skip
+
+
+def test_iostat_has_a_histogram_for_each_direction():
+    html, specs = drawn(IOSTAT, manifest_of(IOSTAT, "zpool-iostat"))
+    maps = [s for s in specs if "cells" in s]
+    assert [(s["layer"], s["op"], s["histogram"], s["lines"]) for s in maps] == [
+        ("vdev", "read", True, False), ("vdev", "write", True, False)]  # fmt: skip
+    assert maps[0]["title"] == "zpool iostat -w: vdevs, read"
+    for words in ("what zpool wrote into 1 file", "what an NFS server saw", "which tier answered",
+                  "when the I/Os were done", "up to 100 % wide", "One interval: the source has no times",
+                  "cut short"):  # fmt: skip
+        assert words in html
+    for words in ("hardware of the testbed", "Accounting", 'id="testbed"', "the server was not traced",
+                  "the kernel told", "on the clock of the source", "real hardware"):  # fmt: skip
+        assert words not in html
+
+
+def test_a_vdev_layer_with_times_is_a_heat_map_with_lines():
+    rows = [(t, "vdev", "read", "all", 150_000, 153_000, 100) for t in (0, 1, 5)]
+    rows += [(t, "vdev", "write", "all", 99_000, 100_000, 100) for t in (1, 2)]
+    frame = frame_of(*rows)
+    html, specs = drawn(frame, manifest_of(frame, "trace"))
+    assert [(s["op"], s["lines"], s["histogram"]) for s in specs if "cells" in s] == [
+        ("read", False, False), ("read", True, False), ("write", False, False),
+        ("write", True, False)]  # fmt: skip
+    blocks = [json.loads(t) for t in re.findall(r'id="cells-\d+">(.*?)</script>', html, re.S)]
+    # A second with a write and no read was measured: it is no gap of the reads.
+    assert [b["gaps"] for b in blocks] == [[[3, 5]], [[3, 5]]]
+    assert "when the I/Os were done" not in html
+
+
+@pytest.mark.parametrize(
+    ("layer", "tier", "says", "says_not"),
+    [
+        ("nfs-server", "l2arc", "It was taken at the layer NFS server", "which tier answered"),
+        ("nfs-server", "all", "which tier answered", "what an NFS server saw"),
+        ("client", "all", "what an NFS server saw", "The same I/Os"),
+    ],
+)
+def test_what_cannot_be_known_is_said(layer, tier, says, says_not):
+    frame = frame_of((0, layer, "read", tier, 150_000, 153_000, 9), (1, layer, "read", tier, 1000, 1020, 9))
+    html, specs = drawn(frame, manifest_of(frame, "fio-log"))
+    told = re.search(r'id="reading">.*?<p>(.*?)</p>', html, re.S)[1]
+    assert says in told and says_not not in told
+    # One map with its percentiles, and a map for each tier that is known.
+    assert len([s for s in specs if "cells" in s]) == (2 if tier == "all" else 3)
+    assert all(s["mark"] == " - verdict unknown" for s in specs if "cells" in s)
+
+
+@pytest.mark.parametrize(
+    ("kind", "files", "title"),
+    [
+        ("fio-log", 1, "Imported fio latency logs: f0.log"),
+        ("fio-hist", 5, "Imported fio histogram logs: f0.log, f1.log, f2.log and 2 more"),
+        ("made-up", 1, "Imported import: f0.log"),
+    ],
+)
+def test_the_title_says_what_the_files_are(kind, files, title):
+    frame = frame_of((0, "client", "read", "all", 150_000, 153_000, 9))
+    html, _ = drawn(frame, manifest_of(frame, kind, files))
+    assert f"<h1>{title}</h1>" in html and f"<title>{title} - unknown" in html
+
+
+@pytest.mark.parametrize(
+    ("counts", "histogram", "said"),
+    [
+        ("since-load", True, "a sum since the pool was loaded"),
+        ("intervals", True, "a sum over intervals"),
+        ("timed", False, "interval by interval"),
+    ],
+)
+def test_iostat_with_times_has_a_heat_map(counts, histogram, said):
+    later = frame_of((1, "vdev", "read", "all", 1 << 17, 1 << 18, 9)) if counts == "timed" else IOSTAT[:0]
+    frame = pl.concat([IOSTAT, later])
+    manifest = manifest_of(frame, "zpool-iostat")
+    manifest["import"]["counts"] = counts
+    html, specs = drawn(frame, manifest)
+    assert {s["histogram"] for s in specs if "cells" in s} == {histogram}
+    assert said in html and ("when the I/Os were done" in html) == histogram
+
+
+def test_foreign_names_are_inert():
+    attack = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
+    frame = IOSTAT.with_columns(pl.lit(attack).alias("host"))
+    manifest = manifest_of(frame, "zpool-iostat")
+    manifest["import"]["files"] = [{"file": attack, "rows_read": attack, "left_out": {attack: attack}}]
+    manifest["import"]["warnings"] = [attack]
+    html, specs = drawn(frame, manifest)
+    assert "<img src=x" not in html and "{{ 7*7 }}" in html
+    assert not [s for s in specs if "cells" in s and "<" in s["title"]]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"files": 7},
+        {"files": [3]},
+        {"warnings": 7},
+        {"files": [{"left_out": 3}]},
+        {"format": ["x"]},
+        {"format": None},
+        {"counts": ["x"]},
+        {"counts": "timed"},
+    ],
+)
+def test_a_damaged_import_is_not_a_traceback(damage):
+    manifest = manifest_of(IOSTAT, "zpool-iostat")
+    manifest["import"] |= damage
+    try:
+        html, _ = drawn(IOSTAT, manifest)
+    except ConfigError as error:
+        assert "damaged" in str(error)
+    else:
+        assert "Verdict: unknown" in html
+
+
+def test_each_tier_of_an_imported_trace_has_its_map():
+    frame = frame_of(*((t, "nfs-server", "read", tier, lo, lo + 2000, 9) for t in (0, 1)
+                       for tier, lo in (("dram", 6000), ("disk", 5_000_000))))  # fmt: skip
+    html, specs = drawn(frame, manifest_of(frame, "bpftrace"))
+    assert [s["tiers"] for s in specs if s.get("scale") == "linear"] == [["dram"], ["disk"]]
+    assert "which tier answered" not in re.search(r'id="reading">.*?<p>(.*?)</p>', html, re.S)[1]

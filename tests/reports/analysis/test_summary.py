@@ -1,0 +1,348 @@
+import json
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.core.bins import bin_edges, bin_index
+from kit.store.run_directory import LATENCY_SCHEMA
+from reports.analysis import summary
+
+
+@st.composite
+def bins(draw):
+    """Ascending bins, some empty, with gaps; at least one I/O."""
+    edge, made = draw(st.integers(0, 1000)), []
+    for gap, width, count in draw(
+        st.lists(
+            st.tuples(st.integers(0, 500), st.integers(1, 500), st.integers(0, 300)), min_size=1, max_size=30
+        )
+    ):
+        made.append((edge + gap, edge + gap + width, count))
+        edge += gap + width
+    if not any(b[2] for b in made):
+        made[-1] = (*made[-1][:2], 1)
+    return made
+
+
+def edges(made):
+    used = [b for b in made if b[2]]
+    return used[0][0], used[-1][1]
+
+
+@given(bins(), st.sampled_from([0.5, 0.95, 0.99]))
+def test_percentile_has_the_right_share_below(made, q):
+    n = sum(b[2] for b in made)
+    value = summary.percentile_ns(made, q, edges(made))
+    if n < math.log(0.025) / math.log(q):
+        assert value is None
+        return
+    below = sum(c for _, hi, c in made if hi < value)
+    up_to = sum(c for lo, _, c in made if lo <= value)
+    assert below <= q * n * (1 + 1e-9) and up_to >= q * n * (1 - 1e-9)
+
+
+@given(bins())
+def test_percentiles_ascend_within_the_limits(made):
+    used = [b for b in made if b[2]]
+    limits = (used[0][1] - 1, max(used[-1][0], used[0][1] - 1))
+    values = [summary.percentile_ns(made, q, limits) for q in (0.5, 0.95, 0.99)]
+    values = [v for v in values if v is not None]
+    assert values == sorted(values)
+    assert all(limits[0] <= v <= limits[1] for v in values)
+
+
+@given(bins(), st.sampled_from([0.5, 0.95, 1.0]))
+def test_range_is_the_shortest_that_holds_enough(made, coverage):
+    low, high = summary.shortest_range_ns(made, edges(made), coverage)
+    used = [b for b in made if b[2]]
+    wanted = coverage * sum(b[2] for b in used)
+    assert sum(c for lo, hi, c in used if lo >= low and hi <= high) >= wanted
+    for i, first in enumerate(used):
+        for j in range(i, len(used)):
+            if sum(b[2] for b in used[i : j + 1]) >= wanted:
+                assert used[j][1] - first[0] >= high - low
+
+
+def _binned(latencies):
+    index, counts = np.unique(bin_index(np.array(latencies)), return_counts=True)
+    return [tuple(map(int, b)) for b in zip(*bin_edges(index), counts, strict=True)]
+
+
+@given(st.lists(st.integers(0, 10**10), min_size=400, max_size=600), st.sampled_from([0.5, 0.95, 0.99]))
+def test_percentile_is_half_a_bin_from_the_exact_one(latencies, q):
+    # numpy's "inverted_cdf" is the definition that does not interpolate between two samples.
+    exact = np.quantile(np.array(latencies), q, method="inverted_cdf")
+    found = summary.percentile_ns(_binned(latencies), q, (min(latencies), max(latencies)))
+    assert abs(found - exact) <= exact / 64
+
+
+def _mixture(parts, generator):
+    """Modes with nothing between them: of one value, of two, even, bell-shaped or with a long tail."""
+    drawn = []
+    for kind, at, share in parts:
+        n = 1 + 20 * share
+        drawn.append({
+            "one value": np.full(n, at),
+            "two values": generator.choice([at, at * 1.0309], n),
+            "ticks": np.round(generator.lognormal(np.log(at), 0.1, n) / 1000) * 1000,
+            "even": generator.uniform(at, at * 1.5, n),
+            "bell": generator.normal(at, at / 50, n),
+            "tail": at * (1 + generator.pareto(1.5, n)),
+        }[kind])  # fmt: skip
+    return np.sort(np.clip(np.concatenate(drawn), 0, 2**52).astype(np.int64))
+
+
+kinds = st.sampled_from(["one value", "two values", "ticks", "even", "bell", "tail"])
+
+
+@given(
+    st.lists(st.tuples(kinds, st.integers(1, 10**9), st.integers(1, 50)), min_size=1, max_size=5),
+    st.sampled_from([0.5, 0.95, 0.99, 0.999]),
+    st.integers(0, 2**32),
+    st.booleans(),
+)
+def test_percentiles_of_mixtures_with_gaps(parts, q, seed, exact_limits):
+    ordered = _mixture(parts, np.random.default_rng(seed))
+    bins = _binned(ordered)
+    limits = (int(ordered[0]), int(ordered[-1])) if exact_limits else edges(bins)
+    found = summary.percentile_ns(bins, q, limits)
+    if ordered.size < summary.sample_needed(q):
+        assert found is None
+        return
+    exact = int(ordered[math.ceil(q * ordered.size) - 1])
+    assert abs(found - exact) <= 0.016 * exact
+
+
+@pytest.mark.parametrize(("q", "at"), [(0.5, 100), (0.51, 1000)])
+def test_nothing_is_interpolated_towards_a_gap(q, at):
+    """Half of the I/Os at 100 ns, half at 1000: never a value between, nor the far edge of a bin."""
+    bins = _binned([100] * 500 + [1000] * 500)
+    assert summary.percentile_ns(bins, q, edges(bins)) == pytest.approx(at, rel=1 / 64)
+
+
+@pytest.mark.parametrize("tier", ["dram", "l2arc", "disk", "slog", "pool"])
+def test_percentiles_and_range_of_smooth_samples(synthetic, tier):
+    latencies = synthetic.samples(tier, 20_000, np.random.default_rng(3))
+    bins, limits = _binned(latencies), (int(latencies.min()), int(latencies.max()))
+    for q in (0.5, 0.95, 0.99):
+        assert summary.percentile_ns(bins, q, limits) == pytest.approx(np.quantile(latencies, q), rel=1 / 32)
+    low, high = summary.shortest_range_ns(bins, limits)
+    assert np.mean((latencies >= low) & (latencies <= high)) >= 0.95
+    ordered, held = np.sort(latencies), math.ceil(0.95 * latencies.size)
+    exact = (ordered[held - 1 :] - ordered[: ordered.size - held + 1]).min()
+    # Whole bins: up to one too many at each end.
+    assert exact <= high - low + 1 <= exact + 2 * high / 32
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["read", "write-slog"]),
+            st.sampled_from(["nfs-server", "client"]),
+            st.sampled_from(["dram", "disk", "all"]),
+            st.integers(0, 10**9),
+            st.integers(1, 50),
+        ),
+        max_size=40,
+    )
+)
+def test_counts_and_shares_sum(listed):
+    edges_of = {lat: tuple(int(e) for e in bin_edges(bin_index(lat))) for *_, lat, _ in listed}
+    rows = [(0, p, la, "h", "read", t, *edges_of[lat], n) for p, la, t, lat, n in listed]
+    frame = pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+    result = summary.summarise(frame, {"phases": []})
+    assert sum(r["count"] for r in result["rows"]) == sum(n for *_, n in listed)
+    for phase, layer in {(p, la) for p, la, *_ in listed}:
+        shares = [r["share"] for r in result["rows"] if (r["phase"], r["layer"]) == (phase, layer)]
+        assert sum(shares) == pytest.approx(1)
+    for row in result["rows"]:
+        assert row["min_us"] <= row["range_us"][0] < row["range_us"][1] <= row["max_us"]
+    assert result["verdict"] == "unknown"
+
+
+@pytest.mark.parametrize(("q", "n"), [(0.5, 6), (0.95, 72), (0.99, 368)])
+def test_smallest_sample(q, n):
+    assert summary.sample_needed(q) == n
+    assert summary.percentile_ns([(0, 10, n - 1)], q, (0, 10)) is None
+    assert summary.percentile_ns([(0, 10, n)], q, (0, 10)) == pytest.approx(10 * q)
+
+
+def test_no_io_has_no_range():
+    with pytest.raises(ValueError):
+        summary.shortest_range_ns([(0, 1, 0)], (0, 1))
+
+
+def test_valid_run(synthetic):
+    frame = synthetic.latency()
+    result = summary.summarise(frame, synthetic.manifest(frame))
+    assert result["verdict"] == "valid", result["reasons"]
+    assert len(result["reasons"]) == 1
+    json.dumps(result, allow_nan=False)
+    for layer in ("nfs-server", "client"):
+        stored = frame.filter(pl.col("layer") == layer)["count"].sum()
+        assert sum(r["count"] for r in result["rows"] if r["layer"] == layer) == stored
+    shares = [r["share"] for r in result["rows"] if r["layer"] == "nfs-server" and r["phase"] == "read"]
+    assert sum(shares) == pytest.approx(1)
+    assert all(r["published"] is None for r in result["rows"] if r["layer"] != "nfs-server")
+    disk = next(r for r in result["rows"] if r["tier"] == "disk")
+    assert disk["published"] == {
+        "reference": "sun-7410-2009",
+        "range_us": [1900, 9700],
+        "inside": True,
+    }
+    assert disk["p99_us"] is not None
+    assert result["accounting"]["client_ios"] == result["accounting"]["server_ios"] > 0
+
+
+def test_exact_extremes(synthetic):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    key = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "l2arc"}
+    manifest["phases"][0]["extremes"] = [
+        {**key, "min_ns": 141930, "max_ns": 147000},
+        {**key, "host": "other", "min_ns": 142000, "max_ns": 147100},
+    ]
+    row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
+    assert (row["min_us"], row["max_us"]) == (141.93, 147.1)
+    assert row["range_us"] == [141.93, 147.1]
+    assert row["min_us"] <= row["p50_us"] <= row["p95_us"] <= row["p99_us"] <= row["max_us"]
+
+
+def test_extremes_of_some_hosts_alone_are_not_those_of_the_row(synthetic):
+    frame = synthetic.latency()
+    frame = pl.concat([frame, frame.with_columns(pl.lit("other").alias("host"))])
+    manifest = synthetic.manifest(frame)
+    key = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "l2arc"}
+    manifest["phases"][0]["extremes"] = [{**key, "min_ns": 141930, "max_ns": 147000}]
+    row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
+    assert (row["min_us"], row["max_us"]) == (139.264, 147.456)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([(0, "ghost", "nfs-server", "lab", "read", "dram", 64, 66, 9)], "9 I/Os are of phase ghost"),
+        ([(0, "read", "client", "lab/client0", "read", "all", 64, 66, 1)], "I/Os of the clients"),
+        ([(0, "read", "nfs-server", "lab", "read", "dram", 64, 66, 1)], "I/Os of the server"),
+        ([(0, "read", "nfs-server", "lab", "read", "dram", 4100, 4200, 1)], "the bins overlap"),
+    ],
+)
+def test_more_io_than_the_manifest_has(synthetic, rows, words):
+    frame = synthetic.latency()
+    extra = pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+    result = summary.summarise(pl.concat([frame, extra]), synthetic.manifest(frame))
+    assert result["verdict"] == "unknown"
+    assert words in " ".join(result["reasons"])
+
+
+def test_a_run_without_client_rows_is_complete(synthetic):
+    frame = synthetic.latency().filter(pl.col("layer") != "client")
+    assert summary.summarise(frame, synthetic.manifest(frame))["verdict"] == "valid"
+
+
+def _set(*path_and_value):
+    *path, last, value = path_and_value
+
+    def change(manifest):
+        for key in path:
+            manifest = manifest[key]
+        manifest[last] = value
+
+    return change
+
+
+EXTREME = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "dram", "min_ns": 1, "max_ns": 2}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_set("problems", ["the server rebooted", "twice"]), "the server rebooted"),
+        (_set("phases", 0, "problems", ["fio was killed"]), "fio was killed"),
+        (_set("phases", 1, "checks", 0, "ok", False), "tolerance 3"),
+        (_set("phases", 1, "checks", 0, "ok", "yes"), "tolerance 3"),
+        (_set("phases", 0, "client_ios", 7), "issued 7"),
+        (_set("phases", 0, "lost_events", 3), "3 trace events"),
+        (_set("phases", 0, "server_ios", 0), "no I/O"),
+        (_set("phases", 0, "name", "other"), "no I/O"),
+        (_set("phases", 2, "checks", 0, {}), "phase write-pool"),
+        (_set("phases", 2, "server_ios", None), "phase write-pool"),
+        (_set("phases", 0, "extremes", [EXTREME]), "extremes of read"),
+        (_set("phases", 0, "extremes", [{}]), "extremes"),
+        (_set("phases", 0, "name", ["read"]), "phases of latency.parquet"),
+        (_set("phases", []), "no phases"),
+        (_set("phases", [3]), "phase 0"),
+        (_set("expect", [{}]), "expectations"),
+        (_set("problems", 3), "problems of the run"),
+        (_set("reference", "nobody"), "reference"),
+    ],
+)
+def test_unknown(synthetic, change, words):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    change(manifest)
+    result = summary.summarise(frame, manifest)
+    assert result["verdict"] == "unknown"
+    assert words in " ".join(result["reasons"])
+
+
+def test_a_check_that_fails_itself_leaves_its_traceback(synthetic):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    assert summary.summarise(frame, manifest)["tracebacks"] == []
+    _set("phases", 2, "checks", 0, {})(manifest)
+    [found] = summary.summarise(frame, manifest)["tracebacks"]
+    assert found.startswith("Traceback") and "KeyError" in found and "_phase_trouble" in found
+
+
+@pytest.mark.parametrize(("ended", "verdict"), [(False, "unknown"), (True, "valid"), (None, "valid")])
+def test_a_run_that_was_killed_after_a_phase_is_no_whole_one(synthetic, ended, verdict):
+    """Runs of versions before do not say; they were stored after each phase all the same."""
+    frame = synthetic.realistic(20, 60, 1)
+    manifest = synthetic.manifest(frame, 20)
+    if ended is not None:
+        manifest["ended"] = ended
+    told = summary.summarise(frame, manifest)
+    assert told["verdict"] == verdict
+    assert any("has not ended" in reason for reason in told["reasons"]) is (ended is False)
+
+
+def test_all_problems_are_kept(synthetic):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    manifest["problems"] = [f"problem {n}" for n in range(500)]
+    assert set(manifest["problems"]) <= set(summary.summarise(frame, manifest)["reasons"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "words"),
+    [
+        ({"tier": "dram", "min_count": 10**6, "inside": True}, "at least 1000000"),
+        ({"tier": "pool", "min_count": 1, "inside": False}, "0 I/Os"),
+        ({"tier": "pool", "min_count": 0, "inside": True}, "no I/O that could be inside"),
+    ],
+)
+def test_invalid(synthetic, wish, words):
+    frame = synthetic.latency()
+    manifest = synthetic.manifest(frame)
+    manifest["expect"].append({"phase": "read", "op": "read", **wish})
+    result = summary.summarise(frame, manifest)
+    assert result["verdict"] == "invalid"
+    assert words in " ".join(result["reasons"])
+    assert result["expect"][-1]["ok"] is False
+
+
+def test_outside_the_published_range(synthetic):
+    frame = synthetic.latency().with_columns(
+        [
+            pl.when(pl.col("tier") == "slog").then(pl.col(c) * 2).otherwise(pl.col(c))
+            for c in ("lo_ns", "hi_ns")
+        ]
+    )
+    result = summary.summarise(frame, synthetic.manifest(frame))
+    assert result["verdict"] == "invalid"
+    assert "137-181" in result["reasons"][0]

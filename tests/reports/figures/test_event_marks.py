@@ -1,0 +1,87 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reports.figures import event_marks
+from reports.figures.heat_map import Columns
+
+AXIS = Columns(start_ns=1000, width_ns=100, count=10, end_ns=2000)
+
+
+def of(*listed):
+    return event_marks.of_phase({"events": list(listed)}, AXIS)
+
+
+def test_times_are_relative_to_the_phase_and_kept_inside_it():
+    found, ignored = of(
+        {"time_ns": 1500, "end_ns": None, "kind": "txg", "text": "txg 12"},
+        {"time_ns": 500, "end_ns": 1200, "kind": "scrub", "text": "before it too"},
+        {"time_ns": 1900, "end_ns": 9000, "kind": "trim", "text": "after it too"},
+    )
+    assert ignored == 0
+    assert [(e["kind"], e["from_s"] * 1e9, e["to_s"] and e["to_s"] * 1e9) for e in found] == [
+        ("scrub", 0, pytest.approx(200)),
+        ("txg sync", pytest.approx(500), None),
+        ("trim", pytest.approx(900), pytest.approx(1000)),
+    ]
+
+
+def test_what_does_not_touch_the_phase_is_no_mark():
+    outside = [{"time_ns": 900, "end_ns": 999, "kind": "a"}, {"time_ns": 2000, "end_ns": None, "kind": "b"},
+               {"time_ns": 10, "end_ns": None, "kind": "c"}]  # fmt: skip
+    assert of(*outside) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [3, None, "txg", [], {}, {"time_ns": "1500"}, {"time_ns": True}, {"time_ns": 1500.5},
+     {"time_ns": 1500, "end_ns": 1400}, {"time_ns": 1500, "end_ns": "x"}],
+)  # fmt: skip
+def test_damaged_events_are_counted(entry):
+    assert of(entry) == ([], 1)
+    assert event_marks.of_phase({"events": entry}, AXIS)[0] == []
+
+
+@given(st.text(), st.text())
+def test_foreign_words_are_plain(kind, text):
+    found, _ = of({"time_ns": 1500, "end_ns": None, "kind": kind, "text": text})
+    assert not set(found[0]["kind"] + found[0]["text"]) & set("<>&\"'{}\\$`\x1b\n")
+    assert found[0]["kind"]
+
+
+def test_there_is_an_end_to_marks():
+    many = [{"time_ns": 1500, "end_ns": None, "kind": "txg"}] * (event_marks.MOST + 7)
+    found, ignored = of(*many)
+    assert (len(found), ignored) == (event_marks.MOST, 7)
+    kinds = [{"time_ns": 1500, "end_ns": None, "kind": f"k{n}"} for n in range(50)]
+    found, ignored = of(*kinds)
+    assert 0 < len(found) < 50 and len(found) + ignored == 50
+
+
+def test_events_of_the_run_are_marks_of_each_phase_they_touch():
+    fault = {"time_ns": 1500, "kind": "fault", "text": "data0 fails"}
+    phase = event_marks.with_those_of_the_run(
+        {"events": [{"time_ns": 1600, "kind": "scrub"}]}, {"events": [fault]}
+    )
+    found, ignored = event_marks.of_phase(phase, AXIS)
+    assert [(e["kind"], e["text"]) for e in found] == [
+        ("fault", "data0 fails"),
+        ("scrub", ""),
+    ] and not ignored
+    later = Columns(start_ns=5000, width_ns=100, count=10, end_ns=6000)
+    assert event_marks.of_phase(phase, later) == ([], 0)
+    damaged = event_marks.with_those_of_the_run({}, {"events": "soon"})
+    assert event_marks.of_phase(damaged, AXIS) == ([], 1)
+
+
+def test_a_fault_is_not_pushed_out_by_others():
+    crowd = [{"time_ns": 1000 + n % 900, "kind": f"k{n % 40}"} for n in range(event_marks.MOST * 2)]
+    found, ignored = of(*crowd, {"time_ns": 1999, "kind": "fault"}, {"time_ns": 1998, "kind": "l2arc-feed"})
+    assert {"fault", "L2ARC feed"} <= {e["kind"] for e in found}
+    assert len(found) + ignored == len(crowd) + 2 and len(found) <= event_marks.MOST
+    assert [e["from_s"] for e in found] == sorted(e["from_s"] for e in found)
+
+
+@pytest.mark.parametrize("kind", [3, None, [], {}, True])
+def test_a_kind_that_is_no_word_has_a_name(kind):
+    assert of({"time_ns": 1500, "kind": kind})[0][0]["kind"]

@@ -1,0 +1,143 @@
+import csv
+import io
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from kit.store.run_directory import LATENCY_SCHEMA, ConfigError
+from reports.output.export import chosen, export, inert
+
+HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =cmd|' /C calc'!A0", "\uff1d1", "a\x1b[2Jb",
+           "a\nb", 'q"u,o\\te', "\u202ereversed", "\u2028x", "é", ""]  # fmt: skip
+
+
+def frame_of(names):
+    rows = [(n * 10, name, "client", name, "read", "all", 64, 66, n + 1) for n, name in enumerate(names)]
+    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+
+
+def families(text):
+    return {f.name: f for f in text_string_to_metric_families(text)}
+
+
+def assert_inert(text):
+    assert not text.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert not text.lstrip().startswith(("=", "+", "-", "@", "\uff1d"))
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text)
+
+
+def test_csv_has_every_count(synthetic):
+    frame = synthetic.latency()
+    back = pl.read_csv(export(frame, "csv"), schema=LATENCY_SCHEMA)
+    assert back.equals(frame)
+
+
+def test_parquet_has_every_count(synthetic):
+    frame = synthetic.latency()
+    assert pl.read_parquet(export(frame, "parquet")).equals(frame)
+
+
+def test_hostile_names_in_csv():
+    listed = list(csv.DictReader(io.StringIO(export(frame_of(HOSTILE), "csv").decode(), newline="")))
+    assert len(listed) == len(HOSTILE)
+    for row in listed:
+        assert_inert(row["phase"])
+        assert_inert(row["host"])
+
+
+@given(st.text())
+def test_no_text_acts(text):
+    assert_inert(inert(text))
+
+
+def test_openmetrics_is_a_cumulative_histogram_in_seconds(synthetic):
+    frame = synthetic.latency()
+    text = export(frame, "openmetrics", {"run": "r", "verdict": "valid"}).decode()
+    assert text.endswith("# EOF\n") and text.count("# EOF") == 1
+    found = families(text)
+    assert found["hsp_run"].samples[0].labels == {"run": "r", "verdict": "valid"}
+    family = found["hsp_latency_seconds"]
+    assert (family.type, family.unit) == ("histogram", "seconds")
+    disk = [s for s in family.samples if s.labels["tier"] == "disk"]
+    assert [(s.labels["le"], s.value) for s in disk] == [
+        ("0.005111808", 360), ("0.00524288", 396), ("+Inf", 396)
+    ]  # fmt: skip
+    last = [s.value for s in family.samples if s.labels["le"] == "+Inf"]
+    assert sum(last) == frame["count"].sum()
+
+
+def test_openmetrics_of_hostile_names_parses():
+    frame = frame_of(HOSTILE)
+    text = export(
+        frame, "openmetrics", {"run": HOSTILE[8], "workload": '"} 1\n# EOF', "verdict": "x"}
+    ).decode()
+    samples = families(text)["hsp_latency_seconds"].samples
+    assert sum(s.value for s in samples if s.labels["le"] == "+Inf") == frame["count"].sum()
+    assert 'q"u,o\\te' in {s.labels["host"] for s in samples}
+    assert "\x1b" not in text
+
+
+@given(st.lists(st.text(max_size=8), max_size=8), st.text())
+def test_openmetrics_parses_whatever_the_names(names, run):
+    frame = frame_of(names)
+    found = families(export(frame, "openmetrics", {"run": run}).decode())
+    samples = found["hsp_latency_seconds"].samples
+    assert sum(s.value for s in samples if s.labels["le"] == "+Inf") == frame["count"].sum()
+
+
+def test_nothing_to_export():
+    empty = frame_of([])
+    assert list(families(export(empty, "openmetrics").decode())) == ["hsp_latency_seconds"]
+    assert export(empty, "csv").decode().splitlines() == [",".join(LATENCY_SCHEMA)]
+    assert pl.read_parquet(export(empty, "parquet")).schema == pl.Schema(LATENCY_SCHEMA)
+
+
+def test_phase_and_layer_are_chosen(synthetic):
+    frame = synthetic.latency()
+    mine = chosen(frame, ["read"], ["client"])
+    assert set(mine["phase"]) == {"read"} and set(mine["layer"]) == {"client"}
+    assert chosen(frame, [], []).equals(frame)
+    with pytest.raises(ConfigError, match="no phase nope"):
+        chosen(frame, ["read", "nope"], [])
+    with pytest.raises(ConfigError, match="no format"):
+        export(frame, "xml")
+
+
+def hsp(*options):
+    argv = [sys.executable, "-m", "kit.cli", *map(str, options)]
+    return subprocess.run(argv, capture_output=True, timeout=60)
+
+
+def test_command_writes_the_file(synthetic, tmp_path, hsp_here):
+    run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
+    target = tmp_path / "out.csv"
+    done = hsp("export", run.path, "--format", "csv", "--phase", "read", "-o", target)
+    assert done.returncode == 0 and done.stdout == b""
+    assert pl.read_csv(target)["phase"].unique().to_list() == ["read"]
+    done = hsp_here("export", str(run.path), "--format", "openmetrics")
+    assert done.returncode == 0 and families(done.stdout)["hsp_latency_seconds"]
+    done = hsp_here("export", str(run.path), "--format", "csv", "--phase", "a\x1b[2Jb")
+    assert done.returncode == 2 and "\x1b" not in done.stderr and "it has: read" in done.stderr
+    assert hsp_here("export", str(tmp_path / "none"), "--format", "csv").returncode == 2
+    assert hsp_here("export", str(run.path), "--format", "xml").returncode == 2
+
+
+def test_command_writes_percentiles_of_each_interval(synthetic, tmp_path, hsp_here):
+    run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
+    done = hsp("export", run.path, "--format", "csv", "--percentiles", "--layer", "client")
+    assert done.returncode == 0
+    rows = pl.read_csv(io.BytesIO(done.stdout))
+    counted = synthetic.latency().filter(pl.col("layer") == "client")
+    assert rows["ios"].sum() == counted["count"].sum()
+    assert rows.height == counted.select("phase", "op", "time_ns").n_unique()
+    target = tmp_path / "out.parquet"
+    words = ["--format", "parquet", "--percentiles", "-o", str(target)]
+    assert hsp_here("export", str(run.path), *words).returncode == 0
+    assert "p99_ns" in pl.read_parquet(target).columns
+    refused = hsp_here("export", str(run.path), "--format", "openmetrics", "--percentiles")
+    assert refused.returncode == 2 and "leave out --percentiles" in refused.stderr

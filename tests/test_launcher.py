@@ -1,0 +1,237 @@
+"""./hsp itself, with a PATH of its own making and a Python that only plays at pip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.one_python
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+TOOLS = "cat chmod dirname env flock grep id mkdir mv readlink rm sha256sum sh".split()
+PACKAGED = (
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+    "/usr/include/stdio.h",
+    "/usr/include/liburing.h",
+)
+LAB_TOOLS = ("cc", "qemu-system-x86_64", "qemu-img", "mmdebstrap", "mke2fs", "setpriv", "newuidmap")
+
+# Answers as `python3`, and as .venv/bin/python: makes a .venv, "installs" an hsp that
+# shows its arguments, and dies during the installation where the test asks for it.
+FAKE_PYTHON = r"""#!/bin/sh
+case "$1 ${2-}" in
+"-m venv")
+    mkdir -p "$4/bin"
+    cat "$0" >"$4/bin/python"
+    chmod +x "$4/bin/python"
+    printf 'VIRTUAL_ENV="%s"\n' "$4" >"$4/bin/activate"
+    ;;
+"-m pip")
+    printf 'pip\n' >>"$LOG"
+    printf 'pip talks\n'
+    [ ! -e "$LOG.fail" ] || exit 1
+    printf '#!/bin/sh\nprintf "<%%s>" "$@"\n' >"${0%/*}/hsp"
+    chmod +x "${0%/*}/hsp"
+    ;;
+"-m tox") [ "$3" = --version ] || printf '<%s>' "$@" ;;
+"-c "*) printf 'py312\n' ;;
+esac
+"""
+
+
+class Sandbox:
+    """A checkout under a path with spaces, and a PATH with only the tools put into it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.bin = root / "bin"
+        self.bin.mkdir()
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found, tool
+            (self.bin / tool).symlink_to(found)
+        self.checkout = root / "a check out"
+        self.checkout.mkdir()
+        shutil.copy(CHECKOUT / "hsp", self.checkout)
+        (self.checkout / "pyproject.toml").write_text("first\n")
+        self.log = root / "log"
+        self.tool("python3", FAKE_PYTHON)
+
+    def tool(self, name: str, text: str = "#!/bin/sh\n") -> None:
+        # A link to the machine's own tool may be there: writing through it would overwrite that tool.
+        (self.bin / name).unlink(missing_ok=True)
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def hsp(self, *args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self.checkout / "hsp", *args],
+            cwd=cwd or self.root,
+            env={"PATH": str(self.bin), "LOG": str(self.log)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+
+    def lacks_nothing(self) -> None:
+        """As on a machine with every OS package. Files of packages are looked for in a place of ours."""
+        for tool in (*LAB_TOOLS, "ssh", "sshd", "sudo", "chromium", "shellcheck"):
+            self.tool(tool)
+        text = (self.checkout / "hsp").read_text()
+        for file in PACKAGED:
+            assert file in text
+            text = text.replace(file, str(self.bin))
+        (self.checkout / "hsp").write_text(text)
+
+    def set_ups(self) -> int:
+        return self.log.read_text().count("pip\n") if self.log.exists() else 0
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Sandbox:
+    return Sandbox(tmp_path)
+
+
+def test_first_use_sets_up_and_passes_arguments_on(sandbox: Sandbox) -> None:
+    done = sandbox.hsp("report", "a b", "", "--x=*")
+    assert (done.returncode, done.stdout) == (0, "<report><a b><><--x=*>")
+    assert "hsp: setting up Python packages" in done.stderr
+    assert "pip talks" in done.stderr
+
+
+def test_second_use_says_and_installs_nothing(sandbox: Sandbox) -> None:
+    sandbox.hsp("plan")
+    done = sandbox.hsp("plan", cwd=Path("/"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "<plan>", "")
+    assert sandbox.set_ups() == 1
+
+
+def test_a_link_to_the_launcher_finds_its_checkout(sandbox: Sandbox) -> None:
+    sandbox.hsp("plan")
+    link = sandbox.bin / "hsp"
+    link.symlink_to(sandbox.checkout / "hsp")
+    done = subprocess.run(
+        ["hsp", "plan"], env={"PATH": str(sandbox.bin)}, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "<plan>", "")
+
+
+def test_a_changed_pyproject_is_installed_again(sandbox: Sandbox) -> None:
+    sandbox.hsp("plan")
+    kept = sandbox.checkout / ".venv" / "kept"
+    kept.touch()
+    (sandbox.checkout / "pyproject.toml").write_text("second\n")
+    assert sandbox.hsp("plan").returncode == 0
+    assert sandbox.set_ups() == 2
+    assert kept.exists()
+
+
+def test_a_failed_set_up_is_done_again_from_nothing(sandbox: Sandbox) -> None:
+    fail = Path(f"{sandbox.log}.fail")
+    fail.touch()
+    done = sandbox.hsp("plan")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "pip could not install" in done.stderr
+    half = sandbox.checkout / ".venv" / "half"
+    half.touch()
+    fail.unlink()
+    assert sandbox.hsp("plan").stdout == "<plan>"
+    assert not half.exists()
+
+
+def test_a_moved_checkout_gets_a_new_venv(sandbox: Sandbox) -> None:
+    sandbox.hsp("plan")
+    (sandbox.checkout / ".venv" / "old").touch()
+    sandbox.checkout = sandbox.checkout.rename(sandbox.root / "else where")
+    assert sandbox.hsp("plan").stdout == "<plan>"
+    assert not (sandbox.checkout / ".venv" / "old").exists()
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "lab", "test"])
+def test_missing_packages_without_apt_get_end_with_the_line_to_run(sandbox: Sandbox, command: str) -> None:
+    for tool in LAB_TOOLS:
+        if tool != "mmdebstrap":
+            sandbox.tool(tool)
+    if any((Path(sbin) / "mmdebstrap").exists() for sbin in ("/usr/sbin", "/sbin")):
+        pytest.skip("mmdebstrap is where the launcher looks by itself")
+    done = sandbox.hsp(command)
+    assert (done.returncode, done.stdout) == (5, "")
+    (line,) = done.stderr.splitlines()
+    sudo = "" if os.getuid() == 0 else "sudo "
+    assert f"run: {sudo}apt-get update && {sudo}apt-get install -y --no-install-recommends " in line
+    packages = line.partition("--no-install-recommends ")[2].split()
+    assert "mmdebstrap" in packages
+    assert "qemu-system-x86" not in packages
+    assert ("shellcheck" in packages) == ("chromium" in packages) == (command == "test")
+    assert sandbox.set_ups() == 0
+
+
+@pytest.mark.parametrize("args", [(), ("--help",), ("run", "--help"), ("report", "run"), ("plan",)])
+def test_commands_without_the_lab_need_no_packages(sandbox: Sandbox, args: tuple[str, ...]) -> None:
+    assert sandbox.hsp(*args).returncode == 0
+
+
+def test_apt_get_installs_what_is_missing_and_keeps_off_stdout(sandbox: Sandbox) -> None:
+    sandbox.tool("id", "#!/bin/sh\necho 0\n")
+    made = "\n".join(
+        f'echo "#!/bin/sh" >"{sandbox.bin}/{t}"; chmod +x "{sandbox.bin}/{t}"' for t in LAB_TOOLS
+    )
+    sandbox.tool("apt-get", f'#!/bin/sh\necho "apt-get $*"\ncase "$*" in *install*)\n{made}\n;; esac\n')
+    if not Path("/usr/share/keyrings/debian-archive-keyring.gpg").exists():
+        pytest.skip("needs debian-archive-keyring, which a test cannot put in place")
+    done = sandbox.hsp("demo")
+    assert (done.returncode, done.stdout) == (0, "<demo>"), done.stderr
+    assert "install -y --no-install-recommends" in done.stderr
+
+
+def test_a_user_who_may_not_become_root_is_not_asked(sandbox: Sandbox) -> None:
+    sandbox.tool("id", "#!/bin/sh\necho 1000\n")
+    sandbox.tool("sudo", "#!/bin/sh\nexit 1\n")
+    sandbox.tool("apt-get", '#!/bin/sh\necho called >>"$LOG.apt"\n')
+    done = sandbox.hsp("lab", "up")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "sudo apt-get update && sudo apt-get install" in done.stderr
+    assert not Path(f"{sandbox.log}.apt").exists()
+
+
+def test_a_chromium_that_does_not_run_is_told_apart(sandbox: Sandbox) -> None:
+    sandbox.tool("id", "#!/bin/sh\necho 0\n")
+    for tool in (*LAB_TOOLS, "apt-get", "shellcheck"):
+        sandbox.tool(tool)
+    sandbox.tool("chromium", "#!/bin/sh\nexit 1\n")
+    done = sandbox.hsp("test")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "no working 'chromium'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "environments", "passed_on"),
+    [
+        ([], "lint,types,unit,py311,py313,browser,lab", []),
+        (["-k", "a b"], "lint,types,unit,py311,py313,browser,lab", ["-k", "a b"]),
+        (["--quick"], "lint,types,unit,demo", []),
+        (["--quick", "-k", "a b", "-x"], "lint,types,unit,demo", ["-k", "a b", "-x"]),
+    ],
+)
+def test_which_tests_there_are(
+    sandbox: Sandbox, words: list[str], environments: str, passed_on: list[str]
+) -> None:
+    sandbox.lacks_nothing()
+    done = sandbox.hsp("test", *words)
+    assert done.returncode == 0, done.stderr
+    ran = done.stdout.removeprefix("<").removesuffix(">").split("><")
+    assert ran[:4] == ["-m", "tox", "run", "--discover"]
+    assert ran[ran.index("-e") :] == ["-e", environments, "--", *passed_on]
+
+
+def test_no_python_asks_for_one(sandbox: Sandbox) -> None:
+    sandbox.tool("python3", "#!/bin/sh\nexit 1\n")
+    done = sandbox.hsp("plan")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert done.stderr.rstrip().endswith("--no-install-recommends python3 python3-venv")
