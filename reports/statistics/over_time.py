@@ -21,7 +21,8 @@ def over_time(frame: pl.DataFrame, quantiles: Mapping[str, float] = QUANTILES) -
 
     Columns: `phase`, `layer`, `op`, `time_ns`, `ios` (how many) and one per entry of `quantiles`, in ns, the
     same to the bit as reports.statistics.quantiles.percentiles_ns gives for the interval's bins; null where
-    it has too few I/Os. An interval without I/O has no row. One pass over all intervals: an hour has thousands.
+    it has too few I/Os. An interval without I/O has no row. One pass over all intervals, as an hour has
+    thousands.
     """
     counted = frame.filter(pl.col("count") > 0)
     # Numbers for the names: to sort 200,000 rows by three strings takes a hundred times as long.
