@@ -2,8 +2,8 @@
 
 A band is a stretch of latency between two valleys of the histogram (reports.statistics.modes). All from
 counts per bin; latencies in nanoseconds. How far two neighbours overlap is read off the depth of the valley
-between them: for two lognormal bands that cross at a border where the density is d and whose peaks are p, each
-contributes d/2 there, so the border is z = sqrt(2 ln(2 p/d)) standard deviations from the peak and
+between them: for two lognormal bands that cross at a border where the density is d and whose peaks are p,
+each contributes d/2 there, so the border is z = sqrt(2 ln(2 p/d)) standard deviations from the peak and
 the upper tail of the normal distribution beyond z is the share of that band's I/Os on the wrong side.
 """
 
