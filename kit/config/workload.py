@@ -147,12 +147,14 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class Expectation(_Table):
     """What the run must show: that many I/Os, their range inside the published one, and limits.
 
-    Percentiles are those at the NFS server, in microseconds; a share is of the phase's I/Os there, 0 to 1.
+    Percentiles are those at the layer, in microseconds; a share is of the phase's I/Os there, 0 to 1.
     """
 
     phase: Name
     op: Op
-    tier: Tier
+    # "all" is what clients see: they cannot tell tiers apart.
+    tier: Tier | Literal["all"]
+    layer: Literal["nfs-server", "client"] = "nfs-server"
     min_count: Annotated[int, Field(ge=1)] = 1
     # None: where devices are emulated. Real ones are compared with what was published, not judged by it.
     inside: bool | None = None
@@ -167,6 +169,10 @@ class Expectation(_Table):
     def _can_be_met(self) -> Self:
         if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
             raise ValueError(f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}")
+        if (self.tier == "all") != (self.layer == "client"):
+            raise ValueError('tier = "all" goes with layer = "client", and any other tier with "nfs-server"')
+        if self.inside and self.layer == "client":
+            raise ValueError("inside: the published ranges are those at the NFS server, not at the clients")
         return self
 
 

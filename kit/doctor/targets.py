@@ -53,7 +53,8 @@ def _server_as_clients_know_it(testbed: Testbed) -> str:
 
 def targets_in(site: Site) -> list[Target]:
     """The hosts of a lab that is up; they stay open."""
-    server = Target(site.server.name, ("server",), lambda: nullcontext(site.server), real_clock=False)
+    host = site.reference
+    server = Target(host.name, ("server",), lambda: nullcontext(host), real_clock=False)
     clients = [
         Target(
             one.host.name,

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
+from kit.instruments.base import Check, Instrument, Measured, Missing, Report
+from kit.instruments.tier_tracer import TierTracer
 from kit.zfs.openzfs_version import ZfsVersion
 
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
@@ -40,34 +41,29 @@ class Counters:
         return Counters(_minus(self.arc, before.arc), _minus(self.zil, before.zil), self.zil_source)
 
 
-@dataclass(frozen=True)
-class Check:
-    """One sum that must close. `source` names the counter; unit of all numbers: I/Os."""
+class ArcZilCounters(Instrument):
+    """The change of the counters over the phase, held against the tracer's counts if there is a tracer."""
 
-    name: str
-    source: str
-    expected: int
-    found: int
-    tolerance: int
+    def __init__(
+        self, server: Host, pool: str, objset: int, zfs: ZfsVersion, tracer: TierTracer | None = None
+    ) -> None:
+        self._where = (server, pool, objset, zfs)
+        self._zfs, self._tracer = zfs, tracer
+        self.change = Counters({}, {})
 
-    @property
-    def ok(self) -> bool:
-        return abs(self.expected - self.found) <= self.tolerance
+    def begin(self) -> None:
+        self._before = read(*self._where)
 
-    def as_json(self) -> dict[str, Any]:
-        return {**asdict(self), "ok": self.ok}
+    def end(self) -> None:
+        self.change = read(*self._where).since(self._before)
 
-
-@dataclass(frozen=True)
-class Missing:
-    """A check that this server cannot make: never passed, never failed, always told."""
-
-    name: str
-    source: str
-    why: str
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+    def report(self, measured: Measured) -> Report:
+        if self._tracer is None or self._tracer.ios is None:
+            return Report()
+        try:
+            return Report(checks=checks(self.change, self._tracer.ios, self._zfs))
+        except MeasurementUnknown as error:
+            return Report(problems=[error.message])
 
 
 def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import Check
+from kit.instruments.base import Check
 
 SOURCE = "CLOCK_REALTIME - CLOCK_BOOTTIME"
 # Latencies, and the place of I/Os on the time axis, are of monotonic clocks. Scrubs are placed by the wall

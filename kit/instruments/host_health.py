@@ -10,7 +10,7 @@ from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments import clock_steps
 from kit.instruments import thermal_throttling as throttling
-from kit.instruments.arc_zil_counters import Check, Missing
+from kit.instruments.base import Check, Instrument, Measured, Missing, Report
 from kit.instruments.clock_steps import WallClock
 from kit.instruments.thermal_throttling import Throttling
 
@@ -34,6 +34,22 @@ class Change:
     throttling: throttling.Change | str
     wall: clock_steps.Change | str
     hottest_mdegc: tuple[int | None, int | None]
+
+
+class HostHealth(Instrument):
+    """Each kernel of the run once: its CPUs' heat, its wall clock, whether it slept."""
+
+    def __init__(self, machines: Sequence[Host]) -> None:
+        self._machines = machines
+
+    def begin(self) -> None:
+        self._before = read(self._machines)
+
+    def end(self) -> None:
+        self._after = read(self._machines)
+
+    def report(self, measured: Measured) -> Report:
+        return report(changes(self._before, self._after), measured)
 
 
 def read(hosts: Sequence[Host]) -> dict[str, Machine]:
@@ -123,18 +139,16 @@ def _as_json(found: Change) -> dict[str, Any]:
     }
 
 
-def fill(entry: dict[str, Any], found: Sequence[Change], duration_ns: int) -> None:
-    """Put into a phase's entry, which has its `start_ns` and `end_ns`, what the machines tell."""
-    made = [check for change in found for check in checks(change, duration_ns)]
-    entry["checks"] += [check.as_json() for check in made if isinstance(check, Check)]
-    entry["unavailable"] += [check.as_json() for check in made if isinstance(check, Missing)]
-    # Monotonic clocks stand still meanwhile, and those of the other hosts do not.
-    entry["problems"] += [
-        f"{text} during the phase" for change in found for kind, text in marks(change) if kind == "suspend"
-    ]
-    entry["events"] += [
-        {"time_ns": entry["start_ns"], "end_ns": entry["end_ns"], "kind": kind, "text": text}
-        for change in found
-        for kind, text in marks(change)
-    ]
-    entry["machines"] = [_as_json(change) for change in found]
+def report(observed: Sequence[Change], measured: Measured) -> Report:
+    """What all machines of a phase show. Pure."""
+    happened = [mark for change in observed for mark in marks(change)]
+    return Report(
+        [check for change in observed for check in checks(change, measured.duration_ns)],
+        [
+            {"time_ns": measured.start_ns, "end_ns": measured.end_ns, "kind": kind, "text": text}
+            for kind, text in happened
+        ],
+        # Monotonic clocks stand still meanwhile, and those of the other hosts do not.
+        [f"{text} during the phase" for kind, text in happened if kind == "suspend"],
+        {"machines": [_as_json(change) for change in observed]},
+    )

@@ -8,11 +8,12 @@ applications, the same past the page cache (O_DIRECT), then from and to the serv
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import Check
+from kit.instruments.base import Check, Instrument, Measured, Report
 
 _SOURCE = "/proc/self/mountstats"
 # NFS 4.2 reads with READ_PLUS, where both sides know it.
@@ -35,6 +36,29 @@ class MountStats:
                 for now, was in zip(vars(self).values(), vars(before).values(), strict=True)
             )
         )
+
+
+class MountStatistics(Instrument):
+    """Of the mounts at `target`: each I/O of a client must be one call that the server answered."""
+
+    def __init__(self, clients: Sequence[Host], target: str) -> None:
+        self._clients, self._target = clients, target
+
+    def begin(self) -> None:
+        self._before = {client.name: read(client, self._target) for client in self._clients}
+
+    def end(self) -> None:
+        self._changes = {
+            client.name: read(client, self._target).since(self._before[client.name])
+            for client in self._clients
+        }
+
+    def report(self, measured: Measured) -> Report:
+        found = Report()
+        for name, ios in measured.client_ios.items():
+            if name in self._changes:
+                found.checks += checks(self._changes[name], dict(ios), measured.block_bytes, name)
+        return found
 
 
 def read(client: Host, target: str) -> MountStats:

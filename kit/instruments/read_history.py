@@ -7,21 +7,17 @@ came from L2ARC, and the ZIL counts where its blocks went: shares of all, and no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.hosts.base import Result as _Result
-from kit.instruments.arc_zil_counters import Counters, Missing
+from kit.instruments.arc_zil_counters import ArcZilCounters, Counters
+from kit.instruments.base import Instrument, Measured, Missing, Report
+from kit.instruments.server_activity import ServerActivity
 from kit.trace.support import Tracing
-from kit.zfs.tunables import Tunable
-
-# Entries that are kept, of 150 bytes of the kernel's memory each.
-HISTORY_ENTRIES = 1 << 18
-TUNABLES = {"zfs_read_history": str(HISTORY_ENTRIES), "zfs_read_history_hits": "1"}
-"""What must be set for the list to have every read, in the order of setting; put back after the run."""
+from kit.zfs.tunables import HISTORY_ENTRIES
 
 # include/sys/arc.h, the same from 2.1 to 2.4.
 _PREFETCH, _CACHED = 1 << 2, 1 << 3
@@ -45,10 +41,24 @@ class Reads:
         return self.entries >= HISTORY_ENTRIES
 
 
-def tunables(own: Iterable[Tunable]) -> tuple[Tunable, ...]:
-    """TUNABLES, but for those that the workload sets itself."""
-    taken = {one.name for one in own}
-    return tuple(Tunable(name, value, int(value)) for name, value in TUNABLES.items() if name not in taken)
+class ReadHistory(Instrument):
+    """Tiers as shares by the server's own counters; `activity` and `counters` are of the same phase."""
+
+    def __init__(
+        self, server: Host, pool: str, objset: int, activity: ServerActivity, counters: ArcZilCounters
+    ) -> None:
+        self._server, self._pool, self._objset = server, pool, objset
+        self._activity, self._counters = activity, counters
+
+    def begin(self) -> None:
+        begin(self._server, self._pool)
+
+    def end(self) -> None:
+        self._reads = history(self._server, self._pool, self._objset)
+
+    def report(self, measured: Measured) -> Report:
+        calls = self._activity.calls(measured.op)
+        return report(measured.op, calls, self._counters.change, self._reads)
 
 
 def words(tracing: Tracing) -> str:
@@ -90,21 +100,19 @@ def _reads(pool: str) -> str:
     return f"/proc/spl/kstat/zfs/{pool}/reads"
 
 
-def fill(entry: dict[str, Any], calls: int, change: Counters, reads: Reads) -> None:
-    """Complete a phase's entry of the manifest. `calls`: nfsd's own count of the phase's operation."""
-    entry["server_ios"] = calls
-    entry["shares"] = shares(entry["op"], calls, change, reads)
-    why = "the server was not traced"
-    entry["unavailable"] += [missing.as_json() for missing in _missing(entry["op"], why)]
-    if reads.overflowed and entry["op"] == "read":
-        entry["problems"].append(
+def report(op: str, calls: int, change: Counters, reads: Reads) -> Report:
+    """`calls`: nfsd's own count of the phase's operation. Pure."""
+    why, source = "the server was not traced", "arcstats, L2ARC" if op == "read" else "ZIL"
+    problems = []
+    if reads.overflowed and op == "read":
+        problems.append(
             f"the list of reads was full after {HISTORY_ENTRIES}: its shares are those of the last ones"
         )
-
-
-def _missing(op: str, why: str) -> Iterable[Missing]:
-    yield Missing("I/Os by tier", "arcstats, L2ARC" if op == "read" else "ZIL", why)
-    yield Missing("latency at the server", "nfsd.bt", why)
+    return Report(
+        [Missing("I/Os by tier", source, why), Missing("latency at the server", "nfsd.bt", why)],
+        problems=problems,
+        entry={"server_ios": calls, "shares": shares(op, calls, change, reads)},
+    )
 
 
 def shares(op: str, calls: int, change: Counters, reads: Reads) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from typing import Any
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import TOLERANCE_IOS, Check, Missing, parse_kstat
+from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
+from kit.instruments.base import Check, Instrument, Measured, Missing, Report
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.scrub_status import Scan
@@ -57,6 +58,32 @@ class Conditions:
     txgs: tuple[Txg, ...]
     cpu_ticks: int
     steal_ticks: int
+
+
+class ServerActivity(Instrument):
+    """What nfsd itself counted, and what else went on: other pools, scrubs, txgs, a hypervisor."""
+
+    def __init__(self, server: Host, pool: str, zfs: ZfsVersion) -> None:
+        self._server, self._pool, self._zfs = server, pool, zfs
+
+    def begin(self) -> None:
+        self._before = read(self._server, self._pool, self._zfs)
+
+    def end(self) -> None:
+        self._after = read(self._server, self._pool, self._zfs)
+
+    def calls(self, op: str) -> int:
+        """nfsd's own count of the phase, once it has ended."""
+        return self._after.calls[op] - self._before.calls[op]
+
+    def report(self, measured: Measured) -> Report:
+        was, now = self._before, self._after
+        assert measured.block_bytes is not None, "jobs of one phase have one block size"
+        return Report(
+            checks(was, now, self._pool, measured.op, measured.ios, measured.block_bytes, self._zfs),
+            events(was, now, measured.run_origin_ns, measured.clock),
+            problems(was, now),
+        )
 
 
 def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
@@ -194,12 +221,10 @@ def problems(before: Conditions, after: Conditions) -> list[str]:
     return found
 
 
-def events(
-    before: Conditions, after: Conditions, feeds_ns: tuple[int, ...], origin_ns: int, clock: Clock
-) -> list[dict[str, Any]]:
+def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) -> list[dict[str, Any]]:
     """What belongs on the time axis, in ns of the experiment since `origin_ns` (of the server's clock).
 
-    `feeds_ns`: ends of the L2ARC's feeds. The time of a scrub is known to a second.
+    The time of a scrub is known to a second.
     """
 
     def at(host_ns: int) -> int:
@@ -218,11 +243,6 @@ def events(
         for txg in after.txgs
         if inside(txg.begin_ns, txg.end_ns)
     ]
-    found += [
-        {"time_ns": at(feed), "end_ns": None, "kind": "l2arc-feed", "text": "L2ARC feed"}
-        for feed in feeds_ns
-        if inside(feed, feed)
-    ]
     booted_s = after.wall_s - after.uptime_ns // 1_000_000_000
     for pool, scan in after.scans.items():
         begin = (scan.start_s - booted_s) * 1_000_000_000
@@ -231,7 +251,7 @@ def events(
             kind = "resilver" if scan.function == "RESILVER" else "scrub"
             text = f"{kind} of the pool {pool}"
             found.append({"time_ns": at(begin), "end_ns": at(end), "kind": kind, "text": text})
-    return sorted(found, key=lambda event: (event["time_ns"], event["kind"]))
+    return found
 
 
 def property_problems(properties: dict[str, str], tiers: set[str]) -> list[str]:

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import Check
+from kit.instruments.base import Check
 
 SOURCE = "/sys/devices/system/cpu/cpu*/thermal_throttle"
 # Held back for longer than this, a CPU is another one than that which is measured; as for stolen time.

@@ -123,6 +123,7 @@ class GroupLoad:
     spec: LoadSpec
     clocks: Clocks
     problems: list[str] = field(default_factory=list)
+    failed: bool = False
 
     def __post_init__(self) -> None:
         self._members = [
@@ -285,10 +286,12 @@ class GroupLoad:
                     results.append(result)
         for member in self._members:
             if member.failure:
+                self.failed = True
                 self.problems.append(f"fio failed on {member.host.name}: {member.failure}")
             with suppress(KitError):
                 member.host.run(["rm", "-r", "-f", "--", member.directory])
         if self._ended and not (results and self.problems):
+            self.failed = True
             self.problems.append(f"fio failed {self._ended}")
         return results
 

@@ -48,9 +48,13 @@ class ClientResult:
 
 
 class Load(Protocol):
-    """A load on all clients. What goes wrong is in `problems`, and names the client."""
+    """A load on all clients. What goes wrong is in `problems`, and names the client.
+
+    `failed`: the load was not carried out, so that another phase would fail as well.
+    """
 
     problems: list[str]
+    failed: bool
 
     def prepare(self) -> None:
         """Everything that can be done before the instruments are on. Raises KitError."""
@@ -78,6 +82,7 @@ class SingleLoad:
 
     def __init__(self, host: Host, spec: LoadSpec) -> None:
         self.problems: list[str] = []
+        self.failed = False
         self._host, self._spec = host, spec
         self._files = fio.FioFiles(f"{spec.work_dir}/{host.name.replace('/', '-')}-{spec.name}")
         self._process: Process | None = None
@@ -103,9 +108,11 @@ class SingleLoad:
         except HostLost:
             raise
         except KitError as error:
+            self.failed = True
             self.problems.append(f"fio failed on {self._host.name}: {error.message}")
             return
         if ended.returncode != 0 and not interrupted:
+            self.failed = True
             self.problems.append(f"fio failed {ended.describe()}")
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:

@@ -85,26 +85,33 @@ def _of_an_appliance(plan: Plan) -> Iterator[Command]:
     yield from _directories(plan)
     options = plan.workload.nfs
     target, directory = mount_point(), export_directory.name_of(RUN)
-    for key in _client_keys(plan):
+    # Through libnfs only the file itself has to be made by a mount.
+    mounting = _client_keys(plan) if options.engine == "kernel" else _client_keys(plan)[:1]
+    for key in mounting:
         argv = nfs.mount_command(plan.testbed.server.export or "", target, options.version, options.options)
         yield Command(key, "mount", tuple(argv))
     place, working_set = f"{target}/{directory}", plan.workload.working_set
     yield Command("client0", "fill", ("mkdir", "--mode=0777", "--", place))
     argv = fio.fill_command(place, working_set.file, working_set.size, working_set.fill_block)
     yield Command("client0", "fill", tuple(argv))
+    yield Command("client0", "fill", ("chmod", "0666", f"{place}/{working_set.file}"))
     skipped = left_out(plan.workload).skipped
     yield from _load(plan, tuple(p for p in plan.workload.phase if p.name not in skipped), place)
     yield Command("client0", "undo", ("rm", "-f", "--", f"{place}/{working_set.file}"))
     yield Command("client0", "undo", ("rmdir", "--", place))
-    for key in _client_keys(plan):
+    for key in mounting:
         yield Command(key, "undo", ("umount", target))
     for key in _client_keys(plan):
         yield Command(key, "undo", _removal())
 
 
 def _tunables(plan: Plan) -> list[tunables.Tunable]:
-    """In the order of a server whose ARC may be larger than the workload wants, as almost every one's may."""
-    return tunables.in_order(plan.tunables, {"zfs_arc_max": str(MAX_BYTES)})
+    """In the order of a server whose ARC may be larger than the workload wants, as almost every one's may.
+
+    With trace = "none" the kernel's list of reads takes the tracer's place, and has settings of its own.
+    """
+    history = tunables.read_history_tunables(plan.tunables) if plan.testbed.server.trace == "none" else ()
+    return tunables.in_order((*plan.tunables, *history), {"zfs_arc_max": str(MAX_BYTES)})
 
 
 def mount_point() -> str:
@@ -236,7 +243,7 @@ def _fill(plan: Plan) -> Iterator[Command]:
 def _load(plan: Plan, phases: tuple[Phase, ...], place: str) -> Iterator[Command]:
     workload, testbed = plan.workload, plan.testbed
     if workload.warmup:
-        files = fio.FioFiles(f"{work_directory.path_of(RUN)}/warm-up")
+        files = fio.FioFiles(f"{work_directory.path_of(RUN)}/{_client_name(plan)}-warm-up")
         job = f"{workload.warmup.job} in {place}"
         yield Command("client0", "warm up", tuple(fio.command(files)), input=job)
     is_traced = not testbed.is_appliance and testbed.server.trace == "auto"
@@ -263,8 +270,7 @@ def _clients(plan: Plan, phase: Phase, step: str, place: str) -> Iterator[Comman
     job = f"{phase.job} in {place}"
     keys = _client_keys(plan)
     if len(keys) == 1:
-        name = host_name(plan.testbed.client[0].at).replace("/", "-")
-        files = fio.FioFiles(f"{work_directory.path_of(RUN)}/{name}-{phase.name}")
+        files = fio.FioFiles(f"{work_directory.path_of(RUN)}/{_client_name(plan)}-{phase.name}")
         yield Command(keys[0], step, tuple(fio.command(files)), input=job)
         return
     sockets = [fio_server_commands.socket_name(number) for number, _ in enumerate(keys)]
@@ -273,6 +279,11 @@ def _clients(plan: Plan, phase: Phase, step: str, place: str) -> Iterator[Comman
         yield Command(key, step, tuple(fio_server_commands.server_command(directory, sockets[number])))
     directory = fio_server_commands.directory_of(work_directory.path_of(RUN), 0, phase.name)
     yield Command(keys[0], step, tuple(fio_server_commands.leader_command(directory, sockets)), input=job)
+
+
+def _client_name(plan: Plan) -> str:
+    """How files of the first client begin."""
+    return host_name(plan.testbed.client[0].at).replace("/", "-")
 
 
 def host_name(at: HostAddress) -> str:

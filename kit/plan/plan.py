@@ -69,23 +69,38 @@ def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed
     """Read the jobs and check that everything can happen. Raises ConfigError or SafetyRefusal (a budget)."""
     jobs = _read_jobs(workload, workload_path)
     libnfs.check_workload(workload, jobs, workload_path)
+    tunables: tuple[Tunable, ...] = ()
     if testbed.is_appliance:
         _check_appliance(workload, workload_path)
-        return Plan(workload, testbed, jobs, (), workload_path.name, testbed_path.name)
-    clock = testbed.clock
+    else:
+        tunables = tuple(tunable(name, value, testbed.clock) for name, value in workload.tunables.items())
+        _check_server(workload, testbed, jobs, workload_path)
+    for expectation in workload.expect:
+        _check_expectation(expectation, workload, workload_path)
+    sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
+    return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
+
+
+def export_of(plan: Plan) -> str:
+    """What the appliance exports, as mount(8) takes it. Raises ConfigError."""
+    export = plan.testbed.server.export
+    if export is None:
+        raise ConfigError(f"{plan.testbed_file}: server.export is missing", 'such as export = "nas:/pool/x"')
+    return export
+
+
+def _check_server(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], workload_path: Path) -> None:
+    """What a server that the kit sets up must be able to do."""
     try:
         record_bytes(workload.dataset.properties)
     except ValueError as error:
         raise ConfigError(
             f"{workload_path}: dataset.properties.recordsize: {error}", 'for example 512 or "128KiB"'
         ) from None
-    tunables = tuple(tunable(name, value, clock) for name, value in workload.tunables.items())
     selection.check(workload.precondition, testbed, workload_path)
     _check_layout(workload, testbed, workload_path)
     _check_phases(workload, testbed, jobs, workload_path)
     _check_working_set(workload, testbed, workload_path)
-    sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
-    return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
 
 
 def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
@@ -167,8 +182,6 @@ def _check_phases(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob],
                 )
             present.discard(phase.remove)
         _check_tiers(phase, jobs[phase.job], present, path)
-    for expectation in workload.expect:
-        _check_expectation(expectation, workload, path)
 
 
 def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> None:
@@ -204,7 +217,7 @@ def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> No
 
 def _check_expectation(expectation: Expectation, workload: Workload, path: Path) -> None:
     phase = next(phase for phase in workload.phase if phase.name == expectation.phase)
-    if expectation.tier not in phase.tiers:
+    if expectation.layer != "client" and expectation.tier not in phase.tiers:
         raise ConfigError(
             f"{path}: expect: phase '{phase.name}' does not ask for tier {expectation.tier}, "
             f"it asks for {', '.join(phase.tiers)}",

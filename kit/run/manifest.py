@@ -9,9 +9,12 @@ from kit import __version__
 from kit.config.testbed import Device
 from kit.config.workload import Expectation
 from kit.core.progress import Progress
+from kit.hosts.base import Host
 from kit.instruments import read_history
 from kit.load import fio, fio_server
-from kit.plan.plan import Plan
+from kit.nfs import libnfs
+from kit.plan.appliance_limits import left_out
+from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
 from kit.run.site import Site
 from kit.store import run_directory
@@ -34,7 +37,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         "testbed": {
             "name": testbed.name,
             "file": plan.testbed_file,
-            "server": site.server.name,
+            "server": site.server.name if site.server else f"{export_of(plan)}, not to be logged into",
             "clients": clients,
             "emulated": site.emulated,
             "devices": [
@@ -48,8 +51,18 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         },
         "versions": {"hsp": __version__, **site.versions},
         "load": f"closed loop, {outstanding} outstanding",
-        "expect": [_expectation(expectation, site.emulated) for expectation in workload.expect],
+        # Without a server nobody knows which tier answered, so expectations on tiers are left out.
+        "expect": [
+            _expectation(expectation, site.emulated)
+            for expectation in workload.expect
+            if site.server or expectation.layer == "client"
+        ],
+        **({} if site.server else {"appliance": _appliance(plan)}),
     }
+
+
+def _appliance(plan: Plan) -> dict[str, Any]:
+    return {"export": export_of(plan), **left_out(plan.workload).as_json()}
 
 
 def planned(plan: Plan) -> dict[str, Any]:
@@ -82,20 +95,22 @@ def _device(device: Device) -> dict[str, Any]:
 
 
 def _expectation(expectation: Expectation, emulated: bool) -> dict[str, Any]:
-    asked = expectation.model_dump()
-    return {**asked, "inside": emulated if asked["inside"] is None else asked["inside"]}
+    settings = expectation.model_dump()
+    if expectation.inside is None:
+        settings["inside"] = emulated and expectation.layer == "nfs-server"
+    return settings
 
 
-def tell_limits(
+def add_limits(
     manifest: dict[str, Any],
-    site: Site,
+    server: Host,
     zfs: openzfs_version.ZfsVersion,
     tracing: Tracing,
     progress: Progress,
 ) -> None:
-    """What this server cannot show: said now, in the manifest, and first on the page."""
+    """What this server cannot show: reported now, in the manifest, and first on the page."""
     manifest["tracing"] = tracing.as_json()
-    notes = openzfs_version.notes(site.server, zfs)
+    notes = openzfs_version.notes(server, zfs)
     if tracing.kind == "none":
         sentence = read_history.words(tracing)
         if tracing.asked_for:
@@ -111,20 +126,30 @@ def tell_limits(
     manifest["notes"] += notes
 
 
-def versions(site: Site, zfs: openzfs_version.ZfsVersion, tracing: Tracing) -> dict[str, str]:
-    """What ran. Also the first proof that every tool is there. Raises HostError."""
-    server = site.server
-    found = {
+def server_versions(server: Host, zfs: openzfs_version.ZfsVersion, tracing: Tracing) -> dict[str, str]:
+    """What runs on the server. Raises HostError."""
+    versions = {
         "kernel": server.run(["uname", "-r"]).stdout.strip(),
         "zfs": zfs.text,
         "bpftrace": tracing.bpftrace or "none",
     }
-    fios = {client.host.name: fio.version(client.host) for client in site.clients}
-    fio_server.check_versions(fios)
-    found |= {f"fio on {host}": version for host, version in fios.items()}
-    packages = ["nfs-kernel-server", "python3-pyzfs"]
-    for package in packages:
+    for package in ("nfs-kernel-server", "python3-pyzfs"):
         query = ["dpkg-query", "--show", "--showformat", "${Version}", package]
         answer = server.run(query, check=False)
-        found[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
-    return found
+        versions[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
+    return versions
+
+
+def client_versions(plan: Plan, site: Site) -> dict[str, str]:
+    """What runs on the clients, which proves that it is there. Raises HostError."""
+    hosts = [client.host for client in site.clients]
+    versions = {}
+    for host in hosts:
+        # Beside a server, clients may share its kernel (the lab), which has an entry of its own.
+        if site.server is None:
+            versions[f"kernel of {host.name}"] = host.run(["uname", "-r"]).stdout.strip()
+        if plan.workload.nfs.engine == "libnfs":
+            libnfs.check_client(host)
+    fios = {host.name: fio.version(host) for host in hosts}
+    fio_server.check_versions(fios)
+    return versions | {f"fio on {host}": version for host, version in fios.items()}

@@ -18,8 +18,8 @@ from kit.config.workload import PowerLoss
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.base import Host
 from kit.nfs import export as nfs
-from kit.run.phase import Bench
-from kit.run.site import SiteClient
+from kit.run.bench import Bench, Storage
+from kit.run.site import Devices
 from kit.zfs import pool
 
 _HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
@@ -39,16 +39,6 @@ class Moment:
     first_lost: int | None
 
 
-@dataclass(frozen=True)
-class Place:
-    """The dataset that is written to: its path on the server, its device paths, who mounts it."""
-
-    dataset: str
-    path: str
-    devices: tuple[str, ...]
-    client: SiteClient
-
-
 def judge(acknowledged: list[tuple[int, int]], found: list[int], mark_ns: int) -> Moment:
     """Compare what was promised with what is there. Pure.
 
@@ -64,19 +54,18 @@ def judge(acknowledged: list[tuple[int, int]], found: list[int], mark_ns: int) -
     return Moment(mark_ns, len(before), len(lost), lost[0] if lost else None)
 
 
-def run_power_losses(bench: Bench, place: Place, wanted: PowerLoss) -> dict[str, Any]:
-    """As many power losses as wanted, each at another moment. Raises HostError, MeasurementUnknown."""
-    devices = bench.site.devices
-    if devices is None:
+def run_power_losses(bench: Bench, settings: PowerLoss) -> dict[str, Any]:
+    """As many power losses as asked for, each at another moment. Raises HostError, MeasurementUnknown."""
+    if bench.site.devices is None or bench.storage is None:
         raise HostError(
             "power_loss: only emulated devices can lose their power at a chosen moment",
             "take [power_loss] out of the workload on real hardware",
         )
-    chance = random.Random(wanted.seed)
+    chance = random.Random(settings.seed)
     moments = []
-    for number in range(wanted.moments):
-        delay_ns = chance.randrange(wanted.within)
-        moments.append(_one(bench, place, number, delay_ns))
+    for number in range(settings.moments):
+        delay_ns = chance.randrange(settings.within)
+        moments.append(_lose_power(bench, bench.storage, bench.site.devices, number, delay_ns))
     return {
         "moments": [asdict(moment) for moment in moments],
         "acknowledged": sum(moment.acknowledged for moment in moments),
@@ -84,17 +73,16 @@ def run_power_losses(bench: Bench, place: Place, wanted: PowerLoss) -> dict[str,
     }
 
 
-def _one(bench: Bench, place: Place, number: int, delay_ns: int) -> Moment:
+def _lose_power(bench: Bench, storage: Storage, devices: Devices, number: int, delay_ns: int) -> Moment:
     """Write, lose the power, import what is left, compare; the pool is in use again afterwards."""
-    server, client, devices = bench.site.server, place.client.host, bench.site.devices
-    assert devices is not None
+    server, client = storage.server, bench.site.clients[0].host
     file = f"power-loss-{number}"
     directory = f"{bench.work_dir}/{client.name.replace('/', '-')}-power-loss"
     for host in {id(server): server, id(client): client}.values():
         host.run(["mkdir", "-p", directory])
         host.put(_HELPER.read_bytes(), f"{directory}/helper.py")
     # The client's root is nobody at the server, and may make no file there.
-    server.run(["install", "-m", "0666", "/dev/null", f"{place.path}/{file}"])
+    server.run(["install", "-m", "0666", "/dev/null", f"{storage.path}/{file}"])
     log = f"{directory}/{file}.log"
     writer = client.start(
         ["python3", "-I", f"{directory}/helper.py", "write", f"{bench.mount}/{file}", str(_SLOTS), log]
@@ -109,9 +97,9 @@ def _one(bench: Bench, place: Place, number: int, delay_ns: int) -> Moment:
     if ended.returncode or mark_ns is None:
         raise MeasurementUnknown(f"the writer of power loss {number} failed {ended.describe()}")
     acknowledged = _parse_log(client.get(log).decode())
-    _bring_back(bench, place)
+    _bring_back(bench, storage, devices)
     text = server.run(
-        ["python3", "-I", f"{directory}/helper.py", "read", f"{place.path}/{file}", str(_SLOTS)]
+        ["python3", "-I", f"{directory}/helper.py", "read", f"{storage.path}/{file}", str(_SLOTS)]
     ).stdout
     moment = judge(acknowledged, json.loads(text), mark_ns)
     if not moment.acknowledged:
@@ -124,17 +112,17 @@ def _parse_log(text: str) -> list[tuple[int, int]]:
     return [(int(number), int(at_ns)) for number, at_ns in pairs]
 
 
-def _bring_back(bench: Bench, place: Place) -> None:
+def _bring_back(bench: Bench, storage: Storage, devices: Devices) -> None:
     """The pool exported, the devices as the power loss left them, the pool imported and shared again."""
-    server = bench.site.server
-    assert bench.site.devices is not None
-    nfs.unexport(server, place.path, place.client.address)
-    pool.export_pool(server, bench.pool)
-    bench.site.devices.restore()
-    _forget_cached(server, place.devices)
-    pool.import_pool(server, bench.pool, place.devices)
-    server.run(["zfs", "mount", place.dataset])
-    nfs.export(server, place.path, place.client.address)
+    server, address = storage.server, bench.site.clients[0].address
+    device_paths = tuple(bench.site.device_paths.values())
+    nfs.unexport(server, storage.path, address)
+    pool.export_pool(server, storage.pool)
+    devices.restore()
+    _forget_cached(server, device_paths)
+    pool.import_pool(server, storage.pool, device_paths)
+    server.run(["zfs", "mount", storage.dataset])
+    nfs.export(server, storage.path, address)
 
 
 def _forget_cached(server: Host, devices: tuple[str, ...]) -> None:

@@ -7,38 +7,28 @@ from typing import Any
 import polars as pl
 
 from kit.config.precondition_table import Precondition
-from kit.config.testbed import Testbed
-from kit.core.progress import Progress
+from kit.hosts.base import Host
 from kit.precondition import latency_curve
 from kit.precondition.device import Target, precondition
 from kit.precondition.selection import is_fresh, wanted_devices
-from kit.recovery.journal import Journal
-from kit.run.site import Site
+from kit.run.context import Context
 from kit.store import run_directory
 
 _STATE_FOLDER = "preconditioning"
 
 
-def precondition_all(
-    settings: Precondition,
-    testbed: Testbed,
-    site: Site,
-    run_dir: run_directory.RunDir,
-    work_dir: str,
-    journal: Journal,
-    progress: Progress,
-    manifest: dict[str, Any],
-) -> None:
+def precondition_all(settings: Precondition, run: Context, server: Host) -> None:
     """Precondition each wanted device; manifest and ageing.parquet have it as soon as it is done.
 
     What an interrupted run has done is beside the runs of this workload, and the next one goes on from there.
     """
-    told: list[dict[str, Any]] = []
+    testbed, site, manifest = run.plan.testbed, run.site, run.manifest
+    entries: list[dict[str, Any]] = []
     manifest["precondition"] = {
         "method": settings.method,
         "fresh": is_fresh(settings, testbed),
         "settings": settings.model_dump(mode="json"),
-        "devices": told,
+        "devices": entries,
     }
     frames: list[pl.DataFrame] = []
     taken: dict[str, list[str]] = {}
@@ -46,26 +36,27 @@ def precondition_all(
         target = Target(
             device.name, device.role, site.device_paths[device.name], device.size, device.endurance
         )
-        with journal.step("precondition", device=device.name, path=target.path, method=settings.method):
+        with run.journal.step("precondition", device=device.name, path=target.path, method=settings.method):
             kept = site.aged.restore(target, settings) if site.aged else None
             outcome = kept or precondition(
-                site.server,
+                server,
                 target,
                 settings,
                 site.clock,
-                work_dir=f"{work_dir}/precondition-{device.name}",
-                state_path=run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
-                progress=progress,
+                work_dir=f"{run.work_dir}/precondition-{device.name}",
+                state_path=run.run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
+                progress=run.progress,
             )
-            told.append(outcome.entry)
+            entries.append(outcome.entry)
             if kept:
                 taken.setdefault(kept.entry["aged_in"]["run"], []).append(device.name)
             elif site.aged:
-                site.aged.keep(target, settings, outcome, run_dir.path.name)
+                site.aged.keep(target, settings, outcome, run.run_id)
         manifest["problems"] += outcome.problems
         frames.append(latency_curve.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))
-        run_directory.write_ageing(run_dir, pl.concat(frames))
+        run_directory.write_ageing(run.run_dir, pl.concat(frames))
     manifest["notes"] += [
-        f"{' and '.join(names)}: aged in run {run}, whose state this run began with; --age-again ages anew."
-        for run, names in taken.items()
+        f"{' and '.join(names)}: aged in run {aged_in}, whose state this run began with; "
+        "--age-again ages anew."
+        for aged_in, names in taken.items()
     ]

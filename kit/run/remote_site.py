@@ -14,7 +14,7 @@ from kit.devices.guard import guarded
 from kit.devices.reasons import Wanted
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host
-from kit.run.site import ApplianceSite, Site, SiteClient
+from kit.run.site import Site, SiteClient
 
 
 def open_server(testbed: Testbed) -> Host:
@@ -68,14 +68,15 @@ def real_site(testbed: Testbed, run_id: str, progress: Progress, seed: int) -> I
 
 
 @contextmanager
-def appliance_site(testbed: Testbed, progress: Progress, seed: int) -> Iterator[ApplianceSite]:
+def appliance_site(testbed: Testbed, progress: Progress, seed: int) -> Iterator[Site]:
     """The clients of a server that cannot be logged into. Raises HostError."""
     with ExitStack() as stack:
         with progress.step("connecting"):
-            hosts = tuple(
-                stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
+            clients = tuple(
+                SiteClient(stack.enter_context(open_host(client.at, testbed.ssh_config)), "", "")
+                for client in testbed.client
             )
-        yield ApplianceSite(hosts, testbed.clock, seed=seed)
+        yield Site(clients, testbed.clock, emulated=False, seed=seed)
 
 
 def name_of_server(testbed: Testbed) -> str:

@@ -13,6 +13,7 @@ from kit.config.testbed import client_key
 from kit.core.clock import Clock
 from kit.hosts.base import Host
 from kit.hosts.recorded import Recorder, recorded
+from kit.instruments.fault_events import FaultSource
 
 if TYPE_CHECKING:
     from kit.config.precondition_table import Precondition
@@ -22,23 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SiteClient:
-    """A client, its address as the server sees it, and the server's as the client sees it."""
+    """A client, its address as the server sees it, and the server's as the client sees it.
+
+    Both addresses are "" where the server is an appliance.
+    """
 
     host: Host
     address: str
     server_address: str
 
 
-class Devices(Protocol):
+class Devices(FaultSource, Protocol):
     """Devices that are emulated: what only those can do. Times are of the server's monotonic clock."""
-
-    def crashes(self) -> int:
-        """How often what serves them has died; the models began anew each time."""
-        ...
-
-    def faults(self) -> list[tuple[int, str]]:
-        """Faults that were triggered: time (ns), what."""
-        ...
 
     def mark(self) -> int:
         """Remember what a power loss of all devices now would leave; returns the time (ns)."""
@@ -74,13 +70,16 @@ class Guard(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """A testbed that is up. `guard` is there where devices are real."""
+    """A testbed that is up. `server`: None where nobody can log into it (an appliance).
 
-    server: Host
+    `device_paths` by device name; `guard` is there where devices are real.
+    """
+
     clients: tuple[SiteClient, ...]
-    device_paths: dict[str, str]
     clock: Clock
     emulated: bool
+    server: Host | None = None
+    device_paths: dict[str, str] = field(default_factory=dict)
     devices: Devices | None = None
     guard: Guard | None = None
     aged: AgedDevices | None = None
@@ -93,26 +92,17 @@ class Site:
     @property
     def hosts(self) -> dict[str, Host]:
         """By the keys that a journal calls them: "server", "client0", "client1"..."""
-        return {"server": self.server, **{client_key(n): c.host for n, c in enumerate(self.clients)}}
-
-
-@dataclass(frozen=True)
-class ApplianceSite:
-    """Clients of a server that nobody can log into; what it exports is in the testbed."""
-
-    clients: tuple[Host, ...]
-    clock: Clock
-    emulated: bool = False
-    seed: int = 0
-    versions: dict[str, str] = field(default_factory=dict)
+        clients = {client_key(n): client.host for n, client in enumerate(self.clients)}
+        return {"server": self.server, **clients} if self.server else clients
 
     @property
-    def hosts(self) -> dict[str, Host]:
-        """By the keys that a journal calls them: "client0", "client1"..."""
-        return {client_key(n): host for n, host in enumerate(self.clients)}
+    def reference(self) -> Host:
+        """The host whose monotonic clock is the run's time axis."""
+        return self.server or self.clients[0].host
 
 
 def recorded_site(site: Site, recorder: Recorder) -> Site:
     """The site, with hosts that write down what they are asked to do."""
     clients = tuple(replace(client, host=recorded(client.host, recorder)) for client in site.clients)
-    return replace(site, server=recorded(site.server, recorder), clients=clients)
+    server = recorded(site.server, recorder) if site.server else None
+    return replace(site, server=server, clients=clients)

@@ -12,15 +12,16 @@ from typing import Any
 
 from kit.config.fio_job import FioJob
 from kit.config.workload import Warmup
+from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.core.seed import seed_for
 from kit.core.units import format_size_bytes
 from kit.instruments import arc_zil_counters
 from kit.load import fio
-from kit.run.phase import Bench
+from kit.run.bench import Bench, Storage
+from kit.run.phase import drive, load_on
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
-_LOAD_DEADLINE_S = 600.0
+_READ_DEADLINE_S = 3600.0
 
 
 @dataclass
@@ -36,26 +37,46 @@ class Gate:
         return asdict(self)
 
 
-def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate:
-    """Read the begin of `file` on the server, drive the load untraced, then watch windows.
+def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate | None:
+    """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
     The load is the first client's: what it warms is at the server, whoever asks for it.
-    Returns when the gate opens or its deadline is over.
+    Returns when the gate opens or its deadline is over; None on an appliance, which has no gate.
+    Raises MeasurementUnknown if the load fails.
     """
-    if warmup.read_first:
-        read = fio.read_through_command(file, warmup.read_first)
-        bench.site.server.run(read, deadline_s=_LOAD_DEADLINE_S)
-    _drive(bench, warmup, job)
-    clock, server = bench.site.clock, bench.site.server
+    client, storage = bench.site.clients[0].host, bench.storage
+    if warmup.read_first and storage:
+        argv = fio.read_through_command(f"{storage.path}/{file}", warmup.read_first)
+        storage.server.run(argv, deadline_s=_READ_DEADLINE_S)
+    elif warmup.read_first:
+        # Past the client's own cache: it is the server that is to read.
+        argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first)
+        argv = [f"{word},direct" if word.startswith("iflag=") else word for word in argv]
+        client.run(argv, deadline_s=_READ_DEADLINE_S)
+    load = load_on(bench, [client], "warm-up", job, warmup.duration)
+    load.prepare()
+    if drive(bench, load, warmup.duration):
+        raise KeyboardInterrupt
+    if load.problems:
+        raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")
+    return _watch(bench.site.clock, storage, warmup) if storage else None
+
+
+def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> Gate:
+    """Read arcstats once a window until the gate opens or its deadline is over."""
     window_s = clock.to_host_ns(warmup.window) / 1e9
-    seen = [arc_zil_counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc]
+
+    def arcstats() -> dict[str, int]:
+        return arc_zil_counters.read(storage.server, storage.pool.name, storage.objset, storage.zfs).arc
+
+    readings = [arcstats()]
     while True:
-        server.run(["sleep", f"{window_s:.3f}"], deadline_s=60 + window_s)
-        seen.append(arc_zil_counters.read(server, bench.pool.name, bench.objset, bench.zfs).arc)
-        gate = judge(seen[-warmup.windows - 1 :], warmup)
-        if len(seen) > warmup.windows and not gate.problems:
+        storage.server.run(["sleep", f"{window_s:.3f}"], deadline_s=60 + window_s)
+        readings.append(arcstats())
+        gate = judge(readings[-warmup.windows - 1 :], warmup)
+        if len(readings) > warmup.windows and not gate.problems:
             return gate
-        if (len(seen) - 1) * warmup.window >= warmup.deadline:
+        if (len(readings) - 1) * warmup.window >= warmup.deadline:
             return gate
 
 
@@ -82,16 +103,3 @@ def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
         if moved:
             gate.problems.append(f"the L2ARC is in trouble: arcstats {name} rose by {moved}")
     return gate
-
-
-def _drive(bench: Bench, warmup: Warmup, job: FioJob) -> None:
-    client = bench.site.clients[0].host
-    files = fio.FioFiles(f"{bench.work_dir}/warm-up")
-    client.run(["mkdir", "-p", files.directory])
-    values = fio.variables(
-        bench.mount, bench.size_bytes, warmup.duration, bench.site.clock, seed_for(bench.site.seed, "warm-up")
-    )
-    client.put(fio.job_text(job, files, values), files.job)
-    ended = client.run(fio.command(files), deadline_s=_LOAD_DEADLINE_S, check=False)
-    if ended.returncode:
-        raise MeasurementUnknown(f"the warm-up load failed {ended.describe()}")

@@ -16,10 +16,8 @@ from kit.core.progress import Progress
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.recovery.clean import clean
-from kit.run import appliance
-from kit.run import execute as runner
+from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
-from kit.run.site import ApplianceSite, Site
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
 from kit.session.side import Side
 from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
@@ -98,7 +96,8 @@ def measure(
     with progress.numbered(_steps(plan)):
         try:
             with place(run_dir.path.name) as site:
-                outcome = _execute(plan, site, run_dir, progress, earlier)
+                command = ["hsp", *sys.argv[1:]]
+                outcome = execute(plan, site, run_dir, progress, command, earlier)
         except KitError as error:
             failure = error
             if not (run_dir.path / "manifest.json").exists():
@@ -108,19 +107,6 @@ def measure(
             reports.draw(run_dir)
     code = failure.exit_code if failure else _exit_code(outcome, summary)
     return Measured(run_dir, summary, code, failure)
-
-
-def _execute(
-    plan: Plan,
-    site: Site | ApplianceSite,
-    run_dir: run_directory.RunDir,
-    progress: Progress,
-    earlier: Earlier | None,
-) -> runner.Outcome:
-    command = ["hsp", *sys.argv[1:]]
-    if isinstance(site, ApplianceSite):
-        return appliance.execute(plan, site, run_dir, progress, command, earlier)
-    return runner.execute(plan, site, run_dir, progress, command, earlier)
 
 
 def _steps(plan: Plan) -> int:
@@ -155,7 +141,7 @@ def _present(measured: Measured, json_output: bool) -> None:
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
 
 
-def _exit_code(outcome: runner.Outcome | None, summary: dict[str, Any]) -> int:
+def _exit_code(outcome: Outcome | None, summary: dict[str, Any]) -> int:
     assert outcome is not None, "it ended without an error"
     for left in outcome.left:
         say(f"not undone: {left}")

@@ -17,7 +17,7 @@ from kit.lab.site import lab_site
 from kit.plan.plan import Plan
 from kit.recovery.clean import shares_hosts, stored_hosts, unfinished
 from kit.run.remote_site import appliance_site, real_site
-from kit.run.site import ApplianceSite, Site
+from kit.run.site import Site
 from kit.session.erase_confirmation import confirm_erasing
 
 
@@ -32,7 +32,7 @@ class Asked:
 AS_PLANNED = Asked()
 
 # From the id of a run to the site that it has to itself.
-Place = Callable[[str], AbstractContextManager[Site | ApplianceSite]]
+Place = Callable[[str], AbstractContextManager[Site]]
 
 
 def prepare(

@@ -6,6 +6,7 @@ clock: a timer of the software under test belongs to the experiment's time.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kit.core.clock import Clock
@@ -164,3 +165,17 @@ def _write(server: Host, name: str, value: str) -> None:
             f"on {server.name}: {name} was set to {value} but is {found}",
             "OpenZFS refused the value; see dmesg there",
         )
+
+
+# Entries of the list of reads that are kept, of 150 bytes of the kernel's memory each.
+HISTORY_ENTRIES = 1 << 18
+# What must be set for the list to have every read, in the order of setting.
+READ_HISTORY = {"zfs_read_history": str(HISTORY_ENTRIES), "zfs_read_history_hits": "1"}
+
+
+def read_history_tunables(own: Iterable[Tunable]) -> tuple[Tunable, ...]:
+    """READ_HISTORY, without what the workload sets itself."""
+    names = {tunable.name for tunable in own}
+    return tuple(
+        Tunable(name, value, int(value)) for name, value in READ_HISTORY.items() if name not in names
+    )

@@ -21,14 +21,18 @@ LIMITS = (*_PERCENTILES, "share_min", "share_max")
 def judge(manifest: Json, rows: Sequence[Json], layer: str) -> tuple[list[Json], list[str]]:
     """Each expectation of `manifest` with `ok` and why not, and all those reasons in one list.
 
-    Where the server was not traced nobody knows which tier answered what: `ok` is then None.
-    `rows` are a summary's, judged are those of `layer`. A limit on a percentile that is withheld, because
-    the sample is too small for it, is not met. Raises LookupError, TypeError or ValueError if an
-    expectation is damaged.
+    Where the server was not traced nobody knows which tier answered what: `ok` of an expectation on a tier
+    is then None. `rows` are a summary's, judged are those of `layer`, if the expectation names none. A limit
+    on a percentile that is withheld, because the sample is too small for it, is not met. Raises
+    LookupError, TypeError or ValueError if an expectation is damaged.
     """
-    judged = [_judged(wish, rows, layer) for wish in manifest.get("expect") or []]
+    expected = manifest.get("expect") or []
+    judged = [_judged(each, rows, each.get("layer", layer)) for each in expected]
     if (manifest.get("tracing") or {}).get("kind") == "none":
-        judged = [{**each, "ok": None, "limits": [], "reasons": []} for each in judged]
+        judged = [
+            each if each["tier"] == "all" else {**each, "ok": None, "limits": [], "reasons": []}
+            for each in judged
+        ]
     return judged, [reason for each in judged for reason in each["reasons"]]
 
 

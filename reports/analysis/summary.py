@@ -84,9 +84,11 @@ def summarise(
     separate = partial(band_table.describe, latency, names, reference)
     bands = _guarded("bands", reasons, separate, []) if with_bands else []
     of_clients = _guarded("clients", reasons, partial(clients.describe, latency, manifest), [])
-    verdict = "unknown" if reasons else "invalid" if unmet else "valid"
     if len(reasons) > 1:
         by_nature = None
+    # What cannot be complete by nature can still show that an expectation is not met.
+    doubtful = bool(reasons) and not (by_nature and unmet)
+    verdict = "unknown" if doubtful else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
     return {

@@ -21,7 +21,7 @@ from kit.core.progress import Progress
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan.plan import make_plan
-from kit.run import execute as runner
+from kit.run.execute import execute
 from kit.store import run_directory
 from kit.store.run_directory import RunDir
 
@@ -45,7 +45,7 @@ def six_runs(folder: Path) -> dict[str, list[RunDir]]:
             plan = make_plan(read_workload(workload), bed, workload, testbed)
             run = run_directory.create_run(folder, plan.workload.name)
             run_directory.write_json(run.path / "plan.json", plan.as_json())
-            runner.execute(plan, site, run, Progress(quiet=True), ["hsp", "run"])
+            execute(plan, site, run, Progress(quiet=True), ["hsp", "run"])
             assert reports.analyse(run)["verdict"] == "valid"
             runs[side].append(run)
     return runs

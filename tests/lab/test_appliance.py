@@ -24,8 +24,9 @@ from kit.nfs import export_directory
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import undo, work_directory
 from kit.recovery.journal import Journal, read_journal
-from kit.run import appliance, appliance_load
-from kit.run.site import ApplianceSite
+from kit.run import phase as phases
+from kit.run.execute import execute
+from kit.run.site import Site, SiteClient
 from kit.store import run_directory
 from kit.zfs.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
 from tests.lab.conftest import RunningLab
@@ -77,11 +78,11 @@ runtime=${HSP_RUNTIME}
 
 
 @pytest.fixture(scope="module")
-def site(running_lab: RunningLab) -> Iterator[tuple[ApplianceSite, str, Host]]:
+def site(running_lab: RunningLab) -> Iterator[tuple[Site, str, Host]]:
     yield from made(running_lab.guest)
 
 
-def made(guest: Host) -> Iterator[tuple[ApplianceSite, str, Host]]:
+def made(guest: Host) -> Iterator[tuple[Site, str, Host]]:
     device = Device(name="nasdata", role="data", model="null_blk", size="256MiB", latency="50us")  # type: ignore[arg-type]
     make_devices(guest, (device,), Clock("virtual", 4))
     pool = create_pool(guest, PoolSpec("hsp-nas", "r", "stripe", ("/dev/nasdata",), (), (), {}, "/run/nas"))
@@ -92,7 +93,7 @@ def made(guest: Host) -> Iterator[tuple[ApplianceSite, str, Host]]:
     client = make_client(guest, 21)
     nfs.export(guest, path, client.address)
     yield (
-        ApplianceSite((client.host,), Clock("virtual", 4), emulated=True),
+        Site((SiteClient(client.host, "", ""),), Clock("virtual", 4), emulated=True),
         f"{client.server_address}:{path}",
         guest,
     )
@@ -117,7 +118,7 @@ def plan(directory: Path, export: str, *phases: tuple[str, str, str, str, str], 
 
 
 def test_its_clients_tell_what_they_can_and_nothing_is_left(
-    site: tuple[ApplianceSite, str, Host], tmp_path: Path
+    site: tuple[Site, str, Host], tmp_path: Path
 ) -> None:
     where, export, _ = site
     asked = plan(
@@ -130,7 +131,7 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
         nfs_table='version = 4.2\noptions = ["hard", "proto=tcp"]',
     )
     run_dir = run_directory.create_run(tmp_path, "nas")
-    outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+    outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
     assert outcome.left == [] and outcome.manifest["problems"] == []
     phases = {entry["name"]: entry for entry in outcome.manifest["phases"]}
     assert list(phases) == ["read", "write", "cached"]
@@ -151,16 +152,16 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
     assert "What could not be seen" in html and "zfs_arc_max=64MiB" in html
     assert "pool: it takes the log device out of the pool" in html
     assert read_journal(run_dir.journal).finished
-    for host in where.clients:
+    for host in where.hosts.values():
         assert work_directory.left_by(host) == []
         assert f"hsp-{run_dir.path.name}" not in host.run(["ls", "/mnt"]).stdout
 
 
-def test_reads_without_a_mount(site: tuple[ApplianceSite, str, Host], tmp_path: Path) -> None:
+def test_reads_without_a_mount(site: tuple[Site, str, Host], tmp_path: Path) -> None:
     where, export, _ = site
     asked = plan(tmp_path, export, ("read", "read", "read", "dram", "100ms"), nfs_table='engine = "libnfs"')
     run_dir = run_directory.create_run(tmp_path, "nas")
-    outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+    outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
     assert outcome.left == [] and outcome.manifest["problems"] == []
     [phase] = outcome.manifest["phases"]
     assert phase["client_ios"] > 50 and phase["problems"] == []
@@ -169,10 +170,10 @@ def test_reads_without_a_mount(site: tuple[ApplianceSite, str, Host], tmp_path: 
 
 
 def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
-    site: tuple[ApplianceSite, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: tuple[Site, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, export, guest = site
-    monkeypatch.setattr(appliance_load, "_VIRTUAL_DEADLINE_S", 15.0)
+    monkeypatch.setattr(phases, "_VIRTUAL_DEADLINE_S", 15.0)
     monkeypatch.setattr(phase_load, "_STOP_DEADLINE_S", 5.0)
     monkeypatch.setattr(export_directory, "_DEADLINE_S", 8.0)
     # What hangs in the kernel does not end when it is killed.
@@ -190,7 +191,7 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
     away.start()
     started = time.monotonic()
     try:
-        outcome = appliance.execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+        outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
     finally:
         away.join()
         guest.run(["ip", "link", "set", "srv21", "up"])

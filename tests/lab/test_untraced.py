@@ -16,16 +16,15 @@ from kit.core.progress import Progress
 from kit.hosts.base import Process, Result
 from kit.hosts.ssh import SshHost
 from kit.instruments import read_history
-from kit.instruments.read_history import TUNABLES
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
 from kit.nfs import export as nfs
 from kit.plan.plan import Plan, make_plan
-from kit.run import execute as runner
+from kit.run.execute import execute
 from kit.run.site import Site
 from kit.store import run_directory
 from kit.zfs import pool
-from kit.zfs.tunables import read_tunables, write_tunable
+from kit.zfs.tunables import READ_HISTORY, read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
 from tests.lab.workloads import write_small
 
@@ -95,7 +94,7 @@ def site(running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> I
     guest = running_lab.guest
     made = make_devices(guest, testbed.device, testbed.clock)
     client = make_client(guest, 11)
-    yield Site(guest, (client,), made.paths, testbed.clock, emulated=True)
+    yield Site((client,), testbed.clock, True, guest, made.paths)
 
 
 def planned(directory: Path, *phases: tuple[str, str, str], trace: str = "auto") -> Plan:
@@ -109,7 +108,7 @@ def planned(directory: Path, *phases: tuple[str, str, str], trace: str = "auto")
 def ran(plan: Plan, site: Site, directory: Path) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Manifest, summary and page."""
     run_dir = run_directory.create_run(directory / "results", plan.workload.name)
-    outcome = runner.execute(plan, site, run_dir, Progress(), ["hsp", "run"])
+    outcome = execute(plan, site, run_dir, Progress(), ["hsp", "run"])
     assert outcome.left == []
     summary = reports.analyse(run_dir)
     reports.draw(run_dir)
@@ -120,7 +119,7 @@ def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknow
     site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = planned(tmp_path, ("write", "write", "100ms"), ("read", "read", "100ms"))
-    before = read_tunables(site.server, list(TUNABLES))
+    before = read_tunables(site.server, list(READ_HISTORY))
     server = Without(site.server, bpftrace=False)  # type: ignore[arg-type]
     manifest, summary, page = ran(plan, replace(site, server=server), tmp_path)
     words = "The server is not traced (lab has no bpftrace): which tier answered each I/O cannot be seen."
@@ -146,7 +145,7 @@ def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknow
         }  # fmt: skip
     assert {row["layer"] for row in summary["rows"]} == {"client"}
     assert [wish["ok"] for wish in summary["expect"]] == [None]
-    assert read_tunables(site.server, list(TUNABLES)) == before
+    assert read_tunables(site.server, list(READ_HISTORY)) == before
 
 
 def test_a_function_that_is_not_there_is_named_before_any_load(
@@ -221,7 +220,7 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     pool.import_pool(server, built, spec.data)
     server.run(["zfs", "mount", dataset])
     objset = int(pool.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
-    wanted = {**TUNABLES, "zfs_prefetch_disable": "1"}
+    wanted = {**READ_HISTORY, "zfs_prefetch_disable": "1"}
     before = read_tunables(server, list(wanted))
     nfs.export(server, path, client.address)
     nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from kit.core.clock import Clock
 from kit.hosts.base import HostLost, Result
 from kit.instruments import clock_steps, host_health, thermal_throttling
+from kit.instruments.base import Check, Measured, Missing
 from kit.instruments.clock_steps import WallClock
 from kit.instruments.host_health import Change, Machine
 from kit.instruments.thermal_throttling import Throttling
@@ -18,15 +20,21 @@ HOT = Throttling({"cpu0/core": 2}, {"cpu0/core": 510}, 99_000)
 CLOCK = WallClock(10**18, 0)
 
 
-def entry() -> dict[str, Any]:
-    listed = {key: [] for key in ("checks", "unavailable", "events", "problems")}
-    return {"start_ns": 100, "end_ns": 900, **listed}
+def entry(observed: list[Change], duration_ns: int = 10 * SECOND) -> dict[str, Any]:
+    """What the report of a phase puts into the manifest."""
+    phase = Measured("read", 512, duration_ns, 100, 900, {}, 0, Clock())
+    report = host_health.report(observed, phase)
+    return {
+        "checks": [check.as_json() for check in report.checks if isinstance(check, Check)],
+        "unavailable": [check.as_json() for check in report.checks if isinstance(check, Missing)],
+        "events": report.events,
+        "problems": report.problems,
+        **report.entry,
+    }
 
 
 def filled(before: Machine, after: Machine, duration_ns: int = 10 * SECOND) -> dict[str, Any]:
-    found = entry()
-    host_health.fill(found, host_health.changes({"s": before}, {"s": after}), duration_ns)
-    return found
+    return entry(host_health.changes({"s": before}, {"s": after}), duration_ns)
 
 
 def broken(found: dict[str, Any]) -> list[str]:
@@ -122,8 +130,7 @@ def test_hosts_that_answer_nonsense_or_not_at_all_are_told_of() -> None:
     assert found["lost"] == Machine("not available: lost is gone", "not available: lost is gone")
     assert hosts[2].asked == 1
     assert all("its wall clock cannot be read" in str(found[name].wall) for name in ("silent", "odd"))
-    whole = entry()
-    host_health.fill(whole, host_health.changes(found, found), SECOND)
+    whole = entry(host_health.changes(found, found))
     assert whole["checks"] == [] and len(whole["unavailable"]) == 6
     assert [one["host"] for one in whole["machines"]] == ["silent", "odd", "lost"]
 

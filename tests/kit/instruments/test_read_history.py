@@ -15,7 +15,9 @@ from kit.hosts.base import Result
 from kit.hosts.local import LocalHost
 from kit.instruments import read_history
 from kit.instruments.arc_zil_counters import Counters
+from kit.instruments.base import Missing
 from kit.instruments.read_history import Reads
+from kit.zfs.tunables import HISTORY_ENTRIES
 
 # Kinds of entries of /proc/spl/kstat/zfs/POOL/reads, as awk groups them:
 # how many, objset, object, level, flags, process. Objset 0x36 is the dataset's, 2 its file.
@@ -43,10 +45,8 @@ def test_only_demand_reads_of_file_blocks_by_nfsd_count() -> None:
 
 
 def test_a_full_list_is_noticed() -> None:
-    assert read_history.parse(answer(f"{read_history.HISTORY_ENTRIES} 0x36 2 0 0x2 nfsd\n"), 0x36).overflowed
-    assert not read_history.parse(
-        answer(f"{read_history.HISTORY_ENTRIES - 1} 0x36 2 0 0x2 nfsd\n"), 0x36
-    ).overflowed
+    assert read_history.parse(answer(f"{HISTORY_ENTRIES} 0x36 2 0 0x2 nfsd\n"), 0x36).overflowed
+    assert not read_history.parse(answer(f"{HISTORY_ENTRIES - 1} 0x36 2 0 0x2 nfsd\n"), 0x36).overflowed
 
 
 @pytest.mark.parametrize("line", ["x", "1 0x36 2 0 0x2", "1 54g 2 0 0x2 nfsd", "many 0x36 2 0 0x2 nfsd"])
@@ -89,25 +89,18 @@ def test_shares_of_writes_are_the_zils() -> None:
     assert found == {"unit": "log blocks", "source": "ZIL of all pools", "counts": {"slog": 815, "pool": 2}}
 
 
-def entry(op: str = "read") -> dict[str, Any]:
-    return {"op": op, "server_ios": 0, "unavailable": [], "problems": []}
-
-
 def test_what_the_manifest_gets() -> None:
-    found = entry()
-    read_history.fill(found, 3456, Counters({"l2_hits": 0}, {}), Reads(3000, 456, 3456))
-    assert found["server_ios"] == 3456
-    assert {missing["name"] for missing in found["unavailable"]} == {"I/Os by tier", "latency at the server"}
-    assert all("ok" not in missing for missing in found["unavailable"])
-    assert found["problems"] == []
+    report = read_history.report("read", 3456, Counters({"l2_hits": 0}, {}), Reads(3000, 456, 3456))
+    assert report.entry["server_ios"] == 3456 and set(report.entry["shares"]["counts"])
+    assert {check.name for check in report.checks} == {"I/Os by tier", "latency at the server"}
+    assert all(isinstance(check, Missing) for check in report.checks)
+    assert report.problems == []
 
 
 def test_a_list_that_was_full_makes_the_shares_doubtful_and_says_so() -> None:
-    full = Reads(0, 0, read_history.HISTORY_ENTRIES)
-    for op, said in (("read", 1), ("write", 0)):
-        found = entry(op)
-        read_history.fill(found, 1, Counters({}, {}), full)
-        assert len(found["problems"]) == said
+    full = Reads(0, 0, HISTORY_ENTRIES)
+    for op, problems in (("read", 1), ("write", 0)):
+        assert len(read_history.report(op, 1, Counters({}, {}), full).problems) == problems
 
 
 # As spa_read_history_show() prints it; where a read came from is empty in most versions.

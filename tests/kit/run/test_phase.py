@@ -1,4 +1,4 @@
-"""kit.run.phase and kit.run.appliance_load: every machine that takes part is asked before and after the load.
+"""kit.run.phase: every machine that takes part is asked before and after the load.
 
 Hosts and load are made up here; with real ones it is in tests/lab.
 """
@@ -6,7 +6,6 @@ Hosts and load are made up here; with real ones it is in tests/lab.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,8 +25,8 @@ from kit.instruments.arc_zil_counters import Counters
 from kit.instruments.read_history import Reads
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.phase_load import ClientResult
-from kit.run import appliance_load
 from kit.run import phase as phases
+from kit.run.bench import Bench, Storage
 from kit.run.site import Site, SiteClient
 from kit.store.run_directory import RunDir
 from kit.zfs import openzfs_version, pool
@@ -71,6 +70,7 @@ class Load:
 
     def __init__(self, hosts: list[Machine], meanwhile: Callable[[], None]) -> None:
         self.problems: list[str] = []
+        self.failed = False
         self.hosts, self.meanwhile = hosts, meanwhile
         self.started = self.finished = False
 
@@ -107,6 +107,7 @@ def run(
     monkeypatch.setattr(clock_offset, "_against_ours", lambda host: clock_offset.Offset())
     common: dict[str, Any] = {
         "run_dir": RunDir(tmp_path), "work_dir": "/w", "size_bytes": 512, "clocks": Clocks(server),  # type: ignore[arg-type]
+        "mount_point": "/mnt", "mounted": (), "run_origin_ns": 0,
     }  # fmt: skip
 
     def on_a_server(
@@ -120,24 +121,23 @@ def run(
         monkeypatch.setattr(read_history, "begin", lambda *_: None)
         monkeypatch.setattr(read_history, "history", lambda *_: Reads(2, 0, 2))
         monkeypatch.setattr(read_history, "shares", lambda *_: {})
-        monkeypatch.setattr(phases, "_load", lambda *_: load or Load(clients, meanwhile))
-        site = Site(server, tuple(SiteClient(c, "", "") for c in clients), {}, Clock(), emulated=False)  # type: ignore[arg-type]
-        bench = phases.Bench(
-            site=site, pool=pool.Pool("tank", 1, "r"), objset=1, log_devices=(), mount="/mnt", zfs=zfs,
-            run_origin_ns=0, tracing=SimpleNamespace(kind="none"), **common,
+        monkeypatch.setattr(phases, "load_on", lambda *_: load or Load(clients, meanwhile))
+        site = Site(tuple(SiteClient(c, "", "") for c in clients), Clock(), False, server)  # type: ignore[arg-type]
+        tracing = SimpleNamespace(kind="full" if tracer else "none")
+        storage = Storage(
+            server, zfs, tracing, pool.Pool("tank", 1, "r"), dataset="tank/bench", path="/p", objset=1,
+            log_devices=(),
         )  # type: ignore[arg-type]  # fmt: skip
         if tracer:
-            bench = replace(bench, tracing=SimpleNamespace(kind="full"))  # type: ignore[arg-type]
             (tmp_path / "raw").mkdir(exist_ok=True)
+        bench = Bench(site=site, mount="/mnt", storage=storage, **common)
         return phases.run_phase(bench, PHASE, JOB, tracer).entry
 
     def on_an_appliance(meanwhile: Callable[[], None]) -> dict[str, Any]:
-        monkeypatch.setattr(appliance_load, "load_on", lambda *_: Load(machines, meanwhile))
-        bench = appliance_load.Bench(
-            clients=tuple(machines), origin_ns=0, mounted=(), target="/mnt", directory="d", clock=Clock(),
-            seed=1, **common,
-        )  # type: ignore[arg-type]  # fmt: skip
-        return appliance_load.run_phase(bench, PHASE, JOB).entry
+        monkeypatch.setattr(phases, "load_on", lambda *_: Load(machines, meanwhile))
+        site = Site(tuple(SiteClient(m, "", "") for m in machines), Clock(), False, seed=1)  # type: ignore[arg-type]
+        bench = Bench(site=site, mount="/mnt/d", **common)
+        return phases.run_phase(bench, PHASE, JOB).entry
 
     return on_a_server if request.param == "server" else on_an_appliance
 

@@ -6,7 +6,8 @@ import pytest
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.run import fault_events
+from kit.instruments import fault_events
+from kit.instruments.base import Measured
 
 
 class Fake:
@@ -27,11 +28,19 @@ class Fake:
     def restore(self) -> None: ...
 
 
-def test_faults_of_the_phase_are_events_in_the_experiments_time() -> None:
-    phase = {"start_ns": 1000, "end_ns": 2000}
-    faults = [(100 + 4 * 500, "early"), (100 + 4 * 1500, "log0 stall 5"), (100 + 4 * 2500, "late")]
-    (event,) = fault_events.fault_events(faults, phase, 100, Clock("virtual", 4))
+def test_faults_are_events_in_the_experiments_time() -> None:
+    faults = [(100 + 4 * 1500, "log0 stall 5")]
+    (event,) = fault_events.fault_events(faults, 100, Clock("virtual", 4))
     assert event == {"time_ns": 1500, "end_ns": None, "kind": "fault", "text": "fault: log0 stall 5"}
+
+
+def test_a_crash_in_a_phase_is_a_problem_of_it() -> None:
+    phase = Measured("read", 512, 1, 0, 1, {}, 0, Clock())
+    for crashes, problems in ((0, []), (1, ["the server of the emulated devices died"])):
+        instrument = fault_events.FaultEvents(Fake(crashes))
+        instrument.begin()
+        instrument.end()
+        assert instrument.report(phase).problems == problems
 
 
 def test_a_crash_ends_the_run() -> None:

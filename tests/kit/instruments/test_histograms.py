@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
+from kit.instruments import histograms
+from kit.instruments.histograms import Grid
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
-from kit.run import histograms
-from kit.run.histograms import Grid
 from kit.store import run_directory
 from kit.store.run_directory import LATENCY_SCHEMA, RunDir
 from kit.trace.output import Snapshot, Trace, parse_trace
@@ -249,7 +249,7 @@ def test_late_prints_stay_in_the_column_that_was_due(base: int, jitter: list[int
     trace = printed(*at, at[-1] + 40_000)
     # Not within a jitter of the moment that was due: either column would be right there.
     first = base + 10**7 + 2 + before % (interval - 4)
-    origin = histograms.aligned(first, trace, interval)
+    origin = histograms.aligned(first, [one.at_ns for one in histograms.regular(trace)], interval)
     assert (origin - (base + 10**7)) in (-1, 0, 1)
     grid = Grid(origin, origin, interval, Clock())
     assert columns(trace, grid) == {number * interval: 1 for number in range(len(at))}
@@ -272,13 +272,13 @@ def test_a_tracer_that_died_has_no_end_of_its_own() -> None:
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
 def test_the_grid_begins_less_than_an_interval_before_the_first_io(first: int, interval: int) -> None:
     trace = printed(*(10**6 + interval * number for number in range(1, 6)))
-    origin = histograms.aligned(first, trace, interval)
+    origin = histograms.aligned(first, [one.at_ns for one in histograms.regular(trace)], interval)
     assert first - interval < origin <= first
     assert (10**6 - origin) % interval == 0
 
 
 def test_without_a_print_the_grid_begins_with_the_first_io() -> None:
-    assert histograms.aligned(1234, Trace(), 100) == 1234
+    assert histograms.aligned(1234, [], 100) == 1234
 
 
 # --- Several clients ---

@@ -38,18 +38,17 @@ class Grid:
         return origin + index * self.clock.from_host_ns(self.interval_ns)
 
 
-def aligned(origin_ns: int, trace: Trace, interval_ns: int) -> int:
-    """The last moment not after `origin_ns` at which the tracer was due to print: the grid begins there.
+def aligned(origin_ns: int, printed_ns: Sequence[int], interval_ns: int) -> int:
+    """The last moment not after `origin_ns` at which an instrument was due to print: the grid begins there.
 
-    So a column has what the tracer counted between two prints, and the clients' I/Os of the same time.
+    So a column has what was counted between two prints, and the clients' I/Os of the same time.
     """
-    printed = [snapshot.at_ns for snapshot in regular(trace)]
-    if not printed:
+    if not printed_ns:
         return origin_ns
     # Prints may be late, by some ticks; most are not.
     half = interval_ns // 2
-    offsets = sorted((at - printed[0] + half) % interval_ns - half for at in printed)
-    due = printed[0] + offsets[len(offsets) // 2]
+    offsets = sorted((at - printed_ns[0] + half) % interval_ns - half for at in printed_ns)
+    due = printed_ns[0] + offsets[len(offsets) // 2]
     return origin_ns - (origin_ns - due) % interval_ns
 
 

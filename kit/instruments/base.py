@@ -1,0 +1,117 @@
+"""The protocol of instruments: what is read around the load of a phase.
+
+A phase calls, on each of its instruments: `begin`, then the load runs, then `end`, `latency` and `report`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import polars as pl
+
+from kit.core.clock import Clock
+from kit.instruments.histograms import Grid
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sum that must close. `source` names the counter; unit of all numbers: I/Os, if `name` has none."""
+
+    name: str
+    source: str
+    expected: int
+    found: int
+    tolerance: int
+
+    @property
+    def ok(self) -> bool:
+        return abs(self.expected - self.found) <= self.tolerance
+
+    def as_json(self) -> Json:
+        return {**asdict(self), "ok": self.ok}
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A check that this host cannot make: it neither passes nor fails, and is always reported."""
+
+    name: str
+    source: str
+    why: str
+
+    def as_json(self) -> Json:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A phase after its load. `start_ns`, `end_ns`: in ns of the experiment since the run began.
+
+    `duration_ns`: of the load, on the hosts' clock. `client_ios`: by client and op, as fio counted them.
+    `block_bytes`: None where jobs differ. `run_origin_ns`: the reference clock when the run began.
+    """
+
+    op: str
+    block_bytes: int | None
+    duration_ns: int
+    start_ns: int
+    end_ns: int
+    client_ios: Mapping[str, Mapping[str, int]]
+    run_origin_ns: int
+    clock: Clock
+
+    @property
+    def ios(self) -> int:
+        """Of all clients and ops."""
+        return sum(sum(by_op.values()) for by_op in self.client_ios.values())
+
+
+@dataclass
+class Latency:
+    """What an instrument adds to latency.parquet, and the exact extremes of the same I/Os."""
+
+    rows: list[pl.DataFrame] = field(default_factory=list)
+    extremes: list[Json] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Report:
+    """What an instrument adds to the phase's entry of the manifest; `entry`: other keys of it.
+
+    `events`: {"time_ns", "end_ns" or None, "kind", "text"}, in ns of the experiment since the run began.
+    """
+
+    checks: list[Check | Missing] = field(default_factory=list)
+    events: list[Json] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    entry: Json = field(default_factory=dict)
+
+
+class Instrument:
+    """One instrument for one phase. Each method may raise HostError; the phase then ends."""
+
+    # When it printed by itself, on the reference clock: the phase's intervals are aligned to these.
+    printed_ns: Sequence[int] = ()
+
+    def begin(self) -> None:
+        """Before the load. Raises MeasurementUnknown if the load would be worth nothing without it."""
+
+    def running(self) -> bool:
+        """Whether it still measures; where it does not, the load is stopped."""
+        return True
+
+    def end(self) -> None:
+        """After the load."""
+
+    def latency(self, phase: str, grid: Grid) -> Latency:
+        """Rows of a layer of its own. `phase`: its name."""
+        return Latency()
+
+    def report(self, measured: Measured) -> Report:
+        """Checks, events and problems."""
+        return Report()

@@ -1,0 +1,37 @@
+"""How far the clients' clocks are from the reference, before and after the load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kit.core.errors import HostError
+from kit.hosts.base import Host, HostLost
+from kit.hosts.clock_offset import Clocks, Offset, combined
+from kit.instruments.base import Instrument
+
+
+class ClockOffsets(Instrument):
+    """`between` puts a client's I/Os on the reference's time axis."""
+
+    def __init__(self, clocks: Clocks, clients: Sequence[Host]) -> None:
+        self._clocks, self._clients = clocks, clients
+        self._after: dict[str, Offset | HostError] = {}
+
+    def begin(self) -> None:
+        self._before = self._clocks.offsets(self._clients)
+
+    def end(self) -> None:
+        for client in self._clients:
+            try:
+                self._after |= self._clocks.offsets([client])
+            except HostLost:
+                raise
+            except HostError as error:
+                self._after[client.name] = error
+
+    def between(self, client: str) -> Offset:
+        """One offset for all the time of the load. Raises HostError if the clock could not be read."""
+        after = self._after[client]
+        if isinstance(after, HostError):
+            raise after
+        return combined(self._before[client], after)

@@ -1,0 +1,73 @@
+"""The tracer (kit.trace) as an instrument: latency at the NFS server, by the tier that answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from kit.core.errors import KitError, MeasurementUnknown
+from kit.hosts.base import HostLost
+from kit.instruments import histograms
+from kit.instruments.base import Instrument, Latency, Measured, Report
+from kit.instruments.histograms import Grid
+from kit.trace.nfsd_tracer import Tracer
+from kit.trace.output import Trace, parse_trace
+
+
+class TierTracer(Instrument):
+    """One phase of a tracer that runs. `log_vdevs`: ids of the vdevs whose writes are log writes.
+
+    `ios`: by (op, tier), once `latency` was called; None if its counts cannot be used.
+    """
+
+    def __init__(
+        self, tracer: Tracer, server_name: str, interval_ns: int, log_vdevs: frozenset[int], raw: Path
+    ) -> None:
+        self._tracer, self._server_name, self._raw = tracer, server_name, raw
+        self._interval_ns, self._log_vdevs = interval_ns, log_vdevs
+        self._problems: list[str] = []
+        self._trace = Trace()
+        self.ios: dict[tuple[str, str], int] | None = None
+
+    def begin(self) -> None:
+        try:
+            self._tracer.begin(self._interval_ns)
+        except HostLost:
+            raise
+        except KitError as error:
+            raise MeasurementUnknown(f"{error.message}: nothing of this phase was measured") from error
+
+    def running(self) -> bool:
+        return self._tracer.running()
+
+    def end(self) -> None:
+        text, self._problems = self._tracer.end()
+        self._raw.write_text(text)
+        self._trace = parse_trace(text)
+
+    @property
+    def printed_ns(self) -> Sequence[int]:  # type: ignore[override]
+        return [snapshot.at_ns for snapshot in histograms.regular(self._trace)]
+
+    def latency(self, phase: str, grid: Grid) -> Latency:
+        try:
+            cells = histograms.server_cells(self._trace, grid, self._log_vdevs)
+        except ValueError as error:
+            return Latency(problems=[f"the tracer's counts cannot be used: {error}"])
+        self.ios = histograms.totals(cells)
+        rows = histograms.frame(cells, phase, "nfs-server", self._server_name)
+        return Latency([rows], histograms.server_extremes(self._trace, self._log_vdevs, self._server_name))
+
+    def report(self, measured: Measured) -> Report:
+        origin_ns, to_experiment = measured.run_origin_ns, measured.clock.from_host_ns
+        feeds = [to_experiment(max(0, at_ns - origin_ns)) for at_ns in self._trace.feeds_ns]
+        return Report(
+            events=[
+                {"time_ns": at, "end_ns": None, "kind": "l2arc-feed", "text": "L2ARC feed"} for at in feeds
+            ],
+            problems=[*self._problems, *self._trace.problems],
+            entry={
+                "server_ios": sum(count for (op, _), count in (self.ios or {}).items() if op != "commit"),
+                "lost_events": self._trace.lost_events,
+            },
+        )
