@@ -11,6 +11,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
+from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan
 from kit.precondition.selection import wanted_devices
 from kit.recovery.journal import read_journal
@@ -73,7 +74,8 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         )
     manifest_path = run_dir.path / "manifest.json"
     manifest = _json(manifest_path) if manifest_path.exists() else {}
-    wanted = [phase.name for phase in plan.workload.phase]
+    skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
+    wanted = [phase.name for phase in plan.workload.phase if phase.name not in skipped]
     phases = tuple(phase for phase in manifest.get("phases", []) if not phase["problems"])
     done = [phase["name"] for phase in phases]
     # Phases build on each other: what comes after the first one that is missing is measured again.

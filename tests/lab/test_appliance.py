@@ -6,13 +6,15 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import reports
 from kit.config.testbed import Device, read_testbed
-from kit.config.workload import read_workload
+from kit.config.workload import Phase, read_workload
 from kit.core.clock import Clock
+from kit.core.errors import ConfigError
 from kit.core.progress import Progress
 from kit.hosts import ssh
 from kit.hosts.base import Host
@@ -24,8 +26,11 @@ from kit.nfs import export_directory
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import undo, work_directory
 from kit.recovery.journal import Journal, read_journal
+from kit.run import execute as execution
 from kit.run import phase as phases
+from kit.run.bench import Bench
 from kit.run.execute import execute
+from kit.run.resume import read_earlier
 from kit.run.site import Site, SiteClient
 from kit.store import run_directory
 from kit.zfs.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
@@ -53,6 +58,13 @@ read_first = "512KiB"
 duration = "20ms"
 l2arc_min = "1MiB"
 feed_max = "1MiB"
+[[expect]]
+phase = "read"
+op = "read"
+tier = "all"
+layer = "client"
+min_count = 50
+p50_us_max = %s
 """
 PHASE = """
 [[phase]]
@@ -102,12 +114,18 @@ def made(guest: Host) -> Iterator[tuple[Site, str, Host]]:
     destroy_pool(guest, pool)
 
 
-def plan(directory: Path, export: str, *phases: tuple[str, str, str, str, str], nfs_table: str = "") -> Plan:
+def plan(
+    directory: Path,
+    export: str,
+    *phases: tuple[str, str, str, str, str],
+    nfs_table: str = "",
+    p50_us_max: float = 1e9,
+) -> Plan:
     directory.joinpath("read.fio").write_text(JOB + "rw=randread\n")
     directory.joinpath("cached.fio").write_text(JOB.replace("direct=1", "direct=0") + "rw=randread\n")
     directory.joinpath("write.fio").write_text(JOB + "rw=write\nsync=dsync\n")
     workload, testbed = directory / "nas.toml", directory / "testbed.toml"
-    workload.write_text(WORKLOAD % nfs_table + "".join(PHASE % phase for phase in phases))
+    workload.write_text(WORKLOAD % (nfs_table, p50_us_max) + "".join(PHASE % phase for phase in phases))
     workload.write_text(
         workload.read_text() + 'remove = "log"\n' if phases[-1][3] == "pool" else workload.read_text()
     )
@@ -144,6 +162,7 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
     summary = reports.analyse(run_dir)
     reports.draw(run_dir)
     assert summary["verdict"] == "unknown"
+    assert [wish["ok"] for wish in summary["expect"]] == [True]
     assert "could not be looked into" in summary["reasons"][0]
     assert all(reason.startswith("cached: ") for reason in summary["reasons"][1:])
     assert {row["layer"] for row in summary["rows"]} == {"client"}
@@ -155,6 +174,38 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
     for host in where.hosts.values():
         assert work_directory.left_by(host) == []
         assert f"hsp-{run_dir.path.name}" not in host.run(["ls", "/mnt"]).stdout
+
+
+def test_a_run_that_was_stopped_goes_on_and_expects_of_its_clients(
+    site: tuple[Site, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, export, _ = site
+    read, write = (("read", "read", "read", "dram", "100ms"), ("write", "write", "write", "slog", "100ms"))
+    asked = plan(tmp_path, export, read, write, p50_us_max=0.001)
+    assert all(Path(source).is_file() for source in asked.sources)
+    run_dir = run_directory.create_run(tmp_path, "nas")
+    run_directory.write_json(run_dir.path / "plan.json", asked.as_json())
+    with monkeypatch.context() as stopping:
+        measure = phases.run_phase
+
+        def stop_at_the_second(bench: Bench, phase: Phase, *more: Any) -> phases.PhaseResult:
+            if phase.name == "write":
+                raise KeyboardInterrupt
+            return measure(bench, phase, *more)
+
+        stopping.setattr(execution, "run_phase", stop_at_the_second)
+        outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+    assert outcome.interrupted and outcome.left == []
+    assert [entry["name"] for entry in outcome.manifest["phases"]] == ["read"]
+    earlier = read_earlier(run_dir, asked)
+    again = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"], earlier)
+    first, second = again.manifest["phases"]
+    assert (first, second["name"]) == (outcome.manifest["phases"][0], "write")
+    assert first["end_ns"] < second["start_ns"] and len(again.manifest["resumed"]) == 1
+    summary = reports.analyse(run_dir)
+    assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
+    with pytest.raises(ConfigError, match="complete"):
+        read_earlier(run_dir, asked)
 
 
 def test_reads_without_a_mount(site: tuple[Site, str, Host], tmp_path: Path) -> None:

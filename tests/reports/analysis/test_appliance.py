@@ -40,6 +40,18 @@ def test_what_closes_has_one_reason_and_is_unknown() -> None:
     assert not summary["tracebacks"]
 
 
+def test_an_expectation_of_the_clients_decides_where_nothing_else_is_wrong() -> None:
+    latency, manifest = run()
+    wish = {"phase": "read", "layer": "client", "op": "read", "tier": "all", "min_count": 1, "inside": False}
+    manifest["expect"] = [{**wish, "p50_us_max": 1e9}]
+    assert (summarise(latency, manifest)["verdict"], manifest["problems"]) == ("unknown", [])
+    manifest["expect"] = [{**wish, "p50_us_max": 0.001}]
+    summary = summarise(latency, manifest)
+    assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
+    manifest["problems"] = ["not undone: x"]
+    assert summarise(latency, manifest)["verdict"] == "unknown"
+
+
 def test_what_does_not_close_is_told_as_well() -> None:
     latency, manifest = run()
     manifest["phases"][0]["checks"][0] |= {"ok": False, "name": "NFS READ calls that were answered"}

@@ -53,6 +53,16 @@ def test_a_tier_without_ios():
     assert not each["ok"] and len(reasons) == 2 and each["limits"][1]["found"] == 0
 
 
+def test_what_clients_see_is_judged_where_no_server_was_traced():
+    row = {**ROW, "layer": "client", "tier": "all"}
+    wish = {**WISH, "tier": "all", "layer": "client", "p99_us_max": 180.0}
+    for tracing in ({}, {"tracing": {"kind": "none"}}):
+        manifest = {**tracing, "expect": [wish, WISH]}
+        (of_clients, on_a_tier), reasons = expectations.judge(manifest, [row, ROW], "nfs-server")
+        assert of_clients["ok"] is False and "p99 is 190 us" in reasons[0]
+        assert on_a_tier["ok"] is (None if tracing else True)
+
+
 def test_unset_limits_are_none():
     assert judged(p50_us_max=None)["limits"] == []
 
