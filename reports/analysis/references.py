@@ -101,7 +101,8 @@ def load(name: str, directory: Path = _DIRECTORY) -> Reference:
         return Reference(name, str(data["title"]), str(data["source"]), ranges)
     except (ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{path}: not a reference ({error!r})", "reports/references.toml shows the form"
+            f"{path}: not a reference ({error!r})",
+            "reports/analysis/references/sun-7410-2009.toml shows the form",
         ) from error
 
 

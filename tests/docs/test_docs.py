@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,15 @@ from kit.store import run_directory
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 FORMATS = (ROOT / "docs" / "formats.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+DOCUMENTS = [
+    path.relative_to(ROOT)
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+]
+_PATH = re.compile(
+    r"(?<![\w./-])(?P<path>(?:kit|reports|tests|docs|workloads)/[\w./*-]*)"
+    r"|`(?!(?:kit|reports|tests|docs|workloads)/)(?P<bare>[\w-]+(?:\.(?:py|c|h|bt|js|j2|sh)|/))`"
+)
 
 
 def commands() -> list[str]:
@@ -51,17 +62,81 @@ def test_every_column_and_tier_is_documented() -> None:
             assert f"`{name}`" in FORMATS, name
 
 
-def test_links_lead_somewhere() -> None:
-    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "docs" / "formats.md"):
-        for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_links_lead_somewhere(document: Path) -> None:
+    path = ROOT / document
+    for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+        assert (path.parent / target).exists(), target
 
 
-def test_the_map_of_the_code_names_every_module() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    for module in (ROOT / "kit").glob("*.py"):
-        if module.name != "__init__.py" and module.name != "errors.py":
-            assert f"kit/{module.name}" in text, module.name
+def folders() -> list[str]:
+    """Folders of the product in the order of the layers; a nested folder follows its parent."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = " | ".join(layer for contract in contracts for layer in contract.get("layers", ()))
+    paths = [ROOT / name.replace(".", "/") for name in layers.split(" | ")]
+    return [
+        f"{init.parent.relative_to(ROOT)}/" for path in paths for init in sorted(path.glob("**/__init__.py"))
+    ]
+
+
+def test_every_folder_is_in_a_layer() -> None:
+    inits = {path for top in ("kit", "reports") for path in (ROOT / top).glob("*/**/__init__.py")}
+    assert {f"{path.parent.relative_to(ROOT)}/" for path in inits} == set(folders())
+
+
+def test_the_contributing_page_has_every_folder_in_the_order_of_the_layers() -> None:
+    table = re.findall(r"^\| `((?:kit|reports)/[^`]*)` \|", CONTRIBUTING, re.MULTILINE)
+    assert table == folders()
+
+
+@pytest.mark.parametrize("top", ["kit", "reports"])
+def test_no_module_stands_outside_of_the_folders(top: str) -> None:
+    assert [path.name for path in (ROOT / top).glob("*.py")] == ["__init__.py"]
+
+
+def missing_paths(text: str) -> list[str]:
+    """Paths in `text` that do not exist in the checkout.
+
+    A bare name in backticks (`clean.py`, `models/`) is resolved against the folder, or the folder of the
+    file, that its line named last; without such a folder it is skipped.
+    """
+    missing = []
+    for line in text.splitlines():
+        folder = ""
+        for match in _PATH.finditer(line):
+            if match["path"] or folder:
+                path = (match["path"] or f"{folder}/{match['bare']}").rstrip("./")
+                if not any(ROOT.glob(path)):
+                    missing.append(path)
+                if match["path"]:
+                    folder = path if (ROOT / path).is_dir() else path.rpartition("/")[0]
+    return missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_every_path_that_a_document_names_exists(document: Path) -> None:
+    text = (ROOT / document).read_text()
+    assert missing_paths(text) == []
+    # Modules and functions by their dotted names.
+    for name in re.findall(r"(?<![\w./])(?:kit|reports)(?:\.\w+)+", text):
+        pkgutil.resolve_name(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("`kit/run/` has `execute.py`; see kit/emulation/models/*.c.", []),
+        (
+            "`kit/emulation/` has `models/`, `gone/` and `gone.py`",
+            ["kit/emulation/gone", "kit/emulation/gone.py"],
+        ),
+        ("`kit/gone/` and (kit/run/gone.py).", ["kit/gone", "kit/run/gone.py"]),
+        ("`kit/cli/clean.py` or `gone.py`", ["kit/cli/gone.py"]),
+        ("`fio_script.py` of `kit/run/*.c`", ["kit/run/*.c"]),
+    ],
+)
+def test_a_path_that_does_not_exist_is_reported(text: str, missing: list[str]) -> None:
+    assert missing_paths(text) == missing
 
 
 def test_every_figure_of_the_readme_was_filled_in() -> None:
