@@ -1,15 +1,17 @@
 """How each thing that a run leaves on a host is undone: by the run itself, or later by `hsp clean`.
 
-Every kind can be done twice, and for what never came to be: it looks before it acts, and acts only on
-what carries the run's id.
+Each kind is a value. Its arguments are stored in the journal, and are checked again when they are read: a
+journal may be damaged, or somebody else's. Every kind can be undone twice, and if the step never ran: it
+looks before it acts, and acts only on what has the run's id.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kit.core.errors import HostError
 from kit.devices import clear_label, partition
@@ -17,72 +19,223 @@ from kit.hosts.base import Host
 from kit.nfs import export as nfs
 from kit.nfs import export_directory
 from kit.recovery import work_directory
-from kit.recovery.journal import Undo
+from kit.recovery.journal import Journal, Undo
 from kit.trace import nfsd_tracer
 from kit.zfs import pool, tunables
 
-_Do = Callable[..., object]
+_RUN_ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"
+WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}$")]
+MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{_RUN_ID}$")]
+PoolName = Annotated[str, Field(pattern=r"^hsp-[0-9a-f]{6}$")]
+# Below /dev, without "." and ".." on the way.
+DevicePath = Annotated[str, Field(pattern=r"^/dev(/[^/.\n\x00][^/\n\x00]*)+$", max_length=500)]
+Number = Annotated[str, Field(pattern=r"^-?[0-9]{1,20}$")]
 
 
-@dataclass(frozen=True)
-class Kind:
-    """`do(host, **arguments)` undoes it; `by_hand(**arguments)` is what a person would type.
+class Action(BaseModel):
+    """One thing to undo. `after`: kinds of which nothing may be left anywhere before this one is undone."""
 
-    `after`: kinds of which nothing may be left anywhere before this one is undone.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    kind: ClassVar[str]
+    after: ClassVar[frozenset[str]] = frozenset()
+
+    def text(self, host: str) -> str:
+        """What will be done. `host`: the host's name."""
+        raise NotImplementedError
+
+    def undo(self, host: Host) -> None:
+        """Raises KitError if it is not undone."""
+        raise NotImplementedError
+
+    def commands(self) -> list[list[str]]:
+        """What a person would type instead."""
+        raise NotImplementedError
+
+
+class WorkDirectory(Action):
+    """Last: as long as it is there, another run sees that something may be left."""
+
+    kind = "work-directory"
+    after = frozenset(
+        {"export-directory", "mount", "export", "pool", "partition", "tunable", "device", "tracer"}
+    )
+    path: WorkDirectoryPath
+
+    def text(self, host: str) -> str:
+        return f"remove {self.path} on {host}"
+
+    def undo(self, host: Host) -> None:
+        work_directory.remove(host, self.path)
+
+    def commands(self) -> list[list[str]]:
+        return [["rm", "-r", "--", self.path]]
+
+
+class Tracer(Action):
+    """`directory`: the run's, which has the tracer's files."""
+
+    kind = "tracer"
+    directory: WorkDirectoryPath
+
+    def text(self, host: str) -> str:
+        return f"end the tracer on {host}"
+
+    def undo(self, host: Host) -> None:
+        nfsd_tracer.end_left(host, self.directory)
+
+    def commands(self) -> list[list[str]]:
+        return [["pkill", "-f", f"{self.directory}/nfsd.bt"]]
+
+
+class Tunable(Action):
+    """`value` was set before; `effect` was in effect then, if `value` leaves that to OpenZFS."""
+
+    kind = "tunable"
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,80}$")]
+    value: Number
+    effect: Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")] = ""
+
+    def text(self, host: str) -> str:
+        return f"set {self.name} back to {self.value}"
+
+    def undo(self, host: Host) -> None:
+        tunables.write_tunable(host, self.name, self.value, self.effect)
+
+    def commands(self) -> list[list[str]]:
+        return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
+
+
+class Pool(Action):
+    """`guid` is empty until the pool was made. Never under a client that still has it mounted: its
+    processes would hang for good."""
+
+    kind = "pool"
+    after = frozenset({"mount", "export"})
+    name: PoolName
+    run_id: Annotated[str, Field(pattern=rf"^{_RUN_ID}$")]
+    devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
+    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
+
+    def text(self, host: str) -> str:
+        return f"destroy pool {self.name}"
+
+    def undo(self, host: Host) -> None:
+        pool.remove(host, self.name, self.run_id, self.guid, tuple(self.devices))
+
+    def commands(self) -> list[list[str]]:
+        return [["zpool", "destroy", self.name]]
+
+
+class Partition(Action):
+    """The part of a cache device that the pool used."""
+
+    kind = "partition"
+    after = frozenset({"pool"})
+    device_path: DevicePath
+
+    def text(self, host: str) -> str:
+        return f"remove the partition of {self.device_path}"
+
+    def undo(self, host: Host) -> None:
+        partition.remove(host, self.device_path)
+
+    def commands(self) -> list[list[str]]:
+        return [["partx", "--delete", "--nr", "1", self.device_path]]
+
+
+class Device(Action):
+    """A real device, given back without the label of `pool`."""
+
+    kind = "device"
+    after = frozenset({"pool", "partition"})
+    path: DevicePath
+    serial: Annotated[str, Field(min_length=1, max_length=500)]
+    pool: PoolName
+
+    def text(self, host: str) -> str:
+        return f"remove the pool's label from {self.path}"
+
+    def undo(self, host: Host) -> None:
+        clear_label.release(host, self.path, self.serial, self.pool)
+
+    def commands(self) -> list[list[str]]:
+        return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]
+
+
+class Export(Action):
+    """The dataset's export to one client."""
+
+    kind = "export"
+    after = frozenset({"mount"})
+    path: Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}/pool/bench$")]
+    client: Annotated[str, Field(pattern=r"^[0-9A-Fa-f.:%a-z]{1,80}$")]
+
+    def text(self, host: str) -> str:
+        return f"unexport {self.path} to {self.client}"
+
+    def undo(self, host: Host) -> None:
+        nfs.unexport(host, self.path, self.client)
+
+    def commands(self) -> list[list[str]]:
+        return [["exportfs", "-u", f"{self.client}:{self.path}"]]
+
+
+class ExportDirectory(Action):
+    """The run's directory in an appliance's export; removed through the mount, which is undone after it."""
+
+    kind = "export-directory"
+    target: MountPoint
+    directory: Annotated[str, Field(pattern=rf"^hsp-{_RUN_ID}$")]
+    file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
+    source: Annotated[str, Field(pattern=r"^[^-\s][^\n\x00]*:/[^\n\x00]*$", max_length=2000)]
+    version: Literal["3", "4.0", "4.1", "4.2"]
+    options: list[str]
+
+    def text(self, host: str) -> str:
+        return f"remove {self.directory} from {self.source}"
+
+    def undo(self, host: Host) -> None:
+        export_directory.remove(
+            host, self.target, self.directory, self.file, self.source, self.version, self.options
+        )
+
+    def commands(self) -> list[list[str]]:
+        return [
+            ["rm", "--", f"{self.target}/{self.directory}/{self.file}"],
+            ["rmdir", f"{self.target}/{self.directory}"],
+        ]
+
+
+class Mount(Action):
+    """The export on a client."""
+
+    kind = "mount"
+    target: MountPoint
+
+    def text(self, host: str) -> str:
+        return f"unmount {self.target} on {host}"
+
+    def undo(self, host: Host) -> None:
+        nfs.unmount(host, self.target)
+
+    def commands(self) -> list[list[str]]:
+        return [["umount", self.target], ["rmdir", self.target]]
+
+
+KINDS: Mapping[str, type[Action]] = {
+    action.kind: action
+    for action in (
+        WorkDirectory, Tracer, Tunable, Pool, Partition, Device, Export, ExportDirectory, Mount,
+    )
+}  # fmt: skip
+
+
+def register(journal: Journal, key: str, host: Host, action: Action) -> int:
+    """Write into the journal how to undo what is about to be done. `key`: what it calls `host`.
+
+    Returns the number of the undo, for Journal.know.
     """
-
-    do: _Do
-    by_hand: Callable[..., list[list[str]]]
-    after: frozenset[str] = frozenset()
-
-
-_ALL_OTHERS = frozenset(
-    {"export-directory", "mount", "export", "pool", "partition", "tunable", "device", "tracer"}
-)
-
-KINDS: Mapping[str, Kind] = {
-    # Last: as long as it is there, another run sees that something may be left.
-    "work-directory": Kind(
-        work_directory.remove,
-        lambda path: [["rm", "-r", "--", path]],
-        _ALL_OTHERS,
-    ),
-    "tracer": Kind(
-        nfsd_tracer.end_left,
-        lambda directory: [["pkill", "-f", f"{directory}/nfsd.bt"]],
-    ),
-    "tunable": Kind(
-        tunables.write_tunable,
-        lambda name, value, effect="": [["tee", tunables.parameter_path(name), f"(and type: {value})"]],
-    ),
-    # Never under a client that still has it mounted: its processes would hang for good.
-    "pool": Kind(pool.remove, lambda **a: [["zpool", "destroy", a["name"]]], frozenset({"mount", "export"})),
-    "partition": Kind(
-        partition.remove,
-        lambda device_path: [["partx", "--delete", "--nr", "1", device_path]],
-        frozenset({"pool"}),
-    ),
-    # As bare as it was taken.
-    "device": Kind(
-        clear_label.release,
-        lambda path, serial, pool: [["wipefs", "--all", f"{path}-part1"], ["wipefs", "--all", path]],
-        frozenset({"pool", "partition"}),
-    ),
-    "export": Kind(
-        nfs.unexport,
-        lambda path, client: [["exportfs", "-u", f"{client}:{path}"]],
-        frozenset({"mount"}),
-    ),
-    # It is removed through the mount, which is undone after it.
-    "export-directory": Kind(
-        export_directory.remove,
-        lambda target, directory, file, **_: [
-            ["rm", "--", f"{target}/{directory}/{file}"],
-            ["rmdir", f"{target}/{directory}"],
-        ],
-    ),
-    "mount": Kind(nfs.unmount, lambda target: [["umount", target], ["rmdir", target]]),
-}
+    return journal.on_teardown(action.kind, key, action.text(host.name), **action.model_dump())
 
 
 def undo(item: Undo, hosts: Mapping[str, Host], left: frozenset[str]) -> None:
@@ -90,32 +243,37 @@ def undo(item: Undo, hosts: Mapping[str, Host], left: frozenset[str]) -> None:
 
     Raises KitError if it is not undone.
     """
-    kind = _kind(item)
-    in_the_way = sorted(kind.after & left)
+    action = action_of(item)
+    in_the_way = sorted(action.after & left)
     if in_the_way:
         raise HostError(f"left as it is, because this could not be undone: {', '.join(in_the_way)}")
     if item.host not in hosts:
         raise HostError(f"there is no host '{item.host}' in this testbed")
-    kind.do(hosts[item.host], **item.arguments)
+    action.undo(hosts[item.host])
 
 
 def by_hand(item: Undo, hosts: Mapping[str, Host]) -> tuple[str, ...]:
-    """Commands that a person can type, with the host they belong to."""
+    """Commands that a person can type, with the host they belong to; none for a damaged entry."""
     name = hosts[item.host].name if item.host in hosts else item.host
-    return tuple(f"on {name}: {shlex.join(argv)}" for argv in _commands(item))
-
-
-def _commands(item: Undo) -> list[list[str]]:
-    arguments: dict[str, Any] = item.arguments
     try:
-        return _kind(item).by_hand(**arguments)
-    except TypeError:
-        return []
+        commands = action_of(item).commands()
+    except HostError:
+        return ()
+    return tuple(f"on {name}: {shlex.join(argv)}" for argv in commands)
 
 
-def _kind(item: Undo) -> Kind:
+def action_of(item: Undo) -> Action:
+    """The entry of a journal as a value. Raises HostError for an unknown kind and for damaged arguments."""
     if item.kind not in KINDS:
         raise HostError(
             f"the journal has an undo of an unknown kind, '{item.kind}'", "was it written by another version?"
         )
-    return KINDS[item.kind]
+    try:
+        return KINDS[item.kind].model_validate(item.arguments)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "arguments"
+        raise HostError(
+            f"the journal's undo {item.number} ({item.kind}) is damaged: {place}: {first['msg']}",
+            "nothing was done for it; look at the host by hand",
+        ) from None

@@ -16,6 +16,7 @@ from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.nfs import export as nfs
 from kit.nfs import export_directory, libnfs
 from kit.plan.plan import export_of
+from kit.recovery import undo
 from kit.run.bench import Bench
 from kit.run.context import Context
 from kit.run.resume import end_of
@@ -52,8 +53,7 @@ def _mount(run: Context, clients: Sequence[Host]) -> dict[str, str]:
     effective = {"source": export}
     for number, host in enumerate(clients):
         with run.journal.step("mount", client=host.name):
-            text = f"unmount {run.mount_point} on {host.name}"
-            run.journal.on_teardown("mount", client_key(number), text, target=run.mount_point)
+            undo.register(run.journal, client_key(number), host, undo.Mount(target=run.mount_point))
             mounted = nfs.mount(host, export, run.mount_point, spec.version, spec.options)
             effective[host.name] = mounted.options
     return effective
@@ -61,19 +61,16 @@ def _mount(run: Context, clients: Sequence[Host]) -> dict[str, str]:
 
 def _fill(run: Context, clients: Sequence[Host], directory: str) -> None:
     spec, working_set, first = run.plan.workload.nfs, run.plan.workload.working_set, clients[0]
-    export = export_of(run.plan)
     with run.journal.step("make directory", directory=directory):
-        run.journal.on_teardown(
-            "export-directory",
-            client_key(0),
-            f"remove {directory} from {export}",
+        removal = undo.ExportDirectory(
             target=run.mount_point,
             directory=directory,
             file=working_set.file,
-            source=export,
+            source=export_of(run.plan),
             version=spec.version,
             options=list(spec.options),
         )
+        undo.register(run.journal, client_key(0), first, removal)
         export_directory.make(first, run.mount_point, directory)
     with run.journal.step("fill"):
         export_directory.fill(

@@ -172,8 +172,7 @@ def _make_work_directories(run: Context) -> None:
     """Registered first, so that they go last: as long as one is there, something may be left."""
     for key, host in run.site.hosts.items():
         with run.journal.step("make work directory", host=host.name, path=run.work_dir):
-            text = f"remove {run.work_dir} on {host.name}"
-            run.journal.on_teardown("work-directory", key, text, path=run.work_dir)
+            undo.register(run.journal, key, host, undo.WorkDirectory(path=run.work_dir))
             work_directory.create(host, run.run_id)
 
 

@@ -30,6 +30,7 @@ from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.phase_load import ClientResult, Load, LoadSpec
+from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.bench import Bench
 from kit.store.run_directory import LATENCY_SCHEMA
@@ -72,8 +73,7 @@ def traced(
     intervals = [phase.interval for phase in phases]
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
-        text = f"end the tracer on {server.name}"
-        journal.on_teardown("tracer", "server", text, directory=place.directory)
+        undo.register(journal, "server", server, undo.Tracer(directory=place.directory))
         process = nfsd_tracer.start(server, place, bench.site.clock, intervals, bench.storage.tracing)
     tracer = nfsd_tracer.Tracer(server, place, process)
     try:

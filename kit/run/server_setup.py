@@ -17,6 +17,7 @@ from kit.load import fio
 from kit.nfs import export as nfs
 from kit.nfs import libnfs
 from kit.plan.plan import Plan
+from kit.recovery import undo
 from kit.run import manifest as manifests
 from kit.run import precondition_devices
 from kit.run.bench import Bench, Storage
@@ -49,7 +50,7 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
 
 def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tuple[Bench, dict[str, FioJob]]:
     """From bare devices to a filled, mounted working set, and the jobs that reach it."""
-    _claim_devices(run)
+    _claim_devices(run, server)
     _precondition(run, server)
     run_origin_ns = read_clock_ns(server) - run.site.clock.to_host_ns(end_of(run.manifest))
     with run.progress.step("building the pool"):
@@ -107,21 +108,17 @@ def paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
     return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
 
 
-def _claim_devices(run: Context) -> None:
+def _claim_devices(run: Context, server: Host) -> None:
     """Register that real devices are given back without the pool's label."""
     if run.site.guard:
         run.site.guard.before_writing()
     for device in run.plan.testbed.device:
         if device.is_real:
             with run.journal.step("take device", device=device.name, path=device.path, serial=device.serial):
-                run.journal.on_teardown(
-                    "device",
-                    "server",
-                    f"remove the pool's label from {device.path}",
-                    path=device.path,
-                    serial=device.serial,
-                    pool=_pool_name(run),
+                given_back = undo.Device(
+                    path=device.path or "", serial=device.serial or "", pool=_pool_name(run)
                 )
+                undo.register(run.journal, "server", server, given_back)
 
 
 def _precondition(run: Context, server: Host) -> None:
@@ -149,8 +146,9 @@ def _set_tunables(tunables: tuple[Tunable, ...], run: Context, server: Host) -> 
         old, new = before[tunable.name], str(tunable.host_value)
         effect = effects.get(tunable.name, "")
         with journal.step(f"set {tunable.name}", before=old, value=new):
-            text = f"set {tunable.name} back to {old}"
-            journal.on_teardown("tunable", "server", text, name=tunable.name, value=old, effect=effect)
+            undo.register(
+                journal, "server", server, undo.Tunable(name=tunable.name, value=old, effect=effect)
+            )
             write_tunable(server, tunable.name, new)
         run.manifest["tunables"].append(
             {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
@@ -165,8 +163,7 @@ def _partition_cache(run: Context, server: Host) -> Context:
             continue
         path = device_paths[device.name]
         with run.journal.step("use a part", device=device.name, path=path, bytes=size_bytes):
-            text = f"remove the partition of {path}"
-            run.journal.on_teardown("partition", "server", text, device_path=path)
+            undo.register(run.journal, "server", server, undo.Partition(device_path=path))
             device_paths[device.name] = partition.create(server, path, size_bytes)
     return replace(run, site=replace(run.site, device_paths=device_paths))
 
@@ -187,9 +184,8 @@ def _build_pool(run: Context, server: Host) -> tuple[pool.Pool, str]:
     )
     with journal.step("create pool", pool=spec.name, argv=pool.create_arguments(spec)):
         devices = [*spec.data, *spec.log, *spec.cache]
-        number = journal.on_teardown(
-            "pool", "server", f"destroy pool {spec.name}", name=spec.name, run_id=run_id, devices=devices
-        )
+        removal = undo.Pool(name=spec.name, run_id=run_id, devices=devices)
+        number = undo.register(journal, "server", server, removal)
         built = pool.create_pool(server, spec)
         journal.know(number, guid=str(built.guid))
     dataset = f"{spec.name}/bench"
@@ -216,20 +212,12 @@ def _share(run: Context, server: Host, path: str) -> None:
     nfs_spec = run.plan.workload.nfs
     for client in site.clients:
         with journal.step("export", path=path, client=client.address):
-            journal.on_teardown(
-                "export",
-                "server",
-                f"unexport {path} to {client.address}",
-                path=path,
-                client=client.address,
-            )
+            undo.register(journal, "server", server, undo.Export(path=path, client=client.address))
             nfs.export(server, path, client.address)
     manifest["export"] = {"lines": nfs.effective_export(server, path)}
     for number, client in enumerate(site.clients) if nfs_spec.engine == "kernel" else ():
         with journal.step("mount", client=client.host.name):
-            journal.on_teardown(
-                "mount", client_key(number), f"unmount {target} on {client.host.name}", target=target
-            )
+            undo.register(journal, client_key(number), client.host, undo.Mount(target=target))
             mounted = nfs.mount(
                 client.host,
                 nfs.source_of(client.server_address, path),

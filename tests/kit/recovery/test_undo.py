@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import Result
 from kit.recovery import undo, work_directory
-from kit.recovery.journal import Undo
+from kit.recovery.journal import Journal, Undo, read_journal
 from kit.zfs import settings_snapshot
 
 
@@ -33,34 +33,70 @@ def item(kind: str, host: str = "server", **arguments: object) -> Undo:
     return Undo(1, kind, host, f"undo {kind}", arguments)
 
 
-def test_every_kind_has_its_words_and_commands() -> None:
-    items = [
-        item("work-directory", path="/run/hsp/20260101T000000Z-abcdef"),
-        item("tracer", directory="/run/hsp/20260101T000000Z-abcdef"),
-        item("tunable", name="zfs_txg_timeout", value="5"),
-        item("pool", name="hsp-x", run_id="r", devices=["/dev/x"], guid="1"),
-        item("export", path="/p", client="10.0.0.2"),
-        item("device", path="/dev/disk/by-id/x", serial="S", pool="hsp-x"),
-        item(
-            "export-directory",
-            "client0",
-            target="/mnt/x",
-            directory="hsp-r",
-            file="f",
-            source="nas:/x",
-            version="3",
-            options=["hard"],
-        ),
-        item("partition", device_path="/dev/disk/by-id/x"),
-        item("mount", "client0", target="/mnt/x y"),
-    ]
-    assert {one.kind for one in items} == set(undo.KINDS)
-    for one in items:
-        inspect.signature(undo.KINDS[one.kind].do).bind("host", **one.arguments)
-    hosts = {"server": Answering(), "client0": Answering()}
-    for one in items:
-        assert undo.by_hand(one, hosts), one  # type: ignore[arg-type]
-    assert undo.by_hand(items[-1], hosts)[0] == "on host: umount '/mnt/x y'"  # type: ignore[arg-type]
+RUN = "20260101T000000Z-abcdef"
+DIRECTORY, TARGET = f"/run/hsp/{RUN}", f"/mnt/hsp-{RUN}"
+ARGUMENTS: dict[str, dict[str, object]] = {
+    "work-directory": {"path": DIRECTORY},
+    "tracer": {"directory": DIRECTORY},
+    "tunable": {"name": "zfs_txg_timeout", "value": "5", "effect": ""},
+    "pool": {"name": "hsp-abcdef", "run_id": RUN, "devices": ["/dev/disk/by-id/x"], "guid": "1"},
+    "export": {"path": f"{DIRECTORY}/pool/bench", "client": "10.0.0.2"},
+    "device": {"path": "/dev/disk/by-id/x", "serial": "S", "pool": "hsp-abcdef"},
+    "export-directory": {
+        "target": TARGET, "directory": f"hsp-{RUN}", "file": "f", "source": "nas:/x", "version": "3",
+        "options": ["hard"],
+    },
+    "partition": {"device_path": "/dev/disk/by-id/x"},
+    "mount": {"target": TARGET},
+}  # fmt: skip
+
+
+def test_every_kind_is_stored_and_read_as_the_same_value(tmp_path: Path) -> None:
+    assert set(ARGUMENTS) == set(undo.KINDS)
+    host = Answering()
+    with Journal(tmp_path / "journal.jsonl", RUN, "digest") as journal:
+        actions = [undo.KINDS[kind].model_validate(given) for kind, given in ARGUMENTS.items()]
+        for action in actions:
+            undo.register(journal, "server", host, action)  # type: ignore[arg-type]
+    pending = read_journal(tmp_path / "journal.jsonl").pending
+    assert [undo.action_of(one) for one in pending] == actions
+    for one, action in zip(pending, actions, strict=True):
+        assert one.text and undo.by_hand(one, {"server": host})[0].startswith("on host: "), action  # type: ignore[dict-item]
+
+
+HOSTILE = [
+    ("pool", "name", "tank"), ("pool", "name", "hsp-abcdef\n"), ("pool", "run_id", "-"),
+    ("pool", "devices", []), ("export-directory", "source", "-o x:/y"),
+    ("pool", "devices", ["/dev/../etc/passwd"]), ("pool", "devices", "sda"), ("pool", "guid", "-1"),
+    ("tunable", "name", "../../../etc/passwd"), ("tunable", "name", "zfs/x"), ("tunable", "value", "x"),
+    ("tunable", "value", 5), ("tunable", "effect", "; reboot"),
+    ("mount", "target", "/"), ("mount", "target", "/mnt"), ("mount", "target", f"{TARGET}/.."),
+    ("mount", "target", f"{TARGET}\n"),
+    ("work-directory", "path", "/run/hsp"), ("tracer", "directory", "/"), ("export", "path", "/"),
+    ("export", "client", "*"), ("export", "client", "10.0.0.2 -o"), ("device", "path", "/dev/"),
+    ("device", "path", "/etc/passwd"), ("device", "serial", ""), ("device", "pool", "tank"),
+    ("export-directory", "directory", ".."), ("export-directory", "file", "../x"),
+    ("export-directory", "version", "2"), ("partition", "device_path", "sda"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name", "value"), HOSTILE)
+def test_arguments_that_no_run_has_written_do_nothing(kind: str, name: str, value: object) -> None:
+    host = Answering()
+    damaged = item(kind, **{**ARGUMENTS[kind], name: value})
+    with pytest.raises(HostError, match="is damaged: ") as caught:
+        undo.undo(damaged, {"server": host}, frozenset())  # type: ignore[dict-item]
+    assert name in caught.value.message and "by hand" in caught.value.hint
+    assert host.asked == [] and undo.by_hand(damaged, {}) == ()
+
+
+@pytest.mark.parametrize("kind", sorted(ARGUMENTS))
+def test_missing_and_foreign_arguments_do_nothing(kind: str) -> None:
+    host, given = Answering(), ARGUMENTS[kind]
+    for damaged in ({**given, "force": True}, dict(list(given.items())[1:])):
+        with pytest.raises(HostError, match="is damaged: "):
+            undo.undo(item(kind, **damaged), {"server": host}, frozenset())  # type: ignore[dict-item]
+    assert host.asked == []
 
 
 @pytest.mark.parametrize(
@@ -70,7 +106,7 @@ def test_every_kind_has_its_words_and_commands() -> None:
 def test_nothing_goes_under_a_client_that_still_has_it_mounted(kind: str, before: str) -> None:
     host = Answering()
     with pytest.raises(HostError, match=before):
-        undo.undo(item(kind), {"server": host}, frozenset({before}))  # type: ignore[dict-item]
+        undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset({before}))  # type: ignore[dict-item]
     assert host.asked == []
 
 
@@ -83,7 +119,7 @@ def test_an_unknown_kind_or_host_is_an_error_not_a_crash() -> None:
     with pytest.raises(HostError, match="unknown kind, 'reboot'"):
         undo.undo(item("reboot"), {}, frozenset())
     with pytest.raises(HostError, match="no host 'client7'"):
-        undo.undo(item("mount", "client7", target="/mnt/x"), {}, frozenset())
+        undo.undo(item("mount", "client7", target=TARGET), {}, frozenset())
     assert undo.by_hand(item("mount", wrong=1), {}) == ()
 
 
