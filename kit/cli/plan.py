@@ -13,8 +13,10 @@ from kit.cli.options import JsonOption
 from kit.config.testbed import LAB_TESTBED, Device
 from kit.core.output import emit_json
 from kit.core.text import safe_text
-from kit.plan.commands import Command, Written, commands, seconds, written
+from kit.plan.estimate import Written, seconds, written
 from kit.plan.plan import Plan
+from kit.run.names import planned_names
+from kit.run.steps import listed
 from kit.session.side import Side
 
 
@@ -25,16 +27,16 @@ def plan_command(
 ) -> None:
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
     plan = Side(workload, testbed).plan()
-    steps, bytes_, times = commands(plan), written(plan), seconds(plan)
+    commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
     if json_output:
-        emit_json(_as_json(plan, steps, bytes_, times))
+        emit_json(_as_json(plan, commands, bytes_, times))
         return
-    lines = [*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(plan, steps)]
+    lines = [*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands)]
     sys.stdout.write("\n".join(safe_text(line) for line in lines) + "\n")
 
 
 def _as_json(
-    plan: Plan, steps: list[Command], bytes_: list[Written], times: tuple[float, float]
+    plan: Plan, commands: list[dict[str, Any]], bytes_: list[Written], times: tuple[float, float]
 ) -> dict[str, Any]:
     return {
         "format": 1,
@@ -48,7 +50,7 @@ def _as_json(
         ],
         "written": [one.__dict__ for one in bytes_],
         "seconds": {"at_least": times[0], "if_slow": times[1]},
-        "commands": [step.as_json() for step in steps],
+        "commands": commands,
     }
 
 
@@ -97,17 +99,17 @@ def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
     ]
 
 
-def _commands(plan: Plan, steps: list[Command]) -> list[str]:
+def _commands(commands: list[dict[str, Any]]) -> list[str]:
     lines = ["commands, in their order (RUN: the id of the run, ID: its last part, FSID: made of the path):"]
     step = ""
-    for one in steps:
-        if one.step != step:
-            lines.append(f"  {one.step}")
-            step = one.step
-        note = f"    # reads: {one.input}" if one.input else ""
-        lines.append(f"    {one.host}: {shlex.join(one.argv)}{note}")
+    for command in commands:
+        if command["step"] != step:
+            step = command["step"]
+            lines.append(f"  {step}")
+        note = f"    # reads: {command['input']}" if command["input"] else ""
+        lines.append(f"    {command['host']}: {shlex.join(command['argv'])}{note}")
     return [
         *lines,
         "",
-        f"{len(steps)} commands; `hsp run` writes what it ran into raw/commands.jsonl of the run",
+        f"{len(commands)} commands; `hsp run` writes what it ran into raw/commands.jsonl of the run",
     ]

@@ -120,9 +120,10 @@ def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -
     ]  # fmt: skip
 
 
-def read_through_command(path: str, size_bytes: int) -> list[str]:
-    """Read the first bytes of a file once, in order, on the server."""
-    return ["dd", f"if={path}", "of=/dev/null", "bs=128k", "iflag=count_bytes", f"count={size_bytes}"]
+def read_through_command(path: str, size_bytes: int, *, direct: bool = False) -> list[str]:
+    """Read the first bytes of a file once, in order; `direct`: past the page cache of an NFS client."""
+    flags = "count_bytes,direct" if direct else "count_bytes"
+    return ["dd", f"if={path}", "of=/dev/null", "bs=128k", f"iflag={flags}", f"count={size_bytes}"]
 
 
 def parse_output(text: str) -> dict[str, Any]:

@@ -70,6 +70,11 @@ def _one_client(address: str) -> str:
     return f"[{found}]" if found.version == 6 else str(found)
 
 
+def unexport_command(path: str, client: str) -> list[str]:
+    """argv of taking the export back."""
+    return ["exportfs", "-u", f"{_one_client(client)}:{path}"]
+
+
 def unexport(server: Host, path: str, client: str) -> None:
     """Take the export to `client` back, until nfsd holds nothing under the path. Raises HostError.
 
@@ -78,7 +83,7 @@ def unexport(server: Host, path: str, client: str) -> None:
     entries, each with a reference to the filesystem, stay until that future has come
     (net/sunrpc/cache.c, cache_purge and cache_clean). So: look, wait, and flush again.
     """
-    result = server.run(["exportfs", "-u", f"{_one_client(client)}:{path}"], check=False)
+    result = server.run(unexport_command(path, client), check=False)
     # Any `zfs mount` or `zfs share` re-reads /etc/exports, and drops exports made by hand.
     if result.returncode and "Could not find" not in result.stderr:
         raise CommandFailed(result)
@@ -145,11 +150,12 @@ def mount(client: Host, source: str, target: str, version: str, options: tuple[s
     """
     if _mounted(client, target) is not None:
         raise HostError(f"{client.name}: something is mounted at {target} already", f"umount {target}")
-    client.run(["mkdir", "-p", target], deadline_s=_LOOK_DEADLINE_S)
+    make_directory, mount_it = mount_commands(source, target, version, options)
+    client.run(make_directory, deadline_s=_LOOK_DEADLINE_S)
     options = of_family(options, source)
     wanted = ",".join((f"vers={version}", *options))
     try:
-        client.run(mount_command(source, target, version, options), deadline_s=_MOUNT_DEADLINE_S)
+        client.run(mount_it, deadline_s=_MOUNT_DEADLINE_S)
     except CommandFailed as error:
         said = (error.result.stderr.strip() or error.result.stdout.strip())[-500:]
         raise HostError(
@@ -168,11 +174,11 @@ def mount(client: Host, source: str, target: str, version: str, options: tuple[s
     return found
 
 
-def mount_command(source: str, target: str, version: str, options: tuple[str, ...]) -> list[str]:
-    """argv of the mount."""
+def mount_commands(source: str, target: str, version: str, options: tuple[str, ...]) -> list[list[str]]:
+    """argv of making the mount point, and of the mount."""
     # retry=1: minutes that mount.nfs(8) tries for; the default, 2, is about its own deadline.
     wanted = ",".join((f"vers={version}", *of_family(options, source), "retry=1"))
-    return ["mount", "-t", "nfs", "-o", wanted, source, target]
+    return [["mkdir", "-p", target], ["mount", "-t", "nfs", "-o", wanted, source, target]]
 
 
 def _why_not(said: str) -> str:

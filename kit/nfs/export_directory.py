@@ -29,16 +29,19 @@ def name_of(run_id: str) -> str:
 
 def make(client: Host, target: str, directory: str) -> None:
     """Make the directory in the export that is mounted at `target`. Raises HostError."""
-    # Others' root is squashed to the same user as this client's, or to another: all may write.
-    answer = client.run(
-        ["mkdir", "--mode=0777", "--", f"{target}/{directory}"], deadline_s=_DEADLINE_S, check=False
-    )
+    answer = client.run(make_command(target, directory), deadline_s=_DEADLINE_S, check=False)
     if answer.returncode:
         raise HostError(
             f"{client.name}: {answer.stderr.strip()[-300:]}",
             "the export must be writable for this client; root of a client is usually squashed, so let the "
             "appliance give its directory to the user it squashes to, or make it writable for all",
         )
+
+
+def make_command(target: str, directory: str) -> list[str]:
+    """argv of what `make` does."""
+    # Others' root is squashed to the same user as this client's, or to another: all may write.
+    return ["mkdir", "--mode=0777", "--", f"{target}/{directory}"]
 
 
 def fill(client: Host, target: str, directory: str, file: str, size_bytes: int, block_bytes: int) -> None:

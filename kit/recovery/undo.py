@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from kit.core.errors import HostError
 from kit.devices import clear_label, partition
@@ -27,9 +27,22 @@ _RUN_ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"
 WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}$")]
 MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{_RUN_ID}$")]
 PoolName = Annotated[str, Field(pattern=r"^hsp-[0-9a-f]{6}$")]
-# Below /dev, without "." and ".." on the way.
-DevicePath = Annotated[str, Field(pattern=r"^/dev(/[^/.\n\x00][^/\n\x00]*)+$", max_length=500)]
 Number = Annotated[str, Field(pattern=r"^-?[0-9]{1,20}$")]
+
+
+def _checked_device(path: str) -> str:
+    parts = path.split("/")
+    if (
+        parts[:2] != ["", "dev"]
+        or len(parts) < 3
+        or set(parts[2:]) & {"", ".", ".."}
+        or not path.isprintable()
+    ):
+        raise ValueError("not the path of a device below /dev")
+    return path
+
+
+DevicePath = Annotated[str, Field(max_length=500), AfterValidator(_checked_device)]
 
 
 class Action(BaseModel):
@@ -51,6 +64,10 @@ class Action(BaseModel):
         """What a person would type instead."""
         raise NotImplementedError
 
+    def changes(self) -> list[tuple[list[str], str]]:
+        """argv of what `undo` runs where nothing is in the way, each with what it reads, in words."""
+        return [(argv, "") for argv in self.commands()]
+
 
 class WorkDirectory(Action):
     """Last: as long as it is there, another run sees that something may be left."""
@@ -70,6 +87,9 @@ class WorkDirectory(Action):
     def commands(self) -> list[list[str]]:
         return [["rm", "-r", "--", self.path]]
 
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(work_directory.remove_command(self.path), "")]
+
 
 class Tracer(Action):
     """`directory`: the run's, which has the tracer's files."""
@@ -85,6 +105,9 @@ class Tracer(Action):
 
     def commands(self) -> list[list[str]]:
         return [["pkill", "-f", f"{self.directory}/nfsd.bt"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(nfsd_tracer.end_left_command(self.directory), "")]
 
 
 class Tunable(Action):
@@ -103,6 +126,9 @@ class Tunable(Action):
 
     def commands(self) -> list[list[str]]:
         return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(["tee", tunables.parameter_path(self.name)], "what it was before")]
 
 
 class Pool(Action):
@@ -142,6 +168,9 @@ class Partition(Action):
     def commands(self) -> list[list[str]]:
         return [["partx", "--delete", "--nr", "1", self.device_path]]
 
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(partition.remove_command(self.device_path), "kit/remote/partition.py")]
+
 
 class Device(Action):
     """A real device, given back without the label of `pool`."""
@@ -161,6 +190,9 @@ class Device(Action):
     def commands(self) -> list[list[str]]:
         return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]
 
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(["wipefs", "--all", "--quiet", path], "") for path in (f"{self.path}-part1", self.path)]
+
 
 class Export(Action):
     """The dataset's export to one client."""
@@ -168,7 +200,7 @@ class Export(Action):
     kind = "export"
     after = frozenset({"mount"})
     path: Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}/pool/bench$")]
-    client: Annotated[str, Field(pattern=r"^[0-9A-Fa-f.:%a-z]{1,80}$")]
+    client: Annotated[str, Field(pattern=r"^[0-9A-Za-z:][0-9A-Za-z.:%-]{0,255}$")]
 
     def text(self, host: str) -> str:
         return f"unexport {self.path} to {self.client}"
@@ -178,6 +210,9 @@ class Export(Action):
 
     def commands(self) -> list[list[str]]:
         return [["exportfs", "-u", f"{self.client}:{self.path}"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(nfs.unexport_command(self.path, self.client), "")]
 
 
 class ExportDirectory(Action):
@@ -204,6 +239,10 @@ class ExportDirectory(Action):
             ["rm", "--", f"{self.target}/{self.directory}/{self.file}"],
             ["rmdir", f"{self.target}/{self.directory}"],
         ]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        path = f"{self.target}/{self.directory}"
+        return [(["rm", "-f", "--", f"{path}/{self.file}"], ""), (["rmdir", "--", path], "")]
 
 
 class Mount(Action):

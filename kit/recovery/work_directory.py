@@ -18,18 +18,11 @@ def path_of(run_id: str) -> str:
 
 
 def create_commands(run_id: str) -> list[list[str]]:
-    """argv of what `create` does."""
+    """argv of making it, private to root."""
     return [
         ["install", "-d", "-m", "0711", ROOT],
         ["install", "-d", "-m", "0700", path_of(run_id)],
     ]
-
-
-def create(host: Host, run_id: str) -> str:
-    """Private to root. Returns its path."""
-    for argv in create_commands(run_id):
-        host.run(argv)
-    return path_of(run_id)
 
 
 def remove(host: Host, path: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from kit.core.progress import Progress
 from kit.plan.plan import Plan
-from kit.recovery import work_directory
+from kit.recovery import undo
 from kit.recovery.journal import Journal
+from kit.run.names import Names
 from kit.run.site import Site
+from kit.run.steps import Step
 from kit.store.run_directory import RunDir
 
 
@@ -29,11 +33,26 @@ class Context:
         return self.run_dir.path.name
 
     @property
-    def work_dir(self) -> str:
-        """The run's own directory on each host."""
-        return work_directory.path_of(self.run_id)
+    def names(self) -> Names:
+        """What the run calls the things that it makes."""
+        clients = self.site.clients
+        return Names(
+            run_id=self.run_id,
+            device_paths=self.site.device_paths,
+            client_addresses=tuple(client.address for client in clients),
+            server_addresses=tuple(client.server_address for client in clients),
+            client_names=tuple(client.host.name for client in clients),
+        )
 
-    @property
-    def mount_point(self) -> str:
-        """Where clients mount the export."""
-        return f"/mnt/hsp-{self.run_id}"
+    @contextmanager
+    def step(self, step: Step) -> Iterator[int]:
+        """Journal the step, its undo first. Gives the number of the undo, 0 where there is none."""
+        with self.journal.step(step.name, **step.details):
+            host = self.site.hosts[step.host]
+            yield undo.register(self.journal, step.host, host, step.undo) if step.undo else 0
+
+    def perform(self, step: Step) -> None:
+        """Run the step's commands. Raises HostError."""
+        with self.step(step):
+            for command in step.commands:
+                self.site.hosts[step.host].run(command.argv)

@@ -19,7 +19,7 @@ from kit.instruments import fault_events
 from kit.plan.plan import Plan
 from kit.recovery import undo, work_directory
 from kit.recovery.journal import Journal, Leftover
-from kit.run import appliance_setup, power_loss, server_setup
+from kit.run import appliance_setup, power_loss, server_setup, steps
 from kit.run import manifest as manifests
 from kit.run.bench import Bench
 from kit.run.context import Context
@@ -140,7 +140,8 @@ def _run_steps(run: Context, outcome: Outcome) -> None:
         found = server_setup.check(run, server) if server else None
         manifest["versions"].update(manifests.client_versions(run.plan, run.site))
         check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
-    _make_work_directories(run)
+    for step in steps.work_directories(run.plan, run.names):
+        run.perform(step)
     if server and found:
         bench, jobs = server_setup.set_up(run, server, *found)
     else:
@@ -166,14 +167,6 @@ def _run_steps(run: Context, outcome: Outcome) -> None:
             if bench.storage
             else appliance_setup.changed_settings(bench, manifest)
         )
-
-
-def _make_work_directories(run: Context) -> None:
-    """Registered first, so that they go last: as long as one is there, something may be left."""
-    for key, host in run.site.hosts.items():
-        with run.journal.step("make work directory", host=host.name, path=run.work_dir):
-            undo.register(run.journal, key, host, undo.WorkDirectory(path=run.work_dir))
-            work_directory.create(host, run.run_id)
 
 
 def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome) -> None:
@@ -219,7 +212,7 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
     """The bench after the devices that are to be taken out before this phase are."""
     if not phase.remove or bench.storage is None:
         return bench
-    removed = server_setup.paths(run.plan, bench.site, phase.remove)
+    removed = steps.used_paths(run.plan, run.names, phase.remove)
     pool.remove_devices(bench.storage.server, bench.storage.pool, removed)
     return replace(bench, storage=replace(bench.storage, log_devices=())) if phase.remove == "log" else bench
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from kit.config.fio_job import FioJob
-from kit.config.testbed import client_key
 from kit.core.errors import ConfigError, HostError
 from kit.devices import partition
 from kit.hosts.base import CommandFailed, Host
@@ -16,20 +15,17 @@ from kit.instruments import server_activity
 from kit.load import fio
 from kit.nfs import export as nfs
 from kit.nfs import libnfs
-from kit.plan.plan import Plan
-from kit.recovery import undo
 from kit.run import manifest as manifests
-from kit.run import precondition_devices
+from kit.run import precondition_devices, steps
 from kit.run.bench import Bench, Storage
 from kit.run.context import Context
+from kit.run.names import Names
 from kit.run.resume import end_of
-from kit.run.site import Site
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version, pool
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
     Tunable,
-    in_order,
     read_effects,
     read_history_tunables,
     read_tunables,
@@ -50,38 +46,51 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
 
 def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tuple[Bench, dict[str, FioJob]]:
     """From bare devices to a filled, mounted working set, and the jobs that reach it."""
-    _claim_devices(run, server)
+    plan, names, site = run.plan, run.names, run.site
+    if site.guard:
+        site.guard.before_writing()
+    for step in steps.claims(plan, names):
+        run.perform(step)
     _precondition(run, server)
-    run_origin_ns = read_clock_ns(server) - run.site.clock.to_host_ns(end_of(run.manifest))
+    run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(end_of(run.manifest))
     with run.progress.step("building the pool"):
-        history = read_history_tunables(run.plan.tunables) if tracing.kind == "none" else ()
-        _set_tunables((*run.plan.tunables, *history), run, server)
-        if run.site.guard:
+        history = read_history_tunables(plan.tunables) if tracing.kind == "none" else ()
+        _set_tunables((*plan.tunables, *history), run, server)
+        if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
-            run.site.guard.before_writing(content=not _is_preconditioned(run.manifest))
-        run = _partition_cache(run, server)
-        built, dataset = _build_pool(run, server)
+            site.guard.before_writing(content=not _is_preconditioned(run.manifest))
+        device_paths = _partition_cache(run, server)
+        built = _build_pool(run, server)
     with run.progress.step("exporting it over NFS"):
-        path = pool.mountpoint(server, dataset)
-        _share(run, server, path)
-        jobs = _jobs(run, path)
-    with run.progress.step("filling the working set"), run.journal.step("fill"):
-        _fill(run, server, built, dataset, path)
-    objset = int(pool.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
-    log_devices = paths(run.plan, run.site, "log")
+        _check_mountpoint(server, names)
+        _share(run, server)
+        jobs = _jobs(run)
+    with run.progress.step("filling the working set"):
+        _fill(run, server, built)
+    objset = int(pool.dataset_properties(server, names.dataset, ["objsetid"])["objsetid"])
+    log_devices = steps.used_paths(plan, names, "log")
     bench = Bench(
-        site=run.site,
+        site=replace(site, device_paths=device_paths),
         run_dir=run.run_dir,
-        work_dir=run.work_dir,
-        mount_point=run.mount_point,
-        mount=run.mount_point,
-        mounted=tuple(c.host for c in run.site.clients) if run.plan.workload.nfs.engine == "kernel" else (),
-        size_bytes=run.plan.workload.working_set.size,
+        work_dir=names.work_dir,
+        mount_point=names.mount_point,
+        mount=names.mount_point,
+        mounted=tuple(c.host for c in site.clients) if plan.workload.nfs.engine == "kernel" else (),
+        size_bytes=plan.workload.working_set.size,
         run_origin_ns=run_origin_ns,
         clocks=Clocks(server),
-        storage=Storage(server, zfs, tracing, built, dataset, path, objset, log_devices),
+        storage=Storage(server, zfs, tracing, built, names.dataset, names.path, objset, log_devices),
     )
     return bench, jobs
+
+
+def _check_mountpoint(server: Host, names: Names) -> None:
+    path = pool.mountpoint(server, names.dataset)
+    if path != names.path:
+        raise HostError(
+            f"{names.dataset} is mounted at {path}, expected {names.path}",
+            "take the property mountpoint out of the workload's dataset.properties",
+        )
 
 
 def changed_settings(storage: Storage, manifest: dict[str, Any]) -> list[str]:
@@ -104,23 +113,6 @@ def changed_settings(storage: Storage, manifest: dict[str, Any]) -> list[str]:
     return changed
 
 
-def paths(plan: Plan, site: Site, role: Any) -> tuple[str, ...]:
-    return tuple(site.device_paths[device.name] for device in plan.testbed.devices(role))
-
-
-def _claim_devices(run: Context, server: Host) -> None:
-    """Register that real devices are given back without the pool's label."""
-    if run.site.guard:
-        run.site.guard.before_writing()
-    for device in run.plan.testbed.device:
-        if device.is_real:
-            with run.journal.step("take device", device=device.name, path=device.path, serial=device.serial):
-                given_back = undo.Device(
-                    path=device.path or "", serial=device.serial or "", pool=_pool_name(run)
-                )
-                undo.register(run.journal, "server", server, given_back)
-
-
 def _precondition(run: Context, server: Host) -> None:
     settings = run.plan.workload.precondition
     if settings is None or "precondition" in run.manifest:
@@ -134,62 +126,37 @@ def _is_preconditioned(manifest: dict[str, Any]) -> bool:
     return bool(manifest.get("precondition", {}).get("devices"))
 
 
-def _pool_name(run: Context) -> str:
-    return f"hsp-{run.run_id.rsplit('-', 1)[1]}"
-
-
-def _set_tunables(tunables: tuple[Tunable, ...], run: Context, server: Host) -> None:
-    journal = run.journal
-    names = [tunable.name for tunable in tunables]
+def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> None:
+    names = [tunable.name for tunable in settings]
     before, effects = read_tunables(server, names), read_effects(server, names)
-    for tunable in in_order(tunables, effects):
-        old, new = before[tunable.name], str(tunable.host_value)
-        effect = effects.get(tunable.name, "")
-        with journal.step(f"set {tunable.name}", before=old, value=new):
-            undo.register(
-                journal, "server", server, undo.Tunable(name=tunable.name, value=old, effect=effect)
-            )
-            write_tunable(server, tunable.name, new)
+    by_name = {tunable.name: tunable for tunable in settings}
+    for step in steps.set_tunables(settings, before, effects):
+        name = step.name.removeprefix("set ")
+        new = str(by_name[name].host_value)
+        with run.step(step):
+            write_tunable(server, name, new)
         run.manifest["tunables"].append(
-            {"name": tunable.name, "before": old, "set": new, "written": tunable.written}
+            {"name": name, "before": before[name], "set": new, "written": by_name[name].written}
         )
 
 
-def _partition_cache(run: Context, server: Host) -> Context:
-    """The run with the part of each cache device that the workload asks for (pool.cache_size)."""
-    size_bytes, device_paths = run.plan.workload.pool.cache_size, dict(run.site.device_paths)
-    for device in run.plan.testbed.devices("cache"):
-        if size_bytes is None or device.size <= size_bytes:
-            continue
-        path = device_paths[device.name]
-        with run.journal.step("use a part", device=device.name, path=path, bytes=size_bytes):
-            undo.register(run.journal, "server", server, undo.Partition(device_path=path))
-            device_paths[device.name] = partition.create(server, path, size_bytes)
-    return replace(run, site=replace(run.site, device_paths=device_paths))
+def _partition_cache(run: Context, server: Host) -> dict[str, str]:
+    """Of each cache device the part that the workload asks for (pool.cache_size); all devices' paths."""
+    device_paths = dict(run.site.device_paths)
+    for step in steps.partitions(run.plan, run.names):
+        with run.step(step):
+            path = partition.create(server, step.details["path"], step.details["bytes"])
+            device_paths[step.details["device"]] = path
+    return device_paths
 
 
-def _build_pool(run: Context, server: Host) -> tuple[pool.Pool, str]:
-    """The pool and the name of the dataset in it."""
-    plan, site, journal, manifest = run.plan, run.site, run.journal, run.manifest
-    workload, run_id = plan.workload, run.run_id
-    spec = pool.PoolSpec(
-        name=_pool_name(run),
-        run_id=run_id,
-        data_layout=workload.pool.data,
-        data=paths(plan, site, "data"),
-        log=paths(plan, site, "log"),
-        cache=paths(plan, site, "cache"),
-        properties=workload.pool.properties,
-        mount_root=f"{run.work_dir}/pool",
-    )
-    with journal.step("create pool", pool=spec.name, argv=pool.create_arguments(spec)):
-        devices = [*spec.data, *spec.log, *spec.cache]
-        removal = undo.Pool(name=spec.name, run_id=run_id, devices=devices)
-        number = undo.register(journal, "server", server, removal)
-        built = pool.create_pool(server, spec)
-        journal.know(number, guid=str(built.guid))
-    dataset = f"{spec.name}/bench"
-    with journal.step("create dataset", dataset=dataset, guid=built.guid):
+def _build_pool(run: Context, server: Host) -> pool.Pool:
+    plan, names, manifest = run.plan, run.names, run.manifest
+    workload, dataset = plan.workload, names.dataset
+    with run.step(steps.create_pool(plan, names)) as number:
+        built = pool.create_pool(server, steps.pool_spec(plan, names))
+        run.journal.know(number, guid=str(built.guid))
+    with run.step(steps.create_dataset(plan, names)):
         pool.create_dataset(server, built, dataset, workload.dataset.properties)
     named = dict.fromkeys((*workload.dataset.properties, *server_activity.DECISIVE_PROPERTIES))
     manifest["pool"] = {
@@ -203,32 +170,29 @@ def _build_pool(run: Context, server: Host) -> tuple[pool.Pool, str]:
     }
     tiers = {str(tier) for phase in workload.phase for tier in phase.tiers}
     manifest["problems"] += server_activity.property_problems(manifest["dataset"]["properties"], tiers)
-    return built, dataset
+    return built
 
 
-def _share(run: Context, server: Host, path: str) -> None:
-    """Export `path` and, unless fio does without, mount it on each client."""
-    site, journal, manifest, target = run.site, run.journal, run.manifest, run.mount_point
-    nfs_spec = run.plan.workload.nfs
-    for client in site.clients:
-        with journal.step("export", path=path, client=client.address):
-            undo.register(journal, "server", server, undo.Export(path=path, client=client.address))
-            nfs.export(server, path, client.address)
-    manifest["export"] = {"lines": nfs.effective_export(server, path)}
-    for number, client in enumerate(site.clients) if nfs_spec.engine == "kernel" else ():
-        with journal.step("mount", client=client.host.name):
-            undo.register(journal, client_key(number), client.host, undo.Mount(target=target))
+def _share(run: Context, server: Host) -> None:
+    """Export the dataset and, unless fio does without, mount it on each client."""
+    plan, names, manifest = run.plan, run.names, run.manifest
+    spec = plan.workload.nfs
+    for step in steps.exports(plan, names):
+        run.perform(step)
+    manifest["export"] = {"lines": nfs.effective_export(server, names.path)}
+    for number, step in enumerate(steps.mounts(plan, names)):
+        with run.step(step):
             mounted = nfs.mount(
-                client.host,
-                nfs.source_of(client.server_address, path),
-                target,
-                nfs_spec.version,
-                nfs_spec.options,
+                run.site.clients[number].host,
+                steps.source_of(names, number),
+                names.mount_point,
+                spec.version,
+                spec.options,
             )
         manifest["mount"] = {"source": mounted.source, "options": mounted.options}
 
 
-def _jobs(run: Context, path: str) -> dict[str, FioJob]:
+def _jobs(run: Context) -> dict[str, FioJob]:
     """The plan's jobs, reaching the export through the mount or through libnfs. Raises ConfigError."""
     if run.plan.workload.nfs.engine == "kernel":
         return run.plan.jobs
@@ -238,25 +202,26 @@ def _jobs(run: Context, path: str) -> dict[str, FioJob]:
             f'nfs.engine = "libnfs": the clients know the server by different addresses, {sorted(addresses)}',
             'all of them run one job, with one URL; use one client, or engine = "kernel"',
         )
-    url = libnfs.url(addresses.pop(), path)
+    url = libnfs.url(addresses.pop(), run.names.path)
     run.manifest["mount"] = {"source": url, "options": "none: fio reads through libnfs"}
     return {name: libnfs.through(job, url) for name, job in run.plan.jobs.items()}
 
 
-def _fill(run: Context, server: Host, built: pool.Pool, dataset: str, path: str) -> None:
-    """Write the working set on the server, then snapshot it; every client must see it."""
-    working_set = run.plan.workload.working_set
-    fill = fio.fill_command(path, working_set.file, working_set.size, working_set.fill_block)
-    try:
-        result = server.run(fill, deadline_s=_FILL_DEADLINE_S)
-    except CommandFailed as error:
-        raise HostError(
-            f"filling the working set failed: {error.message}", "is there space in the pool for it?"
-        ) from error
-    fio.parse_output(result.stdout)
-    # root is squashed on the clients, and stays so.
-    server.run(["chmod", "0666", f"{path}/{working_set.file}"])
-    server.run(["zpool", "sync"])
-    pool.snapshot(server, built, f"{dataset}@filled")
-    for client in run.site.clients if run.plan.workload.nfs.engine == "kernel" else ():
-        nfs.check_file(client.host, f"{run.mount_point}/{working_set.file}", working_set.size)
+def _fill(run: Context, server: Host, built: pool.Pool) -> None:
+    """Every client must see the working set afterwards."""
+    plan, names = run.plan, run.names
+    step, working_set = steps.fill(plan, names), plan.workload.working_set
+    with run.step(step):
+        fill, *others, _ = step.commands
+        try:
+            result = server.run(fill.argv, deadline_s=_FILL_DEADLINE_S)
+        except CommandFailed as error:
+            raise HostError(
+                f"filling the working set failed: {error.message}", "is there space in the pool for it?"
+            ) from error
+        fio.parse_output(result.stdout)
+        for command in others:
+            server.run(command.argv)
+        pool.snapshot(server, built, f"{names.dataset}@filled")
+        for client in run.site.clients if plan.workload.nfs.engine == "kernel" else ():
+            nfs.check_file(client.host, f"{names.mount_point}/{working_set.file}", working_set.size)

@@ -50,8 +50,7 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate | None
         storage.server.run(argv, deadline_s=_READ_DEADLINE_S)
     elif warmup.read_first:
         # Past the client's own cache: it is the server that is to read.
-        argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first)
-        argv = [f"{word},direct" if word.startswith("iflag=") else word for word in argv]
+        argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         client.run(argv, deadline_s=_READ_DEADLINE_S)
     load = load_on(bench, [client], "warm-up", job, warmup.duration)
     load.prepare()

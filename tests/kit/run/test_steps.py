@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +22,10 @@ from pydantic import ValidationError
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.workload import find_workload, read_workload
 from kit.core.errors import KitError
-from kit.plan.commands import Command, commands, seconds, written
+from kit.plan.estimate import seconds, written
 from kit.plan.plan import Plan, make_plan
+from kit.run.names import planned_names
+from kit.run.steps import listed, of, undone
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "mynas.toml"
@@ -39,6 +42,11 @@ def example_plan() -> Plan:
     return plan_of(read_testbed(EXAMPLE))
 
 
+def commands(plan: Plan) -> list[SimpleNamespace]:
+    """As `hsp plan --json` has them."""
+    return [SimpleNamespace(**entry) for entry in listed(plan, planned_names(plan))]
+
+
 def steps(plan: Plan) -> list[str]:
     return list(dict.fromkeys(one.step for one in commands(plan)))
 
@@ -46,7 +54,7 @@ def steps(plan: Plan) -> list[str]:
 def test_the_example_is_planned_in_order(example_plan: Plan) -> None:
     found = steps(example_plan)
     wanted = [
-        "work directory", "precondition cache0: purge", "precondition cache0: fill 2", "set zfs_arc_max",
+        "make work directory", "precondition cache0: purge", "precondition cache0: fill 2", "set zfs_arc_max",
         "use a part", "create pool", "export", "mount", "fill", "warm up", "phase read",
         "phase write-pool", "undo",
     ]  # fmt: skip
@@ -57,7 +65,7 @@ def test_the_example_is_planned_in_order(example_plan: Plan) -> None:
 def test_only_devices_of_the_testbed_are_written(example_plan: Plan) -> None:
     paths = {device.path for device in example_plan.testbed.device}
     for one in commands(example_plan):
-        for word in one.argv:
+        for word in one.argv if one.argv[0] != "sh" else ():
             for device in re.findall(r"/dev/[^\s,]+", word):
                 assert device.removesuffix("-part1") in paths | {"/dev/null"}, one
 
@@ -71,6 +79,25 @@ def test_what_is_made_is_undone(example_plan: Plan) -> None:
     assert len(tees) == 2 * len(example_plan.tunables)
 
 
+def test_everything_is_undone_in_the_reverse_order(example_plan: Plan) -> None:
+    made = [step for step in of(example_plan, planned_names(example_plan)) if step.undo]
+    assert [(step.host, step.undo) for step in made][::-1] == list(undone(made))
+    kinds = [step.undo.kind for step in made if step.undo]
+    # What another kind has to wait for is made after it, and so undone before it.
+    for step in made:
+        assert step.undo is not None
+        for later in step.undo.after & set(kinds):
+            assert kinds.index(step.undo.kind) < kinds.index(later), (step.undo.kind, later)
+
+
+def test_without_a_tracer_its_settings_are_planned(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text().replace("[server]\n", '[server]\ntrace = "none"\n')
+    (tmp_path / "t.toml").write_text(text)
+    found = steps(plan_of(read_testbed(tmp_path / "t.toml")))
+    assert {"set zfs_read_history", "set zfs_read_history_hits"} <= set(found)
+    assert "start the tracer" not in found
+
+
 def test_bytes_and_seconds(example_plan: Plan) -> None:
     by_device = {one.device: one for one in written(example_plan)}
     cache = next(device for device in example_plan.testbed.device if device.name == "cache0")
@@ -82,7 +109,7 @@ def test_bytes_and_seconds(example_plan: Plan) -> None:
 @pytest.mark.parametrize("file", WORKLOADS, ids=lambda path: path.stem)
 def test_every_workload_of_the_kit_can_be_planned(file: Path) -> None:
     found = commands(make_plan(read_workload(file), read_testbed(LAB_TESTBED), file, LAB_TESTBED))
-    assert found and all(isinstance(one, Command) and one.argv for one in found)
+    assert found and all(one.argv and one.host for one in found)
 
 
 def test_an_appliance_is_only_mounted_and_read(tmp_path: Path) -> None:
@@ -201,14 +228,14 @@ def test_a_harmless_name_is_admitted_everywhere(place: str) -> None:
     assert place in ("host", "client", "serial") or any(GOOD[place] in word for word in words)
 
 
-def literal(found: list[Command], name: str) -> Iterator[str]:
+def literal(found: list[SimpleNamespace], name: str) -> Iterator[str]:
     """What is wrong with the commands of a plan in which `name` was admitted."""
     for one in found:
-        if not same_after_a_shell(one.argv):
+        if not same_after_a_shell(tuple(one.argv)):
             yield f"not the same after a shell: {one.argv}"
         if name in one.argv and name.startswith("-") and name not in HARMLESS:
             yield f"it became an option: {one.argv}"
-        if has_control_characters(one.argv) and one.argv[0] != "sh":
+        if has_control_characters(tuple(one.argv)) and one.argv[0] != "sh":
             yield f"control characters: {one.argv}"
 
 

@@ -1,0 +1,98 @@
+"""What a run calls the things that it makes, and what a plan calls them before there is a run. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kit.config.address import HostAddress
+from kit.config.testbed import Device, client_key
+from kit.nfs import export as nfs
+from kit.nfs import export_directory
+from kit.plan.plan import Plan
+from kit.recovery import work_directory
+
+# Stand for the run's id, for its last part, and for a number that is made of the path.
+RUN, ID, FSID = "RUN", "ID", "FSID"
+# In a plan, until it is shown.
+_SAMPLE_ID = "20000101T000000Z-000000"
+
+
+@dataclass(frozen=True)
+class Names:
+    """`device_paths` by device name. Addresses and names are by client, in the order of the testbed.
+
+    `client_addresses`: as the server sees them; `server_addresses`: as each client sees the server;
+    `client_names`: what results call the clients.
+    """
+
+    run_id: str
+    device_paths: Mapping[str, str]
+    client_addresses: tuple[str, ...]
+    server_addresses: tuple[str, ...]
+    client_names: tuple[str, ...]
+
+    @property
+    def work_dir(self) -> str:
+        """The run's own directory on each host."""
+        return work_directory.path_of(self.run_id)
+
+    @property
+    def pool(self) -> str:
+        return f"hsp-{self.run_id.rsplit('-', 1)[1]}"
+
+    @property
+    def dataset(self) -> str:
+        return f"{self.pool}/bench"
+
+    @property
+    def mount_root(self) -> str:
+        return f"{self.work_dir}/pool"
+
+    @property
+    def path(self) -> str:
+        """The dataset on the server."""
+        return f"{self.mount_root}/bench"
+
+    @property
+    def mount_point(self) -> str:
+        """The export on each client."""
+        return f"/mnt/hsp-{self.run_id}"
+
+    @property
+    def directory(self) -> str:
+        """The run's directory in an appliance's export."""
+        return export_directory.name_of(self.run_id)
+
+
+def planned_names(plan: Plan) -> Names:
+    """Before there is a run; `shown` puts RUN, ID and FSID in their place."""
+    clients = plan.testbed.client
+    server = plan.testbed.server
+    local = "127.0.0.1" if server.at.kind == "local" else "SERVER-ADDRESS"
+    return Names(
+        run_id=_SAMPLE_ID,
+        device_paths={device.name: device_path(device) for device in plan.testbed.device},
+        client_addresses=tuple(
+            client.address or f"{client_key(number).upper()}-ADDRESS" for number, client in enumerate(clients)
+        ),
+        server_addresses=(server.address or server.at.host or local,) * len(clients),
+        client_names=tuple(_host_name(client.at) for client in clients),
+    )
+
+
+def shown(word: str, names: Names) -> str:
+    """A word of a planned command, as people read it."""
+    word = word.replace(f"fsid={nfs.fsid(names.path)}", f"fsid={FSID}")
+    return word.replace(names.run_id, RUN).replace(names.pool, f"hsp-{ID}")
+
+
+def device_path(device: Device) -> str:
+    """Where it is; the lab names it once it has made it."""
+    return device.path or f"/dev/{device.name}"
+
+
+def _host_name(at: HostAddress) -> str:
+    if at.kind == "ssh":
+        return f"{at.host}" if at.port is None else f"{at.host}:{at.port}"
+    return "lab/client0" if at.kind == "lab" else at.kind
