@@ -6,6 +6,7 @@ override `answer`. Where a real part can be used instead, use kit.hosts.local.Lo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
@@ -43,9 +44,9 @@ class ScriptedProcess:
         return self.result
 
 
-# Stdout, or exit code, or exit code, stdout and stderr; an error to raise; the process of a started
-# command; one answer for each call, the last one for all later calls; computed from the command.
-Plain: TypeAlias = str | int | tuple[int, str, str] | Exception | ScriptedProcess
+# Stdout (a dict as JSON); exit code; exit code, stdout and stderr; an error to raise; the process of a
+# started command; one answer for each call, the last one for all later calls; computed from the command.
+Plain: TypeAlias = str | dict[str, Any] | int | tuple[int, str, str] | Exception | ScriptedProcess
 Answer: TypeAlias = "Plain | list[Answer] | Callable[[Command], Answer]"
 
 
@@ -149,6 +150,8 @@ class ScriptedHost:
             raise answer
         if isinstance(answer, ScriptedProcess):
             return answer
+        if isinstance(answer, dict):
+            answer = json.dumps(answer)
         if not isinstance(answer, tuple):
             answer = (0, answer, "") if isinstance(answer, str) else (answer, "", "")
         return Result(self.name, command.argv, *answer)

@@ -24,6 +24,7 @@ from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, Wanted, reasons
 from kit.devices.wipe import plan_wipe
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Result
+from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import recorded as facts
 
 BY_ID = "/dev/disk/by-id/"
@@ -32,24 +33,6 @@ SIZE = 128 << 20
 
 def parse(host: str, said: Any) -> Inventory:
     return parse_text(host, json.dumps(said))
-
-
-class Machine:
-    """Answers as the guest did."""
-
-    name = "server"
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-        self.ran: list[tuple[str, ...]] = []
-
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        self.ran.append(tuple(argv))
-        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        if isinstance(answer, Exception):
-            raise answer
-        said = answer if isinstance(answer, str) else json.dumps(answer)
-        return Result(self.name, tuple(argv), 0, said, "")
 
 
 def wanted(disk: str, **changes: Any) -> Wanted:
@@ -246,7 +229,7 @@ def test_whatever_is_changed_the_answer_is_a_refusal_or_the_same_disk(data: st.D
         at = at[key]
     at[key] = data.draw(json_values)
     try:
-        checked = check(Machine(said), [wanted(disk) for disk in DISKS])  # type: ignore[arg-type]
+        checked = check(ScriptedHost(default=said), [wanted(disk) for disk in DISKS])
     except SafetyRefusal:
         return
     for one in checked:
@@ -263,7 +246,7 @@ def test_hostile_names_are_inert(model: str, serial: str) -> None:
     for entry in told["blockdevices"]:
         entry["model"], entry["serial"] = model, serial
     said["tools"]["lsblk"]["out"] = json.dumps(told)
-    for one in list_devices(Machine(said)):  # type: ignore[arg-type]
+    for one in list_devices(ScriptedHost(default=said)):
         shown = describe(one)
         assert all(" " <= char <= "~" or char == "\n" for char in shown)
         assert len(shown.splitlines()) == 2 + (1 if one.available else 1 + len(one.reasons))
@@ -279,7 +262,7 @@ def test_the_listing_says_what_to_paste() -> None:
     said = facts("pools")
     log = '{"critical_warning": 0, "temperature": 323, "percent_used": 0}'
     said["disks"]["nvme0n1"]["nvme"] = {"argv": ["nvme"], "code": 0, "out": log, "err": ""}
-    listed = {one.node.kernel_name: one for one in list_devices(Machine(said))}  # type: ignore[arg-type]
+    listed = {one.node.kernel_name: one for one in list_devices(ScriptedHost(default=said))}
     assert tomllib.loads(device_block(listed["sdc"]))["device"] == [
         {"name": "sdc", "role": "data", "path": wanted("sd2").path, "serial": "HSPSD2", "size": "128MiB"}
     ]
@@ -332,14 +315,14 @@ def test_a_host_that_does_not_answer_is_a_refusal() -> None:
     late = DeadlineExceeded("server", ["python3"], 600.0)
     for answer in (failed, late, "", "{}", "[]", "null", '{"format": 2}', "x" * 100):
         with pytest.raises(SafetyRefusal, match="could not be determined"):
-            probe(Machine(answer))  # type: ignore[arg-type]
+            probe(ScriptedHost(default=answer))
 
 
 def test_the_plan_is_void_if_anything_changed() -> None:
     before = facts("pools")
-    checked = check(Machine(before), [wanted("sd2")])  # type: ignore[arg-type]
+    checked = check(ScriptedHost(default=before), [wanted("sd2")])
     assert checked[0].reasons == ()
-    recheck(Machine(before), checked)  # type: ignore[arg-type]
+    recheck(ScriptedHost(default=before), checked)
     other = json.loads(json.dumps(before).replace("HSPSD2", "HSPXXX"))
     other["links"][wanted("sd2").path] = "/dev/sdc"
     elsewhere = copy.deepcopy(before)
@@ -355,11 +338,11 @@ def test_the_plan_is_void_if_anything_changed() -> None:
         (again, "sequence was"), (mounted, "it is mounted at /srv"), (gone, "it was there and is not"),
     ):  # fmt: skip
         with pytest.raises(SafetyRefusal, match=f"the plan is void, because .*{why}"):
-            recheck(Machine(now), checked)  # type: ignore[arg-type]
+            recheck(ScriptedHost(default=now), checked)
 
 
 def test_the_wipe_is_shown_and_never_forced() -> None:
-    planned = plan_wipe(Machine(facts("pools")), wanted("vd5"), "/run/backup")  # type: ignore[arg-type]
+    planned = plan_wipe(ScriptedHost(default=facts("pools")), wanted("vd5"), "/run/backup")
     last = [argv[-1] for argv in planned.commands]
     assert last[-1] == "/dev/vdh" and "/dev/vdh1" in last
     tools = [word for argv in planned.commands for word in argv if word in ("wipefs", "labelclear", "zpool")]
@@ -368,7 +351,7 @@ def test_the_wipe_is_shown_and_never_forced() -> None:
     assert "zfs_member" in planned.describe() and "wipefs --all --backup --lock" in planned.describe()
     for disk in ("vd0", "vd4", "sd1", "ns1"):
         with pytest.raises(SafetyRefusal):
-            plan_wipe(Machine(facts("pools")), wanted(disk), "/run/backup")  # type: ignore[arg-type]
+            plan_wipe(ScriptedHost(default=facts("pools")), wanted(disk), "/run/backup")
 
 
 def test_locks_are_of_the_disk_and_of_its_number() -> None:

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError, SafetyRefusal
-from kit.hosts.base import Result
 from kit.recovery import undo, work_directory
 from kit.recovery.journal import Undo
 from kit.zfs import settings_snapshot
-
-
-class Answering:
-    """A host that notes commands, and answers some of them."""
-
-    name = "host"
-
-    def __init__(self, **answers: str) -> None:
-        self.answers, self.asked = answers, list[list[str]]()
-
-    def run(self, argv: Sequence[str], **_: object) -> Result:
-        self.asked.append(list(argv))
-        return Result(self.name, tuple(argv), 0, self.answers.get(argv[0], ""), "")
+from tests.fakes import ScriptedHost
 
 
 def item(kind: str, host: str = "server", **arguments: object) -> Undo:
@@ -57,10 +43,10 @@ def test_every_kind_has_its_words_and_commands() -> None:
     assert {one.kind for one in items} == set(undo.KINDS)
     for one in items:
         inspect.signature(undo.KINDS[one.kind].do).bind("host", **one.arguments)
-    hosts = {"server": Answering(), "client0": Answering()}
+    hosts = {"server": ScriptedHost(name="host"), "client0": ScriptedHost(name="host")}
     for one in items:
-        assert undo.by_hand(one, hosts), one  # type: ignore[arg-type]
-    assert undo.by_hand(items[-1], hosts)[0] == "on host: umount '/mnt/x y'"  # type: ignore[arg-type]
+        assert undo.by_hand(one, hosts), one
+    assert undo.by_hand(items[-1], hosts)[0] == "on host: umount '/mnt/x y'"
 
 
 @pytest.mark.parametrize(
@@ -68,10 +54,10 @@ def test_every_kind_has_its_words_and_commands() -> None:
     [("pool", "mount"), ("pool", "export"), ("export", "mount"), ("partition", "pool"), ("device", "pool")],
 )
 def test_nothing_goes_under_a_client_that_still_has_it_mounted(kind: str, before: str) -> None:
-    host = Answering()
+    host = ScriptedHost()
     with pytest.raises(HostError, match=before):
-        undo.undo(item(kind), {"server": host}, frozenset({before}))  # type: ignore[dict-item]
-    assert host.asked == []
+        undo.undo(item(kind), {"server": host}, frozenset({before}))
+    assert host.calls == []
 
 
 def test_the_work_directory_is_there_as_long_as_anything_is_left() -> None:
@@ -93,23 +79,23 @@ def test_an_unknown_kind_or_host_is_an_error_not_a_crash() -> None:
      "/run/hsp/20260101T000000Z-abcdef/x", "/run/hsp/20260101T000000Z-abcdef\n", "/run/hsp/locks"],
 )  # fmt: skip
 def test_only_a_runs_own_directory_is_removed(path: str) -> None:
-    host = Answering()
+    host = ScriptedHost()
     with pytest.raises(SafetyRefusal):
-        work_directory.remove(host, path)  # type: ignore[arg-type]
-    assert host.asked == []
+        work_directory.remove(host, path)
+    assert host.calls == []
 
 
 @given(st.text())
 def test_no_other_text_is_a_runs_directory(text: str) -> None:
-    host = Answering()
+    host = ScriptedHost()
     with pytest.raises(SafetyRefusal):
-        work_directory.remove(host, text)  # type: ignore[arg-type]
-    assert host.asked == []
+        work_directory.remove(host, text)
+    assert host.calls == []
 
 
 def test_leftovers_are_runs_and_nothing_else() -> None:
-    host = Answering(find="locks\n20260101T000000Z-abcdef\nlab\n20260102T000000Z-000000\n")
-    assert work_directory.left_by(host) == ["20260101T000000Z-abcdef", "20260102T000000Z-000000"]  # type: ignore[arg-type]
+    host = ScriptedHost({"find": "locks\n20260101T000000Z-abcdef\nlab\n20260102T000000Z-000000\n"})
+    assert work_directory.left_by(host) == ["20260101T000000Z-abcdef", "20260102T000000Z-000000"]
 
 
 def test_leaks_are_values_that_are_no_longer_the_same() -> None:
@@ -128,4 +114,4 @@ def test_leaks_are_values_that_are_no_longer_the_same() -> None:
 
 def test_a_server_without_openzfs_is_told_so() -> None:
     with pytest.raises(HostError, match="parameters of OpenZFS"):
-        settings_snapshot.read(Answering(grep="/proc/fs/nfsd/threads:8\n"), ())  # type: ignore[arg-type]
+        settings_snapshot.read(ScriptedHost({"grep": "/proc/fs/nfsd/threads:8\n"}), ())

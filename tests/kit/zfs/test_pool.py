@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -52,7 +51,7 @@ def server_of_run(answers: dict[str, Any] | None = None) -> ScriptedHost:
             RUN_ID_QUERY: "a1\n",
             "zpool list": "hsp-a1\n\tmirror-0\n\t/dev/data0\n\t/dev/data1\nlogs\n\t/dev/disk/by-id/a log\n",
             "zdb": LABEL,
-            "python3": json.dumps({"exists": True}),
+            "python3": {"exists": True},
             **(answers or {}),
         }
     )
@@ -178,7 +177,7 @@ def test_a_property_that_did_not_take_is_an_error(name: str, found: Any, wanted:
 
 
 def test_a_helper_that_made_nothing_is_an_error() -> None:
-    server = server_of_run({"python3": json.dumps({"exists": False})})
+    server = server_of_run({"python3": {"exists": False}})
     with pytest.raises(HostError, match="libzfs_core made no hsp-a1/d@s"):
         pools.snapshot(server, OURS, "hsp-a1/d@s")
     assert server.calls[0][2:] == ("snapshot", "hsp-a1/d@s", "a1")
