@@ -23,7 +23,7 @@ from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHos
 from kit.hosts.supervision import Supervision
 
 from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, until
-from .test_argv import _BATCH, EXAMPLES, echoed, hostile
+from .hostile_arguments import BATCH, EXAMPLES, echoed, hostile
 from .test_supervision import STUBBORN
 
 pytestmark = pytest.mark.one_python
@@ -257,8 +257,8 @@ class TestRootsProcesses:
 def test_hostile_arguments_arrive_as_they_are(host: SudoHost, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     arguments = hostile(canary)
-    for start in range(0, EXAMPLES, _BATCH):
-        batch = arguments[start : start + _BATCH]
+    for start in range(0, EXAMPLES, BATCH):
+        batch = arguments[start : start + BATCH]
         assert echoed(host, ["sh", "-c", 'printf "%s\\0" "$@"', "sh"], batch) == batch
     assert not canary.exists()
 
