@@ -6,10 +6,14 @@ override `answer`. Where a real part can be used instead, use kit.hosts.local.Lo
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
+
+import pytest
 
 from kit.core.errors import HostError
 from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, HostLost, Result, checked_argv
@@ -155,3 +159,18 @@ class ScriptedHost:
         if not isinstance(answer, tuple):
             answer = (0, answer, "") if isinstance(answer, str) else (answer, "", "")
         return Result(self.name, command.argv, *answer)
+
+
+class FullDisk:
+    """os.write until so many bytes are written; then the disk is full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
+        self.free_bytes, self._write = free_bytes, os.write
+        monkeypatch.setattr(os, "write", self.write)
+
+    def write(self, handle: int, content: bytes) -> int:
+        if not self.free_bytes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = self._write(handle, content[: self.free_bytes])
+        self.free_bytes -= taken
+        return taken

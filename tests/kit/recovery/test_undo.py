@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from kit.core.errors import HostError, SafetyRefusal
 from kit.recovery import undo, work_directory
 from kit.recovery.journal import Undo
-from kit.zfs import settings_snapshot
 from tests.fakes import ScriptedHost
 
 
@@ -96,22 +95,3 @@ def test_no_other_text_is_a_runs_directory(text: str) -> None:
 def test_leftovers_are_runs_and_nothing_else() -> None:
     host = ScriptedHost({"find": "locks\n20260101T000000Z-abcdef\nlab\n20260102T000000Z-000000\n"})
     assert work_directory.left_by(host) == ["20260101T000000Z-abcdef", "20260102T000000Z-000000"]
-
-
-def test_leaks_are_values_that_are_no_longer_the_same() -> None:
-    was = settings_snapshot.parse(
-        "/sys/module/zfs/parameters/zfs_txg_timeout:5\n/proc/fs/nfsd/threads:8\n/a:x:y\n/b:1\n/b:2\n"
-    )
-    assert was["/a"] == "x:y" and was["/b"] == "1\n2"
-    now = settings_snapshot.parse(
-        "/sys/module/zfs/parameters/zfs_txg_timeout:20\n/proc/fs/nfsd/threads:8\n/new:1\n"
-    )
-    assert settings_snapshot.between(was, now) == [
-        "/sys/module/zfs/parameters/zfs_txg_timeout was '5' and is '20'"
-    ]
-    assert settings_snapshot.between(was, was) == []
-
-
-def test_a_server_without_openzfs_is_told_so() -> None:
-    with pytest.raises(HostError, match="parameters of OpenZFS"):
-        settings_snapshot.read(ScriptedHost({"grep": "/proc/fs/nfsd/threads:8\n"}), ())
