@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from kit.config.nfs_options import not_in_effect, of_family
+from kit.core import proc_path
 from kit.core.errors import ConfigError, HostError
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 
@@ -97,15 +98,10 @@ def unexport(server: Host, path: str, client: str) -> None:
 def _held_by_nfsd(server: Host, path: str) -> bool:
     """Whether the path is in one of nfsd's caches, valid or not."""
     return any(
-        _escaped(path) in line.split()
+        proc_path.escape(path) in line.split()
         for cache in _CACHES
         for line in server.run(["cat", cache]).stdout.splitlines()
     )
-
-
-def _escaped(path: str) -> str:
-    r"""As the kernel writes paths into files of /proc: \040 is a blank."""
-    return path.replace("\\", "\\134").replace(" ", "\\040").replace("\t", "\\011").replace("\n", "\\012")
 
 
 def effective_export(server: Host, path: str) -> list[str]:
@@ -208,7 +204,7 @@ def _mounted(client: Host, target: str) -> tuple[str, Mount] | None:
     text = client.run(["cat", "/proc/mounts"], deadline_s=_LOOK_DEADLINE_S).stdout
     for line in reversed(text.splitlines()):
         source, point, kind, options = line.split()[:4]
-        if point == _escaped(target):
+        if point == proc_path.escape(target):
             return kind, Mount(source, target, options)
     return None
 
@@ -282,7 +278,7 @@ def _note_volume(client: Host, target: str) -> None:
     # proc(5), mountinfo: identifier, parent, major:minor, root, mount point. Of several, the topmost.
     for line in reversed(client.run(["cat", "/proc/self/mountinfo"]).stdout.splitlines()):
         fields = line.split()
-        if fields[4] == _escaped(target):
+        if fields[4] == proc_path.escape(target):
             # Beside it: what lies at the target itself is the server's as long as it is mounted.
             client.put(fields[2].encode(), _note(target))
             return

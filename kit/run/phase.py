@@ -15,7 +15,7 @@ from kit.config.workload import Phase
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.seed import seed_for
 from kit.hosts.base import Host, HostLost
-from kit.hosts.clock_offset import Clocks, Offset, combined
+from kit.hosts.clock_offset import Clocks, Offset, combined, read_clock_ns
 from kit.instruments import arc_zil_counters, host_health, read_history, server_activity
 from kit.load import fio_server
 from kit.load.fio_latency_log import ClientLatencies
@@ -63,8 +63,8 @@ class PhaseResult:
 
 
 def server_now_ns(server: Host) -> int:
-    """The server's monotonic clock, to 10 ms (it and /proc/uptime differ only by suspends)."""
-    return int(float(server.run(["cat", "/proc/uptime"]).stdout.split()[0]) * 1e9)
+    """The server's monotonic clock."""
+    return read_clock_ns(server)
 
 
 @contextmanager

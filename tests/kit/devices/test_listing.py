@@ -8,6 +8,7 @@ import tomllib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.core.text import safe_text
 from kit.devices.listing import describe, device_block, list_devices
 from kit.devices.locks import lock_names
 from tests.fakes import ScriptedHost
@@ -24,7 +25,7 @@ def test_hostile_names_are_inert(model: str, serial: str) -> None:
     said["tools"]["lsblk"]["out"] = json.dumps(told)
     for one in list_devices(ScriptedHost(default=said)):
         shown = describe(one)
-        assert all(" " <= char <= "~" or char == "\n" for char in shown)
+        assert all(safe_text(line) == line for line in shown.splitlines())
         assert len(shown.splitlines()) == 2 + (1 if one.available else 1 + len(one.reasons))
         block = device_block(one)
         assert block.isascii() and all(char.isprintable() or char == "\n" for char in block)

@@ -131,11 +131,13 @@ def opened(server: Sshd, tmp_path: Path) -> Iterator[Callable[[], SudoHost]]:
 
         def open_host() -> SudoHost:
             config = tmp_path / "config"
-            config.write_text(f"IdentityFile {server.user_key}\nIdentityAgent none\nIdentitiesOnly yes\n")
+            config.write_text(
+                f"IdentityFile {server.user_key}\nIdentityAgent none\nIdentitiesOnly yes\n"
+                f"UserKnownHostsFile {server.known_hosts(tmp_path / 'known_hosts')}\n"
+            )
             host = connect(
                 HostAddress("ssh", "127.0.0.1", USER, server.port),
                 config_path=config,
-                known_hosts_path=server.known_hosts(tmp_path / "known_hosts"),
                 supervision=Supervision(grace_s=1),
             )
             assert isinstance(host, SudoHost)

@@ -36,7 +36,7 @@ class HostWithDevice(ScriptedHost):
         self.latency_ns = latency_ns
         self.written = 7 * MIB  # from before
         self.filled = False
-        self.uptime_s = 100.0
+        self.clock_ns = 100 * 10**9
         self.boot = "boot-1"
         self.serial, self.sector_bytes = "SN1", 512
         self.lie = 0
@@ -66,7 +66,7 @@ class HostWithDevice(ScriptedHost):
         if runtime_us and spent_ns > runtime_us * 1000:
             spent_ns = runtime_us * 1000
             done = spent_ns // block * block
-        self.uptime_s += spent_ns / 1e9
+        self.clock_ns += spent_ns
         if op == "write":
             self.written += done - self.lie
             self.filled |= self._argument(argv, "size") == str(CAPACITY)
@@ -85,8 +85,9 @@ class HostWithDevice(ScriptedHost):
             host["devices"]["x0"]["queue"]["logical_block_size"] = str(self.sector_bytes)
             return host
         if argv[0] == "cat":
-            answers = {"stat": STAT.format(self.written // 512), "uptime": f"{self.uptime_s:.2f} 0"}
-            return answers.get(argv[1].rsplit("/", 1)[1], self.boot)
+            return STAT.format(self.written // 512) if argv[1].endswith("/stat") else self.boot
+        if argv[0] == "head":
+            return f"now at {self.clock_ns} nsecs\n"
         if argv[0] == "blkdiscard":
             self.filled = False
         if argv[0] == "sh" and "base64" in argv[2]:
