@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kit.core.append_log import LineFile
+from kit.core.append_log import AppendLog
 from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, Host, Process, Result
 
 
@@ -20,7 +20,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = LineFile(path)
+        self._file = AppendLog(path)
         self._lock = threading.Lock()
         self.unwritten: OSError | None = None
 

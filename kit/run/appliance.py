@@ -14,9 +14,9 @@ import polars as pl
 
 from kit import __version__
 from kit.config.testbed import client_key
-from kit.core.errors import ConfigError, MeasurementUnknown, SafetyRefusal, said
+from kit.core.errors import ConfigError, MeasurementUnknown, SafetyRefusal, error_text
 from kit.core.progress import Progress
-from kit.core.signals import held_back
+from kit.core.signals import ignore_interrupts
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
 from kit.load import fio, fio_server
@@ -71,10 +71,10 @@ def execute(
             outcome.interrupted = True
             manifest["problems"].append("interrupted by the user")
         except Exception as error:
-            manifest["problems"].append(said(error))
+            manifest["problems"].append(error_text(error))
             raise
         finally:
-            with held_back(progress.note), progress.step("cleaning up"):
+            with ignore_interrupts(progress.note), progress.step("cleaning up"):
                 hosts = site.hosts
                 outcome.left = journal.teardown(
                     lambda item, kinds: undo.undo(item, hosts, kinds), lambda item: undo.by_hand(item, hosts)

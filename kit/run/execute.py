@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from kit.config.workload import Phase
-from kit.core.errors import HostError, KitError, SafetyRefusal, said
+from kit.core.errors import HostError, KitError, SafetyRefusal, error_text
 from kit.core.progress import Progress
-from kit.core.signals import held_back
+from kit.core.signals import ignore_interrupts
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.recorded import Recorder
 from kit.instruments import read_history, server_activity
@@ -86,10 +86,10 @@ def execute(
             outcome.interrupted = True
             outcome.manifest["problems"].append("interrupted by the user")
         except Exception as error:
-            outcome.manifest["problems"].append(said(error))
+            outcome.manifest["problems"].append(error_text(error))
             raise
         finally:
-            with held_back(progress.note), progress.step("cleaning up"):
+            with ignore_interrupts(progress.note), progress.step("cleaning up"):
                 outcome.left = tear_down(journal, site, was)
             outcome.manifest["problems"] += [f"not undone: {left}" for left in outcome.left]
             if recorder.unwritten:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from kit.core.append_log import LineFile
+from kit.core.append_log import AppendLog
 from tests.fakes import FullDisk
 
 
 def test_lines_are_added_to_what_is_there(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("one\ncut o")
-    file = LineFile(path)
+    file = AppendLog(path)
     file.append("two", sync=True)
     file.append("")
     file.close()
@@ -27,7 +27,7 @@ def test_a_line_is_there_whole_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
 ) -> None:
     path = tmp_path / "f"
-    file = LineFile(path)
+    file = AppendLog(path)
     file.append("one")
     disk = FullDisk(monkeypatch, free)
     with pytest.raises(OSError, match="No space left") as caught:
