@@ -304,7 +304,7 @@ def test_a_mount_that_hangs_is_forced_then_taken_out_of_sight() -> None:
 def test_a_mount_that_the_client_still_holds_is_an_error_each_time_until_it_does_not() -> None:
     client = mounted(Client(stubborn=3, held=True))
     for _ in range(2):
-        with pytest.raises(HostError, match="out of sight, but the client still holds it") as caught:
+        with pytest.raises(HostError, match="unmounted lazily, but the client still holds it") as caught:
             nfs.unmount(client, "/mnt/t")
         assert "reboot" in caught.value.hint and "Pool and export stay" in caught.value.hint
     client.held = False

@@ -74,7 +74,7 @@ def test_after_a_reboot_of_the_client_it_is_mounted_for_that_and_unmounted_again
 )  # fmt: skip
 def test_anything_else_is_left_alone(directory: str, file: str) -> None:
     client = Client()
-    with pytest.raises(SafetyRefusal, match="left alone"):
+    with pytest.raises(SafetyRefusal, match="was not removed"):
         remove(client, directory, file)
     assert not client.calls
 

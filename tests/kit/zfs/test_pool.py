@@ -145,7 +145,7 @@ def test_the_devices_of_a_pool_are_its_leaves_whatever_they_are_called() -> None
 
 @pytest.mark.parametrize("answer", ["", "ashift 9\n", "autotrim\toff\n"])
 def test_a_property_that_is_not_told_is_an_error(answer: str) -> None:
-    with pytest.raises(HostError, match="does not tell ashift"):
+    with pytest.raises(HostError, match="does not report ashift"):
         pools.pool_properties(server_of_run({"zpool get": answer}), OURS, ["ashift"])
 
 
@@ -178,7 +178,7 @@ def test_a_property_that_did_not_take_is_an_error(name: str, found: Any, wanted:
 
 def test_a_helper_that_made_nothing_is_an_error() -> None:
     server = server_of_run({"python3": {"exists": False}})
-    with pytest.raises(HostError, match="libzfs_core made no hsp-a1/d@s"):
+    with pytest.raises(HostError, match="libzfs_core did not create hsp-a1/d@s"):
         pools.snapshot(server, OURS, "hsp-a1/d@s")
     assert server.calls[0][2:] == ("snapshot", "hsp-a1/d@s", "a1")
 
