@@ -59,7 +59,7 @@ def export_command(path: str, client_address: str) -> list[str]:
 
 
 def single_host(address: str) -> str | None:
-    """A name or address of one host as exportfs and URLs have it, IPv6 in brackets; None for anything else."""
+    """The name or address of one host for exportfs and URLs, IPv6 in brackets; None for anything else."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:

@@ -14,12 +14,12 @@ from kit.core.signals import ignore_interrupts
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_goes_on_and_says_so(number: signal.Signals) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     before = signal.getsignal(number)
-    with ignore_interrupts(told.append):
+    with ignore_interrupts(messages.append):
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
-    assert len(told) == 2 and "hsp clean" in told[0]
+    assert len(messages) == 2 and "hsp clean" in messages[0]
     assert signal.getsignal(number) is before
 
 

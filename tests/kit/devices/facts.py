@@ -30,7 +30,7 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
     """A host with one device. `changes`: of sysfs, or `label` (of zdb), `signature`, `alone`."""
     label, signature = changes.pop("label", None), changes.pop("signature", None)
     alone = changes.pop("alone", "")
-    told = {
+    lsblk = {
         "name": name, "kname": name, "type": "disk", "size": size_bytes, "serial": serial, "model": "SSD  ",
         "wwn": None, "tran": "sata", "ro": False, "log-sec": 512, "disc-max": 2147450880, "fstype": None,
     }  # fmt: skip
@@ -53,7 +53,7 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
         "own": "mnt:[1]",
         "swaps": "Filename",
         "tools": {
-            "lsblk": _said(json.dumps({"blockdevices": [told]})),
+            "lsblk": _said(json.dumps({"blockdevices": [lsblk]})),
             "guids": _said(""),
             "imported": _said(""),
             "wipefs": _said(json.dumps({"signatures": signatures})),
@@ -73,8 +73,8 @@ SIZE = 128 << 20
 DISKS = [*(f"vd{n}" for n in range(6)), *(f"sd{n}" for n in range(3)), "ns1", "ns2"]
 
 
-def parse(host: str, said: Any) -> Inventory:
-    return parse_text(host, json.dumps(said))
+def parse(host: str, facts: Any) -> Inventory:
+    return parse_text(host, json.dumps(facts))
 
 
 def wanted(disk: str, **changes: Any) -> Wanted:

@@ -28,8 +28,8 @@ json_values = st.recursive(
 def test_whatever_is_changed_the_answer_is_a_refusal_or_the_same_disk(data: st.DataObject) -> None:
     """One value anywhere in the answer of the host becomes another one: nothing but KitErrors, and a disk
     that is in use does not become free unless it is told to be another one."""
-    said = recorded()
-    at: Any = said
+    facts = recorded()
+    at: Any = facts
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))
         key = data.draw(st.sampled_from(keys))
@@ -38,7 +38,7 @@ def test_whatever_is_changed_the_answer_is_a_refusal_or_the_same_disk(data: st.D
         at = at[key]
     at[key] = data.draw(json_values)
     try:
-        checked = check(ScriptedHost(default=said), [wanted(disk) for disk in DISKS])
+        checked = check(ScriptedHost(default=facts), [wanted(disk) for disk in DISKS])
     except SafetyRefusal:
         return
     for one in checked:

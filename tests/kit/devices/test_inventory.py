@@ -15,10 +15,10 @@ def test_the_link_to_paste_says_the_serial_and_the_namespace() -> None:
 
 
 def test_a_namespace_is_told_by_its_link_whatever_the_kernel_calls_it() -> None:
-    said = recorded()
+    facts = recorded()
     numbered = "/dev/disk/by-id/nvme-QEMU_NVMe_Ctrl_HSPNVME0"
-    said["links"] |= {f"{numbered}_1": "/dev/nvme0n2", f"{numbered}_2": "/dev/nvme0n1"}
-    inventory = parse("server", said)
+    facts["links"] |= {f"{numbered}_1": "/dev/nvme0n2", f"{numbered}_2": "/dev/nvme0n1"}
+    inventory = parse("server", facts)
     for disk in ("ns1", "ns2"):
         node = inventory.find(wanted(disk).path)
         assert node and paste_ready(node) == wanted(disk).path

@@ -18,12 +18,12 @@ from tests.kit.devices.facts import recorded, wanted
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_hostile_names_are_inert(model: str, serial: str) -> None:
-    said = recorded("pools")
-    told = json.loads(said["tools"]["lsblk"]["out"])
-    for entry in told["blockdevices"]:
+    facts = recorded("pools")
+    lsblk = json.loads(facts["tools"]["lsblk"]["out"])
+    for entry in lsblk["blockdevices"]:
         entry["model"], entry["serial"] = model, serial
-    said["tools"]["lsblk"]["out"] = json.dumps(told)
-    for one in list_devices(ScriptedHost(default=said)):
+    facts["tools"]["lsblk"]["out"] = json.dumps(lsblk)
+    for one in list_devices(ScriptedHost(default=facts)):
         shown = describe(one)
         assert all(safe_text(line) == line for line in shown.splitlines())
         assert len(shown.splitlines()) == 2 + (1 if one.available else 1 + len(one.reasons))
@@ -36,10 +36,10 @@ def test_hostile_names_are_inert(model: str, serial: str) -> None:
 
 
 def test_the_listing_says_what_to_paste() -> None:
-    said = recorded("pools")
+    facts = recorded("pools")
     log = '{"critical_warning": 0, "temperature": 323, "percent_used": 0}'
-    said["disks"]["nvme0n1"]["nvme"] = {"argv": ["nvme"], "code": 0, "out": log, "err": ""}
-    listed = {one.node.kernel_name: one for one in list_devices(ScriptedHost(default=said))}
+    facts["disks"]["nvme0n1"]["nvme"] = {"argv": ["nvme"], "code": 0, "out": log, "err": ""}
+    listed = {one.node.kernel_name: one for one in list_devices(ScriptedHost(default=facts))}
     assert tomllib.loads(device_block(listed["sdc"]))["device"] == [
         {"name": "sdc", "role": "data", "path": wanted("sd2").path, "serial": "HSPSD2", "size": "128MiB"}
     ]

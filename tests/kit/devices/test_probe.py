@@ -15,10 +15,10 @@ from tests.kit.devices.facts import DISKS, codes, parse, recorded, wanted
 
 
 def test_btrfs_and_other_devices_without_a_number_are_told_by_their_source() -> None:
-    said = recorded("pools")
-    said["mounts"].append(["7", "mnt:[1]", "50 1 0:99 / /b\\040c rw - btrfs /dev/sdc rw"])
-    said["links"]["/dev/sdc"] = "/dev/sdc"
-    texts = [r.text for r in reasons(parse("server", said), wanted("sd2"))]
+    facts = recorded("pools")
+    facts["mounts"].append(["7", "mnt:[1]", "50 1 0:99 / /b\\040c rw - btrfs /dev/sdc rw"])
+    facts["links"]["/dev/sdc"] = "/dev/sdc"
+    texts = [r.text for r in reasons(parse("server", facts), wanted("sd2"))]
     assert texts == ["it is mounted at /b c in the mount namespace of process 7"]
 
 
@@ -33,40 +33,42 @@ def test_btrfs_and_other_devices_without_a_number_are_told_by_their_source() -> 
     ],
 )
 def test_a_tool_that_fails_makes_every_disk_undetermined(tool: str, answer: dict[str, Any]) -> None:
-    said = recorded("pools")
-    said["tools"][tool] |= answer
-    for disk in said["disks"].values():
+    facts = recorded("pools")
+    facts["tools"][tool] |= answer
+    for disk in facts["disks"].values():
         if tool == "wipefs":
-            disk["wipefs"] = dict(said["tools"]["wipefs"])
-    inventory = parse("server", said)
+            disk["wipefs"] = dict(facts["tools"]["wipefs"])
+    inventory = parse("server", facts)
     for disk in DISKS:
         assert Code.UNDETERMINED in codes(inventory, wanted(disk)), (disk, inventory.problems)
 
 
 def test_what_could_not_be_read_is_undetermined() -> None:
     for change in (
-        lambda said: said.update(unread=["5: Permission denied"]),
-        lambda said: said.update(swaps=None),
-        lambda said: said["mounts"].append(["9", "mnt:[2]", "garbage"]),
-        lambda said: said["disks"]["sdc"].update(alone="opening it did not end within 60 s"),
-        lambda said: said["disks"]["sdc"]["zdb"].update(sdc={"argv": [], "code": None, "out": "", "err": ""}),
-        lambda said: said["disks"]["sdc"]["zdb"].update(sdc={"argv": [], "code": 0, "out": "?", "err": ""}),
-        lambda said: said["disks"]["sdc"].update(zdb={}),
-        lambda said: said["disks"].pop("sdc"),
+        lambda facts: facts.update(unread=["5: Permission denied"]),
+        lambda facts: facts.update(swaps=None),
+        lambda facts: facts["mounts"].append(["9", "mnt:[2]", "garbage"]),
+        lambda facts: facts["disks"]["sdc"].update(alone="opening it did not end within 60 s"),
+        lambda facts: facts["disks"]["sdc"]["zdb"].update(
+            sdc={"argv": [], "code": None, "out": "", "err": ""}
+        ),
+        lambda facts: facts["disks"]["sdc"]["zdb"].update(sdc={"argv": [], "code": 0, "out": "?", "err": ""}),
+        lambda facts: facts["disks"]["sdc"].update(zdb={}),
+        lambda facts: facts["disks"].pop("sdc"),
     ):
-        said = recorded("pools")
-        change(said)
-        assert codes(parse("server", said), wanted("sd2")) == {Code.UNDETERMINED}
+        facts = recorded("pools")
+        change(facts)
+        assert codes(parse("server", facts), wanted("sd2")) == {Code.UNDETERMINED}
 
 
 def test_one_bad_disk_does_not_hide_the_others() -> None:
     """wipefs of all at once fails if one disk does; then each is asked by itself."""
-    said = recorded("pools")
+    facts = recorded("pools")
     one = {"argv": ["wipefs"], "code": 1, "out": "", "err": "probing initialization failed"}
-    for name, disk in said["disks"].items():
-        disk["wipefs"] = one if name == "sdc" else dict(said["tools"]["wipefs"])
-    said["tools"]["wipefs"] = {**one}
-    inventory = parse("server", said)
+    for name, disk in facts["disks"].items():
+        disk["wipefs"] = one if name == "sdc" else dict(facts["tools"]["wipefs"])
+    facts["tools"]["wipefs"] = {**one}
+    inventory = parse("server", facts)
     assert codes(inventory, wanted("sd2")) == {Code.UNDETERMINED}
     assert codes(inventory, wanted("vd5")) == WIPEABLE
 

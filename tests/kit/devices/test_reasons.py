@@ -14,8 +14,8 @@ from tests.kit.devices.facts import BY_ID, DISKS, SIZE, codes, parse, recorded, 
 def test_each_use_has_its_reason() -> None:
     inventory = parse("server", recorded())
     assert inventory.problems == ()
-    found = {disk: codes(inventory, wanted(disk)) for disk in DISKS}
-    assert found == {
+    observed = {disk: codes(inventory, wanted(disk)) for disk in DISKS}
+    assert observed == {
         "vd0": {Code.HOLDER, Code.BUSY, Code.SIGNATURE},
         "vd1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
         "vd2": {Code.SWAP, Code.BUSY, Code.SIGNATURE},
@@ -44,14 +44,14 @@ def test_each_membership_in_a_pool_has_its_reason() -> None:
 
 def test_where_the_kernel_says_nothing_labels_and_pools_do() -> None:
     """Each of several witnesses is enough: without the exclusive open, and without the tables of mounts."""
-    said = recorded("pools")
-    for disk in said["disks"].values():
+    facts = recorded("pools")
+    for disk in facts["disks"].values():
         disk["alone"] = ""
-    assert all(codes(parse("server", said), wanted(disk)) >= {Code.POOL_IMPORTED} for disk in ("vd0", "vd3"))
-    said = recorded()
-    said["mounts"], said["swaps"] = [], "Filename Type"
-    found = parse("server", said)
-    assert Code.BUSY in codes(found, wanted("vd1")) and Code.BUSY in codes(found, wanted("vd2"))
+    assert all(codes(parse("server", facts), wanted(disk)) >= {Code.POOL_IMPORTED} for disk in ("vd0", "vd3"))
+    facts = recorded()
+    facts["mounts"], facts["swaps"] = [], "Filename Type"
+    observed = parse("server", facts)
+    assert Code.BUSY in codes(observed, wanted("vd1")) and Code.BUSY in codes(observed, wanted("vd2"))
 
 
 def test_names_serials_sizes() -> None:
@@ -86,9 +86,9 @@ def test_a_sibling_of_the_same_testbed_is_no_stranger() -> None:
 
 
 def test_a_controller_on_its_own_is_no_sibling() -> None:
-    said = recorded()
-    said["devices"]["nvme0n1"]["controller"] = "/sys/devices/other/nvme1"
-    assert codes(parse("server", said), wanted("ns2")) == set()
+    facts = recorded()
+    facts["devices"]["nvme0n1"]["controller"] = "/sys/devices/other/nvme1"
+    assert codes(parse("server", facts), wanted("ns2")) == set()
 
 
 @pytest.mark.parametrize(
@@ -102,20 +102,20 @@ def test_a_controller_on_its_own_is_no_sibling() -> None:
     ],
 )
 def test_flags_of_the_kernel(disk: str, changes: dict[str, Any]) -> None:
-    said = recorded("pools")
-    assert codes(parse("server", said), wanted(disk)) == set()
-    said["devices"]["sdc"] |= changes
-    assert codes(parse("server", said), wanted(disk))
+    facts = recorded("pools")
+    assert codes(parse("server", facts), wanted(disk)) == set()
+    facts["devices"]["sdc"] |= changes
+    assert codes(parse("server", facts), wanted(disk))
 
 
 def test_a_link_that_several_namespaces_claim_is_refused() -> None:
-    said = recorded()
+    facts = recorded()
     plain = wanted("ns1", path=f"{BY_ID}nvme-QEMU_NVMe_Ctrl_HSPNVME0")
-    (told,) = (r for r in reasons(parse("server", said), plain) if r.code == Code.SHARED_ID)
-    assert wanted("ns1").path in told.remedy
+    (reason,) = (r for r in reasons(parse("server", facts), plain) if r.code == Code.SHARED_ID)
+    assert wanted("ns1").path in reason.remedy
     # Of a controller with one namespace it is as good as any.
-    said["devices"]["nvme0n2"]["controller"] = "/sys/devices/other/nvme1"
-    assert Code.SHARED_ID not in codes(parse("server", said), plain)
+    facts["devices"]["nvme0n2"]["controller"] = "/sys/devices/other/nvme1"
+    assert Code.SHARED_ID not in codes(parse("server", facts), plain)
 
 
 def test_the_document_names_every_code() -> None:

@@ -36,7 +36,7 @@ ARGUMENT = st.lists(_PIECES, max_size=6).map("".join) | st.text(
 
 def hostile(canary: Path) -> list[str]:
     """Strings that would run a program, end a quotation or be taken for an option."""
-    found: list[str] = []
+    texts: list[str] = []
 
     @settings(
         max_examples=EXAMPLES,
@@ -47,10 +47,10 @@ def hostile(canary: Path) -> list[str]:
     )
     @given(ARGUMENT)
     def collect(text: str) -> None:
-        found.append(text.replace("CANARY", str(canary)))
+        texts.append(text.replace("CANARY", str(canary)))
 
     collect()
-    return found
+    return texts
 
 
 def echoed(host: Host, program: list[str], arguments: list[str]) -> list[str]:

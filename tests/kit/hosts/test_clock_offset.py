@@ -27,8 +27,8 @@ def trips(draw: st.DrawFn) -> tuple[list[Trip], int]:
 
 
 @given(trips())
-def test_the_truth_is_within_half_of_the_quickest_round_trip(found: tuple[list[Trip], int]) -> None:
-    made, truth = found
+def test_the_truth_is_within_half_of_the_quickest_round_trip(observed: tuple[list[Trip], int]) -> None:
+    made, truth = observed
     offset = estimate(made)
     assert abs(offset.ns - truth) <= offset.error_ns
     assert offset.error_ns <= min(trip.received_ns - trip.sent_ns for trip in made) / 2 + 1
@@ -36,17 +36,17 @@ def test_the_truth_is_within_half_of_the_quickest_round_trip(found: tuple[list[T
 
 @given(trips(), trips())
 def test_of_two_hosts_the_errors_add_up(one: tuple[list[Trip], int], other: tuple[list[Trip], int]) -> None:
-    found = difference(estimate(one[0]), estimate(other[0]))
-    assert abs(found.ns - (one[1] - other[1])) <= found.error_ns
+    observed = difference(estimate(one[0]), estimate(other[0]))
+    assert abs(observed.ns - (one[1] - other[1])) <= observed.error_ns
 
 
 @given(TRUTHS, TRUTHS, st.floats(0, 1))
 def test_a_clock_that_drifts_is_within_the_error_at_all_times_between(
     begin: int, end: int, part: float
 ) -> None:
-    found = combined(Offset(begin, 10), Offset(end, 20))
+    observed = combined(Offset(begin, 10), Offset(end, 20))
     then = begin + int((end - begin) * part)
-    assert abs(found.ns - then) <= found.error_ns
+    assert abs(observed.ns - then) <= observed.error_ns
 
 
 def host_with_clock(name: str, boot: str, ahead_ns: int = 0) -> ScriptedHost:
@@ -65,11 +65,11 @@ def host_with_clock(name: str, boot: str, ahead_ns: int = 0) -> ScriptedHost:
 def test_hosts_of_one_kernel_have_one_clock_and_others_are_measured() -> None:
     server = host_with_clock("server", "a")
     same, other = host_with_clock("same", "a", 10**12), host_with_clock("other", "b", 7 * 10**12)
-    found = Clocks(server).offsets([same, other])
-    assert found["same"] == Offset(0, 0)
+    observed = Clocks(server).offsets([same, other])
+    assert observed["same"] == Offset(0, 0)
     assert [argv[0] for argv in same.calls] == ["cat"]
-    assert 0 < found["other"].error_ns
-    assert abs(found["other"].ns - 7 * 10**12) <= found["other"].error_ns
+    assert 0 < observed["other"].error_ns
+    assert abs(observed["other"].ns - 7 * 10**12) <= observed["other"].error_ns
 
 
 def test_the_kernel_is_asked_once() -> None:
@@ -83,8 +83,8 @@ def test_the_kernel_is_asked_once() -> None:
 def test_of_each_kernel_there_is_one_machine() -> None:
     server, same = host_with_clock("server", "a"), host_with_clock("same", "a")
     other, third = host_with_clock("other", "b"), host_with_clock("third", "b")
-    found = Clocks(server).machines([server, same, other, third])
-    assert found == [server, other]
+    observed = Clocks(server).machines([server, same, other, third])
+    assert observed == [server, other]
 
 
 def test_a_host_without_a_readable_clock_is_named() -> None:

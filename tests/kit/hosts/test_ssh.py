@@ -265,8 +265,8 @@ def echo(place: Path) -> Iterator[Path]:
 
     def answer(connection: socket.socket) -> None:
         with connection:
-            while said := connection.recv(65536):
-                connection.sendall(said)
+            while data := connection.recv(65536):
+                connection.sendall(data)
 
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.fspath(path))

@@ -39,8 +39,8 @@ shift; exec "$@"
 
 def documented(kind: str) -> str:
     text = (ROOT / "docs" / "hosts.md").read_text()
-    [found] = re.findall(rf"```sudoers-{kind}\n(.*?)```", text, re.DOTALL)
-    return str(found)
+    [observed] = re.findall(rf"```sudoers-{kind}\n(.*?)```", text, re.DOTALL)
+    return str(observed)
 
 
 @pytest.mark.parametrize(("kind", "programs"), [("server", SERVER_PROGRAMS), ("client", CLIENT_PROGRAMS)])
@@ -67,7 +67,7 @@ ORDINARY = set(
 
 def test_every_program_of_the_kit_is_known_to_need_root_or_not() -> None:
     """The first word of each argv list that is written down in the modules that run on a testbed."""
-    found: dict[str, str] = {}
+    observed: dict[str, str] = {}
     for module in [*(ROOT / "kit").glob("*.py"), *(ROOT / "kit").glob("[dt]*/*.py")]:
         for node in ast.walk(ast.parse(module.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
@@ -76,9 +76,9 @@ def test_every_program_of_the_kit_is_known_to_need_root_or_not() -> None:
             if node.func.attr in ("run", "start") and isinstance(argv, ast.List | ast.Tuple) and argv.elts:
                 word = argv.elts[0]
                 if isinstance(word, ast.Constant) and isinstance(word.value, str):
-                    found[word.value.rpartition("/")[2]] = module.name
-    assert len(found) > 10
-    assert not {word: where for word, where in found.items() if word not in PRIVILEGED | ORDINARY}
+                    observed[word.value.rpartition("/")[2]] = module.name
+    assert len(observed) > 10
+    assert not {word: where for word, where in observed.items() if word not in PRIVILEGED | ORDINARY}
 
 
 # ---- a real sudo ----
@@ -169,8 +169,8 @@ def test_files_of_root(host: SudoHost, server: Sshd) -> None:
     closed.mkdir(mode=0o700, exist_ok=True)
     path = str(closed / "-a 'file'")
     host.put(b"\xff\0secret", path)
-    found = os.stat(path)
-    assert (found.st_uid, found.st_mode & 0o777) == (0, 0o600)
+    observed = os.stat(path)
+    assert (observed.st_uid, observed.st_mode & 0o777) == (0, 0o600)
     assert host.get(path) == b"\xff\0secret"
     host.put(b"shorter", path)
     assert host.get(path) == b"shorter"

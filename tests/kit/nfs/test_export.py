@@ -83,11 +83,11 @@ def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "passes"),
+    ("output", "passes"),
     [("exportfs: Could not find '10.0.0.2:/x' to unexport.\n", True), ("exportfs: no permission\n", False)],
 )
-def test_an_export_that_somebody_else_took_back(said: str, passes: bool) -> None:
-    host = flushed_server("/x", 0, **{"exportfs -u": (1, "", said)})
+def test_an_export_that_somebody_else_took_back(output: str, passes: bool) -> None:
+    host = flushed_server("/x", 0, **{"exportfs -u": (1, "", output)})
     if passes:
         nfs.unexport(host, "/x", "10.0.0.2")
     else:
@@ -213,8 +213,8 @@ class Client(ScriptedHost):
 
 def test_a_mount_is_what_was_asked_for() -> None:
     client = Client()
-    found = nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", "proto=tcp", "nolock", "rsize=131072"))
-    assert found.source == "10.0.0.1:/x" and "hard" in found.options.split(",")
+    mount = nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", "proto=tcp", "nolock", "rsize=131072"))
+    assert mount.source == "10.0.0.1:/x" and "hard" in mount.options.split(",")
     assert client.calls[2] == (
         "mount", "-t", "nfs",
         "-o", "vers=3,hard,proto=tcp,nolock,rsize=131072,retry=1", "10.0.0.1:/x", "/mnt/t",
@@ -239,7 +239,7 @@ def test_another_version_in_effect_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "hint"),
+    ("output", "hint"),
     [
         ("mount.nfs: access denied by server while mounting 10.0.0.1:/x", "showmount"),
         (
@@ -251,10 +251,10 @@ def test_another_version_in_effect_is_an_error() -> None:
         ("mount.nfs: Connection refused", "does the server run"),
     ],
 )
-def test_a_mount_that_the_server_refuses_says_what_was_asked_and_why_not(said: str, hint: str) -> None:
+def test_a_mount_that_the_server_refuses_says_what_was_asked_and_why_not(output: str, hint: str) -> None:
     with pytest.raises(HostError, match=r"cannot mount 10\.0\.0\.1:/x with vers=4\.1,hard") as caught:
-        nfs.mount(Client(refuses=said), "10.0.0.1:/x", "/mnt/t", "4.1", ("hard",))
-    assert said in caught.value.message and hint in caught.value.hint
+        nfs.mount(Client(refuses=output), "10.0.0.1:/x", "/mnt/t", "4.1", ("hard",))
+    assert output in caught.value.message and hint in caught.value.hint
 
 
 def test_nothing_is_mounted_over_something_else() -> None:

@@ -29,9 +29,9 @@ def server(module: str | None, tools: str | None) -> ScriptedHost:
     ],
 )
 def test_versions_as_they_are_written(text: str, numbers: tuple[int, int, int]) -> None:
-    found = openzfs_version.parse(text)
-    assert (found.major, found.minor, found.patch) == numbers
-    assert found.text == text.strip()
+    observed = openzfs_version.parse(text)
+    assert (observed.major, observed.minor, observed.patch) == numbers
+    assert observed.text == text.strip()
 
 
 @pytest.mark.parametrize("text", ["", "zfs", "two", "-2.1", "2", "2.3.4.5", "2.3.x.1 2.1", "9" * 400 + ".1"])
@@ -69,15 +69,15 @@ def test_the_module_that_is_loaded_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "said"), [(None, "no OpenZFS module"), ("new", "no version"), ("2.0.7", "knows 2.1")]
+    ("module", "message"), [(None, "no OpenZFS module"), ("new", "no version"), ("2.0.7", "knows 2.1")]
 )
-def test_a_server_that_cannot_be_used(module: str | None, said: str) -> None:
-    with pytest.raises(HostError, match=said):
+def test_a_server_that_cannot_be_used(module: str | None, message: str) -> None:
+    with pytest.raises(HostError, match=message):
         openzfs_version.read(server(module, ""))
 
 
 @pytest.mark.parametrize(
-    ("module", "tools", "said"),
+    ("module", "tools", "message"),
     [
         ("2.3.9-1", "zfs-2.3.9-1\nzfs-kmod-2.3.9-1\n", []),
         ("2.3.9-1", "zfs-2.3.2-2\nzfs-kmod-2.3.9-1\n", ["its tools are 2.3.2-2"]),
@@ -86,10 +86,10 @@ def test_a_server_that_cannot_be_used(module: str | None, said: str) -> None:
         ("2.5.0-1", "zfs-2.5.0-1\n", ["newer than 2.4"]),
     ],
 )
-def test_what_a_reader_should_know(module: str, tools: str | None, said: list[str]) -> None:
-    found = openzfs_version.notes(server(module, tools), openzfs_version.parse(module))
-    assert len(found) == len(said)
-    assert all(part in note for part, note in zip(said, found, strict=True))
+def test_what_a_reader_should_know(module: str, tools: str | None, message: list[str]) -> None:
+    observed = openzfs_version.notes(server(module, tools), openzfs_version.parse(module))
+    assert len(observed) == len(message)
+    assert all(part in note for part, note in zip(message, observed, strict=True))
 
 
 def test_tools_of_another_series_are_refused() -> None:

@@ -81,9 +81,9 @@ def test_a_new_pool_is_known_by_its_guid() -> None:
     assert server.calls[0] == tuple(pools.create_arguments(SPEC))
 
 
-@pytest.mark.parametrize("found", ["-\n", "\n", "b2\n", "a1x\n", "a\n"])
-def test_a_pool_without_our_run_id_is_left_alone(found: str) -> None:
-    server = server_of_run({RUN_ID_QUERY: found})
+@pytest.mark.parametrize("observed", ["-\n", "\n", "b2\n", "a1x\n", "a\n"])
+def test_a_pool_without_our_run_id_is_left_alone(observed: str) -> None:
+    server = server_of_run({RUN_ID_QUERY: observed})
     with pytest.raises(SafetyRefusal, match="carries the run id") as caught:
         pools.destroy_pool(server, OURS)
     assert caught.value.exit_code == 4
@@ -155,8 +155,10 @@ WANTED: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "
 
 
 def datasets(**values: Any) -> dict[str, Any]:
-    found = {"recordsize": 8192, "atime": "off", "compression": "lz4", **values}
-    return {"zfs get -H -p -o property,value": "".join(f"{name}\t{value}\n" for name, value in found.items())}
+    properties = {"recordsize": 8192, "atime": "off", "compression": "lz4", **values}
+    return {
+        "zfs get -H -p -o property,value": "".join(f"{name}\t{value}\n" for name, value in properties.items())
+    }
 
 
 def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
@@ -168,12 +170,12 @@ def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found", "wanted"),
+    ("name", "observed", "expected"),
     [("recordsize", 512, "8192"), ("atime", "on", "off"), ("compression", "off", "lz4")],
 )
-def test_a_property_that_did_not_take_is_an_error(name: str, found: Any, wanted: str) -> None:
-    with pytest.raises(HostError, match=f"{name} was set to {wanted} but is {found}"):
-        pools.create_dataset(server_of_run(datasets(**{name: found})), OURS, "hsp-a1/d", WANTED)
+def test_a_property_that_did_not_take_is_an_error(name: str, observed: Any, expected: str) -> None:
+    with pytest.raises(HostError, match=f"{name} was set to {expected} but is {observed}"):
+        pools.create_dataset(server_of_run(datasets(**{name: observed})), OURS, "hsp-a1/d", WANTED)
 
 
 def test_a_helper_that_made_nothing_is_an_error() -> None:

@@ -143,8 +143,8 @@ def test_no_text_raises_anything_else(text: str) -> None:
 
 
 def test_json_where_there_is_json() -> None:
-    found = {"function": "SCRUB", "state": "FINISHED", "start_time": T0, "end_time": T0 + 9}
-    server = ScriptedHost(default=json.dumps({"pools": {"tank": {"scan_stats": found}, "other": {}}}))
+    observed = {"function": "SCRUB", "state": "FINISHED", "start_time": T0, "end_time": T0 + 9}
+    server = ScriptedHost(default=json.dumps({"pools": {"tank": {"scan_stats": observed}, "other": {}}}))
     scans = scrub_status.read(server, openzfs_version.parse("2.4.1"))
     assert scans == {"tank": Scan("SCRUB", "FINISHED", T0, T0 + 9), "other": None}
     assert "-j" in server.calls[0]
@@ -157,7 +157,7 @@ REBUILD = {"rebuild_stats": {"draid1-0": {"state": "ACTIVE", "start_time": T0 + 
 
 
 @pytest.mark.parametrize(
-    ("said", "scan"),
+    ("message", "scan"),
     [
         ({"function": "NONE", "state": "NONE", "start_time": 0, "end_time": 0}, None),
         (
@@ -175,8 +175,8 @@ REBUILD = {"rebuild_stats": {"draid1-0": {"state": "ACTIVE", "start_time": T0 + 
         ),
     ],
 )
-def test_scrubs_of_errors_pauses_and_rebuilds_in_json(said: dict[str, Any], scan: Scan | None) -> None:
-    assert scrub_status.from_json({"pools": {"tank": {"scan_stats": said}}}) == {"tank": scan}
+def test_scrubs_of_errors_pauses_and_rebuilds_in_json(message: dict[str, Any], scan: Scan | None) -> None:
+    assert scrub_status.from_json({"pools": {"tank": {"scan_stats": message}}}) == {"tank": scan}
 
 
 def test_times_are_asked_for_in_utc() -> None:

@@ -162,8 +162,8 @@ def test_limits_of_the_arc_take_effect_and_are_put_back(
     before = dict(server.effects)
     effects = read_effects(server, list(names))
     assert effects == {"zfs_arc_max": str(4 << 30), "zfs_arc_min": str(128 << 20)}
-    wanted = dict(zip(("zfs_arc_max", "zfs_arc_min"), values, strict=True))
-    ordered = in_order(tuple(tunable(name, wanted[name], REAL) for name in names), effects)
+    expected = dict(zip(("zfs_arc_max", "zfs_arc_min"), values, strict=True))
+    ordered = in_order(tuple(tunable(name, expected[name], REAL) for name in names), effects)
     for one in ordered:
         write_tunable(server, one.name, str(one.host_value), effects[one.name])
         assert server.effects[EFFECTS[one.name]] == one.host_value
