@@ -13,7 +13,7 @@ import typer
 
 from kit import __version__
 from kit.cli.lazy import LazyGroup
-from kit.core.errors import HostError, KitError, said
+from kit.core.errors import HostError, KitError, error_text
 from kit.core.output import say, say_error
 
 EXIT_CODES = """\
@@ -98,7 +98,7 @@ def _defect(error: Exception) -> HostError:
     """What nobody foresaw. Python would end with 1, which says that an expectation was not met."""
     say("".join(traceback.format_exception(error)).rstrip())
     return HostError(
-        f"a defect of hsp {__version__}: {said(error)}",
+        f"a defect of hsp {__version__}: {error_text(error)}",
         "please report it with the lines above; `hsp clean` undoes what a run left on its hosts",
     )
 

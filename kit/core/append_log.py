@@ -1,4 +1,4 @@
-"""A file of this machine that only grows, by whole lines, also when its disk is full."""
+"""A local file that is appended to by whole lines, also when the disk is full."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import os
 from pathlib import Path
 
 
-class LineFile:
-    """Made if it is not there; what a crash left of a last line is cut off first. Raises OSError."""
+class AppendLog:
+    """Opens or creates the file. An incomplete last line (from a crash) is removed. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole != len(content):
-            os.ftruncate(self._fd, whole)
+        whole_lines_bytes = content.rfind(b"\n") + 1
+        if whole_lines_bytes != len(content):
+            os.ftruncate(self._fd, whole_lines_bytes)
 
     def append(self, line: str, *, sync: bool = False) -> None:
-        """Write `line` and its end; with `sync` it is on the disk when this returns.
+        """Write `line` and a line end; with `sync`, flush it to the disk before returning.
 
-        Raises OSError with the path; the file is then what it was before.
+        Raises OSError with the path; the file is then unchanged.
         """
-        before = os.fstat(self._fd).st_size
-        rest = memoryview(f"{line}\n".encode())
+        size_before = os.fstat(self._fd).st_size
+        remaining = memoryview(f"{line}\n".encode())
         try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            while remaining:
+                remaining = remaining[os.write(self._fd, remaining) :]
             if sync:
                 os.fsync(self._fd)
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, before)
+                os.ftruncate(self._fd, size_before)
             raise OSError(error.errno, error.strerror, os.fspath(self._path)) from error
 
     def close(self) -> None:

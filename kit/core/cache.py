@@ -1,4 +1,4 @@
-"""Where images and modules are kept: images/DIGEST/, modules/DIGEST.tar, and a lock beside each."""
+"""The cache directory: images/DIGEST/, modules/DIGEST.tar, and a lock file beside each."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ def cache_dir() -> Path:
 
 
 def lock_of(directory: Path, digest: str) -> filelock.BaseFileLock:
-    """Held by whoever makes or removes what `directory` has under the name `digest`."""
+    """The lock to hold while the entry `digest` of `directory` is created or removed."""
     return filelock.FileLock(directory / f".{digest}.lock")
 
 
 @contextmanager
-def locked(directory: Path, digest: str, other: str, progress: Progress) -> Iterator[None]:
-    """Wait for `other`. Raises HostError if that takes an hour, or files cannot be made there."""
+def locked(directory: Path, digest: str, holder: str, progress: Progress) -> Iterator[None]:
+    """Hold the lock of an entry. `holder`: what to call the process that may hold it already.
+
+    Raises HostError after an hour of waiting, or if files cannot be created there.
+    """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         lock = lock_of(directory, digest)
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            with progress.step(f"waiting for {other}"):
+            with progress.step(f"waiting for {holder}"):
                 lock.acquire(timeout=_LOCK_DEADLINE_S)
     except filelock.Timeout:  # an OSError too, so it comes first
         raise HostError(
-            f"{other} has held {directory}/.{digest}.lock for more than {_LOCK_DEADLINE_S:g} s",
+            f"{holder} has held {directory}/.{digest}.lock for more than {_LOCK_DEADLINE_S:g} s",
             "is it still running?",
         ) from None
     except OSError as error:
@@ -51,7 +54,7 @@ def locked(directory: Path, digest: str, other: str, progress: Progress) -> Iter
 
 
 def cannot_use(path: Path, error: OSError) -> HostError:
-    """What the user can do about an error with a file of the cache."""
+    """An error of the cache directory, with what to do."""
     return HostError(
         f"{error.filename or path}: {error.strerror or error}",
         "the cache directory must be writable and have space; XDG_CACHE_HOME chooses another",

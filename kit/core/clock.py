@@ -1,9 +1,8 @@
-"""The one boundary between the time a run reports and the time its hosts count.
+"""Conversion between the experiment's time and a host's clock. No other module converts.
 
-On the `real` clock both are the same. On the `virtual` clock the lab counts
-instructions as nanoseconds, and a dilation k makes its CPU look k times faster:
-what shall last t for the experiment lasts k·t on the host's clock, and what the host
-measured as t was t/k for the experiment.
+On the `real` clock both are the same. On the `virtual` clock the lab counts instructions
+as nanoseconds, and a dilation k makes its CPU look k times faster: an experiment of
+duration t lasts k·t on the host's clock, and t measured by the host is t/k.
 
 Source: Gupta et al., "To Infinity and Beyond: Time-Warped Network Emulation", NSDI 2006.
 """
@@ -28,9 +27,9 @@ class Clock:
             raise ValueError(f"a {self.kind} clock cannot have dilation {self.dilation}")
 
     def to_host_ns(self, experiment_ns: int) -> int:
-        """How long the host must be told for the experiment to see `experiment_ns`."""
+        """The duration on the host's clock of `experiment_ns` of the experiment's time."""
         return experiment_ns * self.dilation
 
     def from_host_ns(self, host_ns: int) -> int:
-        """What a duration of the host's clock was for the experiment (rounded down)."""
+        """The experiment's time of a duration on the host's clock, rounded down."""
         return host_ns // self.dilation

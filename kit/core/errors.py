@@ -1,6 +1,6 @@
-"""Errors that end a command, each with the exit code that design and README promise.
+"""Errors that end a command, each with its documented exit code.
 
-An error says what was found, where, what it means (`message`), and what to do (`hint`).
+`message` says what was observed, where, and what it means; `hint` says what to do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ EXIT_INTERRUPTED = 130
 
 
 class KitError(Exception):
-    """Base of every error that is meant for a person."""
+    """Base of all errors that are shown to the user."""
 
     exit_code = EXIT_HOST
 
@@ -32,7 +32,7 @@ class ConfigError(KitError):
 
 
 class SafetyRefusal(KitError):
-    """The kit will not do this to a device or a pool."""
+    """A safety check refused an operation on a device or a pool."""
 
     exit_code = EXIT_SAFETY
 
@@ -44,11 +44,11 @@ class HostError(KitError):
 
 
 class MeasurementUnknown(KitError):
-    """The load ran, but the result cannot be trusted."""
+    """The load ran, but its result is not trustworthy."""
 
     exit_code = EXIT_UNKNOWN
 
 
-def said(error: Exception) -> str:
-    """What an error says, for a journal or a manifest; of one that is no KitError its type as well."""
+def error_text(error: Exception) -> str:
+    """The message of an error, for a journal or a manifest. Other errors than KitError: with their type."""
     return error.message if isinstance(error, KitError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic writing of local files."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kit.core.errors import HostError
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raises HostError where the file system of `path` refuses: full, read-only, or not ours."""
+    """Turn an OSError while `path` is written (disk full, read-only, no permission) into HostError."""
     try:
         yield
     except OSError as error:
         raise HostError(
             f"{path}: cannot be written: {error.strerror or error}",
-            "free some space there, see whether you may write there, or choose another place",
+            "free some space there, check the permissions, or choose another path",
         ) from error
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """A file is there whole or not at all, also after a crash. Raises HostError."""
+    """Replace a file: after a crash it has the old or the new content. Raises HostError."""
     with writing(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:

@@ -1,4 +1,4 @@
-"""What commands print: data on stdout, words for people on stderr."""
+"""Output of commands: data on stdout, messages on stderr."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kit.core.text import safe_text
 
 
 def emit_json(value: Any) -> None:
-    """Data, and nothing else, on stdout. Raises HostError."""
+    """Write a value as JSON to stdout. Raises HostError."""
     emit((json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def emit(content: bytes) -> None:
-    """Bytes on stdout. Raises HostError where they cannot all be written; a reader that left is no error."""
+    """Write bytes to stdout. Raises HostError if that fails; BrokenPipeError if the reader closed it."""
     try:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
@@ -28,44 +28,42 @@ def emit(content: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # What is still in the buffer would fail once more, and aloud, when Python ends.
+        # Python would try to write the rest of the buffer at exit, and print a second error.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise HostError(
-            f"standard output cannot be written: {error.strerror}", "free some space, or send it elsewhere"
+            f"standard output cannot be written: {error.strerror}",
+            "free some space, or redirect it",
         ) from error
 
 
 def say(text: str) -> None:
-    """Words for a person."""
+    """Write a message to stderr."""
     sys.stderr.write(_safe_lines(text) + "\n")
     sys.stderr.flush()
 
 
 def say_error(error: KitError) -> None:
-    """What was found, and what to do."""
+    """Write an error and its hint to stderr."""
     say(f"hsp: error: {error.message}")
     if error.hint:
         say(f"  what to do: {error.hint}")
 
 
 def check_target(path: Path | None) -> None:
-    """That a file can be put there, before minutes of work. Raises ConfigError."""
+    """Check, before minutes of work, that a file can be created there. Raises ConfigError."""
     if path is None:
         return
     if path.is_dir():
-        raise ConfigError(f"{path}: a directory", "give the name of a file")
+        raise ConfigError(f"{path} is a directory", "give the name of a file")
     if not path.absolute().parent.is_dir():
-        raise ConfigError(f"{path}: no such directory", "make it first, or choose another place")
+        raise ConfigError(f"{path}: no such directory", "create it first, or choose another path")
 
 
 def write_target(path: Path, content: bytes) -> None:
-    """Put `content` there, whole or not at all; devices, pipes and links are written through.
-
-    Raises HostError.
-    """
+    """Write a file atomically; write through devices, pipes and links. Raises HostError."""
     with writing(path):
-        # A file put in the place of /dev/null or /dev/stdout would be there for every program of the host.
+        # Replacing /dev/null or /dev/stdout by a file would break every program of the host.
         if path.is_symlink() or (path.exists() and not path.is_file()):
             path.write_bytes(content)
         else:

@@ -1,9 +1,8 @@
-"""What the program is doing now, told on standard error.
+"""Progress on standard error.
 
-On a terminal a step shows a spinner and the seconds so far (and a bar, where it is known how
-much is done), and ends as one line with a check mark. Anywhere else (a pipe, a log) a step is
-exactly one line, written when it ends.
-Standard output is never touched: it belongs to results.
+On a terminal a step shows a spinner, the seconds so far and, if known, a bar; it ends as one
+line with a check mark. In a pipe or a log a step is exactly one line, written when it ends.
+Standard output is for results only.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _BAR_WIDTH = 24
 
 
 class _Running:
-    """The innermost open step as rich draws it: a spinner, its text, the seconds so far, a bar."""
+    """The innermost open step as rich draws it: spinner, text, seconds so far, bar."""
 
     def __init__(self, unicode: bool) -> None:
         self._spinner = Spinner("dots" if unicode else "line")
@@ -47,7 +46,7 @@ class _Running:
 
 
 class Progress:
-    """Steps and notes on standard error; with `quiet`, only steps that fail are told."""
+    """Steps and notes on standard error; with `quiet`, only steps that fail."""
 
     def __init__(
         self, quiet: bool = False, *, stream: TextIO | None = None, environ: Mapping[str, str] | None = None
@@ -70,21 +69,21 @@ class Progress:
 
     @contextmanager
     def numbered(self, total: int) -> Iterator[None]:
-        """Steps begun in this block are told as [1/total], [2/total] and so on; steps inside them not."""
-        before = self._number, self._total
+        """Number the steps of this block [1/total], [2/total]...; steps inside them have no number."""
+        outer = self._number, self._total
         self._number, self._total = 0, total
         try:
             yield
         finally:
-            self._number, self._total = before
+            self._number, self._total = outer
 
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
-        """Tell that `text` is being done for as long as the block runs."""
+        """Show `text` while the block runs."""
         started = time.monotonic()
         if self._total:
             self._number += 1
-            # A step that is done a second time does not raise the total.
+            # A repeated step does not raise the total.
             number = min(self._number, self._total)
             text = f"[{number}/{self._total}] {text}"
             self._begin(text, started)
@@ -100,7 +99,7 @@ class Progress:
         self._end(text, started, failed=False)
 
     def update(self, fraction: float) -> None:
-        """How much of the innermost open step is done, 0 to 1; seen on a terminal only."""
+        """Set the part of the innermost open step that is done, 0 to 1; shown on a terminal only."""
         self._running.fraction = min(max(fraction, 0.0), 1.0)
 
     def note(self, text: str) -> None:
@@ -133,12 +132,12 @@ class Progress:
             self._line(self._ended(text, time.monotonic() - started, failed))
 
     def _ended(self, text: str, seconds: float, failed: bool) -> Text:
-        told = f"{text}: failed after {seconds:.1f} s" if failed else f"{text}: {seconds:.1f} s"
+        line = f"{text}: failed after {seconds:.1f} s" if failed else f"{text}: {seconds:.1f} s"
         if not self._terminal:
-            return Text(told)
-        good, bad = ("✓", "✗") if self._unicode else ("ok", "!!")
-        mark, style = (bad, "red") if failed else (good, "green")
-        return Text.assemble((mark, style), " ", told)
+            return Text(line)
+        ok, failure = ("✓", "✗") if self._unicode else ("ok", "!!")
+        mark, style = (failure, "red") if failed else (ok, "green")
+        return Text.assemble((mark, style), " ", line)
 
     def _line(self, line: Text) -> None:
         self._console.print(line, soft_wrap=True)

@@ -1,7 +1,7 @@
-"""Random numbers of a run: all from one seed, which its manifest has, so that a run can be replayed. Pure.
+"""Random seeds of a run. All come from one seed, which the manifest stores: a run can be replayed. Pure.
 
-The seed comes from the run's id, so it is another one in every repeat: with one for all, repeats would be
-alike in what varies between runs, and intervals over runs too narrow.
+The seed is derived from the run's id, so each repeat has its own. With the same seed in all repeats,
+runs would vary too little, and confidence intervals over runs would be too narrow.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ SEED_BITS = 63
 
 
 def seed_of_run(run_id: str) -> int:
-    """The seed of a run that was given none: 63 bits."""
+    """The default seed of a run: 63 bits."""
     return _number(run_id, SEED_BITS)
 
 
 def seed_for(seed: int, purpose: str) -> int:
-    """A seed for one of the run's sources of randomness, such as a phase: 31 bits (fio's randseed)."""
+    """The seed for one use in the run, such as a phase: 31 bits (fio's randseed)."""
     return _number(f"{seed} {purpose}", 31)
 
 

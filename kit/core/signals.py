@@ -1,4 +1,4 @@
-"""Ctrl-C while a run cleans up: the cleaning goes on. What is left half done helps nobody."""
+"""Ignore Ctrl-C while a run cleans up."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from types import FrameType
 
 
 @contextlib.contextmanager
-def held_back(tell: Callable[[str], None]) -> Iterator[None]:
-    """SIGINT and SIGTERM are told about, and do nothing else, for the block. Only in the main thread."""
+def ignore_interrupts(note: Callable[[str], None]) -> Iterator[None]:
+    """During the block SIGINT and SIGTERM only write a note. Has no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def handle(number: int, frame: FrameType | None) -> None:
-        tell("cleaning up: this is not interrupted (kill -9 would leave it to `hsp clean`)")
+        note("cleaning up; Ctrl-C is ignored until that is done (after kill -9, run `hsp clean`)")
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

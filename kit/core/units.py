@@ -1,7 +1,7 @@
-"""Durations and sizes as people write them ("130us", "96MiB") and as the kit counts them (ns, bytes).
+"""Durations and sizes: text with a unit ("130us", "96MiB") to and from integers (ns, bytes).
 
-Values are exact integers: a decimal is accepted only where it is a whole number of nanoseconds or bytes.
-In TOML both are strings with a unit; a bare number is refused, because 130 could be anything.
+Values are exact: a decimal is accepted only if it is a whole number of nanoseconds or bytes.
+In TOML both are strings with a unit; a bare number is refused, because its unit is unknown.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ BYTES_PER_UNIT: Mapping[str, int] = {
     "GiB": 2**30,
     "TiB": 2**40,
 }
-# Both signs that Unicode has for micro: keyboards produce one or the other.
+# Unicode has two characters for micro; keyboards produce either.
 _MICRO_NS = {"\N{MICRO SIGN}s": 10**3, "\N{GREEK SMALL LETTER MU}s": 10**3}
 
-# What people write in other tools, in lower case, and the unit they most likely mean here.
+# Spellings of other tools, in lower case, and the unit that is most likely meant.
 _DURATION_HINTS = {
     **dict.fromkeys(("nsec", "nsecs", "nanosecond", "nanoseconds"), "ns"),
     **dict.fromkeys(("u", "usec", "usecs", "microsec", "microsecond", "microseconds"), "us"),
@@ -46,7 +46,7 @@ _DURATION_HINTS = {
     **dict.fromkeys(("m", "mins", "minute", "minutes"), "min"),
     **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
 }
-# ZFS and fio mean powers of two by a bare K, M, G; so do their users.
+# A bare K, M or G is a power of two in ZFS and fio.
 _SIZE_HINTS = {
     **dict.fromkeys(("b", "byte", "bytes"), "B"),
     **dict.fromkeys(("k", "kib", "ki"), "KiB"),
@@ -60,8 +60,8 @@ _SIZE_HINTS = {
 }
 
 _QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[^0-9.\s].*)?", re.DOTALL)
-_MAX_TEXT = 40  # longer texts are no quantity; also keeps messages and arithmetic small
-_MAX_VALUE = 2**63 - 1  # what TOML, Parquet and the kernels count in
+_MAX_TEXT = 40  # keeps messages and arithmetic small
+_MAX_VALUE = 2**63 - 1  # the integers of TOML, Parquet and the kernels
 _EXACT = Context(prec=2 * _MAX_TEXT)
 
 
@@ -87,7 +87,7 @@ def format_duration_ns(duration_ns: int) -> str:
     Raises ValueError if negative.
     """
     _require_natural(duration_ns)
-    for unit in ("h", "min"):  # a decimal of an hour may not end, so only whole ones
+    for unit in ("h", "min"):  # whole ones only: a decimal of an hour may be infinite
         if duration_ns and duration_ns % NS_PER_UNIT[unit] == 0:
             return f"{duration_ns // NS_PER_UNIT[unit]}{unit}"
     unit = next((unit for unit in ("s", "ms", "us") if duration_ns >= NS_PER_UNIT[unit]), "ns")
@@ -110,7 +110,7 @@ def format_size_bytes(size_bytes: int) -> str:
 
 
 def format_mib(size_bytes: int) -> str:
-    """`size_bytes` in MiB with four digits, for people."""
+    """`size_bytes` in MiB with four digits, for messages."""
     return f"{size_bytes / (1 << 20):.4g} MiB"
 
 
@@ -152,13 +152,13 @@ def _require_natural(value: int) -> None:
 def _text_only(parse: Callable[[str], int], noun: str, example: str) -> Callable[[object], int]:
     def validate(value: object) -> int:
         if not isinstance(value, str):
-            # kit.config.toml adds what was found, in TOML's words.
+            # kit.config.toml adds the observed value as TOML has it.
             raise PydanticCustomError("unit_needed", f'expected a {noun} such as "{example}"')
         return parse(value)
 
     return validate
 
 
-# Strings on the way in, integers ever after: a dumped model is not validated again.
+# Input is a string, the value is an integer; dumped models are not validated again.
 DurationNs = Annotated[int, BeforeValidator(_text_only(parse_duration_ns, "duration", "130us"))]
 SizeBytes = Annotated[int, BeforeValidator(_text_only(parse_size_bytes, "size", "96MiB"))]

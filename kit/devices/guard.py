@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
 from kit.devices.locks import Locks, locked
 from kit.devices.probe import probe
-from kit.devices.reasons import Code, Wanted
+from kit.devices.reasons import Wanted
 from kit.hosts.base import Host
 
 
@@ -31,12 +31,9 @@ class Guard:
 
 
 @contextmanager
-def guarded(
-    host: Host, wanted: Sequence[Wanted], run: str, allowed: frozenset[Code] = frozenset()
-) -> Iterator[Guard]:
+def guarded(host: Host, wanted: Sequence[Wanted], run: str) -> Iterator[Guard]:
     """Lock the devices of a testbed and the host, and check the devices under the lock.
 
-    `allowed`: reasons that a step of the run takes away before the devices are used (WIPEABLE), else none.
     Raises SafetyRefusal with every device and every reason, or with who holds a lock; HostError.
     """
     # Only what is looked at can be locked; what was seen before the lock counts for nothing else.
@@ -44,5 +41,5 @@ def guarded(
     nodes = [one.node for one in seen if one.node is not None]
     with locked(host, nodes, run) as locks:
         checked = check(host, wanted)
-        refuse_any(host.name, checked, allowed)
+        refuse_any(host.name, checked)
         yield Guard(host, checked, locks)

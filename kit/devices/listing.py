@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.devices.inventory import Node, paste_ready
 from kit.devices.probe import probe
@@ -68,22 +69,22 @@ def describe(listed: Listed) -> str:
     """For a terminal. What disks say of themselves is shown without anything a terminal would act on."""
     node, health = listed.node, listed.health
     about = [
-        plain(node.model) or "no model",
-        f"serial {plain(node.serial) or 'none'}",
+        safe_text(node.model) or "no model",
+        f"serial {safe_text(node.serial) or 'none'}",
         format_size_bytes(node.size_bytes),
-        *([plain(node.transport)] if node.transport else []),
+        *([safe_text(node.transport)] if node.transport else []),
         "rotating" if node.rotational else "flash or virtual",
-        f"write cache: {plain(node.write_cache)}",
+        f"write cache: {safe_text(node.write_cache)}",
         "wear unknown" if health.wear_percent is None else f"wear {health.wear_percent} %",
         "temperature unknown" if health.temperature_c is None else f"{health.temperature_c} C",
         *(["SMART WARNS"] if health.warning else []),
     ]
-    lines = [plain(listed.path or f"/dev/{node.kernel_name} (no by-id link)"), f"  {', '.join(about)}"]
+    lines = [safe_text(listed.path or f"/dev/{node.kernel_name} (no by-id link)"), f"  {', '.join(about)}"]
     if listed.available:
         lines.append("  available: yes")
     else:
         lines.append("  available: no, because")
-        lines += [f"    {plain(reason.text)}" for reason in listed.reasons]
+        lines += [f"    {safe_text(reason.text)}" for reason in listed.reasons]
     return "\n".join(lines)
 
 
@@ -116,11 +117,6 @@ def _escaped(char: str) -> str:
     # A lone surrogate is no character of TOML's; it stands for a byte that was not text.
     code = ord(char) if not 0xD800 <= ord(char) < 0xE000 else 0xFFFD
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
-
-
-def plain(text: str) -> str:
-    """Printable ASCII of a text from outside, anything else as a question mark."""
-    return re.sub(r"[^ -~]", "?", text)
 
 
 def _name(kernel_name: str) -> str:

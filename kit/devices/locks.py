@@ -24,6 +24,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.core.text import safe_text
 from kit.devices.inventory import Node
 from kit.hosts.base import Host, Process, Result
 
@@ -34,7 +35,6 @@ _HELD = 3
 _READY_S = 120.0
 _END_S = 30.0
 _POLL_S = 0.2
-_UNPRINTABLE = re.compile(r"[^ -~]")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -59,7 +59,7 @@ class Owner(BaseModel):
         """For a person, on one line."""
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since_unix_s))
         text = f"by run {self.run} (process {self.pid} of {self.user} on {self.machine}, since {when})"
-        return _UNPRINTABLE.sub("?", text)[:500]
+        return safe_text(text)[:500]
 
 
 def _user() -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
+from kit.core import proc_path
 from kit.core.errors import SafetyRefusal
 from kit.devices import tool_output
 from kit.devices.facts import DeviceFacts, DiskFacts, Facts, Said
@@ -26,7 +27,6 @@ _TOOL_DEADLINE_S = 240
 _DEADLINE_S = 1800.0
 _SECTOR_BYTES = 512
 _DM_KINDS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
-_OCTAL = re.compile(r"\\([0-7]{3})")
 
 
 def probe(
@@ -182,7 +182,7 @@ def _mounts(
         # Btrfs has a device number of its own; there only the source leads to the disk.
         name = links.get(source[1], "")
         own = space == facts.own
-        yield Mount(words[2], name if name in nodes else "", _unescaped(words[4]), int(pid), own)
+        yield Mount(words[2], name if name in nodes else "", proc_path.unescape(words[4]), int(pid), own)
 
 
 def _swaps(told: str | None, links: dict[str, str], problems: list[str]) -> Iterable[str]:
@@ -190,11 +190,7 @@ def _swaps(told: str | None, links: dict[str, str], problems: list[str]) -> Iter
         problems.append("/proc/swaps cannot be understood")
         return
     for line in told.splitlines()[1:]:
-        yield links.get(_unescaped(line.split(" ")[0].split("\t")[0]), "")
-
-
-def _unescaped(text: str) -> str:
-    return _OCTAL.sub(lambda found: chr(int(found[1], 8)), text)
+        yield links.get(proc_path.unescape(line.split(" ")[0].split("\t")[0]), "")
 
 
 def _look(

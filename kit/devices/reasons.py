@@ -6,12 +6,11 @@ What is not known is a reason like any other. There is nothing here that switche
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
-from kit.core.errors import SafetyRefusal
 from kit.core.units import format_size_bytes
 from kit.devices.inventory import BY_ID, Inventory, Look, Mount, Node, names_no_namespace, paste_ready
 from kit.devices.tool_output import CACHE, DESTROYED, EXPORTED, SPARE, Label, Pool
@@ -103,16 +102,6 @@ def is_by_id(path: str) -> bool:
     """Whether a path is one link among the by-id links, and leads nowhere else by itself."""
     name = path.removeprefix(BY_ID)
     return path.startswith(BY_ID) and name not in ("", ".", "..") and "/" not in name
-
-
-def refuse(inventory: Inventory, wanted: Wanted, found: Iterable[Reason]) -> None:
-    """Raises SafetyRefusal with all reasons, if there are any."""
-    listed = list(found)
-    if listed:
-        raise SafetyRefusal(
-            f"{wanted.path} on {inventory.host} is not touched: " + "; ".join(r.text for r in listed),
-            "; ".join(dict.fromkeys(r.remedy for r in listed)),
-        )
 
 
 def _of_the_name(inventory: Inventory, wanted: Wanted, node: Node | None) -> Iterator[Reason]:

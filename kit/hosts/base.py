@@ -10,7 +10,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, Self
 
 from kit.core.errors import HostError
@@ -108,12 +107,7 @@ class Host(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
 
 class Forward(Protocol):
@@ -154,6 +148,19 @@ class Reached(Host, Forwarding, Protocol):
         Raises DeadlineExceeded, HostLost.
         """
         ...
+
+
+class Closing:
+    """Base of hosts and forwarded sockets: `close` at the end of a `with` block."""
+
+    def close(self) -> None:
+        """Overridden by what holds something."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from kit.core.errors import HostError
 from kit.hosts.base import Host
 
 _TRIPS = 5
-_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 # "now at N nsecs" is CLOCK_MONOTONIC (kernel/time/timer_list.c), and quicker to have than an interpreter.
 _TIMER_LIST = ["head", "-n", "3", "/proc/timer_list"]
 # As the user: neither of these is worth a sudo.
@@ -52,6 +51,11 @@ def read_clock_ns(host: Host) -> int:
         f"{host.name}: its monotonic clock cannot be read, neither from /proc/timer_list nor with python3",
         "the kit needs python3 on every host that it logs into",
     )
+
+
+def read_boot_id(host: Host) -> str:
+    """The kernel's boot id: new at each boot, the same for all hosts of one kernel. Raises HostError."""
+    return host.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout.strip()
 
 
 def estimate(trips: Sequence[Trip]) -> Offset:
@@ -100,7 +104,7 @@ class Clocks:
 
     def _boot(self, host: Host) -> str:
         if host.name not in self._boots:
-            self._boots[host.name] = host.run(["cat", _BOOT_ID]).stdout.strip()
+            self._boots[host.name] = read_boot_id(host)
         return self._boots[host.name]
 
 

@@ -8,11 +8,18 @@ import signal as signals
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Self
+from typing import IO
 
 from kit.core.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, DeadlineExceeded, Result, checked_argv, decode
+from kit.hosts.base import (
+    DEFAULT_DEADLINE_S,
+    Closing,
+    CommandFailed,
+    DeadlineExceeded,
+    Result,
+    checked_argv,
+    decode,
+)
 
 _KILL_GRACE_S = 5.0
 
@@ -107,7 +114,7 @@ class LocalProcess:
             )
 
 
-class LocalForward:
+class LocalForward(Closing):
     """A name for a socket on the same machine."""
 
     def __init__(self, name: Path, target: str) -> None:
@@ -120,14 +127,8 @@ class LocalForward:
     def close(self) -> None:
         self._name.unlink(missing_ok=True)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class LocalHost:
+class LocalHost(Closing):
     """Commands as child processes.
 
     `killer` comes before `kill` where a command can be somebody else's (kit.hosts.sudo).
@@ -207,17 +208,3 @@ class LocalHost:
     def forward_remote_unix(self, remote_path: str, local_path: str) -> LocalForward:
         """As Forwarding's."""
         return LocalForward(Path(remote_path), local_path)
-
-    def close(self) -> None:
-        pass
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -7,14 +7,12 @@ would do): a mount made by one command is there for the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
-from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, Host, Process, Result
 
 
-class NetnsHost:
-    """Wraps a host; every command runs inside /run/netns/`netns`."""
+class NetnsHost(Closing):
+    """Wraps a host; every command runs inside /run/netns/`netns`. The wrapped host stays open on close."""
 
     def __init__(self, host: Host, netns: str) -> None:
         self.name = f"{host.name}/{netns}"
@@ -39,17 +37,3 @@ class NetnsHost:
 
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
         return self._host.get(path, deadline_s=deadline_s)
-
-    def close(self) -> None:
-        """The wrapped host is closed by whoever opened it."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

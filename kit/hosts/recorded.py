@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from kit.core.append_log import LineFile
-from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
+from kit.core.append_log import AppendLog
+from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, Host, Process, Result
 
 
 class Recorder:
@@ -21,7 +20,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = LineFile(path)
+        self._file = AppendLog(path)
         self._lock = threading.Lock()
         self.unwritten: OSError | None = None
 
@@ -37,7 +36,7 @@ class Recorder:
         self._file.close()
 
 
-class RecordedHost:
+class RecordedHost(Closing):
     """Wraps a host."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
@@ -70,17 +69,6 @@ class RecordedHost:
 
     def close(self) -> None:
         self._host.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class RecordedForwarder(RecordedHost):

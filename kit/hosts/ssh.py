@@ -19,14 +19,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import asyncssh
 
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
+    Closing,
     CommandFailed,
     DeadlineExceeded,
     Forward,
@@ -163,7 +163,7 @@ class SshProcess:
         call(send())
 
 
-class SshForward:
+class SshForward(Closing):
     """A forwarded socket. `close` takes it away; safe to call twice, and after the connection's end."""
 
     def __init__(self, listener: asyncssh.SSHListener, remove: Callable[[], object]) -> None:
@@ -184,14 +184,8 @@ class SshForward:
         with contextlib.suppress(HostError, OSError):
             self._remove()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class SshHost:
+class SshHost(Closing):
     """Commands over one SSH connection, opened at once and again never."""
 
     def __init__(
@@ -395,17 +389,6 @@ class SshHost:
                 self._connection.abort()
 
         call(end())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _raw(output: bytes | bytearray | memoryview | str | None) -> bytes:

@@ -61,14 +61,13 @@ def connect(
     name: str | None = None,
     deadline_s: float = CONNECT_DEADLINE_S,
     config_path: Path | None = None,
-    known_hosts_path: Path | None = None,
     supervision: Supervision | None = None,
 ) -> SshHost | SudoHost:
     """Log in to an `ssh://` host. Close what is returned; its commands end with the connection.
 
     For root a plain host; for anybody else one that runs what needs it through sudo.
     `name` is what results and messages call the host. `config_path` is read in place of the
-    user's and the system's configuration, `known_hosts_path` in place of their known_hosts.
+    user's and the system's configuration.
 
     Raises HostKeyRefused, LoginRefused, HostUnreachable (all HostLost); HostError for a
     configuration that cannot be read, and for an account whose shell is no POSIX shell.
@@ -76,8 +75,6 @@ def connect(
     if address.kind != "ssh" or address.host is None:
         raise ValueError(f"{address} is not reached over SSH")
     hops = route(address, config_path)
-    if known_hosts_path:
-        hops = [replace(hop, known_hosts=(known_hosts_path,)) for hop in hops]
     label = name or (address.host if address.port is None else f"{address.host}:{address.port}")
     ended: list[str] = []
     host = SshHost(

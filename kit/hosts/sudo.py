@@ -10,12 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
+    Closing,
     CommandFailed,
     Forward,
     Process,
@@ -103,9 +102,9 @@ def elevated(argv: Sequence[str]) -> tuple[str, ...]:
     return (*_SUDO, *command) if program in PRIVILEGED else command
 
 
-def here(name: str = "local") -> LocalHost | SudoHost:
+def here() -> LocalHost | SudoHost:
     """This machine: as it is for root, through sudo for anybody else."""
-    return LocalHost(name) if os.getuid() == 0 else SudoHost(LocalHost(name, KILLER))
+    return LocalHost() if os.getuid() == 0 else SudoHost(LocalHost(killer=KILLER))
 
 
 class SudoProcess:
@@ -126,7 +125,7 @@ class SudoProcess:
         return self._host.seen(self.argv, self._inner.stop(deadline_s, signal))
 
 
-class SudoHost:
+class SudoHost(Closing):
     """Wraps a host whose user is not root. Signals and supervision reach root's commands through
     the wrapped host's own supervision (its `killer`)."""
 
@@ -207,14 +206,3 @@ class SudoHost:
 
     def close(self) -> None:
         self.inner.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.base import Check, Instrument, Measured, Report
@@ -74,7 +75,7 @@ def read(client: Host, target: str) -> MountStats:
 
 def parse(text: str, target: str) -> MountStats:
     """The last mount at `target`. Raises LookupError or ValueError."""
-    written = target.replace("\\", "\\134").replace(" ", "\\040")
+    written = proc_path.escape(target)
     lines: list[str] | None = None
     inside = False
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""NFS: the export on the server, the mounts on the clients, libnfs, a directory in somebody else's export.
+"""NFS: exports of the server, mounts of the clients, libnfs, a run's directory on an appliance.
 
-What a mount counted is in kit.instruments.
+The statistics of mounts are in kit.instruments.
 """

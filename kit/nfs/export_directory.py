@@ -1,6 +1,6 @@
-"""A run's own directory inside an export that is somebody else's: made, filled, and removed again.
+"""A run's own directory in an export of an appliance: created, filled and removed.
 
-All of it through the mount of one client: what is asked of it has a deadline.
+All commands run through the mount of one client, so each has a deadline.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _DIRECTORY = re.compile(r"hsp-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
 _DEADLINE_S = 120.0
 _FILL_DEADLINE_S = 6 * 3600.0
-# Of the working set: an export that is full to the brim is measured as such.
-_ROOM = 1.1
+# Free space needed, times the working set: a nearly full export would be slower.
+_FREE_FACTOR = 1.1
 
 
 def name_of(run_id: str) -> str:
-    """What the directory of a run is called."""
+    """Name of the directory of a run."""
     return f"hsp-{run_id}"
 
 
 def make(client: Host, target: str, directory: str) -> None:
-    """Make the directory in the export that is mounted at `target`. Raises HostError."""
-    answer = client.run(make_command(target, directory), deadline_s=_DEADLINE_S, check=False)
-    if answer.returncode:
+    """Create the directory in the export mounted at `target`. Raises HostError."""
+    result = client.run(make_command(target, directory), deadline_s=_DEADLINE_S, check=False)
+    if result.returncode:
         raise HostError(
-            f"{client.name}: {answer.stderr.strip()[-300:]}",
+            f"{client.name}: {result.stderr.strip()[-300:]}",
             "the export must be writable for this client; root of a client is usually squashed, so let the "
             "appliance give its directory to the user it squashes to, or make it writable for all",
         )
@@ -40,18 +40,18 @@ def make(client: Host, target: str, directory: str) -> None:
 
 def make_command(target: str, directory: str) -> list[str]:
     """argv of what `make` does."""
-    # Others' root is squashed to the same user as this client's, or to another: all may write.
+    # Root of each client may be squashed to another user, so all users may write.
     return ["mkdir", "--mode=0777", "--", f"{target}/{directory}"]
 
 
 def fill(client: Host, target: str, directory: str, file: str, size_bytes: int, block_bytes: int) -> None:
-    """Write the working set through the mount, to stable storage. Raises HostError."""
-    asked = ["df", "--block-size=1", "--output=avail", "--", target]
-    said = client.run(asked, deadline_s=_DEADLINE_S).stdout.split()
-    room = int(said[-1]) if said and said[-1].isdigit() else 0
-    if room < size_bytes * _ROOM:
+    """Write the working set to stable storage through the mount. Raises HostError."""
+    command = ["df", "--block-size=1", "--output=avail", "--", target]
+    words = client.run(command, deadline_s=_DEADLINE_S).stdout.split()
+    free_bytes = int(words[-1]) if words and words[-1].isdigit() else 0
+    if free_bytes < size_bytes * _FREE_FACTOR:
         raise HostError(
-            f"{client.name}: the export has {format_size_bytes(room)} free, the working set of "
+            f"{client.name}: the export has {format_size_bytes(free_bytes)} free, the working set of "
             f"{format_size_bytes(size_bytes)} needs a tenth more than its size",
             "free space there, or make working_set.size smaller",
         )
@@ -78,23 +78,23 @@ def remove(
     version: str,
     options: Sequence[str],
 ) -> None:
-    """Remove the file, then the empty directory: nothing that the kit has not made. Safe to do twice.
+    """Remove the file and the then empty directory, nothing else. Safe to call twice.
 
-    Mounts the export for it if it is not mounted any more (the client was rebooted). Raises
-    SafetyRefusal for any other name, HostError.
+    Mounts the export for this if it is no longer mounted (the client was rebooted). Raises
+    SafetyRefusal for a name that is not a run's, HostError.
     """
     if not _DIRECTORY.fullmatch(directory) or not _FILE.fullmatch(file):
-        raise SafetyRefusal(f"{directory}/{file} is nothing that a run has made; it was left alone")
+        raise SafetyRefusal(f"{directory}/{file} is not a directory and file of a run; it was not removed")
     mounted_here = not nfs.is_mounted(client, target)
     if mounted_here:
         nfs.mount(client, source, target, version, tuple(options))
     path = f"{target}/{directory}"
     client.run(["rm", "-f", "--", f"{path}/{file}"], deadline_s=_DEADLINE_S)
-    answer = client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S, check=False)
+    result = client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S, check=False)
     if mounted_here:
         nfs.unmount(client, target)
-    if answer.returncode and "No such file" not in answer.stderr:
+    if result.returncode and "No such file" not in result.stderr:
         raise HostError(
-            f"{client.name}: {answer.stderr.strip()[-300:]}",
-            f"somebody else put files into {path}, or still has the working set open",
+            f"{client.name}: {result.stderr.strip()[-300:]}",
+            f"{path} has files of somebody else, or the working set is still open",
         )

@@ -1,14 +1,12 @@
 """fio's `nfs` engine: reads through libnfs, a library in user space, without a mount.
 
-What it cannot do is refused: libnfs has no O_DSYNC (a WRITE is stable only when the caller asks for a
-COMMIT after it), so nothing is written through it. It has no page cache, and is told not to read
-ahead: each read of fio is one READ call at the server. Sources: fio engines/nfs.c; libnfs lib/init.c
-(arguments of a URL).
+Writes are refused: libnfs has no O_DSYNC (a WRITE is stable only after a separate COMMIT). It has no
+page cache, and read-ahead is off: each read of fio is one READ call at the server. Sources: fio
+engines/nfs.c; libnfs lib/init.c (arguments of a URL).
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,37 +16,29 @@ from kit.config.fio_job import FioJob
 from kit.config.workload import Workload
 from kit.core.errors import ConfigError, HostError
 from kit.hosts.base import Host
+from kit.nfs.export import single_host
 
-# What a URL takes as it is, and neither fio nor libnfs take for something else.
+# Characters that URLs, fio and libnfs do not interpret.
 _PATH = re.compile(r"(/[A-Za-z0-9._+@-]+)+")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,252})")
 _ARGUMENTS = "version=3&readahead=0&auto-traverse-mounts=0"
-# The kit says these itself: `directory` would be one of the client's own.
+# The kit sets these: `directory` would be a local directory of the client.
 _REPLACED = frozenset({"ioengine", "directory"})
 
 
 def url(server_address: str, path: str) -> str:
-    """The export `path` of the server, for fio's nfs_url. Raises ConfigError where it cannot be one."""
+    """The nfs_url of fio for an export. Raises ConfigError for a path or address that a URL cannot have."""
     if not _PATH.fullmatch(path):
         raise ConfigError(f"{path!r} cannot be named in an NFS URL", 'use [nfs] engine = "kernel"')
-    return f"nfs://{_host(server_address)}{path}?{_ARGUMENTS}"
-
-
-def _host(address: str) -> str:
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        if _HOST.fullmatch(address):
-            return address
+    if not (host := single_host(server_address)):
         raise ConfigError(
-            f"{address!r} cannot be the server of an NFS URL",
+            f"{server_address!r} cannot be the server of an NFS URL",
             "give the server's name or address: [server] address in the testbed",
-        ) from None
-    return f"[{found}]" if found.version == 6 else str(found)
+        )
+    return f"nfs://{host}{path}?{_ARGUMENTS}"
 
 
 def check_workload(workload: Workload, jobs: Mapping[str, FioJob], path: Path) -> None:
-    """Raises ConfigError where `engine = "libnfs"` is asked for what it cannot do; `path` is the file's."""
+    """Raises ConfigError if a workload with `engine = "libnfs"` needs more than reads. `path`: its file."""
     if workload.nfs.engine != "libnfs":
         return
     if workload.power_loss:
@@ -63,21 +53,21 @@ def check_workload(workload: Workload, jobs: Mapping[str, FioJob], path: Path) -
             if "write" in section.operations:
                 raise ConfigError(
                     f"{where}: it writes (rw={section.options.get('rw')}); libnfs cannot do O_DSYNC: "
-                    "a write would be told to be done before it is on stable storage",
+                    "a write would be acknowledged before it is on stable storage",
                     'libnfs is for reads; measure writes with engine = "kernel"',
                 )
             if section.options.get("sync", "none") not in ("none", "0"):
                 raise ConfigError(
                     f"{where}: sync={section.options['sync']}: libnfs cannot do O_DSYNC or "
-                    "O_SYNC, and fio would not say so",
+                    "O_SYNC, and fio would not report that",
                     'remove it, or use engine = "kernel"',
                 )
 
 
 def through(job: FioJob, nfs_url: str, directory: str = "") -> FioJob:
-    """The checked job with libnfs in the place of its own engine; the rest of it is unchanged.
+    """The checked job with libnfs as its engine; everything else is unchanged.
 
-    `directory`: where its files are, below the export.
+    `directory`: the directory of its files, relative to the export.
     """
     lines = [f"[global]\nioengine=nfs\nnfs_url={nfs_url}"]
     for line in job.text.split("\n"):
@@ -90,21 +80,21 @@ def through(job: FioJob, nfs_url: str, directory: str = "") -> FioJob:
 
 
 def _bare(line: str) -> str:
-    """A line of a checked job without its comment."""
+    """A line of a checked job without comment."""
     return re.split("[;#]", line, maxsplit=1)[0].strip()
 
 
 def _option(line: str) -> str:
-    """The name of the option on a line; "" for headings and comments."""
+    """Name of the option in a line; "" for headings and comments."""
     return "" if _bare(line).startswith("[") else _bare(line).partition("=")[0].strip()
 
 
 def check_client(client: Host) -> None:
-    """The client's fio has the engine. Raises HostError."""
-    answer = client.run(["fio", "--enghelp=nfs"], check=False)
-    if "nfs_url" not in answer.stdout:
-        said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
+    """Raises HostError if the client's fio does not have the engine."""
+    result = client.run(["fio", "--enghelp=nfs"], check=False)
+    if "nfs_url" not in result.stdout:
+        lines = (result.stderr.strip() or result.stdout.strip()).splitlines()
         raise HostError(
-            f"fio on {client.name} has no engine for libnfs ({said[0][:200] if said else 'it says nothing'})",
+            f"fio on {client.name} has no engine for libnfs ({lines[0][:200] if lines else 'no message'})",
             'install a fio that was built with libnfs (Debian\'s is), or use [nfs] engine = "kernel"',
         )

@@ -18,6 +18,7 @@ from kit.config.precondition_table import Precondition
 from kit.core.errors import HostError
 from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
+from kit.hosts.clock_offset import read_boot_id
 from kit.precondition.latency_curve import Point
 from kit.store.run_directory import write_json
 
@@ -78,10 +79,6 @@ def settings_of(settings: Precondition) -> dict[str, Any]:
     return settings.model_dump(mode="json", exclude={"budget", "roles"})
 
 
-def boot_id(host: Host) -> str:
-    return host.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout.strip()
-
-
 def read_state(path: Path) -> State | None:
     """The file's state; None if there is none or it is damaged: then the work begins anew."""
     try:
@@ -119,7 +116,7 @@ def resumable(host: Host, device: BlockDevice, state: State, settings: Precondit
         return "the settings are others"
     if not state.fills:
         return "nothing was filled yet"
-    if boot_id(host) == state.boot_id:
+    if read_boot_id(host) == state.boot_id:
         since = read_written(host, device).kernel_bytes - state.counter_bytes
         if not 0 <= since <= stage_bytes + _SLACK_BYTES:
             return f"{since} bytes were written since, which was not this work"

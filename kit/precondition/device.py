@@ -17,6 +17,7 @@ from kit.core.progress import Progress
 from kit.core.units import format_mib, format_size_bytes
 from kit.devices.block_device import BlockDevice, find_unused, has_smart, read_written
 from kit.hosts.base import Host
+from kit.hosts.clock_offset import read_boot_id
 from kit.precondition import budget, checkpoint, latency_curve, steady_state
 from kit.precondition.checkpoint import State
 from kit.precondition.purge import plan_purge
@@ -97,7 +98,7 @@ def _resumed_or_new(
     host: Host, device: BlockDevice, settings: Precondition, path: Path, progress: Progress, target: Target
 ) -> State:
     found = checkpoint.read_state(path)
-    boot = checkpoint.boot_id(host)
+    boot = read_boot_id(host)
     counter = read_written(host, device).kernel_bytes
     if found is not None:
         why_not = checkpoint.resumable(host, device, found, settings, _largest_stage(device, settings))

@@ -18,6 +18,7 @@ from kit.core.progress import Progress
 from kit.core.units import format_mib
 from kit.devices.block_device import BlockDevice, Written, check_same, read_written
 from kit.hosts.base import Host, Process
+from kit.hosts.clock_offset import read_clock_ns
 from kit.load import block_device, fio
 from kit.load.block_device import Load
 from kit.load.fio_latency_log import parse_latency_log
@@ -83,8 +84,7 @@ class Work:
 
     def now_ns(self) -> int:
         """The host's monotonic clock as time of the experiment."""
-        text = self.host.run(["cat", "/proc/uptime"]).stdout
-        return self.clock.from_host_ns(int(float(text.split()[0]) * 1e9))
+        return self.clock.from_host_ns(read_clock_ns(self.host))
 
     def account(self, before: Written, began_ns: int) -> Written:
         """Count what was written and how long it took since then; returns the counter now."""

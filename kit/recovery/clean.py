@@ -15,7 +15,7 @@ from pathlib import Path
 from kit.config.address import parse_address
 from kit.core.errors import ConfigError, KitError, SafetyRefusal
 from kit.core.progress import Progress
-from kit.core.signals import held_back
+from kit.core.signals import ignore_interrupts
 from kit.devices.locks import Locks
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host
@@ -86,7 +86,7 @@ def clean(run: Path, progress: Progress) -> Cleaned:
             stack.enter_context(_lock(hosts["server"], run.name))
         with Journal(run / "journal.jsonl") as journal:
             pending = len(journal.pending)
-            with held_back(progress.note), progress.step(f"cleaning up after {run.name}"):
+            with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
                 cleaned.left = _undo(journal, hosts, is_lab)
             cleaned.undone = pending - len(journal.pending)
     return cleaned

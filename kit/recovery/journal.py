@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from kit.core.append_log import LineFile
-from kit.core.errors import ConfigError, said
+from kit.core.append_log import AppendLog
+from kit.core.errors import ConfigError, error_text
 
 _MAX_BYTES = 64 << 20
 
@@ -83,7 +83,7 @@ class Journal:
 
     def __init__(self, path: Path, run: str = "", plan: str = "") -> None:
         record = read_journal(path)
-        self._path, self._file = path, LineFile(path)
+        self._path, self._file = path, AppendLog(path)
         self._unwritten: OSError | None = None
         self._state = _State({undo.number: undo for undo in record.pending})
         self._state.next_number = _highest_number(path) + 1
@@ -132,7 +132,7 @@ class Journal:
             try:
                 do(undo, frozenset(kinds))
             except Exception as error:  # whatever one undo does, the others still run
-                why = said(error)
+                why = error_text(error)
                 self._note({"step": step, "state": "failed", "error": why})
                 left.append(Leftover(undo.text, why, by_hand(undo)))
                 kinds.add(undo.kind)

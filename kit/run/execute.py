@@ -11,9 +11,9 @@ import polars as pl
 
 from kit.config.fio_job import FioJob
 from kit.config.workload import Phase
-from kit.core.errors import KitError, SafetyRefusal, said
+from kit.core.errors import KitError, SafetyRefusal, error_text
 from kit.core.progress import Progress
-from kit.core.signals import held_back
+from kit.core.signals import ignore_interrupts
 from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
 from kit.plan.plan import Plan
@@ -84,10 +84,10 @@ def execute(
             outcome.interrupted = True
             problems.append("interrupted by the user")
         except Exception as error:
-            problems.append(said(error))
+            problems.append(error_text(error))
             raise
         finally:
-            with held_back(progress.note), progress.step("cleaning up"):
+            with ignore_interrupts(progress.note), progress.step("cleaning up"):
                 outcome.left = tear_down(journal, site, before)
             problems += [f"not undone: {left}" for left in outcome.left]
             if recorder.unwritten:

@@ -1,4 +1,4 @@
 """OpenZFS on the server: pool, dataset, tunables, versions, scrub status.
 
-Counters that are read around a phase are in kit.instruments; the disks below are in kit.devices.
+The counters of a phase are in kit.instruments; the disks below the pool are in kit.devices.
 """

@@ -1,4 +1,4 @@
-"""Which OpenZFS a server runs: the one place that knows versions, and what came with which.
+"""The OpenZFS version of a server, and the features that depend on it.
 
 Sources: the tags zfs-2.1.x to zfs-2.4.x of OpenZFS; /sys/module/zfs/version and zfs-version(8).
 """
@@ -18,7 +18,7 @@ _OLDEST, _NEWEST = (2, 1), (2, 4)
 
 @dataclass(frozen=True, order=True)
 class ZfsVersion:
-    """Ordered by its numbers. `text` is what the module says of itself, with the packager's suffix."""
+    """Ordered by its numbers. `text` is the module's own version string, with the packager's suffix."""
 
     major: int
     minor: int
@@ -33,17 +33,17 @@ class ZfsVersion:
 
     @property
     def has_json(self) -> bool:
-        """`zpool status -j` and its like."""
+        """`zpool status -j` and other JSON output."""
         return self._at_least(2, 3)
 
     @property
     def has_zil_by_dataset(self) -> bool:
-        """zil_* in a dataset's objset kstat; before that, only those of the whole module."""
+        """zil_* in a dataset's objset kstat; earlier versions have only totals of all pools."""
         return self._at_least(2, 2)
 
     @property
     def has_arc_iohit(self) -> bool:
-        """A probe that says that a block was being read by somebody else."""
+        """A probe for a hit on a block that another thread is reading."""
         return self._at_least(2, 2)
 
     @property
@@ -53,16 +53,16 @@ class ZfsVersion:
 
 
 def parse(text: str) -> ZfsVersion:
-    """From `2.3.9-1`, `zfs-2.1.11-1+deb12u1` and the like. Raises ValueError."""
+    """Parse `2.3.9-1`, `zfs-2.1.11-1+deb12u1` and similar. Raises ValueError."""
     text = text.strip()
-    found = _NUMBERS.match(text.removeprefix("zfs-").removeprefix("kmod-"))
-    if not found:
+    match = _NUMBERS.match(text.removeprefix("zfs-").removeprefix("kmod-"))
+    if not match:
         raise ValueError(f"'{text[:80]}' is no version of OpenZFS")
-    return ZfsVersion(int(found[1]), int(found[2]), int(found[3] or 0), text)
+    return ZfsVersion(int(match[1]), int(match[2]), int(match[3] or 0), text)
 
 
 def read(server: Host) -> ZfsVersion:
-    """That of the module that is loaded. Raises HostError if there is none, or it is too old."""
+    """The version of the loaded module. Raises HostError if none is loaded, or it is older than 2.1."""
     result = server.run(["cat", _MODULE], check=False)
     if result.returncode:
         raise HostError(
@@ -82,13 +82,13 @@ def read(server: Host) -> ZfsVersion:
 
 
 def notes(server: Host, version: ZfsVersion) -> list[str]:
-    """What a reader should know: a version that nobody tried, tools that are not the module's.
+    """Remarks for the report: an untested version, or tools of another version than the module.
 
-    Raises HostError if the tools are of another series than the module: they then misread each other.
+    Raises HostError if tools and module are of different series: they are then incompatible.
     """
-    found = []
+    texts = []
     if (version.major, version.minor) > _NEWEST:
-        found.append(
+        texts.append(
             f"OpenZFS {version.text} on {server.name} is newer than 2.4, the newest the kit was tried with"
         )
     result = server.run(["zfs", "version"], check=False)
@@ -97,7 +97,7 @@ def notes(server: Host, version: ZfsVersion) -> list[str]:
         userland = parse(tools)
     except ValueError:
         return [
-            *found,
+            *texts,
             f"the version of the tools zfs and zpool on {server.name} is not known: {result.describe()}",
         ]
     if (userland.major, userland.minor) != (version.major, version.minor):
@@ -107,8 +107,8 @@ def notes(server: Host, version: ZfsVersion) -> list[str]:
             "after an update the old module stays loaded until the server is booted again",
         )
     if userland.patch != version.patch:
-        found.append(
+        texts.append(
             f"on {server.name} the zfs module is {version.text}, but its tools are "
             f"{userland.text.removeprefix('zfs-')}"
         )
-    return found
+    return texts

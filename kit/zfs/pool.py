@@ -1,7 +1,7 @@
 """The pool under test and its dataset, on the server.
 
-The pool carries the run id in a user property; it is imported nowhere by itself
-(cachefile=none) and destroyed only if both its GUID and its run id are the ones recorded.
+The pool has the run id in a user property. It is not imported automatically (cachefile=none), and it is
+destroyed only if its GUID and its run id are the recorded ones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LABEL_LOG = re.compile(r"^\s+is_log: 1$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """What to build. Device paths by role; `data_layout` is stripe or a vdev type."""
+    """A pool to create. Device paths by role; `data_layout` is stripe or a vdev type."""
 
     name: str
     run_id: str
@@ -41,7 +41,7 @@ class PoolSpec:
 
 @dataclass(frozen=True)
 class Pool:
-    """A pool that exists. `guid` is what it is recognised by."""
+    """An existing pool, identified by `guid`."""
 
     name: str
     guid: int
@@ -49,7 +49,7 @@ class Pool:
 
 
 def create_arguments(spec: PoolSpec) -> list[str]:
-    """argv of `zpool create`. Never with -f: what looks used is refused."""
+    """argv of `zpool create`. Never with -f, which would overwrite devices in use."""
     argv = ["zpool", "create", "-o", "cachefile=none"]
     for name, value in spec.properties.items():
         argv += ["-o", f"{name}={setting(value)}"]
@@ -70,59 +70,63 @@ def create_arguments(spec: PoolSpec) -> list[str]:
 
 
 def setting(value: Setting) -> str:
-    """As zfs and zpool write it."""
+    """The value as zfs and zpool print it."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 
 
 def create_pool(server: Host, spec: PoolSpec) -> Pool:
-    """Raises HostError (CommandFailed) with what zpool said."""
+    """Create the pool. Raises CommandFailed with zpool's message."""
     server.run(create_arguments(spec))
     return find_pool(server, spec.name, spec.run_id)
 
 
 def find_pool(server: Host, name: str, run_id: str) -> Pool:
-    """The pool with our name, if it carries our run id. Raises SafetyRefusal if it does not."""
-    # Not as JSON: there, OpenZFS 2.3 has 2^63 - 1 for every GUID above it, which is half of them.
+    """The pool of that name. Raises SafetyRefusal if its run id is not `run_id`."""
+    # Not as JSON: OpenZFS 2.3 writes 2^63 - 1 there for every larger GUID.
     guid = server.run(["zpool", "get", "-H", "-p", "-o", "value", "guid", name]).stdout.strip()
-    found = server.run(["zfs", "get", "-H", "-p", "-o", "value", RUN_PROPERTY, name]).stdout.strip()
-    if found != run_id:
+    observed = server.run(["zfs", "get", "-H", "-p", "-o", "value", RUN_PROPERTY, name]).stdout.strip()
+    if observed != run_id:
         raise SafetyRefusal(
-            f"the pool {name} on {server.name} carries the run id '{found}', not '{run_id}'",
+            f"the pool {name} on {server.name} carries the run id '{observed}', not '{run_id}'",
             "it is not this run's pool; it was left alone",
         )
     return Pool(name, int(guid), run_id)
 
 
 def destroy_pool(server: Host, pool: Pool) -> None:
-    """Destroy it if GUID and run id are ours. Raises SafetyRefusal otherwise."""
-    found = find_pool(server, pool.name, pool.run_id)
-    if found.guid != pool.guid:
+    """Destroy the pool if GUID and run id match. Raises SafetyRefusal otherwise, HostError."""
+    observed = find_pool(server, pool.name, pool.run_id)
+    if observed.guid != pool.guid:
         raise SafetyRefusal(
-            f"the pool {pool.name} on {server.name} has GUID {found.guid}, not {pool.guid}",
+            f"the pool {pool.name} on {server.name} has GUID {observed.guid}, not {pool.guid}",
             "it is not this run's pool; it was left alone",
         )
-    # udev and nfsd may hold a file or device a moment longer.
+    _retry_while_busy(server, ["zpool", "destroy", pool.name])
+
+
+def _retry_while_busy(server: Host, argv: list[str]) -> None:
+    """udev and nfsd may hold a file or device a moment longer."""
     for _ in range(_DESTROY_ATTEMPTS - 1):
-        if server.run(["zpool", "destroy", pool.name], check=False).returncode == 0:
+        if server.run(argv, check=False).returncode == 0:
             return
         server.run(["sleep", "1"])
-    server.run(["zpool", "destroy", pool.name])
+    server.run(argv)
 
 
 def remove(server: Host, name: str, run_id: str, guid: str = "", devices: tuple[str, ...] = ()) -> None:
-    """Destroy the run's pool wherever it is: imported, or, after a reboot, only on its devices.
+    """Destroy the run's pool: an imported one, or (after a reboot) one that exists only on its devices.
 
-    `guid` is empty if the run did not live to learn it. Not there at all is no error. Raises SafetyRefusal
-    if a pool of that name is not this run's, HostError.
+    `guid` is empty if the run ended before it was known. No error if the pool does not exist. Raises
+    SafetyRefusal if the pool of that name is not this run's, HostError.
     """
     if name not in _imported(server):
         if not guid or guid not in _importable(server, tuple(devices)):
             return
         import_pool(server, Pool(name, int(guid), run_id), tuple(devices))
-    found = find_pool(server, name, run_id)
-    destroy_pool(server, Pool(name, int(guid) if guid else found.guid, run_id))
+    observed = find_pool(server, name, run_id)
+    destroy_pool(server, Pool(name, int(guid) if guid else observed.guid, run_id))
 
 
 def _imported(server: Host) -> list[str]:
@@ -130,43 +134,39 @@ def _imported(server: Host) -> list[str]:
 
 
 def _importable(server: Host, devices: tuple[str, ...]) -> set[str]:
-    """GUIDs of pools that could be imported from these devices."""
-    # It ends with 1 where there is none.
+    """GUIDs of the pools that can be imported from these devices."""
+    # Exit code 1: there is none.
     answer = server.run(["zpool", "import", *_places(devices)], check=False)
     return set(_LABEL_ID.findall(answer.stdout)) if devices else set()
 
 
 def _places(devices: tuple[str, ...]) -> list[str]:
-    """Where `zpool import` looks: the devices, and of whole disks the partition that ZFS made."""
+    """Arguments of `zpool import`: the devices, and the partition that ZFS creates on a whole disk."""
     parts = [f"{path}{WHOLE_DISK_PART}" for path in devices if path.startswith("/dev/disk/")]
     return [word for path in (*devices, *parts) for word in ("-d", path)]
 
 
 def export_pool(server: Host, pool: Pool) -> None:
-    """Let go of the pool in order. Raises HostError if something holds it."""
-    for _ in range(_DESTROY_ATTEMPTS - 1):
-        if server.run(["zpool", "export", pool.name], check=False).returncode == 0:
-            return
-        server.run(["sleep", "1"])
-    server.run(["zpool", "export", pool.name])
+    """Export the pool. Raises HostError if it stays busy."""
+    _retry_while_busy(server, ["zpool", "export", pool.name])
 
 
 def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
-    """Import our pool, from these devices and by its GUID. Raises HostError, SafetyRefusal."""
+    """Import the pool by its GUID from these devices. Raises HostError, SafetyRefusal."""
     argv = ["zpool", "import", "-o", "cachefile=none", "-N", *_places(devices)]
     server.run([*argv, str(pool.guid)])
-    found = find_pool(server, pool.name, pool.run_id)
-    if found.guid != pool.guid:
+    observed = find_pool(server, pool.name, pool.run_id)
+    if observed.guid != pool.guid:
         raise SafetyRefusal(
-            f"imported GUID {found.guid} on {server.name}, not {pool.guid}",
+            f"imported GUID {observed.guid} on {server.name}, not {pool.guid}",
             "another pool of that name was imported; export one of them",
         )
 
 
 def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
-    """Take log or cache devices out, and wait until they are."""
+    """Remove log or cache devices and wait for the end. Raises HostError."""
     server.run(remove_command(pool.name, devices))
-    # A whole disk is in the pool as the partition that ZFS made of it.
+    # For a whole disk the pool lists the partition that ZFS created on it.
     there = {path.removesuffix(WHOLE_DISK_PART) for path in vdev_paths(server, pool)}
     left = sorted(path for path in devices if path.removesuffix(WHOLE_DISK_PART) in there)
     if left:
@@ -174,29 +174,29 @@ def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
 
 
 def vdev_paths(server: Host, pool: Pool) -> list[str]:
-    """Full paths of the devices that the pool is made of."""
-    # Not as JSON, which OpenZFS has only since 2.3; with -H this is as exact.
+    """Full paths of the pool's devices."""
+    # OpenZFS before 2.3 has no JSON; the output of -H is exact, too.
     rows = server.run(["zpool", "list", "-H", "-P", "-v", "-o", "name", pool.name]).stdout.splitlines()
     return [name for row in rows for name in row.split("\t") if name.startswith("/")]
 
 
 def pool_properties(server: Host, pool: Pool, names: list[str]) -> dict[str, str]:
-    """Properties of the pool as they are in effect. Raises HostError if one is not told."""
+    """Values of pool properties in effect. Raises HostError if one is missing."""
     return _properties(server, ["zpool", "get"], pool.name, names)
 
 
-def _properties(server: Host, get: list[str], of: str, names: list[str]) -> dict[str, str]:
+def _properties(server: Host, get: list[str], dataset_or_pool: str, names: list[str]) -> dict[str, str]:
     if not names:
         return {}
-    answer = server.run([*get, "-H", "-p", "-o", "property,value", ",".join(names), of]).stdout
-    found = dict(line.split("\t", 1) for line in answer.splitlines() if "\t" in line)
-    missing = [name for name in names if name not in found]
+    output = server.run([*get, "-H", "-p", "-o", "property,value", ",".join(names), dataset_or_pool]).stdout
+    values = dict(line.split("\t", 1) for line in output.splitlines() if "\t" in line)
+    missing = [name for name in names if name not in values]
     if missing:
         raise HostError(
-            f"{server.name} does not tell {', '.join(missing)} of {of}: {answer[:200]!r}",
+            f"{server.name} does not report {', '.join(missing)} of {dataset_or_pool}: {output[:200]!r}",
             "is its OpenZFS one of 2.1 to 2.4?",
         )
-    return {name: found[name] for name in names}
+    return {name: values[name] for name in names}
 
 
 def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
@@ -207,41 +207,41 @@ def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
     ids = set()
     for path in devices:
         label = _label(server, path)
-        found = _LABEL_ID.search(label)
-        if not found or not _LABEL_LOG.search(label):
+        match = _LABEL_ID.search(label)
+        if not match or not _LABEL_LOG.search(label):
             raise HostError(f"the label of {path} on {server.name} does not say that it is a log device")
-        ids.add(int(found[1]))
+        ids.add(int(match[1]))
     return frozenset(ids)
 
 
 def _label(server: Host, path: str) -> str:
-    """What zdb says of a label; on a whole disk it is in the partition that ZFS makes for itself."""
+    """zdb's output for a label; on a whole disk the label is in the partition that ZFS creates."""
     result = server.run(["zdb", "-l", path], check=False)
     if result.returncode and path.startswith("/dev/disk/"):
         result = server.run(["zdb", "-l", f"{path}{WHOLE_DISK_PART}"], check=False)
     if result.returncode:
-        raise HostError(f"on {server.name}: {path} has no label that could be read: {result.describe()}")
+        raise HostError(f"on {server.name}: the ZFS label of {path} cannot be read: {result.describe()}")
     return result.stdout
 
 
 def create_dataset(server: Host, pool: Pool, dataset: str, properties: dict[str, Setting]) -> None:
-    """Create through libzfs_core, set the other properties, mount, and read everything back."""
+    """Create with libzfs_core, set the other properties, mount, and check all values. Raises HostError."""
     recordsize = record_bytes(properties)
     _with_pyzfs(server, "create", dataset, pool.run_id, str(recordsize))
     for argv in dataset_commands(dataset, properties):
         server.run(argv)
     in_effect = dataset_properties(server, dataset, list(properties))
     for name, value in properties.items():
-        wanted = str(recordsize) if name == "recordsize" else setting(value)
-        if in_effect[name] != wanted:
+        expected = str(recordsize) if name == "recordsize" else setting(value)
+        if in_effect[name] != expected:
             raise HostError(
-                f"{dataset}: {name} was set to {wanted} but is {in_effect[name]}",
-                "this OpenZFS does not take the value as it is written in the workload",
+                f"{dataset}: {name} was set to {expected} but is {in_effect[name]}",
+                "this OpenZFS does not accept the value as the workload has it",
             )
 
 
 def dataset_commands(dataset: str, properties: dict[str, Setting]) -> list[list[str]]:
-    """argv of what follows the creation, which sets the recordsize."""
+    """argv of the commands after the creation; the creation itself sets the recordsize."""
     rest = [f"{name}={setting(value)}" for name, value in properties.items() if name != "recordsize"]
     return [
         *([["zfs", "set", *rest, dataset]] if rest else []),
@@ -251,12 +251,12 @@ def dataset_commands(dataset: str, properties: dict[str, Setting]) -> list[list[
 
 
 def pyzfs_command(*arguments: str) -> list[str]:
-    """argv of the helper that speaks to libzfs_core; its text is the input."""
+    """argv of the helper that calls libzfs_core; the helper's text is the input."""
     return ["/usr/bin/python3", "-", *arguments]
 
 
 def remove_command(pool: str, devices: tuple[str, ...]) -> list[str]:
-    """argv of taking log or cache devices out."""
+    """argv to remove log or cache devices."""
     return ["zpool", "remove", "-w", pool, *devices]
 
 
@@ -270,7 +270,7 @@ def record_bytes(properties: dict[str, Setting]) -> int:
 
 
 def dataset_properties(server: Host, dataset: str, names: list[str]) -> dict[str, str]:
-    """Properties of a dataset as they are in effect. Raises HostError if one is not told."""
+    """Values of dataset properties in effect. Raises HostError if one is missing."""
     return _properties(server, ["zfs", "get"], dataset, names)
 
 
@@ -285,6 +285,6 @@ def mountpoint(server: Host, dataset: str) -> str:
 
 
 def _with_pyzfs(server: Host, *arguments: str) -> None:
-    answer = server.run(pyzfs_command(*arguments), stdin=_HELPER.read_bytes()).stdout
-    if json.loads(answer).get("exists") is not True:
-        raise HostError(f"on {server.name}: libzfs_core made no {arguments[1]}")
+    output = server.run(pyzfs_command(*arguments), stdin=_HELPER.read_bytes()).stdout
+    if json.loads(output).get("exists") is not True:
+        raise HostError(f"on {server.name}: libzfs_core did not create {arguments[1]}")

@@ -1,6 +1,6 @@
-"""Settings of the server that a run must leave as it found them, whether it meant to change them or not.
+"""Settings of the server that must be the same before and after a run.
 
-Sources: /sys/module/{zfs,spl,nfsd,sunrpc}/parameters; what is in effect of the ARC's limits (arcstats);
+Sources: /sys/module/{zfs,spl,nfsd,sunrpc}/parameters; the ARC's limits in effect (arcstats);
 /sys/block/*/queue (write cache, scheduler); nfsd's threads and versions below /proc/fs/nfsd.
 """
 
@@ -19,18 +19,18 @@ _QUEUE = ("write_cache", "scheduler", "nr_requests", "read_ahead_kb")
 
 
 def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
-    """Now. Raises HostError if not even one of OpenZFS's parameters can be read."""
+    """Read the current settings. Raises HostError if no parameter of OpenZFS can be read."""
     names = [name for path in device_paths if (name := _kernel_name(server, path))]
     queues = [f"/sys/class/block/{name}/queue/{knob}" for name in names for knob in _QUEUE]
-    # Files that cannot be read (some parameters are write-only) make it end with 2; the rest is there.
+    # Exit code 2: some files cannot be read (write-only parameters); the others are in the output.
     argv = ["grep", "--recursive", "--no-messages", "--with-filename", "", *_FOLDERS, *_FILES, *queues]
-    found = parse(server.run(argv, check=False).stdout)
-    if not any(path.startswith(_FOLDERS[0]) for path in found):
+    settings = parse(server.run(argv, check=False).stdout)
+    if not any(path.startswith(_FOLDERS[0]) for path in settings):
         raise HostError(
             f"on {server.name}: the parameters of OpenZFS cannot be read ({_FOLDERS[0]})", "is zfs loaded?"
         )
     effects = read_effects(server, list(EFFECTS))
-    return found | {f"arcstats {EFFECTS[name]}": value for name, value in effects.items()}
+    return settings | {f"arcstats {EFFECTS[name]}": value for name, value in effects.items()}
 
 
 def _kernel_name(server: Host, path: str) -> str:
@@ -39,19 +39,19 @@ def _kernel_name(server: Host, path: str) -> str:
 
 
 def parse(text: str) -> Settings:
-    """From grep's `path:line`; of several lines of a file, all."""
-    found: Settings = {}
+    """Parse `path:line` of grep; all lines of a file are joined."""
+    settings: Settings = {}
     for line in text.splitlines():
         path, colon, value = line.partition(":")
         if colon:
-            found[path] = f"{found[path]}\n{value}" if path in found else value.strip()
-    return found
+            settings[path] = f"{settings[path]}\n{value}" if path in settings else value.strip()
+    return settings
 
 
-def between(was: Settings, now: Settings) -> list[str]:
-    """What is not as it was, in words. A file that is gone went with its device or module."""
+def between(before: Settings, after: Settings) -> list[str]:
+    """Texts of all changed values. A missing file is not a change: its device or module was removed."""
     return [
-        f"{path} was '{was[path]}' and is '{now[path]}'"
-        for path in sorted(was)
-        if path in now and now[path] != was[path]
+        f"{path} was '{before[path]}' and is '{after[path]}'"
+        for path in sorted(before)
+        if path in after and after[path] != before[path]
     ]

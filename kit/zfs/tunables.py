@@ -1,7 +1,7 @@
-"""Module parameters of OpenZFS: set for a run, read back, and put back afterwards.
+"""Module parameters of OpenZFS: set for a run, checked, and restored afterwards.
 
-Times among them are written as durations of the experiment and reach the host through the
-clock: a timer of the software under test belongs to the experiment's time.
+Workloads give times as durations of the experiment; they are converted to the host's clock,
+because a timer of the software under test runs in the experiment's time.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kit.hosts.base import Host
 _PARAMETERS = "/sys/module/zfs/parameters"
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 
-# Limits that OpenZFS works out for itself while the parameter is 0, and the kstat that has what is in
-# effect. Out of its range a value is silently ignored, and a 0 written back changes nothing: the limit
-# stays what it was set to (zfs(4), and arc_tuning_update in module/zfs/arc.c).
+# Limits that OpenZFS computes while the parameter is 0, and the kstat of the value in effect. A value out
+# of range is silently ignored, and writing 0 changes nothing: the limit keeps its last value (zfs(4),
+# and arc_tuning_update in module/zfs/arc.c).
 EFFECTS = {"zfs_arc_max": "c_max", "zfs_arc_min": "c_min"}
 
-# Parameters that are times, with the unit the module counts in (zfs(4)).
+# Parameters that are times, with the module's unit in ns (zfs(4)).
 TIME_TUNABLES_NS = {
     "zfs_txg_timeout": 1_000_000_000,
     "l2arc_feed_secs": 1_000_000_000,
@@ -53,7 +53,7 @@ SIZE_TUNABLES = frozenset(
 
 @dataclass(frozen=True)
 class Tunable:
-    """`host_value` is what is written to the module, in the module's unit."""
+    """`written`: the workload's value. `host_value`: the value for the module, in the module's unit."""
 
     name: str
     written: str
@@ -61,7 +61,7 @@ class Tunable:
 
 
 def tunable(name: str, value: str | int | bool, clock: Clock) -> Tunable:
-    """From a workload's value. Raises ConfigError if it has no meaning for that parameter."""
+    """Convert a workload's value. Raises ConfigError if the parameter cannot have it."""
     try:
         return Tunable(name, str(value), _host_value(name, value, clock))
     except ValueError as error:
@@ -95,45 +95,46 @@ def read_tunables(server: Host, names: list[str]) -> dict[str, str]:
     result = server.run(
         ["grep", "--with-filename", "", *(f"{_PARAMETERS}/{name}" for name in names)], check=False
     )
-    found = {}
+    values = {}
     for line in result.stdout.splitlines():
         path, _, value = line.partition(":")
-        found[path.rsplit("/", 1)[1]] = value.strip()
-    missing = [name for name in names if name not in found]
+        values[path.rsplit("/", 1)[1]] = value.strip()
+    missing = [name for name in names if name not in values]
     if missing:
         raise HostError(
             f"on {server.name}: OpenZFS has no module parameter {', '.join(missing)}",
             "is the zfs module loaded, and of a version that has it?",
         )
-    return found
+    return values
 
 
 def read_effects(server: Host, names: list[str]) -> dict[str, str]:
-    """What is in effect of those that have a kstat. Raises HostError."""
-    wanted = {EFFECTS[name]: name for name in names if name in EFFECTS}
-    if not wanted:
+    """Values in effect of the parameters that have a kstat. Raises HostError."""
+    kstats = {EFFECTS[name]: name for name in names if name in EFFECTS}
+    if not kstats:
         return {}
     lines = [line.split() for line in server.run(["cat", _ARCSTATS]).stdout.splitlines()]
-    found = {wanted[fields[0]]: fields[2] for fields in lines if len(fields) == 3 and fields[0] in wanted}
-    if len(found) < len(wanted):
-        raise HostError(f"on {server.name}: {_ARCSTATS} has no {' and '.join(sorted(wanted))}")
-    return found
+    values = {kstats[fields[0]]: fields[2] for fields in lines if len(fields) == 3 and fields[0] in kstats}
+    if len(values) < len(kstats):
+        raise HostError(f"on {server.name}: {_ARCSTATS} has no {' and '.join(sorted(kstats))}")
+    return values
 
 
 def in_order(tunables: tuple[Tunable, ...], effects: dict[str, str]) -> list[Tunable]:
-    """The order in which none is out of its range when it is written: the ARC's least is below its most."""
-    named = {one.name: one for one in tunables}
-    least, most = named.get("zfs_arc_min"), named.get("zfs_arc_max")
-    if not (least and most):
+    """The order of writing in which zfs_arc_min is always below zfs_arc_max, so that none is ignored."""
+    by_name = {tunable.name: tunable for tunable in tunables}
+    arc_min, arc_max = by_name.get("zfs_arc_min"), by_name.get("zfs_arc_max")
+    if not (arc_min and arc_max):
         return list(tunables)
-    first, second = (least, most) if least.host_value <= int(effects["zfs_arc_max"]) else (most, least)
-    return [first, second, *(one for one in tunables if one.name not in EFFECTS)]
+    is_low = arc_min.host_value <= int(effects["zfs_arc_max"])
+    first, second = (arc_min, arc_max) if is_low else (arc_max, arc_min)
+    return [first, second, *(tunable for tunable in tunables if tunable.name not in EFFECTS)]
 
 
 def write_tunable(server: Host, name: str, value: str, effect: str = "") -> None:
-    """Set one parameter, read it back, and see that it is in effect. Raises HostError if it is not.
+    """Set one parameter, and check its value and the value in effect. Raises HostError if they differ.
 
-    `effect`: what shall be in effect where the value is 0, which leaves it to OpenZFS.
+    `effect`: the value to have in effect if `value` is 0, with which OpenZFS computes it.
     """
     if name in EFFECTS and value == "0" and effect:
         if read_effects(server, [name])[name] != effect:
@@ -147,11 +148,11 @@ def write_tunable(server: Host, name: str, value: str, effect: str = "") -> None
 
 
 def _check_effect(server: Host, name: str, value: str) -> None:
-    found = read_effects(server, [name])[name]
-    if found != value:
+    observed = read_effects(server, [name])[name]
+    if observed != value:
         raise HostError(
             f"on {server.name}: {name} was set to {value}, but in effect ({EFFECTS[name]} of arcstats) "
-            f"is {found}",
+            f"is {observed}",
             "OpenZFS ignores a value out of its range: zfs_arc_min is at least 32MiB, and zfs_arc_max at "
             "least 64MiB, above zfs_arc_min and below the memory of the server",
         )
@@ -159,10 +160,10 @@ def _check_effect(server: Host, name: str, value: str) -> None:
 
 def _write(server: Host, name: str, value: str) -> None:
     server.run(["tee", parameter_path(name)], stdin=f"{value}\n".encode())
-    found = read_tunables(server, [name])[name]
-    if found != value:
+    observed = read_tunables(server, [name])[name]
+    if observed != value:
         raise HostError(
-            f"on {server.name}: {name} was set to {value} but is {found}",
+            f"on {server.name}: {name} was set to {value} but is {observed}",
             "OpenZFS refused the value; see dmesg there",
         )
 

@@ -9,6 +9,7 @@ import pytest
 
 from kit.cli import device
 from kit.core.errors import ConfigError, HostError
+from tests.fakes import ScriptedHost
 
 TEXT = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\nkeep = "ssd0.state"\n'
 
@@ -18,7 +19,7 @@ class Server:
 
     def __init__(self, refuses: str) -> None:
         self.refuses, self.running, self.told = refuses, False, list[str]()
-        self.host = self
+        self.host = ScriptedHost()
 
     def start(self, *_: Any, **__: Any) -> dict[str, str]:
         self.running = True
@@ -28,6 +29,8 @@ class Server:
         self.told.append(word)
         if word == self.refuses:
             raise HostError("not its state")
+        if word == "save":
+            self.host.put(b"new state", path)
 
     def stop(self) -> None:
         self.running = False
@@ -37,13 +40,6 @@ class Server:
 
     def state_path(self, name: str) -> str:
         return name
-
-    def put(self, *_: Any, **__: Any) -> None: ...
-
-    def get(self, *_: Any, **__: Any) -> bytes:
-        return b"new state"
-
-    def run(self, *_: Any, **__: Any) -> None: ...
 
 
 def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") -> Server:

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from kit.config.testbed import LAB_TESTBED, Device, Testbed, read_testbed
 from kit.core.errors import ConfigError
-from kit.core.text import safe_text
 
 # A testbed as it was shipped once; the shipped one may change.
 FILE = Path(__file__).parents[1] / "data" / "plan" / "testbed.toml"
@@ -126,15 +125,3 @@ def test_a_testbed_cannot_be_changed() -> None:
 
 def test_pytest_does_not_collect_it() -> None:
     assert Testbed.__test__ is False
-
-
-@given(st.text(max_size=30))
-@example("\x1b[2Jhi\x07\x9b\x7f")
-def test_text_for_a_terminal_has_no_control_characters(text: str) -> None:
-    shown = safe_text(text)
-    assert len(shown) == len(text)
-    assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in shown)
-
-
-def test_ordinary_text_stays() -> None:
-    assert safe_text("Größe 5 µs ~") == "Größe 5 µs ~"

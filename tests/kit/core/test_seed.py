@@ -17,7 +17,7 @@ def test_each_run_has_its_own_and_always_the_same() -> None:
 def test_phases_of_one_run_do_not_share_one() -> None:
     names = ["warm-up", "read", "write-slog", "write-pool"]
     for seed in (0, 1, (1 << SEED_BITS) - 1):
-        found = {seed_for(seed, name) for name in names}
-        assert len(found) == len(names)
+        observed = {seed_for(seed, name) for name in names}
+        assert len(observed) == len(names)
         # fio's randseed is a whole number; ours stays where every version reads it.
-        assert all(0 <= one < 1 << 31 for one in found)
+        assert all(0 <= one < 1 << 31 for one in observed)

@@ -9,17 +9,17 @@ import time
 
 import pytest
 
-from kit.core.signals import held_back
+from kit.core.signals import ignore_interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_goes_on_and_says_so(number: signal.Signals) -> None:
-    told: list[str] = []
+    messages: list[str] = []
     before = signal.getsignal(number)
-    with held_back(told.append):
+    with ignore_interrupts(messages.append):
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)
-    assert len(told) == 2 and "hsp clean" in told[0]
+    assert len(messages) == 2 and "hsp clean" in messages[0]
     assert signal.getsignal(number) is before
 
 
@@ -27,7 +27,7 @@ def test_afterwards_it_interrupts_again() -> None:
     # Who is started in the background by a shell ignores it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with held_back(lambda text: None):
+        with ignore_interrupts(lambda text: None):
             pass
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
@@ -40,7 +40,7 @@ def test_in_another_thread_nothing_is_changed() -> None:
     before, seen = signal.getsignal(signal.SIGINT), []
 
     def work() -> None:
-        with held_back(lambda text: None):
+        with ignore_interrupts(lambda text: None):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)

@@ -1,12 +1,17 @@
-"""What probe_helper.py prints of a host: as recorded in a guest, and made up for one bare device."""
+"""What probe_devices.py prints of a host: as recorded in a guest, and made up for one bare device."""
 
 from __future__ import annotations
 
 import functools
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from kit.devices.inventory import Inventory
+from kit.devices.probe import parse as parse_text
+from kit.devices.reasons import Code, Wanted, reasons
 
 DATA = Path(__file__).parents[1] / "data" / "devices"
 
@@ -25,7 +30,7 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
     """A host with one device. `changes`: of sysfs, or `label` (of zdb), `signature`, `alone`."""
     label, signature = changes.pop("label", None), changes.pop("signature", None)
     alone = changes.pop("alone", "")
-    told = {
+    lsblk = {
         "name": name, "kname": name, "type": "disk", "size": size_bytes, "serial": serial, "model": "SSD  ",
         "wwn": None, "tran": "sata", "ro": False, "log-sec": 512, "disc-max": 2147450880, "fstype": None,
     }  # fmt: skip
@@ -48,7 +53,7 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
         "own": "mnt:[1]",
         "swaps": "Filename",
         "tools": {
-            "lsblk": _said(json.dumps({"blockdevices": [told]})),
+            "lsblk": _said(json.dumps({"blockdevices": [lsblk]})),
             "guids": _said(""),
             "imported": _said(""),
             "wipefs": _said(json.dumps({"signatures": signatures})),
@@ -59,3 +64,29 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
 
 def _said(text: str) -> dict[str, Any]:
     return {"argv": ["tool"], "code": 0, "out": text, "err": ""}
+
+
+# --- The disks of the recorded guest ---
+
+BY_ID = "/dev/disk/by-id/"
+SIZE = 128 << 20
+DISKS = [*(f"vd{n}" for n in range(6)), *(f"sd{n}" for n in range(3)), "ns1", "ns2"]
+
+
+def parse(host: str, facts: Any) -> Inventory:
+    return parse_text(host, json.dumps(facts))
+
+
+def wanted(disk: str, **changes: Any) -> Wanted:
+    kind, number = disk[:2], disk[2:]
+    link = {
+        "vd": f"virtio-HSPVD{number}",
+        "sd": f"scsi-0QEMU_QEMU_HARDDISK_HSPSD{number}",
+        "ns": f"nvme-QEMU_NVMe_Ctrl_HSPNVME0_{number}",
+    }[kind]
+    serial = "HSPNVME0" if kind == "ns" else f"HSP{disk.upper()}"
+    return Wanted(**{"path": BY_ID + link, "serial": serial, "size_bytes": SIZE, **changes})
+
+
+def codes(inventory: Inventory, one: Wanted, others: Sequence[Wanted] = ()) -> set[Code]:
+    return {reason.code for reason in reasons(inventory, one, others)}

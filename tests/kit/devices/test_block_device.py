@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.block_device import check_same, find_unused, has_smart, parse_smart, read_written
-from kit.hosts.base import Result
+from tests.fakes import Answer, ScriptedHost
 from tests.kit.devices.facts import one_device
 
 PATH = "/dev/disk/by-id/ata-X"
 GIB = 1 << 30
 
 
-def bare(name: str = "sdb", size_bytes: int = GIB, serial: str = "S3", **changes: Any) -> str:
-    return json.dumps(one_device(PATH, name, size_bytes, serial, **changes))
+def bare(name: str = "sdb", size_bytes: int = GIB, serial: str = "S3", **changes: Any) -> dict[str, Any]:
+    return one_device(PATH, name, size_bytes, serial, **changes)
 
 
-class Machine:
-    name = "server"
-
-    def __init__(self, probe: str | None = None, **answers: tuple[int, str, str]) -> None:
-        self.answers = {"python3": (0, probe or bare(), ""), **answers}
-
-    def run(self, argv: Sequence[str], check: bool = True, **_: Any) -> Result:
-        code, out, err = self.answers.get(argv[0].rsplit("/", 1)[-1], (0, "", ""))
-        return Result(self.name, tuple(argv), code, out, err)
+def host_of(probe: Answer = "", **answers: Answer) -> ScriptedHost:
+    """A host with one device: the answer of probe_devices.py, and of other programs."""
+    return ScriptedHost({"python3": probe or bare(), **answers})
 
 
-def refused(probe: str) -> str:
+def refused(probe: Answer) -> str:
     with pytest.raises(SafetyRefusal) as caught:
-        find_unused(Machine(probe), PATH, GIB)  # type: ignore[arg-type]
+        find_unused(host_of(probe), PATH, GIB)
     assert caught.value.exit_code == 4 and caught.value.hint
     return caught.value.message
 
 
 def test_a_bare_device() -> None:
-    device = find_unused(Machine(), PATH, GIB)  # type: ignore[arg-type]
+    device = find_unused(host_of(), PATH, GIB)
     assert device.identity() == {"path": PATH, "serial": "S3", "size_bytes": GIB}
     assert (device.kernel_name, device.discard_bytes, device.model) == ("sdb", 2147450880, "SSD")
 
@@ -75,26 +67,26 @@ def test_garbage_is_refused(text: str) -> None:
 @pytest.mark.parametrize("state", [2, 3, 4])
 def test_labels_of_nobody_are_in_nobodys_way(state: int) -> None:
     label = f"LABEL 0\n    state: {state}\n    name: 'old'\n"
-    find_unused(Machine(bare(label=label, signature="zfs_member")), PATH)  # type: ignore[arg-type]
+    find_unused(host_of(bare(label=label, signature="zfs_member")), PATH)
 
 
 def test_a_device_that_was_swapped_is_noticed() -> None:
-    device = find_unused(Machine(), PATH)  # type: ignore[arg-type]
-    check_same(Machine(), device)  # type: ignore[arg-type]
+    device = find_unused(host_of(), PATH)
+    check_same(host_of(), device)
     # What lies on it by now is the kit's own.
-    check_same(Machine(bare(signature="ext4")), device)  # type: ignore[arg-type]
+    check_same(host_of(bare(signature="ext4")), device)
     for changes in ({"serial": "S4"}, {"size_bytes": 1 << 31}, {"name": "sdc"}, {"holders": ["md0"]}):
         with pytest.raises(SafetyRefusal):
-            check_same(Machine(bare(**changes)), device)  # type: ignore[arg-type]
+            check_same(host_of(bare(**changes)), device)
 
 
 def test_bytes_written_are_the_seventh_number() -> None:
     stat = "  100 0 800 5 200 0 4096 7 0 9 12 3 0 99999 1 0 0\n"
-    device = find_unused(Machine(), PATH)  # type: ignore[arg-type]
-    assert read_written(Machine(cat=(0, stat, "")), device).kernel_bytes == 4096 * 512  # type: ignore[arg-type]
+    device = find_unused(host_of(), PATH)
+    assert read_written(host_of(cat=(0, stat, "")), device).kernel_bytes == 4096 * 512
     for garbage in ("", "1 2 3", "a b c d e f g"):
         with pytest.raises(HostError, match="/sys/class/block/sdb/stat"):
-            read_written(Machine(cat=(0, garbage, "")), device)  # type: ignore[arg-type]
+            read_written(host_of(cat=(0, garbage, "")), device)
 
 
 def test_smart_units_are_of_512000_bytes() -> None:
@@ -107,9 +99,9 @@ def test_smart_units_are_of_512000_bytes() -> None:
 
 def test_smart_is_read_of_nvme_only() -> None:
     log = (0, '{"critical_warning": 0, "data_units_written": 3}', "")
-    nvme = find_unused(Machine(bare("nvme0n1")), PATH)  # type: ignore[arg-type]
-    assert has_smart(Machine(sh=log), nvme)  # type: ignore[arg-type]
-    assert not has_smart(Machine(sh=(127, "", "")), nvme)  # type: ignore[arg-type]
-    assert not has_smart(Machine(sh=log), find_unused(Machine(), PATH))  # type: ignore[arg-type]
-    both = read_written(Machine(sh=log, cat=(0, "0 0 0 0 0 0 8 0", "")), nvme, with_smart=True)  # type: ignore[arg-type]
+    nvme = find_unused(host_of(bare("nvme0n1")), PATH)
+    assert has_smart(host_of(sh=log), nvme)
+    assert not has_smart(host_of(sh=(127, "", "")), nvme)
+    assert not has_smart(host_of(sh=log), find_unused(host_of(), PATH))
+    both = read_written(host_of(sh=log, cat=(0, "0 0 0 0 0 0 8 0", "")), nvme, with_smart=True)
     assert (both.kernel_bytes, both.smart_bytes, both.smart_warning) == (4096, 1_536_000, 0)

@@ -17,7 +17,7 @@ from kit.devices import locks
 from kit.devices.locks import Locks, lock_names, locked
 from kit.devices.probe import parse
 from kit.hosts.local import LocalHost
-from tests.kit.devices.facts import recorded
+from tests.kit.devices.facts import DISKS, recorded, wanted
 
 INVENTORY = parse("server", json.dumps(recorded()))
 ONE, TWO = INVENTORY.nodes["vdc"], INVENTORY.nodes["vdd"]
@@ -146,3 +146,13 @@ def test_what_is_in_a_lock_file_is_only_shown(directory: Path) -> None:
         (directory / lock_names(ONE)[0]).write_text(json.dumps(named))
         with pytest.raises(SafetyRefusal, match=r"run \?\[31m \(process 1 of \? on m, since 1970"):
             Locks(host, [ONE], "run-b", whole_host=False)
+
+
+def test_locks_are_of_the_disk_and_of_its_number() -> None:
+    inventory = INVENTORY
+    nodes = [inventory.find(wanted(disk).path) for disk in DISKS]
+    names = [set(lock_names(node)) for node in nodes if node]
+    assert all(len(own) == 2 for own in names)
+    assert len(set().union(*names)) == 2 * len(DISKS)  # namespaces of one controller are not one disk
+    nameless = inventory.nodes["nullb0"]
+    assert lock_names(nameless) == (f"device-{nameless.device_number.replace(':', '-')}.lock",)

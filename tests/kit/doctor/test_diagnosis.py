@@ -21,8 +21,9 @@ from kit.doctor.diagnosis import HELPER, Target, diagnose, judge, request
 from kit.doctor.facts import Request, Unknown, parse_answer
 from kit.doctor.finding import Finding, Wanted
 from kit.doctor.report import Examinee, make_report, words
-from kit.hosts.base import HostLost, Result
+from kit.hosts.base import HostLost
 from kit.hosts.local import LocalHost
+from tests.fakes import Answer, ScriptedHost
 from tests.kit.doctor.facts import RECORDED, changed, gathered, no_host, only, part, report, said
 
 
@@ -32,25 +33,16 @@ def unreachable() -> Any:
     )
 
 
-class Answering(LocalHost):
-    """Says what was recorded; `refuse` is what sudo does not let it run."""
-
-    def __init__(self, role: str, refuse: tuple[str, ...] = (), **raw: Any) -> None:
-        super().__init__(role)
-        self.raw, self.refuse, self.asked = changed(role) | raw, refuse, list[tuple[str, ...]]()
-
-    def run(self, argv: Any, **_: Any) -> Result:
-        self.asked.append(tuple(argv))
-        if argv[0] in self.refuse:
-            raise HostError(f"sudo did not run {argv[0]}")
-        answers = {"true": "", "cat": f"{argv[-1]} is read\n"}
-        return Result(self.name, tuple(argv), 0, answers.get(argv[0], json.dumps(self.raw)), "")
+def answering(role: str, **raw: Any) -> ScriptedHost:
+    """A host with the recorded facts, changed by `raw`."""
+    answers: dict[str, Answer] = {"true": "", "cat": lambda command: f"{command.argv[-1]} is read\n"}
+    return ScriptedHost(answers, name=role, default=changed(role) | raw)
 
 
 def test_a_host_that_cannot_be_reached_is_named_and_the_others_are_looked_at() -> None:
     targets = [
         Target("nas", ("server",), unreachable),
-        Target("client", ("client",), lambda: Answering("client"), "nas"),
+        Target("client", ("client",), lambda: answering("client"), "nas"),
     ]
     found = diagnose(targets)
     assert found.exit_code == EXIT_HOST
@@ -66,13 +58,8 @@ def test_a_host_that_cannot_be_reached_is_named_and_the_others_are_looked_at() -
 
 
 def test_a_host_whose_connection_breaks_before_it_answers() -> None:
-    class Breaking(LocalHost):
-        def run(self, argv: Any, **_: Any) -> Result:
-            if argv[0] == "true":
-                return Result("x", ("true",), 0, "", "")
-            raise HostLost("x: the connection broke")
-
-    found = diagnose([Target("x", ("client",), Breaking)])
+    host = ScriptedHost({"true": ""}, default=HostLost("x: the connection broke"))
+    found = diagnose([Target("x", ("client",), lambda: host)])
     assert only(found, "x", "python").state == "fail"
     assert "the connection broke" in only(found, "x", "python").found
 
@@ -82,29 +69,27 @@ def test_a_host_whose_connection_breaks_before_it_answers() -> None:
     [(127, "", "/usr/bin/python3: No such file"), (0, "Welcome to nas!\n{}", ""), (0, "[]", ""), (1, "", "")],
 )
 def test_a_host_without_a_python_that_answers(code: int, out: str, err: str) -> None:
-    class Mute(LocalHost):
-        def run(self, argv: Any, **_: Any) -> Result:
-            return Result("x", tuple(argv), 0 if argv[0] == "true" else code, out, err)
-
-    found = diagnose([Target("x", ("server",), Mute)])
+    host = ScriptedHost({"true": ""}, default=(code, out, err))
+    found = diagnose([Target("x", ("server",), lambda: host)])
     assert only(found, "x", "python").state == "fail" and found.exit_code == EXIT_HOST
     assert only(found, "x", "reachable").state == "ok"
     assert {finding.check for finding in found.findings} == {"python", "reachable"}
 
 
 def test_an_ordinary_user_whose_sudo_lets_files_be_read_but_not_python_run() -> None:
-    host = Answering("server", refuse=("/usr/bin/python3",), euid=1000)
+    host = answering("server", euid=1000)
+    host.answers["python3"] = HostError("sudo did not run /usr/bin/python3")
     found = diagnose([Target("server", ("server",), lambda: host)])
-    assert [argv[0] for argv in host.asked] == ["true", "/usr/bin/python3", "env", "cat", "cat", "cat", "cat"]
+    assert [argv[0] for argv in host.calls] == ["true", "/usr/bin/python3", "env", "cat", "cat", "cat", "cat"]
     assert only(found, "server", "privilege").state == "ok"
     # What came by that way is what is judged.
     assert "is read" in only(found, "server", "nfsd").found
 
 
 def test_a_client_asks_for_python_without_sudo() -> None:
-    host = Answering("client")
+    host = answering("client")
     diagnose([Target("client", ("client",), lambda: host, "nas")])
-    assert [argv[:2] for argv in host.asked] == [("true",), ("env", "/usr/bin/python3")]
+    assert [argv[:2] for argv in host.calls] == [("true",), ("env", "/usr/bin/python3")]
 
 
 def test_every_check_has_exactly_one_finding_on_each_host_it_is_for() -> None:

@@ -143,12 +143,12 @@ def run_sshd(
 
 def running(mark: str) -> list[int]:
     """The processes with `mark` among their arguments."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and mark.encode() in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes
 
 
 def until(condition: Callable[[], object], deadline_s: float = 60.0) -> bool:

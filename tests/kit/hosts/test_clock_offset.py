@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError
-from kit.hosts.base import Result
 from kit.hosts.clock_offset import Clocks, Offset, Trip, combined, difference, estimate, read_clock_ns
 from kit.hosts.local import LocalHost
+from tests.fakes import Command, ScriptedHost
 
 TIMES = st.integers(0, 10**15)
 WAYS = st.integers(0, 10**9)
@@ -27,8 +27,8 @@ def trips(draw: st.DrawFn) -> tuple[list[Trip], int]:
 
 
 @given(trips())
-def test_the_truth_is_within_half_of_the_quickest_round_trip(found: tuple[list[Trip], int]) -> None:
-    made, truth = found
+def test_the_truth_is_within_half_of_the_quickest_round_trip(observed: tuple[list[Trip], int]) -> None:
+    made, truth = observed
     offset = estimate(made)
     assert abs(offset.ns - truth) <= offset.error_ns
     assert offset.error_ns <= min(trip.received_ns - trip.sent_ns for trip in made) / 2 + 1
@@ -36,62 +36,57 @@ def test_the_truth_is_within_half_of_the_quickest_round_trip(found: tuple[list[T
 
 @given(trips(), trips())
 def test_of_two_hosts_the_errors_add_up(one: tuple[list[Trip], int], other: tuple[list[Trip], int]) -> None:
-    found = difference(estimate(one[0]), estimate(other[0]))
-    assert abs(found.ns - (one[1] - other[1])) <= found.error_ns
+    observed = difference(estimate(one[0]), estimate(other[0]))
+    assert abs(observed.ns - (one[1] - other[1])) <= observed.error_ns
 
 
 @given(TRUTHS, TRUTHS, st.floats(0, 1))
 def test_a_clock_that_drifts_is_within_the_error_at_all_times_between(
     begin: int, end: int, part: float
 ) -> None:
-    found = combined(Offset(begin, 10), Offset(end, 20))
+    observed = combined(Offset(begin, 10), Offset(end, 20))
     then = begin + int((end - begin) * part)
-    assert abs(found.ns - then) <= found.error_ns
+    assert abs(observed.ns - then) <= observed.error_ns
 
 
-class Clock:
-    """A host that has nothing but a clock and a kernel."""
+def host_with_clock(name: str, boot: str, ahead_ns: int = 0) -> ScriptedHost:
+    """A host of an ordinary user: a boot id, and this machine's clock set `ahead_ns` forward."""
 
-    def __init__(self, name: str, boot: str, ahead_ns: int = 0, answers: bool = True) -> None:
-        self.name, self.boot, self.ahead_ns, self.answers = name, boot, ahead_ns, answers
-        self.asked: list[str] = []
+    def now(command: Command) -> str:
+        return f"now at {read_clock_ns(LocalHost()) + ahead_ns} nsecs\n"
 
-    def run(self, argv: list[str], **_: object) -> Result:
-        self.asked.append(argv[0])
-        if argv[0] == "cat":
-            return Result(self.name, tuple(argv), 0, self.boot + "\n", "")
-        if argv[0] == "head":  # as for an ordinary user
-            return Result(self.name, tuple(argv), 1, "", "Permission denied")
-        now = read_clock_ns(LocalHost()) + self.ahead_ns
-        said = f"now at {now} nsecs\n" if self.answers else "?"
-        return Result(self.name, tuple(argv), 0, said, "")
+    return ScriptedHost(
+        {"cat": f"{boot}\n", "head": (1, "", "Permission denied"), "env": now},
+        name=name,
+        default=AssertionError("no such command"),
+    )
 
 
 def test_hosts_of_one_kernel_have_one_clock_and_others_are_measured() -> None:
-    server = Clock("server", "a")
-    same, other = Clock("same", "a", 10**12), Clock("other", "b", 7 * 10**12)
-    found = Clocks(server).offsets([same, other])  # type: ignore[arg-type, list-item]
-    assert found["same"] == Offset(0, 0)
-    assert same.asked == ["cat"]
-    assert 0 < found["other"].error_ns
-    assert abs(found["other"].ns - 7 * 10**12) <= found["other"].error_ns
+    server = host_with_clock("server", "a")
+    same, other = host_with_clock("same", "a", 10**12), host_with_clock("other", "b", 7 * 10**12)
+    observed = Clocks(server).offsets([same, other])
+    assert observed["same"] == Offset(0, 0)
+    assert [argv[0] for argv in same.calls] == ["cat"]
+    assert 0 < observed["other"].error_ns
+    assert abs(observed["other"].ns - 7 * 10**12) <= observed["other"].error_ns
 
 
 def test_the_kernel_is_asked_once() -> None:
-    server, same = Clock("server", "a"), Clock("same", "a")
-    clocks = Clocks(server)  # type: ignore[arg-type]
+    server, same = host_with_clock("server", "a"), host_with_clock("same", "a")
+    clocks = Clocks(server)
     for _ in range(3):
-        clocks.offsets([same])  # type: ignore[list-item]
-    assert same.asked == server.asked == ["cat"]
+        clocks.offsets([same])
+    assert len(same.calls) == len(server.calls) == 1 and same.calls[0][0] == "cat"
 
 
 def test_of_each_kernel_there_is_one_machine() -> None:
-    server, same = Clock("server", "a"), Clock("same", "a")
-    other, third = Clock("other", "b"), Clock("third", "b")
-    found = Clocks(server).machines([server, same, other, third])  # type: ignore[arg-type, list-item]
-    assert found == [server, other]
+    server, same = host_with_clock("server", "a"), host_with_clock("same", "a")
+    other, third = host_with_clock("other", "b"), host_with_clock("third", "b")
+    observed = Clocks(server).machines([server, same, other, third])
+    assert observed == [server, other]
 
 
 def test_a_host_without_a_readable_clock_is_named() -> None:
     with pytest.raises(HostError, match="client7: its monotonic clock cannot be read"):
-        read_clock_ns(Clock("client7", "a", answers=False))  # type: ignore[arg-type]
+        read_clock_ns(ScriptedHost(default="?", name="client7"))

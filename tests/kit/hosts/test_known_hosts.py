@@ -68,22 +68,22 @@ def test_patterns(tmp_path: Path, pattern: str, matches: bool) -> None:
 
 def test_files_together_and_files_that_are_not_there(tmp_path: Path) -> None:
     files = [known(tmp_path / "a", f"nas {A}\n"), tmp_path / "none", known(tmp_path / "b", f"nas {B}\n")]
-    found = look_up(files, "nas", 22)
-    assert prints(found.trusted) == [0, 1]
-    assert found.files == tuple(files)
+    observed = look_up(files, "nas", 22)
+    assert prints(observed.trusted) == [0, 1]
+    assert observed.files == tuple(files)
 
 
 def test_a_revoked_key_is_trusted_nowhere(tmp_path: Path) -> None:
     file = known(tmp_path / "a", f"[nas]:2222 {A}\n[nas]:2222 {B}\n@revoked * {A}\n@revoked nas {D}\n")
-    found = look_up([file], "nas", 2222)
-    assert prints(found.trusted) == [1]
-    assert sorted(prints(found.revoked)) == [0, 3]
+    observed = look_up([file], "nas", 2222)
+    assert prints(observed.trusted) == [1]
+    assert sorted(prints(observed.revoked)) == [0, 3]
 
 
 def test_authorities_are_not_host_keys(tmp_path: Path) -> None:
     file = known(tmp_path / "a", f"@cert-authority *.example.org {C}\n")
-    found = look_up([file], "nas.example.org", 22)
-    assert (prints(found.authorities), found.trusted) == ([2], ())
+    observed = look_up([file], "nas.example.org", 22)
+    assert (prints(observed.authorities), observed.trusted) == ([2], ())
 
 
 @pytest.mark.parametrize(

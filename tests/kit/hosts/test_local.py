@@ -59,9 +59,9 @@ def test_a_failed_command_says_what_and_why(host: LocalHost) -> None:
         host.run(["sh", "-c", "echo 'no space' >&2; exit 3"])
     assert caught.value.exit_code == 5
     assert caught.value.result.returncode == 3
-    told = caught.value.message
-    assert "on local:" in told and "ended with 3: no space" in told
-    assert shlex.join(["sh", "-c", "echo 'no space' >&2; exit 3"]) in told
+    message = caught.value.message
+    assert "on local:" in message and "ended with 3: no space" in message
+    assert shlex.join(["sh", "-c", "echo 'no space' >&2; exit 3"]) in message
 
 
 def test_a_command_killed_by_a_signal_failed(host: LocalHost) -> None:

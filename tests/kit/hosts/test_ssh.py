@@ -1,22 +1,33 @@
-"""kit.hosts.ssh against a real SSH server of this process (asyncssh), over a socket pair."""
+"""kit.hosts.ssh: commands, arguments and forwarded sockets, with asyncssh's server and with OpenSSH's."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
+import stat
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import asyncssh
 import pytest
 
+from kit.config.address import parse_address
+from kit.core.errors import HostError
 from kit.hosts import ssh
-from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
+from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, Reached
 from kit.hosts.ssh import SshHost, call
+from kit.hosts.ssh_connect import connect
+from kit.hosts.sudo import SudoHost
+
+from .conftest import Sshd, abort, until
+from .hostile_arguments import BATCH, EXAMPLES, echoed, hostile
 
 
 @pytest.fixture(autouse=True)
@@ -180,3 +191,165 @@ def test_threads_that_come_first_at_once_share_one_loop(monkeypatch: pytest.Monk
     finally:
         ssh._the_loop.cache_clear()
     assert len(loops) == 1
+
+
+# --- Through a real sshd ---
+
+
+@pytest.fixture
+def real_host(sshd: Sshd, tmp_path: Path) -> Iterator[Reached]:
+    config = sshd.config(tmp_path / "config", sshd.known_hosts(tmp_path / "known_hosts"))
+    with connect(parse_address("ssh://far"), config_path=config) as opened:
+        yield opened
+
+
+@pytest.fixture
+def user_host(real_host: Reached) -> SshHost:
+    """As the user who logs in, without sudo."""
+    return real_host.inner if isinstance(real_host, SudoHost) else real_host  # type: ignore[return-value]
+
+
+@pytest.mark.one_python
+@pytest.mark.parametrize("supervised", [True, False])
+def test_hostile_arguments_arrive_as_they_are(user_host: SshHost, tmp_path: Path, supervised: bool) -> None:
+    if not supervised:
+        user_host.supervision = None
+    canary = tmp_path / "canary"
+    arguments = hostile(canary)
+    assert len(set(arguments)) > EXAMPLES / 2
+    for start in range(0, len(arguments), BATCH):
+        batch = arguments[start : start + BATCH]
+        assert echoed(user_host, ["printf", "%s\\0"], batch) == batch
+    assert not canary.exists()
+
+
+@pytest.mark.one_python
+def test_a_hostile_program_is_one_that_is_not_there(user_host: SshHost, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    for name in (
+        f"touch {canary}",
+        f"$(touch {canary})",
+        f";touch {canary}",
+        "-c",
+        "",
+        "a\nb",
+        f"x=1 touch {canary}",
+    ):
+        assert user_host.run([name, str(canary)], check=False).returncode in (126, 127)
+    assert not canary.exists()
+
+
+@pytest.mark.one_python
+def test_a_nul_byte_is_refused_here(user_host: SshHost) -> None:
+    with pytest.raises(ValueError):
+        user_host.run(["echo", "a\0b"])
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A private directory with a short name: a socket's path has 107 characters at most."""
+    with tempfile.TemporaryDirectory(prefix="hsp", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def echo(place: Path) -> Iterator[Path]:
+    """A socket where everything comes back, and an end of input is an end of output."""
+    path = place / "echo"
+
+    def serve(server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection = server.accept()[0]
+                threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+    def answer(connection: socket.socket) -> None:
+        with connection:
+            while data := connection.recv(65536):
+                connection.sendall(data)
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(os.fspath(path))
+        server.listen()
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+        yield path
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def asked(path: Path, text: bytes) -> bytes:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(os.fspath(path))
+        connection.sendall(text)
+        connection.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def test_from_here_to_there(real_host: Reached, echo: Path, place: Path) -> None:
+    here = place / "here"
+    with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo)):
+        assert asked(here, b"one") == b"one"
+        assert asked(here, b"x" * 300_000) == b"x" * 300_000
+    assert not here.exists()
+    # The same path once more, and closed with the host.
+    forward = real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo))
+    assert asked(here, b"two") == b"two"
+    real_host.close()
+    assert not here.exists()
+    forward.close()
+
+
+def test_from_there_to_here(real_host: Reached, echo: Path, place: Path) -> None:
+    there = place / "there"
+    for text in (b"one", b"two"):
+        with real_host.forward_remote_unix(os.fspath(there), os.fspath(echo)):
+            assert stat.S_IMODE(there.stat().st_mode) == 0o600
+            assert asked(there, text) == text
+        assert until(lambda: not there.exists())
+
+
+def test_nobody_listens_at_the_far_end(real_host: Reached, place: Path) -> None:
+    here = place / "here"
+    with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(place / "none")):
+        with contextlib.suppress(OSError):
+            assert asked(here, b"x") == b""
+
+
+def test_a_socket_here_is_for_nobody_else(real_host: Reached, echo: Path, place: Path) -> None:
+    place.chmod(0o755)
+    with pytest.raises(HostError, match="open to others"):
+        real_host.forward_unix_to_remote(os.fspath(place / "here"), os.fspath(echo))
+    with pytest.raises(HostError, match="No such file"):
+        real_host.forward_unix_to_remote(os.fspath(place / "none" / "here"), os.fspath(echo))
+
+
+def test_a_path_that_is_taken_stays_as_it_is(real_host: Reached, echo: Path, place: Path) -> None:
+    with pytest.raises(HostError, match="is there already"):
+        real_host.forward_unix_to_remote(os.fspath(echo), os.fspath(echo))
+    with pytest.raises(HostError, match="cannot forward"):
+        real_host.forward_remote_unix(os.fspath(echo), os.fspath(echo))
+    assert asked(echo, b"x") == b"x"
+
+
+def test_a_directory_that_is_not_there(real_host: Reached, echo: Path, place: Path) -> None:
+    with pytest.raises(HostError, match="cannot forward") as caught:
+        real_host.forward_remote_unix(os.fspath(place / "none" / "there"), os.fspath(echo))
+    assert "AllowStreamLocalForwarding" in caught.value.hint
+
+
+def test_after_the_connection(real_host: Reached, echo: Path, place: Path) -> None:
+    here = place / "here"
+    forward = real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo))
+    abort(real_host.inner if isinstance(real_host, SudoHost) else real_host)  # type: ignore[arg-type]
+    assert until(lambda: not host_answers(real_host))
+    with pytest.raises(HostLost):
+        real_host.forward_remote_unix(os.fspath(place / "there"), os.fspath(echo))
+    forward.close()
+    assert not here.exists()
+
+
+def host_answers(host: Reached) -> bool:
+    with contextlib.suppress(HostLost):
+        host.run(["true"])
+        return True
+    return False

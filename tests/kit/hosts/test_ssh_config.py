@@ -30,26 +30,26 @@ def test_an_alias_and_what_belongs_to_it(tmp_path: Path) -> None:
         "  UserKnownHostsFile ~/k1 /k2\n  GlobalKnownHostsFile /k3\n",
     )
     config(tmp_path / "more", "Host far\n  BindAddress 127.0.0.9\n")
-    found = read_settings("far", config_path=file)
-    assert (found.hostname, found.port, found.user) == ("far.example.org", 2222, "me")
-    assert found.identity_files == (HOME / "keys/far_me",)
-    assert found.certificate_files == (HOME / "c",)
-    assert found.known_hosts == (HOME / "k1", Path("/k2"), Path("/k3"))
-    assert (found.known_name, found.known_port) == ("far.example.org", 2222)
-    assert (found.identities_only, found.family, found.bind) == (True, socket.AF_INET, "127.0.0.9")
+    observed = read_settings("far", config_path=file)
+    assert (observed.hostname, observed.port, observed.user) == ("far.example.org", 2222, "me")
+    assert observed.identity_files == (HOME / "keys/far_me",)
+    assert observed.certificate_files == (HOME / "c",)
+    assert observed.known_hosts == (HOME / "k1", Path("/k2"), Path("/k3"))
+    assert (observed.known_name, observed.known_port) == ("far.example.org", 2222)
+    assert (observed.identities_only, observed.family, observed.bind) == (True, socket.AF_INET, "127.0.0.9")
 
 
 def test_the_address_goes_before_the_configuration(tmp_path: Path) -> None:
     file = config(tmp_path / "c", "Host far\n  Port 2222\n  User me\n")
-    found = read_settings("far", "you", 22, file)
-    assert (found.user, found.port) == ("you", 22)
+    observed = read_settings("far", "you", 22, file)
+    assert (observed.user, observed.port) == ("you", 22)
 
 
 def test_a_host_key_alias_has_no_port(tmp_path: Path) -> None:
-    found = read_settings(
+    observed = read_settings(
         "far", port=2222, config_path=config(tmp_path / "c", "Host far\n  HostKeyAlias Nas\n")
     )
-    assert (found.known_name, found.known_port, found.port) == ("nas", 22, 2222)
+    assert (observed.known_name, observed.known_port, observed.port) == ("nas", 22, 2222)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_no_known_hosts_file_is_an_empty_list_not_no_check(tmp_path: Path) -> No
 
 def test_what_older_versions_print_unexpanded() -> None:
     text = "user me\nhostname h\nport 22\nuserknownhostsfile ~/.ssh/k %d/l ${X}/m\nproxycommand nc %h %p %%\n"
-    found = parse_settings("n", text, {"X": "/x"})
-    assert found.known_hosts == (HOME / ".ssh/k", HOME / "l", Path("/x/m"))
-    assert found.command == "nc h 22 %"
+    observed = parse_settings("n", text, {"X": "/x"})
+    assert observed.known_hosts == (HOME / ".ssh/k", HOME / "l", Path("/x/m"))
+    assert observed.command == "nc h 22 %"
 
 
 def test_a_configuration_that_openssh_refuses(tmp_path: Path) -> None:

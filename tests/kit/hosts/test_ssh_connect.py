@@ -70,14 +70,16 @@ def test_a_command_finds_its_way_to_sbin_and_speaks_no_other_language(host: SshH
     assert ":/usr/sbin:/sbin" in answer and answer.endswith("C.UTF-8\n")
 
 
-def test_the_default_files_are_those_of_the_user(sshd: Sshd, known: Path) -> None:
+def test_the_default_files_are_those_of_the_user(sshd: Sshd, known: Path, tmp_path: Path) -> None:
     # No configuration is named: nothing of this server can be known to the user's own.
     address = HostAddress("ssh", "127.0.0.1", sshd.user, sshd.port)
     with pytest.raises(HostLost, match=r"is unknown.*/\.ssh/known_hosts"):
         connect(address)
     # With the key known it goes on to the login, which the user's own keys do not open.
+    config = tmp_path / "own"
+    config.write_text(f"UserKnownHostsFile {known}\n")
     with pytest.raises(LoginRefused):
-        connect(address, known_hosts_path=known)
+        connect(address, config_path=config)
 
 
 # ---- host keys ----

@@ -23,7 +23,7 @@ from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHos
 from kit.hosts.supervision import Supervision
 
 from .conftest import SSHD, Sshd, abort, gone, run_sshd, running, until
-from .test_argv import _BATCH, EXAMPLES, echoed, hostile
+from .hostile_arguments import BATCH, EXAMPLES, echoed, hostile
 from .test_supervision import STUBBORN
 
 pytestmark = pytest.mark.one_python
@@ -39,8 +39,8 @@ shift; exec "$@"
 
 def documented(kind: str) -> str:
     text = (ROOT / "docs" / "hosts.md").read_text()
-    [found] = re.findall(rf"```sudoers-{kind}\n(.*?)```", text, re.DOTALL)
-    return str(found)
+    [observed] = re.findall(rf"```sudoers-{kind}\n(.*?)```", text, re.DOTALL)
+    return str(observed)
 
 
 @pytest.mark.parametrize(("kind", "programs"), [("server", SERVER_PROGRAMS), ("client", CLIENT_PROGRAMS)])
@@ -67,7 +67,7 @@ ORDINARY = set(
 
 def test_every_program_of_the_kit_is_known_to_need_root_or_not() -> None:
     """The first word of each argv list that is written down in the modules that run on a testbed."""
-    found: dict[str, str] = {}
+    observed: dict[str, str] = {}
     for module in [*(ROOT / "kit").glob("*.py"), *(ROOT / "kit").glob("[dt]*/*.py")]:
         for node in ast.walk(ast.parse(module.read_text())):
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
@@ -76,9 +76,9 @@ def test_every_program_of_the_kit_is_known_to_need_root_or_not() -> None:
             if node.func.attr in ("run", "start") and isinstance(argv, ast.List | ast.Tuple) and argv.elts:
                 word = argv.elts[0]
                 if isinstance(word, ast.Constant) and isinstance(word.value, str):
-                    found[word.value.rpartition("/")[2]] = module.name
-    assert len(found) > 10
-    assert not {word: where for word, where in found.items() if word not in PRIVILEGED | ORDINARY}
+                    observed[word.value.rpartition("/")[2]] = module.name
+    assert len(observed) > 10
+    assert not {word: where for word, where in observed.items() if word not in PRIVILEGED | ORDINARY}
 
 
 # ---- a real sudo ----
@@ -131,11 +131,13 @@ def opened(server: Sshd, tmp_path: Path) -> Iterator[Callable[[], SudoHost]]:
 
         def open_host() -> SudoHost:
             config = tmp_path / "config"
-            config.write_text(f"IdentityFile {server.user_key}\nIdentityAgent none\nIdentitiesOnly yes\n")
+            config.write_text(
+                f"IdentityFile {server.user_key}\nIdentityAgent none\nIdentitiesOnly yes\n"
+                f"UserKnownHostsFile {server.known_hosts(tmp_path / 'known_hosts')}\n"
+            )
             host = connect(
                 HostAddress("ssh", "127.0.0.1", USER, server.port),
                 config_path=config,
-                known_hosts_path=server.known_hosts(tmp_path / "known_hosts"),
                 supervision=Supervision(grace_s=1),
             )
             assert isinstance(host, SudoHost)
@@ -167,8 +169,8 @@ def test_files_of_root(host: SudoHost, server: Sshd) -> None:
     closed.mkdir(mode=0o700, exist_ok=True)
     path = str(closed / "-a 'file'")
     host.put(b"\xff\0secret", path)
-    found = os.stat(path)
-    assert (found.st_uid, found.st_mode & 0o777) == (0, 0o600)
+    observed = os.stat(path)
+    assert (observed.st_uid, observed.st_mode & 0o777) == (0, 0o600)
     assert host.get(path) == b"\xff\0secret"
     host.put(b"shorter", path)
     assert host.get(path) == b"shorter"
@@ -257,8 +259,8 @@ class TestRootsProcesses:
 def test_hostile_arguments_arrive_as_they_are(host: SudoHost, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     arguments = hostile(canary)
-    for start in range(0, EXAMPLES, _BATCH):
-        batch = arguments[start : start + _BATCH]
+    for start in range(0, EXAMPLES, BATCH):
+        batch = arguments[start : start + BATCH]
         assert echoed(host, ["sh", "-c", 'printf "%s\\0" "$@"', "sh"], batch) == batch
     assert not canary.exists()
 

@@ -221,5 +221,5 @@ class TestText:
         assert supervised(shell, ["sh", "-c", "sleep 1; echo in peace"], sent)[:2] == (0, b"in peace\n")
 
     def test_a_program_that_is_not_there(self, shell: list[str]) -> None:
-        code, _, said = supervised(shell, ["no-such-program"], b"")
-        assert code == 127 and b"no-such-program" in said
+        code, _, message = supervised(shell, ["no-such-program"], b"")
+        assert code == 127 and b"no-such-program" in message

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import MeasurementUnknown
-from kit.hosts.base import Result
 from kit.instruments.arc_zil_counters import Check, Counters, Missing, checks, parse_kstat, read
 from kit.zfs import openzfs_version
+from tests.fakes import ScriptedHost
 
 NEW, OLD = openzfs_version.parse("2.3.9-1"), openzfs_version.parse("2.1.11-1+deb12u1")
 ARCSTATS = """\
@@ -55,17 +52,13 @@ READS = {("read", "dram"): 1644, ("read", "l2arc"): 650, ("read", "disk"): 1162}
 WRITES = {("write", "slog"): 815}
 
 
-class Server:
-    name = "server"
-
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        files = {
-            "/proc/spl/kstat/zfs/arcstats": ARCSTATS,
-            "/proc/spl/kstat/zfs/hsp-x/objset-0x36": OBJSET,
-            "/proc/spl/kstat/zfs/zil": ZIL,
-        }
-        assert argv[0] == "cat"
-        return Result(self.name, tuple(argv), 0, files[argv[1]], "")
+def server() -> ScriptedHost:
+    files = {
+        "/proc/spl/kstat/zfs/arcstats": ARCSTATS,
+        "/proc/spl/kstat/zfs/hsp-x/objset-0x36": OBJSET,
+        "/proc/spl/kstat/zfs/zil": ZIL,
+    }
+    return ScriptedHost(files=files, default=AssertionError("no such file"))
 
 
 def test_kstat_text() -> None:
@@ -86,7 +79,7 @@ def test_every_line_of_a_kstat_counts(values: dict[str, int]) -> None:
 
 
 def test_they_are_read_from_the_server() -> None:
-    found = read(Server(), "hsp-x", 54, NEW)
+    found = read(server(), "hsp-x", 54, NEW)
     assert found.arc["l2_hits"] == 658
     assert found.zil["writes"] == 815
 
@@ -211,7 +204,7 @@ def test_a_counter_that_this_openzfs_does_not_have(name: str) -> None:
 
 
 def test_of_openzfs_2_1_the_zil_is_that_of_all_pools_and_what_it_does_not_count_is_told() -> None:
-    found = read(Server(), "hsp-x", 54, OLD)
+    found = read(server(), "hsp-x", 54, OLD)
     assert "writes" not in found.zil and found.zil["zil_commit_count"] == 815
     missing = [check for check in checks(found, WRITES, OLD) if isinstance(check, Missing)]
     assert [check.source for check in missing] == [

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError
-from kit.hosts.base import Result
 from kit.hosts.local import LocalHost
 from kit.hosts.sudo import PRIVILEGED
 from kit.instruments import clock_steps
 from kit.instruments.clock_steps import Change, WallClock
+from tests.fakes import Answer, ScriptedHost
 
 SECOND = 1_000_000_000
 # /proc/timer_list of Linux 6.18; most timers are left out.
@@ -148,37 +146,28 @@ def test_up_to_a_second_passes(step_ns: int, found_us: int, ok: bool) -> None:
     assert "client3" in check.name and "CLOCK_REALTIME" in check.source
 
 
-class Machine:
-    """One whose commands answer with these texts."""
-
-    name = "client3"
-
-    def __init__(self, head: str, python: str) -> None:
-        self.texts = {"head": head, "env": python}
-        self.asked: list[str] = []
-
-    def run(self, argv: Any, check: bool = True, **_: Any) -> Result:
-        assert not check and argv[0] not in PRIVILEGED
-        self.asked.append(argv[0])
-        return Result(self.name, tuple(argv), 0, self.texts[argv[0]], "")
+def client(timer_list: Answer, python: Answer) -> ScriptedHost:
+    answers = {"head": timer_list, "env": python}
+    assert not answers.keys() & PRIVILEGED
+    return ScriptedHost(answers, name="client3", default=AssertionError("no such command"))
 
 
 def test_root_needs_no_interpreter() -> None:
-    machine = Machine(TIMER_LIST, "")
-    assert clock_steps.read(machine) == READ  # type: ignore[arg-type]
-    assert machine.asked == ["head"]
+    machine = client(TIMER_LIST, "")
+    assert clock_steps.read(machine) == READ
+    assert [argv[0] for argv in machine.calls] == ["head"]
 
 
 def test_an_ordinary_user_reads_the_clocks_themselves() -> None:
-    machine = Machine(
-        "head: cannot open '/proc/timer_list' for reading: Permission denied", "clocks 1 9 1 3\n"
+    machine = client(
+        (1, "", "head: cannot open '/proc/timer_list' for reading: Permission denied"), "clocks 1 9 1 3\n"
     )
-    assert clock_steps.read(machine) == WallClock(8, 0, 2)  # type: ignore[arg-type]
+    assert clock_steps.read(machine) == WallClock(8, 0, 2)
 
 
 def test_a_host_that_tells_neither_is_named() -> None:
     with pytest.raises(HostError, match="client3: its wall clock cannot be read"):
-        clock_steps.read(Machine("garbage", "Traceback"))  # type: ignore[arg-type]
+        clock_steps.read(client("garbage", "Traceback"))
 
 
 def test_of_this_machine_both_ways_agree() -> None:

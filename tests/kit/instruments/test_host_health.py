@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from kit.core.clock import Clock
-from kit.hosts.base import HostLost, Result
+from kit.hosts.base import HostLost
 from kit.instruments import clock_steps, host_health, thermal_throttling
 from kit.instruments.base import Check, Measured, Missing
 from kit.instruments.clock_steps import WallClock
 from kit.instruments.host_health import Change, Machine
 from kit.instruments.thermal_throttling import Throttling
+from tests.fakes import ScriptedHost
 
 SECOND = 1_000_000_000
 COOL = Throttling({"cpu0/core": 1}, {"cpu0/core": 10}, 40_000)
@@ -105,30 +106,20 @@ def test_a_guest_has_a_clock_and_no_counters_of_heat() -> None:
     assert missing["why"] == "not available: this host does not count it"
 
 
-class Answers:
-    """A host whose every command has this output, or is lost."""
-
-    def __init__(self, name: str, text: str | None) -> None:
-        self.name, self.text = name, text
-        self.asked = 0
-
-    def run(self, argv: Any, **_: Any) -> Result:
-        self.asked += 1
-        if self.text is None:
-            raise HostLost(f"{self.name} is gone")
-        return Result(self.name, tuple(argv), 0, self.text, "")
-
-
 def test_hosts_that_answer_nonsense_or_not_at_all_are_told_of() -> None:
     garbage = "==> cpu0/thermal_throttle/core_throttle_count <==\nmany\n"
-    hosts = [Answers("silent", ""), Answers("odd", garbage), Answers("lost", None)]
-    found = host_health.read(hosts)  # type: ignore[arg-type]
+    hosts = [
+        ScriptedHost(name="silent"),
+        ScriptedHost(name="odd", default=garbage),
+        ScriptedHost(name="lost", default=HostLost("lost is gone")),
+    ]
+    found = host_health.read(hosts)
     assert found["silent"].throttling == Throttling({}, {})
     assert found["odd"].throttling == (
         "not available: cpu0/thermal_throttle/core_throttle_count has 'many', which is no count"
     )
     assert found["lost"] == Machine("not available: lost is gone", "not available: lost is gone")
-    assert hosts[2].asked == 1
+    assert len(hosts[2].calls) == 1
     assert all("its wall clock cannot be read" in str(found[name].wall) for name in ("silent", "odd"))
     whole = entry(host_health.changes(found, found))
     assert whole["checks"] == [] and len(whole["unavailable"]) == 6

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from kit.core.errors import HostError
-from kit.hosts.base import Result
 from kit.instruments import mount_stats
+from tests.fakes import ScriptedHost
 
 HEAD = """\
 device proc mounted on /proc with fstype proc
@@ -50,14 +48,8 @@ def test_a_blank_in_a_mount_point_is_written_as_the_kernel_does() -> None:
 
 @pytest.mark.parametrize("text", ["", HEAD, mount("x", ZERO), mount(ZERO, ZERO).split("\tper-op")[0]])
 def test_what_says_nothing_is_an_error(text: str) -> None:
-    class Client:
-        name = "client"
-
-        def run(self, argv: Any, **_: Any) -> Result:
-            return Result(self.name, tuple(argv), 0, text, "")
-
     with pytest.raises(HostError, match="on client does not say what the mount /mnt/t did"):
-        mount_stats.read(Client(), "/mnt/t")  # type: ignore[arg-type]
+        mount_stats.read(ScriptedHost(default=text, name="client"), "/mnt/t")
 
 
 def stats(read: str = ZERO, write: str = ZERO, moved: str = "0 0 0 0 0 0 0 0") -> mount_stats.MountStats:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -18,6 +16,7 @@ from kit.instruments.arc_zil_counters import Counters
 from kit.instruments.base import Missing
 from kit.instruments.read_history import Reads
 from kit.zfs.tunables import HISTORY_ENTRIES
+from tests.fakes import ScriptedHost
 
 # Kinds of entries of /proc/spl/kstat/zfs/POOL/reads, as awk groups them:
 # how many, objset, object, level, flags, process. Objset 0x36 is the dataset's, 2 its file.
@@ -120,19 +119,8 @@ def test_the_list_is_grouped_on_the_server(tmp_path: Path) -> None:
     assert read_history.parse(grouped, 0x36) == Reads(hits=2, misses=1, entries=4)
 
 
-class Server:
-    name = "server"
-
-    def __init__(self) -> None:
-        self.ran: list[tuple[tuple[str, ...], bytes]] = []
-
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", **_: Any) -> Result:
-        self.ran.append((tuple(argv), stdin))
-        return Result(self.name, tuple(argv), 0, GROUPS if argv[0] == "sh" else "", "")
-
-
 def test_the_list_of_the_pool_is_emptied_and_read() -> None:
-    server = Server()
-    read_history.begin(server, "hsp-x")  # type: ignore[arg-type]
-    assert read_history.history(server, "hsp-x", 0x36).misses == 1800  # type: ignore[arg-type]
-    assert [argv[-1] for argv, _ in server.ran] == ["/proc/spl/kstat/zfs/hsp-x/reads"] * 2
+    server = ScriptedHost({"sh": GROUPS})
+    read_history.begin(server, "hsp-x")
+    assert read_history.history(server, "hsp-x", 0x36).misses == 1800
+    assert [argv[-1] for argv in server.calls] == ["/proc/spl/kstat/zfs/hsp-x/reads"] * 2

@@ -9,12 +9,12 @@ import pytest
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.hosts.base import Result
 from kit.instruments import server_activity
 from kit.instruments.arc_zil_counters import Missing
 from kit.instruments.server_activity import Conditions, Txg
 from kit.zfs import openzfs_version
 from kit.zfs.scrub_status import Scan
+from tests.fakes import Command, ScriptedHost
 
 IOSTATS = """\
 31 1 0x01 26 7072 22326418990 25979138282
@@ -247,23 +247,17 @@ def test_settings_that_somebody_changed() -> None:
     ]
 
 
-class Server:
-    name = "server"
+def server(missing: str = "") -> ScriptedHost:
+    known = files("tank", "other")
 
-    def __init__(self, missing: str = "") -> None:
-        self.missing = missing
+    def counters(command: Command) -> str:
+        return said({name: known[name] for name in command.argv if name in known and name != missing})
 
-    def run(self, argv: Any, **_: Any) -> Result:
-        if argv[0] == "sh":
-            text = STATUS
-        else:
-            known = files("tank", "other")
-            text = said({name: known[name] for name in argv if name in known and self.missing not in (name,)})
-        return Result(self.name, tuple(argv), 0, text, "")
+    return ScriptedHost({"sh": STATUS}, default=counters)
 
 
 def test_reading_asks_for_every_pool() -> None:
-    found = server_activity.read(Server(), "tank", OLD)
+    found = server_activity.read(server(), "tank", OLD)
     assert set(found.iostats) == {"tank", "other"}
     assert found.scans == {"tank": Scan("SCRUB", "SCANNING", 1767225626, 0)}
 
@@ -271,7 +265,7 @@ def test_reading_asks_for_every_pool() -> None:
 @pytest.mark.parametrize("missing", ["/proc/net/rpc/nfsd", "/proc/stat", f"{KSTATS}/tank/txgs"])
 def test_a_server_that_does_not_say_is_an_error(missing: str) -> None:
     with pytest.raises(HostError, match="does not say what its NFS server"):
-        server_activity.read(Server(missing), "tank", OLD)
+        server_activity.read(server(missing), "tank", OLD)
 
 
 def test_a_kstat_of_another_form_is_an_error() -> None:

@@ -6,14 +6,13 @@ import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from kit.hosts.base import Result
 from kit.hosts.local import LocalHost
 from kit.instruments import thermal_throttling
 from kit.instruments.thermal_throttling import Change, Throttling
+from tests.fakes import ScriptedHost
 
 SECOND = 1_000_000_000
 CPUS = ("cpu0", "cpu1", "cpu2", "cpu3")
@@ -171,14 +170,7 @@ def test_this_machine_can_be_asked() -> None:
     assert found.counts.keys() >= found.times_ms.keys()
 
 
-class Client:
-    name = "client0"
-
-    def run(self, argv: Any, **_: Any) -> Result:
-        # What begins with env needs no sudo (kit.hosts.sudo).
-        assert argv[0] == "env"
-        return Result(self.name, tuple(argv), 0, said(files()), "")
-
-
 def test_reading_needs_no_root() -> None:
-    assert thermal_throttling.read(Client()) == quiet()  # type: ignore[arg-type]
+    # A command that begins with env needs no sudo (kit.hosts.sudo).
+    client = ScriptedHost({"env": said(files())}, default=AssertionError("not as the user"))
+    assert thermal_throttling.read(client) == quiet()

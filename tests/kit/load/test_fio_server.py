@@ -8,21 +8,27 @@ import stat
 import subprocess
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kit.config.address import parse_address
 from kit.config.fio_job import read_job
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
-from kit.hosts.base import HostLost
+from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
+from kit.hosts.ssh import SshHost
+from kit.hosts.ssh_connect import connect
 from kit.load import fio, fio_server, fio_server_commands
-from kit.load.fio_server import GroupLoad
+from kit.load.fio_server import Forwarding, GroupLoad
 from kit.load.phase_load import Load, LoadSpec, SingleLoad
 from kit.store.run_directory import RunDir
+from tests.kit.hosts.conftest import Sshd, abort, until
 
 DATA = Path(__file__).parents[1] / "data"
 RECORDED = (DATA / "group-fio.json").read_text()
@@ -130,7 +136,7 @@ def machines(count: int) -> list[Machine]:
     return [Machine(f"client{number}") for number in range(count)]
 
 
-def load(hosts: list[Machine], wanted: LoadSpec) -> GroupLoad:
+def load(hosts: Sequence[Host], wanted: LoadSpec) -> GroupLoad:
     return GroupLoad(hosts, wanted, Clocks(hosts[0]))
 
 
@@ -301,3 +307,60 @@ def test_a_client_that_is_lost_before_the_start_does_not_keep_the_others(
     (problem,) = running.problems
     assert problem.startswith("fio failed on client1: client1: the connection broke")
     assert processes_in(wanted.work_dir) == []
+
+
+# --- Over SSH: the sockets come to the first client through sshd ---
+
+
+@pytest.fixture
+def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
+    """Three connections: this machine as three clients."""
+    config = sshd.config(tmp_path / "config", sshd.known_hosts(tmp_path / "known_hosts"))
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(connect(parse_address("ssh://far"), name=f"far{n}", config_path=config))
+            for n in range(3)
+        ]
+
+
+@needs_fio
+def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> None:
+    wanted = spec(tmp_path, 0.5)
+    running = load(connections, wanted)
+    assert all(isinstance(host, Forwarding) for host in connections)
+    running.prepare()
+    work = Path(wanted.work_dir)
+    sockets = sorted(path.name for path in (work / "fio0-p").iterdir() if path.is_socket())
+    assert sockets == ["c0", "c1", "c2"]
+    listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
+    assert '"fio"' not in listening
+    running.start()
+    wait(running)
+    running.finish(False)
+    results = running.collect(run_dir(tmp_path))
+    assert running.problems == []
+    assert [sum(result.ios.values()) > 0 for result in results] == [True, True, True]
+    assert not any(work.iterdir())
+    assert processes_in(wanted.work_dir) == []
+
+
+@needs_fio
+@pytest.mark.parametrize("lost", [1, 0])
+def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_path: Path, lost: int) -> None:
+    wanted = spec(tmp_path, 5)
+    running = load(connections, wanted)
+    running.prepare()
+    running.start()
+    time.sleep(1.5)
+    host = connections[lost]
+    assert isinstance(host, SshHost)
+    # Not closed, but gone: nothing is taken down in order.
+    abort(host)
+    wait(running)
+    running.finish(False)
+    results = running.collect(run_dir(tmp_path))
+    # fio brings the logs home over the first client, and keeps none elsewhere.
+    assert [result.host.name for result in results] == (["far0", "far2"] if lost else [])
+    assert len(running.problems) == (1 if lost else 3)
+    assert any(problem.startswith(f"fio failed on far{lost}: ") for problem in running.problems)
+    assert until(lambda: not processes_in(wanted.work_dir), 30), "a fio outlived its connection"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.hosts.base import CommandFailed, DeadlineExceeded, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, DeadlineExceeded
 from kit.nfs import export as nfs
+from tests.fakes import Answer, Command, ScriptedHost
 
 OPTIONS = "sync,wdelay,hide,no_subtree_check,fsid=20090608,sec=sys,rw,secure,root_squash,no_all_squash"
 LONG = "/run/hsp/20261121T061754Z-ba55f9/data"
@@ -22,20 +22,8 @@ proc /proc proc rw,nosuid 0 0
 """
 
 
-class Host:
-    name = "host"
-
-    def __init__(self, **answers: str) -> None:
-        self.answers = answers
-        self.calls: list[tuple[str, ...]] = []
-
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        self.calls.append(tuple(argv))
-        return Result(self.name, tuple(argv), 0, self.answers.get(argv[0], ""), "")
-
-
 def test_an_export_is_for_one_client_synchronous_and_squashed() -> None:
-    host = Host()
+    host = ScriptedHost()
     nfs.export(host, "/x", "10.0.0.2")
     [argv] = host.calls
     assert argv[:2] == ("exportfs", "-o") and argv[3] == "10.0.0.2:/x"
@@ -49,7 +37,7 @@ def test_an_export_is_for_one_client_synchronous_and_squashed() -> None:
     "address", ["*", "10.0.0.0/24", "@group", "10.0.0.?", "", "a b", "-o", "10.0.0.2:/etc", "<world>", "a,b"]
 )
 def test_what_may_be_more_than_one_client_is_refused(address: str) -> None:
-    host = Host()
+    host = ScriptedHost()
     with pytest.raises(ConfigError, match="is not one client"):
         nfs.export(host, "/x", address)
     assert not host.calls
@@ -59,7 +47,7 @@ def test_what_may_be_more_than_one_client_is_refused(address: str) -> None:
     ("address", "written"), [("fd00::2", "[fd00::2]"), ("nas-client.lan", "nas-client.lan")]
 )
 def test_an_address_is_written_as_exportfs_takes_it(address: str, written: str) -> None:
-    host = Host()
+    host = ScriptedHost()
     nfs.export(host, "/x", address)
     assert host.calls[0][3] == f"{written}:/x"
 
@@ -70,24 +58,17 @@ def test_exports_of_two_runs_do_not_share_the_number_of_their_handles() -> None:
     assert nfs.fsid("/x") == nfs.fsid("/x")
 
 
-class Flushes(Host):
-    """nfsd's caches let go of the path at the n-th look."""
+HANDLES = "cat /proc/net/rpc/nfsd.fh/content"
 
-    def __init__(self, path: str, looks: int) -> None:
-        super().__init__()
-        self.path, self.looks = path, looks
 
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        self.calls.append(tuple(argv))
-        said = "#path domain(flags)\n"
-        if argv == ["cat", "/proc/net/rpc/nfsd.fh/content"] and self.looks > 0:
-            self.looks -= 1
-            said += f"# 10.0.0.2 1 0x01328ef0 {self.path}\n"
-        return Result(self.name, tuple(argv), 0, said if argv[0] == "cat" else "", "")
+def flushed_server(path: str, looks: int, **answers: Answer) -> ScriptedHost:
+    """nfsd's caches hold the path for that many looks."""
+    held = f"#path domain(flags)\n# 10.0.0.2 1 0x01328ef0 {path}\n"
+    return ScriptedHost({HANDLES: [*[held] * looks, "#path domain(flags)\n"], **answers})
 
-    @property
-    def changes(self) -> list[tuple[str, ...]]:
-        return [call for call in self.calls if call[0] != "cat"]
+
+def changes(server: ScriptedHost) -> list[tuple[str, ...]]:
+    return [argv for argv in server.calls if argv[0] != "cat"]
 
 
 TAKEN_BACK = ("exportfs", "-u", "10.0.0.2:/x y")
@@ -96,22 +77,17 @@ AGAIN = [("sleep", "2"), ("exportfs", "-f")]
 
 @pytest.mark.parametrize("looks", [0, 1, 3])
 def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
-    host = Flushes(r"/x\040y", looks)
+    host = flushed_server(r"/x\040y", looks)
     nfs.unexport(host, "/x y", "10.0.0.2")
-    assert host.changes == [TAKEN_BACK, *AGAIN * looks]
+    assert changes(host) == [TAKEN_BACK, *AGAIN * looks]
 
 
 @pytest.mark.parametrize(
-    ("said", "passes"),
+    ("output", "passes"),
     [("exportfs: Could not find '10.0.0.2:/x' to unexport.\n", True), ("exportfs: no permission\n", False)],
 )
-def test_an_export_that_somebody_else_took_back(said: str, passes: bool) -> None:
-    class Gone(Flushes):
-        def run(self, argv: Sequence[str], **options: Any) -> Result:
-            result = super().run(argv, **options)
-            return Result(self.name, tuple(argv), 1, "", said) if argv[:2] == ["exportfs", "-u"] else result
-
-    host = Gone("/x", 0)
+def test_an_export_that_somebody_else_took_back(output: str, passes: bool) -> None:
+    host = flushed_server("/x", 0, **{"exportfs -u": (1, "", output)})
     if passes:
         nfs.unexport(host, "/x", "10.0.0.2")
     else:
@@ -120,26 +96,30 @@ def test_an_export_that_somebody_else_took_back(said: str, passes: bool) -> None
 
 
 def test_another_path_in_the_caches_is_not_waited_for() -> None:
-    host = Flushes("/x/y", 99)
+    host = flushed_server("/x/y", 99)
     nfs.unexport(host, "/x", "10.0.0.2")
-    assert len(host.changes) == 1
+    assert len(changes(host)) == 1
 
 
 def test_an_export_that_stays_is_an_error() -> None:
-    host = Flushes("/x", 99)
+    host = flushed_server("/x", 99)
     with pytest.raises(HostError, match="still holds /x after 15 flushes"):
         nfs.unexport(host, "/x", "10.0.0.2")
 
 
+def exporting(text: str) -> ScriptedHost:
+    return ScriptedHost({"exportfs": text})
+
+
 def test_short_and_long_lines_of_exportfs() -> None:
     text = f"/x            \t10.0.0.2({OPTIONS})\n{LONG}\n\t\t10.0.0.3({OPTIONS})\n"
-    assert nfs.effective_export(Host(exportfs=text), "/x") == [f"/x 10.0.0.2({OPTIONS})"]
-    assert nfs.effective_export(Host(exportfs=text), LONG) == [f"{LONG} 10.0.0.3({OPTIONS})"]
+    assert nfs.effective_export(exporting(text), "/x") == [f"/x 10.0.0.2({OPTIONS})"]
+    assert nfs.effective_export(exporting(text), LONG) == [f"{LONG} 10.0.0.3({OPTIONS})"]
 
 
 def test_every_client_of_a_path_is_found_and_no_other_path() -> None:
     text = f"/x\n\t\t10.0.0.2({OPTIONS})\n/x\n\t\t10.0.0.3({OPTIONS})\n/x/y\n\t\t<world>({OPTIONS})\n"
-    assert len(nfs.effective_export(Host(exportfs=text), "/x")) == 2
+    assert len(nfs.effective_export(exporting(text), "/x")) == 2
 
 
 @pytest.mark.parametrize(
@@ -155,14 +135,14 @@ def test_every_client_of_a_path_is_found_and_no_other_path() -> None:
 )
 def test_open_and_asynchronous_exports_are_errors(line: str) -> None:
     with pytest.raises(HostError, match="exports /x as") as caught:
-        nfs.effective_export(Host(exportfs=line + "\n"), "/x")
+        nfs.effective_export(exporting(line + "\n"), "/x")
     assert "asynchronous" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "/xy 10.0.0.2(rw)\n", "/x/y 10.0.0.2(rw)\n"])
 def test_what_is_not_exported_is_an_error(text: str) -> None:
-    with pytest.raises(HostError, match="/x is not exported by host"):
-        nfs.effective_export(Host(exportfs=text), "/x")
+    with pytest.raises(HostError, match="/x is not exported by server"):
+        nfs.effective_export(exporting(text), "/x")
 
 
 MOUNTED = {
@@ -171,27 +151,19 @@ MOUNTED = {
 }
 
 
-class Client(Host):
+class Client(ScriptedHost):
     """A client of 10.0.0.1. `stubborn`: so many tries to unmount do nothing; `hangs`: so many do not end."""
 
     def __init__(self, stubborn: int = 0, hangs: int = 0, held: bool = False, refuses: str = "") -> None:
-        super().__init__()
+        super().__init__(name="client")
         self.mounted: dict[str, str] = {}
         self.directories: set[str] = set()
-        self.files: dict[str, bytes] = {}
         self.stubborn, self.hangs, self.held, self.refuses = stubborn, hangs, held, refuses
-        self.given_up = False
 
-    def run(self, argv: Sequence[str], check: bool = True, deadline_s: float = 0, **_: Any) -> Result:
-        assert deadline_s > 0 or argv[0] in ("cat", "rm"), argv
-        self.calls.append(tuple(argv))
-        code, out, err = self.do(list(argv))
-        result = Result(self.name, tuple(argv), code, out, err)
-        if check and code:
-            raise CommandFailed(result)
-        return result
-
-    def do(self, argv: list[str]) -> tuple[int, str, str]:
+    def answer(self, command: Command) -> Answer:
+        argv = command.argv
+        # Whatever can touch a mount has a deadline of its own.
+        assert command.deadline_s != DEFAULT_DEADLINE_S or argv[0] in ("cat", "rm"), argv
         if argv[0] == "cat":
             return self.cat(argv[1])
         if argv[0] == "mkdir":
@@ -208,44 +180,41 @@ class Client(Host):
             self.directories.remove(argv[1])
         elif argv[0] == "rm":
             del self.files[argv[-1]]
-        return 0, "", ""
+        return ""
 
-    def cat(self, path: str) -> tuple[int, str, str]:
+    def cat(self, path: str) -> Answer:
         if path == "/proc/mounts":
-            said = "".join(f"10.0.0.1:/x {at} nfs {options} 0 0\n" for at, options in self.mounted.items())
-            return 0, MOUNTS + said, ""
+            own = (f"10.0.0.1:/x {at} nfs {options} 0 0\n" for at, options in self.mounted.items())
+            return MOUNTS + "".join(own)
         if path == "/proc/self/mountinfo":
-            said = "".join(f"49 24 0:51 / {at} rw - nfs 10.0.0.1:/x rw\n" for at in self.mounted)
-            return 0, "24 1 254:0 / / rw - ext4 /dev/vda rw\n" + said, ""
+            own = (f"49 24 0:51 / {at} rw - nfs 10.0.0.1:/x rw\n" for at in self.mounted)
+            return "24 1 254:0 / / rw - ext4 /dev/vda rw\n" + "".join(own)
         if path == "/proc/fs/nfsfs/volumes":
             line = "v3 0a000001 801 0:51 4d:0 no\n" if self.held or self.mounted else ""
-            return 0, "NV SERVER   PORT DEV          FSID FSC\n" + line, ""
+            return "NV SERVER   PORT DEV          FSID FSC\n" + line
         if path in self.files:
-            return 0, self.files[path].decode(), ""
+            return self.files[path].decode()
         return 1, "", f"cat: {path}: No such file or directory"
 
-    def umount(self, argv: list[str]) -> tuple[int, str, str]:
+    def umount(self, argv: Sequence[str]) -> Answer:
         if self.hangs:
             self.hangs -= 1
-            raise DeadlineExceeded(self.name, argv, 60)
+            return DeadlineExceeded(self.name, argv, 60)
         if self.stubborn:
             self.stubborn -= 1
             return 32, "", f"umount: {argv[-1]}: target is busy."
         del self.mounted[argv[-1]]
-        return 0, "", ""
-
-    def put(self, content: bytes, path: str, **_: Any) -> None:
-        self.files[path] = content
+        return ""
 
     @property
     def unmounts(self) -> list[tuple[str, ...]]:
-        return [call[1:] for call in self.calls if call[0] == "umount"]
+        return [argv[1:] for argv in self.called("umount")]
 
 
 def test_a_mount_is_what_was_asked_for() -> None:
     client = Client()
-    found = nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", "proto=tcp", "nolock", "rsize=131072"))
-    assert found.source == "10.0.0.1:/x" and "hard" in found.options.split(",")
+    mount = nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", "proto=tcp", "nolock", "rsize=131072"))
+    assert mount.source == "10.0.0.1:/x" and "hard" in mount.options.split(",")
     assert client.calls[2] == (
         "mount", "-t", "nfs",
         "-o", "vers=3,hard,proto=tcp,nolock,rsize=131072,retry=1", "10.0.0.1:/x", "/mnt/t",
@@ -270,7 +239,7 @@ def test_another_version_in_effect_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "hint"),
+    ("output", "hint"),
     [
         ("mount.nfs: access denied by server while mounting 10.0.0.1:/x", "showmount"),
         (
@@ -282,10 +251,10 @@ def test_another_version_in_effect_is_an_error() -> None:
         ("mount.nfs: Connection refused", "does the server run"),
     ],
 )
-def test_a_mount_that_the_server_refuses_says_what_was_asked_and_why_not(said: str, hint: str) -> None:
+def test_a_mount_that_the_server_refuses_says_what_was_asked_and_why_not(output: str, hint: str) -> None:
     with pytest.raises(HostError, match=r"cannot mount 10\.0\.0\.1:/x with vers=4\.1,hard") as caught:
-        nfs.mount(Client(refuses=said), "10.0.0.1:/x", "/mnt/t", "4.1", ("hard",))
-    assert said in caught.value.message and hint in caught.value.hint
+        nfs.mount(Client(refuses=output), "10.0.0.1:/x", "/mnt/t", "4.1", ("hard",))
+    assert output in caught.value.message and hint in caught.value.hint
 
 
 def test_nothing_is_mounted_over_something_else() -> None:
@@ -295,14 +264,14 @@ def test_nothing_is_mounted_over_something_else() -> None:
 
 @pytest.mark.parametrize("target", ["/mnt/none", "/mnt/disk", "/mnt"])
 def test_what_is_not_an_nfs_mount_is_an_error(target: str) -> None:
-    with pytest.raises(HostError, match=f"{target} is not an NFS mount on host"):
-        nfs.effective_mount(Host(cat=MOUNTS), target)
-    assert not nfs.is_mounted(Host(cat=MOUNTS), target)
+    with pytest.raises(HostError, match=f"{target} is not an NFS mount on server"):
+        nfs.effective_mount(ScriptedHost({"cat": MOUNTS}), target)
+    assert not nfs.is_mounted(ScriptedHost({"cat": MOUNTS}), target)
 
 
 def mounted(client: Client) -> Client:
     nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ())
-    client.calls.clear()
+    client.commands.clear()
     return client
 
 
@@ -335,7 +304,7 @@ def test_a_mount_that_hangs_is_forced_then_taken_out_of_sight() -> None:
 def test_a_mount_that_the_client_still_holds_is_an_error_each_time_until_it_does_not() -> None:
     client = mounted(Client(stubborn=3, held=True))
     for _ in range(2):
-        with pytest.raises(HostError, match="out of sight, but the client still holds it") as caught:
+        with pytest.raises(HostError, match="unmounted lazily, but the client still holds it") as caught:
             nfs.unmount(client, "/mnt/t")
         assert "reboot" in caught.value.hint and "Pool and export stay" in caught.value.hint
     client.held = False
@@ -353,35 +322,25 @@ def test_a_mount_that_nothing_moves_is_an_error() -> None:
 
 def test_of_mounts_on_top_of_each_other_the_topmost_is_in_effect() -> None:
     stacked = MOUNTS + "10.0.0.1:/x /mnt/x nfs rw,vers=3,rsize=4096,hard 0 0\n"
-    assert "rsize=4096" in nfs.effective_mount(Host(cat=stacked), "/mnt/x").options
-
-
-class Stat(Host):
-    def __init__(self, code: int, out: str, err: str, late: bool = False) -> None:
-        super().__init__()
-        self.answer, self.late = (code, out, err), late
-
-    def run(self, argv: Sequence[str], deadline_s: float = 0, **_: Any) -> Result:
-        assert 0 < deadline_s <= 120
-        if self.late:
-            raise DeadlineExceeded(self.name, argv, deadline_s)
-        return Result(self.name, tuple(argv), *self.answer)
+    assert "rsize=4096" in nfs.effective_mount(ScriptedHost({"cat": stacked}), "/mnt/x").options
 
 
 def test_a_file_of_the_right_size_is_all_right() -> None:
-    nfs.check_file(Stat(0, "4096\n", ""), "/mnt/t/f", 4096)
+    client = ScriptedHost({"stat": "4096\n"})
+    nfs.check_file(client, "/mnt/t/f", 4096)
+    assert client.commands[0].deadline_s <= 120
 
 
 @pytest.mark.parametrize(
-    ("host", "message"),
+    ("answer", "message"),
     [
-        (Stat(1, "", "stat: cannot statx '/mnt/t/f': Stale file handle"), "Stale file handle"),
-        (Stat(1, "", "stat: cannot statx '/mnt/t/f': No such file or directory"), "No such file"),
-        (Stat(0, "512\n", ""), "has 512 bytes, expected 4096"),
-        (Stat(0, "", "", late=True), "does not answer within"),
+        ((1, "", "stat: cannot statx '/mnt/t/f': Stale file handle"), "Stale file handle"),
+        ((1, "", "stat: cannot statx '/mnt/t/f': No such file or directory"), "No such file"),
+        ((0, "512\n", ""), "has 512 bytes, expected 4096"),
+        (DeadlineExceeded("host", ["stat"], 120), "does not answer within"),
     ],
 )
-def test_a_file_that_cannot_be_measured_is_found_before_the_load(host: Stat, message: str) -> None:
+def test_a_file_that_cannot_be_measured_is_found_before_the_load(answer: Answer, message: str) -> None:
     with pytest.raises(HostError, match=message) as caught:
-        nfs.check_file(host, "/mnt/t/f", 4096)
+        nfs.check_file(ScriptedHost({"stat": answer}), "/mnt/t/f", 4096)
     assert caught.value.hint

@@ -10,8 +10,8 @@ import pytest
 from kit.config.fio_job import read_job
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError, HostError
-from kit.hosts.base import Result
 from kit.nfs import libnfs
+from tests.fakes import ScriptedHost
 
 JOB = """\
 ; a comment
@@ -134,20 +134,10 @@ def test_no_other_version_and_no_mount_options(tmp_path: Path, nfs: str) -> None
         checked(tmp_path, JOB, nfs=nfs)
 
 
-class Client:
-    name = "client"
-
-    def __init__(self, out: str, err: str = "") -> None:
-        self.out, self.err = out, err
-
-    def run(self, argv: Any, **_: Any) -> Result:
-        return Result(self.name, tuple(argv), 0 if self.out else 1, self.out, self.err)
-
-
 def test_a_fio_without_the_engine_is_named() -> None:
-    libnfs.check_client(Client("nfs_url                 : URL in libnfs format"))  # type: ignore[arg-type]
+    libnfs.check_client(ScriptedHost(default="nfs_url                 : URL in libnfs format"))
     with pytest.raises(
         HostError, match=r"fio on client has no engine for libnfs .fio: engine nfs not"
     ) as caught:
-        libnfs.check_client(Client("", "fio: engine nfs not loadable\n"))  # type: ignore[arg-type]
+        libnfs.check_client(ScriptedHost(default=(1, "", "fio: engine nfs not loadable\n"), name="client"))
     assert "built with libnfs" in caught.value.hint

@@ -17,10 +17,10 @@ from kit.config.precondition_table import Precondition
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRefusal
 from kit.core.progress import Progress
-from kit.hosts.base import CommandFailed, Result
 from kit.precondition import checkpoint
 from kit.precondition.device import Outcome, Target, precondition
 from kit.precondition.latency_curve import Point
+from tests.fakes import Answer, Command, ScriptedHost
 from tests.kit.devices.facts import one_device
 
 MIB = 1 << 20
@@ -28,20 +28,17 @@ CAPACITY = 64 * MIB
 STAT = "1 0 8 0 0 0 {} 0 0 0 0 0 0 0 0 0 0\n"
 
 
-class Played:
+class HostWithDevice(ScriptedHost):
     """A host with one device. `latency_ns`: of the host's time, from op and bytes written so far."""
 
-    name = "server"
-
     def __init__(self, latency_ns: Callable[[str, int], int] = lambda op, written: 400_000) -> None:
+        super().__init__()
         self.latency_ns = latency_ns
         self.written = 7 * MIB  # from before
         self.filled = False
-        self.uptime_s = 100.0
+        self.clock_ns = 100 * 10**9
         self.boot = "boot-1"
-        self.serial = "SN1"
-        self.files: dict[str, bytes] = {}
-        self.commands: list[list[str]] = []
+        self.serial, self.sector_bytes = "SN1", 512
         self.lie = 0
         self.short = False
         self.fails_at: str | None = None
@@ -69,7 +66,7 @@ class Played:
         if runtime_us and spent_ns > runtime_us * 1000:
             spent_ns = runtime_us * 1000
             done = spent_ns // block * block
-        self.uptime_s += spent_ns / 1e9
+        self.clock_ns += spent_ns
         if op == "write":
             self.written += done - self.lie
             self.filled |= self._argument(argv, "size") == str(CAPACITY)
@@ -77,12 +74,20 @@ class Played:
         output = {"jobs": [{"jobname": "device", "write": job, "read": {}}]}
         self.files[self._argument(argv, "output")] = json.dumps(output).encode()
 
-    def _answer(self, argv: Sequence[str]) -> str:
+    def answer(self, command: Command) -> Answer:
+        argv = command.argv
+        if self.fails_at and self.fails_at in " ".join(argv):
+            return 1, "", "I/O error"
+        if argv[0] == "fio":
+            self._fio(argv)
         if argv[0] == "/usr/bin/python3":
-            return json.dumps(one_device("/dev/disk/by-id/x:0", "x0", CAPACITY, self.serial))
+            host = one_device("/dev/disk/by-id/x:0", "x0", CAPACITY, self.serial)
+            host["devices"]["x0"]["queue"]["logical_block_size"] = str(self.sector_bytes)
+            return host
         if argv[0] == "cat":
-            answers = {"stat": STAT.format(self.written // 512), "uptime": f"{self.uptime_s:.2f} 0"}
-            return answers.get(argv[1].rsplit("/", 1)[1], self.boot)
+            return STAT.format(self.written // 512) if argv[1].endswith("/stat") else self.boot
+        if argv[0] == "head":
+            return f"now at {self.clock_ns} nsecs\n"
         if argv[0] == "blkdiscard":
             self.filled = False
         if argv[0] == "sh" and "base64" in argv[2]:
@@ -90,39 +95,13 @@ class Played:
             return base64.b64encode(self.random.randbytes(size) if self.filled else bytes(size)).decode()
         return ""
 
-    def run(self, argv: Sequence[str], check: bool = True, **_: Any) -> Result:
-        self.commands.append(list(argv))
-        if self.fails_at and self.fails_at in " ".join(argv):
-            raise CommandFailed(Result(self.name, tuple(argv), 1, "", "I/O error"))
-        out = ""
-        if argv[0] == "fio":
-            self._fio(argv)
-        else:
-            out = self._answer(argv)
-        return Result(self.name, tuple(argv), 0, out, "")
-
-    def start(self, argv: Sequence[str]) -> Any:
-        result = self.run(argv)
-
-        class Ended:
-            def running(self) -> bool:
-                return False
-
-            def wait(self, deadline_s: float) -> Result:
-                return result
-
-        return Ended()
-
-    def get(self, path: str, **_: Any) -> bytes:
-        return self.files[path]
-
-    def loads(self) -> list[list[str]]:
-        return [c for c in self.commands if c[0] == "fio" and not any("lat_log" in a for a in c)]
+    def loads(self) -> list[tuple[str, ...]]:
+        return [c for c in self.called("fio") if not any("lat_log" in a for a in c)]
 
 
 class Case:
     def __init__(self, folder: Path) -> None:
-        self.host = Played()
+        self.host = HostWithDevice()
         self.state = folder / "state" / "x0.json"
         self.told = io.StringIO()
         self.target = Target("x0", "log", "/dev/disk/by-id/x:0", CAPACITY)
@@ -172,11 +151,9 @@ def test_the_curve_is_in_the_experiments_time_and_by_the_counter(case: Case) -> 
 
 def test_reads_after_the_purge_are_of_what_was_written(case: Case) -> None:
     case.run()
-    reads = [c for c in case.host.commands if "--rw=randread" in c]
+    reads = [c for c in case.host.calls if "--rw=randread" in c]
     assert f"--size={CAPACITY // 16}" in reads[0] and f"--size={CAPACITY}" in reads[1]
-    order = [
-        c[0] if c[0] != "fio" else next(a for a in c if a.startswith("--rw")) for c in case.host.commands
-    ]
+    order = [c[0] if c[0] != "fio" else next(a for a in c if a.startswith("--rw")) for c in case.host.calls]
     assert order.index("blkdiscard") < order.index("--rw=randread")
 
 
@@ -269,7 +246,7 @@ def test_it_goes_on_at_the_stage_it_was_in(case: Case) -> None:
     assert done.entry["resumed_after"] == ["round 2"]
     stages = [stage["stage"] for stage in done.entry["stages"]]
     assert stages == ["purge", "fill 1", "fill 2", *(f"round {n}" for n in range(1, 6))]
-    assert [c for c in case.host.commands if c[0] == "blkdiscard"] != []
+    assert [c for c in case.host.calls if c[0] == "blkdiscard"] != []
     assert case.host.written - before == 3 * (CAPACITY // 4 + 400 * 4096)
     assert "going on after round 2" in case.told.getvalue()
     whole = Case(case.state.parent / "whole")
@@ -364,7 +341,7 @@ def test_a_budget_of_bytes_refuses_before_anything_is_written(case: Case) -> Non
     before = case.host.written
     with pytest.raises(SafetyRefusal, match=r"writes at least \S+, and the budget allows 128MiB"):
         case.run(fills=2, budget={"write": "128MiB"})
-    assert case.host.written == before and not any(c[0] == "blkdiscard" for c in case.host.commands)
+    assert case.host.written == before and not any(c[0] == "blkdiscard" for c in case.host.calls)
 
 
 def test_a_budget_of_endurance(case: Case) -> None:
@@ -404,13 +381,8 @@ def test_a_device_never_filled_is_not_measured_as_aged(case: Case) -> None:
     assert "raise the budget" in told.value.hint
 
 
-def test_blocks_must_suit_the_sectors(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = case.host._answer
-    monkeypatch.setattr(
-        case.host,
-        "_answer",
-        lambda argv: real(argv).replace('"logical_block_size": "512"', '"logical_block_size": "4096"'),
-    )
+def test_blocks_must_suit_the_sectors(case: Case) -> None:
+    case.host.sector_bytes = 4096
     with pytest.raises(ConfigError, match="read_block is 512 bytes; x0 has sectors of 4096"):
         case.run()
     assert case.run(read_block="4KiB").problems == []

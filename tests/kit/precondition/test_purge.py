@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,8 +10,8 @@ from hypothesis import strategies as st
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.block_device import BlockDevice
-from kit.hosts.base import Result
 from kit.precondition.purge import Nvme, decide, look_up_nvme, parse_nvme, purge, sanitize_status
+from tests.fakes import Answer, ScriptedHost
 
 NVME = BlockDevice("/dev/disk/by-id/nvme-x", "nvme0n1", 10**9, 512, 10**9, "S1", "Model", "nvme")
 SATA = BlockDevice("/dev/sda", "sda", 10**9, 512, 1 << 30, "S2", "Model", "sata")
@@ -122,37 +120,27 @@ def test_what_was_asked_for_and_is_not_there_is_refused() -> None:
         decide(NVME, found(oacs=0x8), "format")
 
 
-class Machine:
-    name = "server"
+ID_CTRL, LIST_NS, LIST_ALL = "nvme id-ctrl", "nvme list-ns", "nvme list-ns /dev/nvme0 --all"
+SANITIZE_LOG = "nvme sanitize-log"
+REFUSED = (1, "", "NVMe status: INVALID_FIELD")
 
-    def __init__(self, answers: dict[str, list[Any]], nvme_cli: bool = True) -> None:
-        self.answers, self.nvme_cli = answers, nvme_cli
-        self.commands: list[tuple[str, ...]] = []
 
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        self.commands.append(tuple(argv))
-        if argv[0] == "sh":
-            return Result(self.name, tuple(argv), 0 if self.nvme_cli else 127, "", "")
-        key = f"{argv[1]} --all" if "--all" in argv else argv[1]
-        queue = self.answers.get(key, [{}])
-        answer = queue.pop(0) if len(queue) > 1 else queue[0]
-        if answer is None:
-            return Result(self.name, tuple(argv), 1, "", "NVMe status: INVALID_FIELD")
-        return Result(self.name, tuple(argv), 0, json.dumps(answer), "")
+def server(answers: dict[str, Answer]) -> ScriptedHost:
+    return ScriptedHost(answers, default={})
 
 
 def test_namespaces_come_from_the_controller() -> None:
-    host = Machine({"id-ctrl": [CONTROLLER], "list-ns --all": [TWO], "list-ns": [ONE]})
-    nvme = look_up_nvme(host, NVME)  # type: ignore[arg-type]
+    host = server({ID_CTRL: CONTROLLER, LIST_ALL: TWO, LIST_NS: ONE})
+    nvme = look_up_nvme(host, NVME)
     assert nvme == Nvme("/dev/nvme0", (1, 2), 0x1F, 0x4, 0xA0000002)
-    assert look_up_nvme(host, SATA) is None  # type: ignore[arg-type]
-    assert look_up_nvme(Machine({}, nvme_cli=False), NVME) is None  # type: ignore[arg-type]
+    assert look_up_nvme(host, SATA) is None
+    assert look_up_nvme(server({"sh": 127}), NVME) is None
 
 
 def test_a_controller_that_does_not_answer_is_not_formatted() -> None:
-    host = Machine({"id-ctrl": [None], "list-ns --all": [None], "list-ns": [None]})
-    assert purge(host, NVME).method == "blkdiscard"  # type: ignore[arg-type]
-    assert not any("format" in command for command in host.commands)
+    host = server({ID_CTRL: REFUSED, LIST_NS: REFUSED})
+    assert purge(host, NVME).method == "blkdiscard"
+    assert not any("format" in command for command in host.calls)
 
 
 def sanitize_log(status: str) -> dict[str, Any]:
@@ -161,13 +149,13 @@ def sanitize_log(status: str) -> dict[str, Any]:
 
 def test_a_sanitize_is_waited_for() -> None:
     log = [sanitize_log("(2) in progress"), sanitize_log("(2) in progress"), sanitize_log("(1) done")]
-    able = {"id-ctrl": [{**CONTROLLER, "oacs": 0x8}], "list-ns --all": [ONE], "list-ns": [ONE]}
-    host, pauses = Machine({**able, "sanitize-log": log}), list[float]()
-    assert purge(host, NVME, pause=pauses.append).method == "nvme sanitize"  # type: ignore[arg-type]
+    able = {ID_CTRL: {**CONTROLLER, "oacs": 0x8}, LIST_NS: ONE}
+    host, pauses = server({**able, SANITIZE_LOG: log}), list[float]()
+    assert purge(host, NVME, pause=pauses.append).method == "nvme sanitize"
     assert len(pauses) == 2
-    failed = Machine({**able, "sanitize-log": [sanitize_log("(3) failed")]})
+    failed = server({**able, SANITIZE_LOG: sanitize_log("(3) failed")})
     with pytest.raises(HostError, match="did not end well"):
-        purge(failed, NVME, pause=pauses.append)  # type: ignore[arg-type]
+        purge(failed, NVME, pause=pauses.append)
 
 
 @pytest.mark.parametrize("log", [None, {}, [], {"nvme0": {}}, {"a": 1}, {"a": {"sstat": {"status": "x"}}}])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,30 +12,12 @@ from kit.cli.main import app
 from kit.config.address import HostAddress
 from kit.core.errors import ConfigError, SafetyRefusal
 from kit.core.progress import Progress
-from kit.hosts.base import CommandFailed, HostLost, Result
+from kit.hosts.base import HostLost
 from kit.recovery import clean
 from kit.recovery.journal import Journal, read_journal
+from tests.fakes import ScriptedHost
 
 RUN = "20260101T000000Z-abcdef"
-
-
-class Machine:
-    """A host that does what it is told; `failing` commands end with 1."""
-
-    def __init__(self, name: str, failing: Sequence[str] = ()) -> None:
-        self.name, self.failing, self.asked = name, failing, list[list[str]]()
-
-    def run(self, argv: Sequence[str], *, check: bool = True, **_: Any) -> Result:
-        self.asked.append(list(argv))
-        result = Result(self.name, tuple(argv), int(argv[0] in self.failing), "", "busy")
-        if check and result.returncode:
-            raise CommandFailed(result)
-        return result
-
-    def __enter__(self) -> Machine:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 class NoLocks:
@@ -49,12 +29,12 @@ class NoLocks:
 class World:
     """Hosts by address; what is not here cannot be reached."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **hosts: Machine) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **hosts: ScriptedHost) -> None:
         self.hosts = hosts
         monkeypatch.setattr(clean, "open_host", self.open_host)
         monkeypatch.setattr(clean, "Locks", NoLocks)
 
-    def open_host(self, address: HostAddress, ssh_config: str | None = None) -> Machine:
+    def open_host(self, address: HostAddress, ssh_config: str | None = None) -> ScriptedHost:
         assert address.host is not None
         if address.host not in self.hosts:
             raise HostLost(f"{address}: no answer")
@@ -76,25 +56,25 @@ def make_run(folder: Path, server: str = "ssh://nas", client: str = "ssh://c1") 
 def test_it_is_undone_and_then_there_is_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, run = World(monkeypatch, nas=Machine("nas"), c1=Machine("c1")), make_run(tmp_path)
+    world, run = World(monkeypatch, nas=ScriptedHost(), c1=ScriptedHost()), make_run(tmp_path)
     assert list(clean.unfinished(tmp_path)) == [run]
     done = clean.clean(run, Progress(quiet=True))
     assert (done.undone, done.left, done.unreachable) == (2, [], [])
-    removal = ["rm", "-r", "-f", "--one-file-system", "--", f"/run/hsp/{RUN}"]
-    assert world.hosts["nas"].asked == world.hosts["c1"].asked == [removal]
+    removal = ("rm", "-r", "-f", "--one-file-system", "--", f"/run/hsp/{RUN}")
+    assert world.hosts["nas"].calls == world.hosts["c1"].calls == [removal]
     assert list(clean.unfinished(tmp_path)) == []
     assert clean.clean(run, Progress(quiet=True)).undone == 0
-    assert world.hosts["nas"].asked == [removal]
+    assert world.hosts["nas"].calls == [removal]
 
 
 def test_what_is_on_a_host_that_is_gone_stays_pending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, run = World(monkeypatch, nas=Machine("nas")), make_run(tmp_path)
+    world, run = World(monkeypatch, nas=ScriptedHost()), make_run(tmp_path)
     done = clean.clean(run, Progress(quiet=True))
     assert [error.message for error in done.unreachable] == ["ssh://c1: no answer"]
     assert [left.text for left in done.left] == [f"remove /run/hsp/{RUN}"]
-    world.hosts["c1"] = Machine("c1")
+    world.hosts["c1"] = ScriptedHost()
     assert clean.clean(run, Progress(quiet=True)).left == []
     assert read_journal(run / "journal.jsonl").finished
 
@@ -109,19 +89,20 @@ def test_the_guest_of_the_lab_went_with_its_run(tmp_path: Path, monkeypatch: pyt
 def test_the_command_says_what_is_left_and_how_to_do_it_by_hand(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, run = World(monkeypatch, nas=Machine("nas", ["rm"]), c1=Machine("c1")), make_run(tmp_path)
+    nas, run = ScriptedHost({"rm": (1, "", "busy")}, name="nas"), make_run(tmp_path)
+    world = World(monkeypatch, nas=nas, c1=ScriptedHost(name="c1"))
     told = CliRunner().invoke(app, ["clean", "--json", "--quiet", "--results", str(tmp_path)])
     assert told.exit_code == 5
     (entry,) = json.loads(told.stdout)["runs"]
     assert entry["undone"] == 1
     assert entry["left"][0]["by_hand"] == [f"on nas: rm -r -- /run/hsp/{RUN}"]
-    world.hosts["nas"] = Machine("nas")
+    world.hosts["nas"] = ScriptedHost()
     assert CliRunner().invoke(app, ["clean", str(run), "--quiet"]).exit_code == 0
     assert CliRunner().invoke(app, ["clean", str(run), "--quiet"]).exit_code == 0
 
 
 def test_a_run_that_is_still_going_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    World(monkeypatch, nas=Machine("nas"), c1=Machine("c1"))
+    World(monkeypatch, nas=ScriptedHost(), c1=ScriptedHost())
     run = make_run(tmp_path)
 
     class Held:

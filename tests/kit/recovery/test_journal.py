@@ -11,6 +11,7 @@ import pytest
 
 from kit.core.errors import ConfigError, HostError
 from kit.recovery.journal import Journal, Undo, read_journal
+from tests.fakes import FullDisk
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -199,3 +200,27 @@ def test_what_is_no_journal_is_refused_with_its_line(path: Path, line: str) -> N
 def test_a_journal_that_is_missing_has_nothing_to_undo(tmp_path: Path) -> None:
     record = read_journal(tmp_path / "journal.jsonl")
     assert record.finished and not record.pending
+
+
+def test_a_full_disk_stops_no_teardown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, undone = tmp_path / "journal.jsonl", list[str]()
+
+    def do(undo: Undo, left: frozenset[str]) -> None:
+        undone.append(undo.kind)
+
+    journal = Journal(path, "run")
+    for kind in ("pool", "export", "mount"):
+        journal.on_teardown(kind, "server", kind)
+    disk = FullDisk(monkeypatch, 20)
+    with pytest.raises(OSError, match="No space left"), journal.step("load"):
+        pytest.fail("a step whose begin is not on the disk was begun")
+    (left,) = journal.teardown(do)
+    assert undone == ["mount", "export", "pool"] and journal.pending == ()
+    assert "No space left" in left.why and f"hsp clean {tmp_path}" in left.by_hand[0]
+    journal.close()
+    # Nobody can know that all of it was undone: it is undone once more, when there is space.
+    assert not read_journal(path).finished and len(read_journal(path).pending) == 3
+    disk.free_bytes = 10_000
+    with Journal(path) as again:
+        assert again.teardown(do) == []
+    assert read_journal(path).finished and len(undone) == 6

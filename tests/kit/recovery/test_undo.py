@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,23 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError, SafetyRefusal
-from kit.hosts.base import Result
 from kit.recovery import undo, work_directory
 from kit.recovery.journal import Journal, Undo, read_journal
-from kit.zfs import settings_snapshot
-
-
-class Answering:
-    """A host that notes commands, and answers some of them."""
-
-    name = "host"
-
-    def __init__(self, **answers: str) -> None:
-        self.answers, self.asked = answers, list[list[str]]()
-
-    def run(self, argv: Sequence[str], **_: object) -> Result:
-        self.asked.append(list(argv))
-        return Result(self.name, tuple(argv), 0, self.answers.get(argv[0], ""), "")
+from tests.fakes import ScriptedHost
 
 
 def item(kind: str, host: str = "server", **arguments: object) -> Undo:
@@ -53,15 +38,15 @@ ARGUMENTS: dict[str, dict[str, object]] = {
 
 def test_every_kind_is_stored_and_read_as_the_same_value(tmp_path: Path) -> None:
     assert set(ARGUMENTS) == set(undo.KINDS)
-    host = Answering()
+    host = ScriptedHost(name="host")
     with Journal(tmp_path / "journal.jsonl", RUN, "digest") as journal:
         actions = [undo.KINDS[kind].model_validate(given) for kind, given in ARGUMENTS.items()]
         for action in actions:
-            undo.register(journal, "server", host, action)  # type: ignore[arg-type]
+            undo.register(journal, "server", host, action)
     pending = read_journal(tmp_path / "journal.jsonl").pending
     assert [undo.action_of(one) for one in pending] == actions
     for one, action in zip(pending, actions, strict=True):
-        assert one.text and undo.by_hand(one, {"server": host})[0].startswith("on host: "), action  # type: ignore[dict-item]
+        assert one.text and undo.by_hand(one, {"server": host})[0].startswith("on host: "), action
 
 
 HOSTILE = [
@@ -82,21 +67,21 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("kind", "name", "value"), HOSTILE)
 def test_arguments_that_no_run_has_written_do_nothing(kind: str, name: str, value: object) -> None:
-    host = Answering()
+    host = ScriptedHost(name="host")
     damaged = item(kind, **{**ARGUMENTS[kind], name: value})
     with pytest.raises(HostError, match="is damaged: ") as caught:
-        undo.undo(damaged, {"server": host}, frozenset())  # type: ignore[dict-item]
+        undo.undo(damaged, {"server": host}, frozenset())
     assert name in caught.value.message and "by hand" in caught.value.hint
-    assert host.asked == [] and undo.by_hand(damaged, {}) == ()
+    assert host.calls == [] and undo.by_hand(damaged, {}) == ()
 
 
 @pytest.mark.parametrize("kind", sorted(ARGUMENTS))
 def test_missing_and_foreign_arguments_do_nothing(kind: str) -> None:
-    host, given = Answering(), ARGUMENTS[kind]
+    host, given = ScriptedHost(name="host"), ARGUMENTS[kind]
     for damaged in ({**given, "force": True}, dict(list(given.items())[1:])):
         with pytest.raises(HostError, match="is damaged: "):
-            undo.undo(item(kind, **damaged), {"server": host}, frozenset())  # type: ignore[dict-item]
-    assert host.asked == []
+            undo.undo(item(kind, **damaged), {"server": host}, frozenset())
+    assert host.calls == []
 
 
 @pytest.mark.parametrize(
@@ -104,10 +89,10 @@ def test_missing_and_foreign_arguments_do_nothing(kind: str) -> None:
     [("pool", "mount"), ("pool", "export"), ("export", "mount"), ("partition", "pool"), ("device", "pool")],
 )
 def test_nothing_goes_under_a_client_that_still_has_it_mounted(kind: str, before: str) -> None:
-    host = Answering()
+    host = ScriptedHost(name="host")
     with pytest.raises(HostError, match=before):
-        undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset({before}))  # type: ignore[dict-item]
-    assert host.asked == []
+        undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset({before}))
+    assert host.calls == []
 
 
 def test_the_work_directory_is_there_as_long_as_anything_is_left() -> None:
@@ -129,39 +114,20 @@ def test_an_unknown_kind_or_host_is_an_error_not_a_crash() -> None:
      "/run/hsp/20260101T000000Z-abcdef/x", "/run/hsp/20260101T000000Z-abcdef\n", "/run/hsp/locks"],
 )  # fmt: skip
 def test_only_a_runs_own_directory_is_removed(path: str) -> None:
-    host = Answering()
+    host = ScriptedHost(name="host")
     with pytest.raises(SafetyRefusal):
-        work_directory.remove(host, path)  # type: ignore[arg-type]
-    assert host.asked == []
+        work_directory.remove(host, path)
+    assert host.calls == []
 
 
 @given(st.text())
 def test_no_other_text_is_a_runs_directory(text: str) -> None:
-    host = Answering()
+    host = ScriptedHost(name="host")
     with pytest.raises(SafetyRefusal):
-        work_directory.remove(host, text)  # type: ignore[arg-type]
-    assert host.asked == []
+        work_directory.remove(host, text)
+    assert host.calls == []
 
 
 def test_leftovers_are_runs_and_nothing_else() -> None:
-    host = Answering(find="locks\n20260101T000000Z-abcdef\nlab\n20260102T000000Z-000000\n")
-    assert work_directory.left_by(host) == ["20260101T000000Z-abcdef", "20260102T000000Z-000000"]  # type: ignore[arg-type]
-
-
-def test_leaks_are_values_that_are_no_longer_the_same() -> None:
-    was = settings_snapshot.parse(
-        "/sys/module/zfs/parameters/zfs_txg_timeout:5\n/proc/fs/nfsd/threads:8\n/a:x:y\n/b:1\n/b:2\n"
-    )
-    assert was["/a"] == "x:y" and was["/b"] == "1\n2"
-    now = settings_snapshot.parse(
-        "/sys/module/zfs/parameters/zfs_txg_timeout:20\n/proc/fs/nfsd/threads:8\n/new:1\n"
-    )
-    assert settings_snapshot.between(was, now) == [
-        "/sys/module/zfs/parameters/zfs_txg_timeout was '5' and is '20'"
-    ]
-    assert settings_snapshot.between(was, was) == []
-
-
-def test_a_server_without_openzfs_is_told_so() -> None:
-    with pytest.raises(HostError, match="parameters of OpenZFS"):
-        settings_snapshot.read(Answering(grep="/proc/fs/nfsd/threads:8\n"), ())  # type: ignore[arg-type]
+    host = ScriptedHost({"find": "locks\n20260101T000000Z-abcdef\nlab\n20260102T000000Z-000000\n"})
+    assert work_directory.left_by(host) == ["20260101T000000Z-abcdef", "20260102T000000Z-000000"]

@@ -18,7 +18,6 @@ from kit.config.workload import WORKLOADS, Phase
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts import clock_offset
-from kit.hosts.base import Result
 from kit.hosts.clock_offset import Clocks
 from kit.instruments import arc_zil_counters, read_history, server_activity
 from kit.instruments.arc_zil_counters import Counters
@@ -30,6 +29,7 @@ from kit.run.bench import Bench, Storage
 from kit.run.site import Site, SiteClient
 from kit.store.run_directory import RunDir
 from kit.zfs import openzfs_version, pool
+from tests.fakes import Command, ScriptedHost
 from tests.kit.instruments.test_server_activity import files, said
 
 SECOND = 1_000_000_000
@@ -39,30 +39,31 @@ PHASE = Phase.model_validate(
 JOB = read_job(WORKLOADS / "top-speeds-read.fio")
 
 
-class Machine:
+class Machine(ScriptedHost):
     """A host with a wall clock and a CPU that can be hot."""
 
     def __init__(self, name: str, boot: str, hot: bool = False) -> None:
-        self.name, self.boot = name, boot
+        super().__init__(name=name)
+        self.boot = boot
         self.stepped_ns, self.hot_ms = 0, 0
         self.counts_heat = hot
         self.asked = 0
 
-    def run(self, argv: Any, **_: Any) -> Result:
-        text = ""
+    def answer(self, command: Command) -> str:
+        argv = command.argv
         if argv[0] == "cat":
-            text = self.boot
-        elif argv[:3] == ["head", "-n", "1000"]:
+            return self.boot
+        if argv[:3] == ("head", "-n", "1000"):
             self.asked += 1
             clocks = {1: 10**18 + self.stepped_ns, 2: 0}
-            text = "".join(f"  .index:      {n}\n  .offset:     {ns} nsecs\n" for n, ns in clocks.items())
-        elif argv[0] == "head":
-            text = "now at 5000 nsecs\n"
-        elif self.counts_heat:
+            return "".join(f"  .index:      {n}\n  .offset:     {ns} nsecs\n" for n, ns in clocks.items())
+        if argv[0] == "head":
+            return "now at 5000 nsecs\n"
+        if self.counts_heat:
             path = "cpu0/thermal_throttle/core_throttle"
             count = 7 if self.hot_ms else 6
-            text = f"==> {path}_count <==\n{count}\n\n==> {path}_total_time_ms <==\n{self.hot_ms}\n"
-        return Result(self.name, tuple(argv), 0, text, "")
+            return f"==> {path}_count <==\n{count}\n\n==> {path}_total_time_ms <==\n{self.hot_ms}\n"
+        return ""
 
 
 class Load:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,6 @@ from kit.config.fio_job import read_job
 from kit.config.workload import WORKLOADS, Warmup
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.hosts.base import Result
 from kit.hosts.clock_offset import Clocks
 from kit.run import warmup
 from kit.run.bench import Bench, Storage
@@ -21,6 +18,7 @@ from kit.store.run_directory import RunDir
 from kit.trace.support import Tracing
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.pool import Pool
+from tests.fakes import ScriptedHost
 
 MIB = 1 << 20
 GATE = Warmup.model_validate(
@@ -91,47 +89,16 @@ def test_each_problem_is_told() -> None:
 # --- The whole warm-up, on a server that plays readings ---
 
 
-class Fio:
-    """A load that has ended when it is asked."""
-
-    def __init__(self, fails: bool) -> None:
-        self.fails, self.stopped = fails, False
-
-    def running(self) -> bool:
-        return False
-
-    def wait(self, _: float) -> Result:
-        return Result("machine", ("fio",), int(self.fails), "", "")
+ARCSTATS = "cat /proc/spl/kstat/zfs/arcstats"
 
 
-class Machine:
-    name = "machine"
-
-    def __init__(self, readings: list[dict[str, int]], fails: bool = False) -> None:
-        self.readings, self.fails = readings, fails
-        self.slept: list[str] = []
-        self.files: dict[str, bytes] = {}
-        self.commands: list[tuple[str, ...]] = []
-
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        self.commands.append(tuple(argv))
-        out = ""
-        if argv[0] == "cat" and "arcstats" in argv[1]:
-            reading = self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
-            out = "".join(f"{name} 4 {value}\n" for name, value in reading.items())
-        elif argv[0] == "sleep":
-            self.slept.append(argv[1])
-        return Result(self.name, tuple(argv), 0, out, "")
-
-    def start(self, argv: Sequence[str]) -> Fio:
-        self.commands.append(tuple(argv))
-        return Fio(self.fails)
-
-    def put(self, content: bytes, path: str, **_: Any) -> None:
-        self.files[path] = content
+def machine_with(readings: list[dict[str, int]], fio: int = 0) -> ScriptedHost:
+    """A server and client whose arcstats are these, one after the other; `fio`: its exit code."""
+    texts = ["".join(f"{name} 4 {value}\n" for name, value in reading.items()) for reading in readings]
+    return ScriptedHost({ARCSTATS: texts}, default=lambda command: fio if command.started else "")
 
 
-def bench(machine: Any, clock: Clock, *, server: bool = True) -> Bench:
+def bench(machine: ScriptedHost, clock: Clock, *, server: bool = True) -> Bench:
     storage = Storage(
         machine, ZfsVersion(2, 3), Tracing("full", None, "0.23"), Pool("p", 1, "r"), "p/bench", "/pool/data",
         objset=54, log_devices=(),
@@ -151,54 +118,54 @@ def bench(machine: Any, clock: Clock, *, server: bool = True) -> Bench:
 
 
 def test_it_waits_for_all_windows_even_if_the_first_is_good() -> None:
-    machine = Machine([arc()])
+    machine = machine_with([arc()])
     gate = warmup.warm_up(bench(machine, Clock("virtual", 4)), GATE, JOB, FILE)
     assert gate and gate.problems == [] and len(gate.fed_bytes) == 2
-    assert machine.slept == ["4.000", "4.000"]  # of the host's time
+    assert machine.called("sleep") == [("sleep", "4.000")] * 2  # of the host's time
     assert any(b"=4000000us" in content for content in machine.files.values())
 
 
 def test_it_goes_on_until_the_last_windows_are_quiet() -> None:
-    machine = Machine([arc(written=written * MIB) for written in (0, 9, 10, 11, 12)])
+    machine = machine_with([arc(written=written * MIB) for written in (0, 9, 10, 11, 12)])
     gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
     assert gate and gate.problems == [] and gate.fed_bytes == [MIB, MIB]
-    assert len(machine.slept) == 3
+    assert len(machine.called("sleep")) == 3
 
 
 def test_it_gives_up_at_its_deadline_and_says_what_is_short() -> None:
-    machine = Machine([arc(size=0)])
+    machine = machine_with([arc(size=0)])
     gate = warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
-    assert len(machine.slept) == 5
+    assert len(machine.called("sleep")) == 5
     assert gate and gate.problems and "not warm" in gate.problems[0]
 
 
 def test_a_load_that_fails_makes_it_unknown() -> None:
     with pytest.raises(MeasurementUnknown, match="the warm-up load failed"):
-        warmup.warm_up(bench(Machine([arc()], fails=True), Clock()), GATE, JOB, FILE)
+        warmup.warm_up(bench(machine_with([arc()], fio=1), Clock()), GATE, JOB, FILE)
 
 
 def test_the_begin_of_the_file_is_read_before_the_load() -> None:
-    machine = Machine([arc()])
+    machine = machine_with([arc()])
     gate = GATE.model_copy(update={"read_first": 24 * MIB})
     warmup.warm_up(bench(machine, Clock()), gate, JOB, FILE)
-    reads = [at for at, command in enumerate(machine.commands) if command[0] == "dd"]
-    load = next(at for at, command in enumerate(machine.commands) if command[0] == "env" or "fio" in command)
+    reads = [at for at, command in enumerate(machine.calls) if command[0] == "dd"]
+    load = next(at for at, command in enumerate(machine.calls) if command[0] == "env" or "fio" in command)
     assert len(reads) == 1 and reads[0] < load
     assert {f"if=/pool/data/{FILE}", "of=/dev/null", "iflag=count_bytes", f"count={24 * MIB}"} <= set(
-        machine.commands[reads[0]]
+        machine.calls[reads[0]]
     )
 
 
 def test_without_read_first_nothing_is_read_before_the_load() -> None:
-    machine = Machine([arc()])
+    machine = machine_with([arc()])
     warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
-    assert not [command for command in machine.commands if command[0] == "dd"]
+    assert not [command for command in machine.calls if command[0] == "dd"]
 
 
 def test_an_appliance_is_read_past_the_clients_cache_and_has_no_gate() -> None:
-    machine = Machine([arc()])
+    machine = machine_with([arc()])
     gate = GATE.model_copy(update={"read_first": 24 * MIB})
     assert warmup.warm_up(bench(machine, Clock(), server=False), gate, JOB, FILE) is None
-    (read,) = [command for command in machine.commands if command[0] == "dd"]
+    (read,) = [command for command in machine.calls if command[0] == "dd"]
     assert {f"if=/m/data/{FILE}", "iflag=count_bytes,direct"} <= set(read)
-    assert not machine.slept
+    assert not machine.called("sleep")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -17,6 +15,7 @@ from kit.hosts.base import Result
 from kit.trace import marks, nfsd_tracer, output, program
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version
+from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
 
 ZFS = {text: openzfs_version.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
 NEW = ZFS["2.3.9"]
@@ -32,74 +31,36 @@ CODE = code(WHOLE.text)
 FULL = Tracing("full", WHOLE, "0.23.2", sh="/usr/bin/dash")
 
 
-class Running:
-    argv: tuple[str, ...] = ("bpftrace",)
-
-    def __init__(self, alive: bool = True, returncode: int = 0, stderr: str = "") -> None:
-        self.signals: list[str] = []
-        self.alive, self.result = alive, Result("server", self.argv, returncode, "", stderr)
-
-    def running(self) -> bool:
-        return self.alive
-
-    def wait(self, deadline_s: float) -> Result:
-        return self.result
-
-    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
-        self.signals.append(signal)
-        return self.result
+def bpftrace(alive: bool = True, returncode: int = 0) -> ScriptedProcess:
+    return ScriptedProcess(Result("server", ("bpftrace",), returncode, "", ""), alive)
 
 
-class Server:
-    name = "server"
+class Server(ScriptedHost):
+    """A server with bpftrace. `no_function`, `no_tracepoint`: what its kernel does not have."""
 
     def __init__(
         self,
-        version: str = "bpftrace v0.23.2",
+        version: Answer = "bpftrace v0.23.2",
         no_function: str = "",
         no_tracepoint: str = "",
-        process: Running | None = None,
-        no_program: bool = False,
+        process: ScriptedProcess | None = None,
     ) -> None:
-        self.no_program = no_program
-        self.held = ""
-        self.killed: list[tuple[str, ...]] = []
-        self.version, self.no_function, self.no_tracepoint = version, no_function, no_tracepoint
-        self.files: dict[str, bytes] = {}
-        self.started: list[tuple[str, ...]] = []
-        self.process = process or Running()
-        self.ready, self.waiting_code = True, 0
+        super().__init__({"bpftrace": version, "cat": 1, "readlink": "/usr/bin/dash\n"})
+        self.no_function, self.no_tracepoint = no_function, no_tracepoint
+        self.process = process or bpftrace()
+        self.waiting = bpftrace(alive=False)
 
-    def run(self, argv: Sequence[str], *, check: bool = True, **_: Any) -> Result:
-        code, out = 0, ""
-        if argv[0] == "bpftrace":
-            code, out = (127, "") if self.no_program else (0, f"{self.version}\n")
-        elif argv[0] == "cat":
-            code, out = (0, f"{self.held}\n") if self.held else (1, "")
-        elif argv[0] == "kill":
-            self.killed.append(tuple(argv))
-        elif argv[0] == "readlink":
-            out = "/usr/bin/dash\n"
-        elif argv[:2] == ["test", "-d"]:
-            code = int(bool(self.no_tracepoint) and argv[2].endswith(self.no_tracepoint))
-        elif argv[0] == "grep":
-            pattern = re.compile(argv[2])
-            functions = [*WHOLE.functions, "zil_commit_impl", "my_zio_read"]
-            lines = [f"0000000000000000 t {name}\t[zfs]" for name in functions if name != self.no_function]
-            out = "".join(f"{line}\n" for line in lines if pattern.search(line))
-        return Result(self.name, tuple(argv), code, out, "")
-
-    def start(self, argv: Sequence[str]) -> Running:
-        self.started.append(tuple(argv))
-        if argv[2] == nfsd_tracer._WAIT:
-            return Running(alive=not self.ready, returncode=self.waiting_code)
-        return self.process
-
-    def put(self, content: bytes, path: str, **_: Any) -> None:
-        self.files[path] = content
-
-    def get(self, path: str, **_: Any) -> bytes:
-        return self.files.get(path, b"out \xff")
+    def answer(self, command: Command) -> Answer:
+        argv = command.argv
+        if command.started:
+            return self.waiting if argv[2] == nfsd_tracer._WAIT else self.process
+        if argv[:2] == ("test", "-d"):
+            return int(bool(self.no_tracepoint) and argv[2].endswith(self.no_tracepoint))
+        if argv[0] == "grep":
+            names = [*WHOLE.functions, "zil_commit_impl", "my_zio_read"]
+            lines = [f"0000000000000000 t {name}\t[zfs]" for name in names if name != self.no_function]
+            return "".join(f"{line}\n" for line in lines if re.search(argv[2], line))
+        return super().answer(command)
 
 
 @pytest.mark.parametrize("version", ZFS)
@@ -236,7 +197,7 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
 ) -> None:
     server = Server()
     nfsd_tracer.start(server, nfsd_tracer.Place("/run/hsp/x"), clock, intervals_ns, FULL)
-    argv = server.started[0]
+    [argv] = [c.argv for c in server.commands if c.started and c.argv[2] != nfsd_tracer._WAIT]
     assert argv[-3:] == ("/run/hsp/x/nfsd.bt", *parameters)
     at = argv.index("bpftrace")
     assert argv[at + 1 : at + 3] == ("-f", "json")
@@ -247,7 +208,7 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
 
 
 def found(server: Server, zfs: openzfs_version.ZfsVersion = NEW, wanted: str = "auto") -> Tracing:
-    return find_tracing(server, zfs, wanted)  # type: ignore[arg-type]
+    return find_tracing(server, zfs, wanted)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +239,7 @@ def test_with_an_older_bpftrace_nothing_is_traced(version: str) -> None:
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        (Server(no_program=True), "server has no bpftrace"),
+        (Server(127), "server has no bpftrace"),
         (Server("v?"), "v?"),
         (Server(""), "bpftrace --version"),
     ],
@@ -326,34 +287,34 @@ def start(server: Server) -> nfsd_tracer.Tracer:
 def test_it_ends_with_the_command_that_it_waits_for_or_else_by_a_signal(held: str, killed: bool) -> None:
     server = Server()
     running = start(server)
-    server.held = held
+    server.answers["cat"] = held or 1
     assert running.stop() == []
-    assert server.killed == ([("kill", "-TERM", "4711")] if killed else [])
+    assert server.called("kill") == ([("kill", "-TERM", "4711")] if killed else [])
     assert server.process.signals == ([] if killed else ["INT"])
 
 
 @pytest.mark.parametrize(
     ("process", "problem"),
     [
-        (Running(alive=False), "the tracer died before it was to end"),
-        (Running(returncode=1), "the tracer failed"),
+        (bpftrace(alive=False), "the tracer died before it was to end"),
+        (bpftrace(returncode=1), "the tracer failed"),
     ],
 )
-def test_a_bad_end_is_a_problem(process: Running, problem: str) -> None:
+def test_a_bad_end_is_a_problem(process: ScriptedProcess, problem: str) -> None:
     problems = nfsd_tracer.Tracer(Server(process=process), PLACE, process).stop()
     assert len(problems) == 1 and problems[0].startswith(problem)
 
 
 def test_a_tracer_that_ends_before_it_is_ready() -> None:
-    server = Server(process=Running(alive=False, returncode=1))
-    server.ready, server.held = False, "ERROR: no kprobe"
+    server = Server(process=bpftrace(alive=False, returncode=1))
+    server.waiting.alive, server.answers["cat"] = True, "ERROR: no kprobe"
     with pytest.raises(HostError, match=r"did not start: .*no kprobe"):
         start(server)
 
 
 def test_a_server_that_cannot_wait_for_the_tracer() -> None:
     server = Server()
-    server.waiting_code = 127
+    server.waiting = bpftrace(alive=False, returncode=127)
     with pytest.raises(HostError, match="ended with 127"):
         start(server)
 
@@ -362,7 +323,7 @@ def test_a_tracer_that_never_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nfsd_tracer, "_READY_DEADLINE_S", 0.0)
     monkeypatch.setattr(nfsd_tracer, "_POLL_S", 0.001)
     server = Server()
-    server.ready = False
+    server.waiting.alive = True
     with pytest.raises(HostError, match="not ready within"):
         start(server)
     assert server.process.signals == ["INT"]

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError
-from kit.hosts.base import Result
 from kit.zfs import openzfs_version
+from tests.fakes import ScriptedHost
 
 
-class Server:
-    name = "server"
-
-    def __init__(self, module: str | None, tools: str | None) -> None:
-        self.module, self.tools = module, tools
-
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        said = self.module if argv[0] == "cat" else self.tools
-        code = 1 if said is None else 0
-        return Result(self.name, tuple(argv), code, said or "", "" if said else "not there")
+def server(module: str | None, tools: str | None) -> ScriptedHost:
+    absent = (1, "", "not there")
+    return ScriptedHost({"cat": module or absent, "zfs": tools or absent})
 
 
 @pytest.mark.parametrize(
@@ -39,9 +29,9 @@ class Server:
     ],
 )
 def test_versions_as_they_are_written(text: str, numbers: tuple[int, int, int]) -> None:
-    found = openzfs_version.parse(text)
-    assert (found.major, found.minor, found.patch) == numbers
-    assert found.text == text.strip()
+    observed = openzfs_version.parse(text)
+    assert (observed.major, observed.minor, observed.patch) == numbers
+    assert observed.text == text.strip()
 
 
 @pytest.mark.parametrize("text", ["", "zfs", "two", "-2.1", "2", "2.3.4.5", "2.3.x.1 2.1", "9" * 400 + ".1"])
@@ -75,19 +65,19 @@ def test_what_came_with_which(text: str, has: tuple[bool, ...]) -> None:
 
 
 def test_the_module_that_is_loaded_counts() -> None:
-    assert openzfs_version.read(Server("2.1.11-1\n", "zfs-2.3.9-1\n")).minor == 1  # type: ignore[arg-type]
+    assert openzfs_version.read(server("2.1.11-1\n", "zfs-2.3.9-1\n")).minor == 1
 
 
 @pytest.mark.parametrize(
-    ("module", "said"), [(None, "no OpenZFS module"), ("new", "no version"), ("2.0.7", "knows 2.1")]
+    ("module", "message"), [(None, "no OpenZFS module"), ("new", "no version"), ("2.0.7", "knows 2.1")]
 )
-def test_a_server_that_cannot_be_used(module: str | None, said: str) -> None:
-    with pytest.raises(HostError, match=said):
-        openzfs_version.read(Server(module, ""))  # type: ignore[arg-type]
+def test_a_server_that_cannot_be_used(module: str | None, message: str) -> None:
+    with pytest.raises(HostError, match=message):
+        openzfs_version.read(server(module, ""))
 
 
 @pytest.mark.parametrize(
-    ("module", "tools", "said"),
+    ("module", "tools", "message"),
     [
         ("2.3.9-1", "zfs-2.3.9-1\nzfs-kmod-2.3.9-1\n", []),
         ("2.3.9-1", "zfs-2.3.2-2\nzfs-kmod-2.3.9-1\n", ["its tools are 2.3.2-2"]),
@@ -96,12 +86,12 @@ def test_a_server_that_cannot_be_used(module: str | None, said: str) -> None:
         ("2.5.0-1", "zfs-2.5.0-1\n", ["newer than 2.4"]),
     ],
 )
-def test_what_a_reader_should_know(module: str, tools: str | None, said: list[str]) -> None:
-    found = openzfs_version.notes(Server(module, tools), openzfs_version.parse(module))  # type: ignore[arg-type]
-    assert len(found) == len(said)
-    assert all(part in note for part, note in zip(said, found, strict=True))
+def test_what_a_reader_should_know(module: str, tools: str | None, message: list[str]) -> None:
+    observed = openzfs_version.notes(server(module, tools), openzfs_version.parse(module))
+    assert len(observed) == len(message)
+    assert all(part in note for part, note in zip(message, observed, strict=True))
 
 
 def test_tools_of_another_series_are_refused() -> None:
     with pytest.raises(HostError, match=r"the zfs module is 2\.1\.11.*are 2\.3\.9-1"):
-        openzfs_version.notes(Server("2.1.11", "zfs-2.3.9-1\n"), openzfs_version.parse("2.1.11"))  # type: ignore[arg-type]
+        openzfs_version.notes(server("2.1.11", "zfs-2.3.9-1\n"), openzfs_version.parse("2.1.11"))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kit.core.errors import HostError, SafetyRefusal
-from kit.hosts.base import Result
 from kit.zfs import pool as pools
 from kit.zfs.pool import Pool, PoolSpec
+from tests.fakes import ScriptedHost
 
 SPEC = PoolSpec(
     name="hsp-a1",
@@ -24,6 +22,7 @@ SPEC = PoolSpec(
     properties={"ashift": 9, "autotrim": False, "listsnapshots": True},
     mount_root="/run/hsp/a1",
 )
+RUN_ID_QUERY = "zfs get -H -p -o value hsp:run"
 OURS = Pool("hsp-a1", 12345678901234567890, "a1")
 
 LABEL = """\
@@ -44,35 +43,18 @@ LABEL 0
 """
 
 
-class Server:
-    """Answers by the first words of a command; all commands are kept."""
-
-    name = "server"
-
-    def __init__(self, **answers: Any) -> None:
-        self.answers: dict[str, Any] = {
-            "zpool get -p value guid": f"{OURS.guid}\n",
+def server_of_run(answers: dict[str, Any] | None = None) -> ScriptedHost:
+    return ScriptedHost(
+        {
+            "zpool get -H -p -o value guid": f"{OURS.guid}\n",
             "zpool get": "ashift\t9\n",
-            "zfs get hsp:run": "a1\n",
+            RUN_ID_QUERY: "a1\n",
             "zpool list": "hsp-a1\n\tmirror-0\n\t/dev/data0\n\t/dev/data1\nlogs\n\t/dev/disk/by-id/a log\n",
             "zdb": LABEL,
             "python3": {"exists": True},
-            **answers,
+            **(answers or {}),
         }
-        self.calls: list[tuple[str, ...]] = []
-
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        self.calls.append(tuple(argv))
-        words = " ".join(argv)
-        for start, answer in self.answers.items():
-            if all(word in words for word in start.split()):
-                found = answer(argv) if isinstance(answer, Callable) else answer  # type: ignore[arg-type]
-                out = found if isinstance(found, str) else json.dumps(found)
-                return Result(self.name, tuple(argv), 0, out, "")
-        return Result(self.name, tuple(argv), 0, "", "")
-
-    def ran(self, *words: str) -> list[tuple[str, ...]]:
-        return [call for call in self.calls if call[: len(words)] == words]
+    )
 
 
 def test_the_pool_is_created_as_specified() -> None:
@@ -94,51 +76,51 @@ def test_layout_and_absent_roles() -> None:
 
 
 def test_a_new_pool_is_known_by_its_guid() -> None:
-    server = Server()
+    server = server_of_run()
     assert pools.create_pool(server, SPEC) == OURS
     assert server.calls[0] == tuple(pools.create_arguments(SPEC))
 
 
-@pytest.mark.parametrize("found", ["-\n", "\n", "b2\n", "a1x\n", "a\n"])
-def test_a_pool_without_our_run_id_is_left_alone(found: str) -> None:
-    server = Server(**{"zfs get hsp:run": found})
+@pytest.mark.parametrize("observed", ["-\n", "\n", "b2\n", "a1x\n", "a\n"])
+def test_a_pool_without_our_run_id_is_left_alone(observed: str) -> None:
+    server = server_of_run({RUN_ID_QUERY: observed})
     with pytest.raises(SafetyRefusal, match="carries the run id") as caught:
         pools.destroy_pool(server, OURS)
     assert caught.value.exit_code == 4
-    assert server.ran("zpool", "destroy") == []
+    assert server.called("zpool", "destroy") == []
 
 
 def test_a_pool_with_another_guid_is_left_alone() -> None:
-    server = Server()
+    server = server_of_run()
     with pytest.raises(SafetyRefusal, match=f"has GUID {OURS.guid}, not 5"):
         pools.destroy_pool(server, replace(OURS, guid=5))
-    assert server.ran("zpool", "destroy") == []
+    assert server.called("zpool", "destroy") == []
 
 
 def test_our_pool_is_destroyed_without_force() -> None:
-    server = Server()
+    server = server_of_run()
     pools.destroy_pool(server, OURS)
     assert server.calls[-1] == ("zpool", "destroy", "hsp-a1")
     assert len(server.calls) == 3  # looked at before
 
 
 def test_devices_are_removed_and_gone() -> None:
-    server = Server()
+    server = server_of_run()
     pools.remove_devices(server, OURS, ("/dev/log0",))
     assert server.calls[0] == ("zpool", "remove", "-w", "hsp-a1", "/dev/log0")
 
 
 def test_a_device_that_stays_is_an_error() -> None:
     with pytest.raises(HostError, match="/dev/data0 is still part of the pool"):
-        pools.remove_devices(Server(), OURS, ("/dev/log0", "/dev/data0"))
+        pools.remove_devices(server_of_run(), OURS, ("/dev/log0", "/dev/data0"))
 
 
 def test_a_device_whose_name_begins_anothers_can_be_removed() -> None:
-    pools.remove_devices(Server(), OURS, ("/dev/data",))
+    pools.remove_devices(server_of_run(), OURS, ("/dev/data",))
 
 
 def test_log_vdevs_come_from_the_labels() -> None:
-    server = Server(zdb=lambda argv: LABEL.replace("id: 2", f"id: {argv[-1][-1]}"))
+    server = server_of_run({"zdb": lambda command: LABEL.replace("id: 2", f"id: {command.argv[-1][-1]}")})
     assert pools.log_vdev_ids(server, ("/dev/log4", "/dev/log5")) == {4, 5}
     assert pools.log_vdev_ids(server, ()) == frozenset()
 
@@ -148,23 +130,23 @@ def test_log_vdevs_come_from_the_labels() -> None:
 )
 def test_a_label_that_does_not_say_log_is_an_error(label: str) -> None:
     with pytest.raises(HostError, match="does not say that it is a log device"):
-        pools.log_vdev_ids(Server(zdb=label), ("/dev/log0",))
+        pools.log_vdev_ids(server_of_run({"zdb": label}), ("/dev/log0",))
 
 
 def test_properties_in_effect() -> None:
-    assert pools.pool_properties(Server(), OURS, ["ashift"]) == {"ashift": "9"}
-    server = Server()
+    assert pools.pool_properties(server_of_run(), OURS, ["ashift"]) == {"ashift": "9"}
+    server = server_of_run()
     assert pools.pool_properties(server, OURS, []) == {} and server.calls == []
 
 
 def test_the_devices_of_a_pool_are_its_leaves_whatever_they_are_called() -> None:
-    assert pools.vdev_paths(Server(), OURS) == ["/dev/data0", "/dev/data1", "/dev/disk/by-id/a log"]
+    assert pools.vdev_paths(server_of_run(), OURS) == ["/dev/data0", "/dev/data1", "/dev/disk/by-id/a log"]
 
 
 @pytest.mark.parametrize("answer", ["", "ashift 9\n", "autotrim\toff\n"])
 def test_a_property_that_is_not_told_is_an_error(answer: str) -> None:
-    with pytest.raises(HostError, match="does not tell ashift"):
-        pools.pool_properties(Server(**{"zpool get": answer}), OURS, ["ashift"])
+    with pytest.raises(HostError, match="does not report ashift"):
+        pools.pool_properties(server_of_run({"zpool get": answer}), OURS, ["ashift"])
 
 
 # --- Dataset ---
@@ -173,12 +155,14 @@ WANTED: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "
 
 
 def datasets(**values: Any) -> dict[str, Any]:
-    found = {"recordsize": 8192, "atime": "off", "compression": "lz4", **values}
-    return {"zfs get property,value": "".join(f"{name}\t{value}\n" for name, value in found.items())}
+    properties = {"recordsize": 8192, "atime": "off", "compression": "lz4", **values}
+    return {
+        "zfs get -H -p -o property,value": "".join(f"{name}\t{value}\n" for name, value in properties.items())
+    }
 
 
 def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
-    server = Server(**datasets())
+    server = server_of_run(datasets())
     pools.create_dataset(server, OURS, "hsp-a1/d", WANTED)
     assert server.calls[0][2:] == ("create", "hsp-a1/d", "a1", "8192")
     assert server.calls[1] == ("zfs", "set", "atime=off", "compression=lz4", "hsp-a1/d")
@@ -186,17 +170,17 @@ def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "found", "wanted"),
+    ("name", "observed", "expected"),
     [("recordsize", 512, "8192"), ("atime", "on", "off"), ("compression", "off", "lz4")],
 )
-def test_a_property_that_did_not_take_is_an_error(name: str, found: Any, wanted: str) -> None:
-    with pytest.raises(HostError, match=f"{name} was set to {wanted} but is {found}"):
-        pools.create_dataset(Server(**datasets(**{name: found})), OURS, "hsp-a1/d", WANTED)
+def test_a_property_that_did_not_take_is_an_error(name: str, observed: Any, expected: str) -> None:
+    with pytest.raises(HostError, match=f"{name} was set to {expected} but is {observed}"):
+        pools.create_dataset(server_of_run(datasets(**{name: observed})), OURS, "hsp-a1/d", WANTED)
 
 
 def test_a_helper_that_made_nothing_is_an_error() -> None:
-    server = Server(python3={"exists": False})
-    with pytest.raises(HostError, match="libzfs_core made no hsp-a1/d@s"):
+    server = server_of_run({"python3": {"exists": False}})
+    with pytest.raises(HostError, match="libzfs_core did not create hsp-a1/d@s"):
         pools.snapshot(server, OURS, "hsp-a1/d@s")
     assert server.calls[0][2:] == ("snapshot", "hsp-a1/d@s", "a1")
 
@@ -209,6 +193,5 @@ def test_recordsize_in_bytes(properties: dict[str, Any], size: int) -> None:
 
 
 def test_where_it_is_mounted() -> None:
-    assert (
-        pools.mountpoint(Server(**{"zfs get mountpoint": "/run/hsp/a1/d\n"}), "hsp-a1/d") == "/run/hsp/a1/d"
-    )
+    server = server_of_run({"zfs get -H -p -o value mountpoint": "/run/hsp/a1/d\n"})
+    assert pools.mountpoint(server, "hsp-a1/d") == "/run/hsp/a1/d"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError
-from kit.hosts.base import Result
 from kit.zfs import openzfs_version, scrub_status
 from kit.zfs.scrub_status import Scan
+from tests.fakes import ScriptedHost
 
 T0 = 1767225600  # Thu Jan  1 00:00:00 2026 UTC
 STATUS = """\
@@ -126,12 +125,12 @@ def test_several_pools_and_none() -> None:
 )
 def test_a_sentence_that_nobody_knows_is_refused(sentence: str) -> None:
     with pytest.raises(HostError, match="is not understood"):
-        scrub_status.read(Server(STATUS.format(sentence)), openzfs_version.parse("2.1.11"))  # type: ignore[arg-type]
+        scrub_status.read(ScriptedHost(default=STATUS.format(sentence)), openzfs_version.parse("2.1.11"))
 
 
 def test_an_answer_of_another_kind_is_refused() -> None:
     with pytest.raises(HostError, match="is not understood"):
-        scrub_status.read(Server("Segmentation fault"), openzfs_version.parse("2.2.1"))  # type: ignore[arg-type]
+        scrub_status.read(ScriptedHost(default="Segmentation fault"), openzfs_version.parse("2.2.1"))
 
 
 @given(st.text())
@@ -143,24 +142,12 @@ def test_no_text_raises_anything_else(text: str) -> None:
         pass
 
 
-class Server:
-    name = "server"
-
-    def __init__(self, answer: str) -> None:
-        self.answer = answer
-        self.asked: tuple[str, ...] = ()
-
-    def run(self, argv: Sequence[str], **_: Any) -> Result:
-        self.asked = tuple(argv)
-        return Result(self.name, self.asked, 0, self.answer, "")
-
-
 def test_json_where_there_is_json() -> None:
-    found = {"function": "SCRUB", "state": "FINISHED", "start_time": T0, "end_time": T0 + 9}
-    server = Server(json.dumps({"pools": {"tank": {"scan_stats": found}, "other": {}}}))
-    scans = scrub_status.read(server, openzfs_version.parse("2.4.1"))  # type: ignore[arg-type]
+    observed = {"function": "SCRUB", "state": "FINISHED", "start_time": T0, "end_time": T0 + 9}
+    server = ScriptedHost(default=json.dumps({"pools": {"tank": {"scan_stats": observed}, "other": {}}}))
+    scans = scrub_status.read(server, openzfs_version.parse("2.4.1"))
     assert scans == {"tank": Scan("SCRUB", "FINISHED", T0, T0 + 9), "other": None}
-    assert "-j" in server.asked
+    assert "-j" in server.calls[0]
 
 
 SCRUBBED = {"function": "SCRUB", "state": "FINISHED", "start_time": T0, "end_time": T0 + 9}
@@ -170,7 +157,7 @@ REBUILD = {"rebuild_stats": {"draid1-0": {"state": "ACTIVE", "start_time": T0 + 
 
 
 @pytest.mark.parametrize(
-    ("said", "scan"),
+    ("message", "scan"),
     [
         ({"function": "NONE", "state": "NONE", "start_time": 0, "end_time": 0}, None),
         (
@@ -188,17 +175,17 @@ REBUILD = {"rebuild_stats": {"draid1-0": {"state": "ACTIVE", "start_time": T0 + 
         ),
     ],
 )
-def test_scrubs_of_errors_pauses_and_rebuilds_in_json(said: dict[str, Any], scan: Scan | None) -> None:
-    assert scrub_status.from_json({"pools": {"tank": {"scan_stats": said}}}) == {"tank": scan}
+def test_scrubs_of_errors_pauses_and_rebuilds_in_json(message: dict[str, Any], scan: Scan | None) -> None:
+    assert scrub_status.from_json({"pools": {"tank": {"scan_stats": message}}}) == {"tank": scan}
 
 
 def test_times_are_asked_for_in_utc() -> None:
-    server = Server("no pools available\n")
-    assert scrub_status.read(server, openzfs_version.parse("2.2.6")) == {}  # type: ignore[arg-type]
-    assert "TZ=UTC" in server.asked[-1] and "-j" not in server.asked
+    server = ScriptedHost(default="no pools available\n")
+    assert scrub_status.read(server, openzfs_version.parse("2.2.6")) == {}
+    assert "TZ=UTC" in server.calls[0][-1] and "-j" not in server.calls[0]
 
 
 @pytest.mark.parametrize("answer", ["", "{", "[]", '{"pools": {"tank": {"scan_stats": {"function": 1}}}}'])
 def test_json_that_is_damaged_is_refused(answer: str) -> None:
     with pytest.raises(HostError, match="is not understood"):
-        scrub_status.read(Server(answer), openzfs_version.parse("2.3.0"))  # type: ignore[arg-type]
+        scrub_status.read(ScriptedHost(default=answer), openzfs_version.parse("2.3.0"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
-from kit.hosts.base import Result
 from kit.zfs.tunables import (
     EFFECTS,
     SIZE_TUNABLES,
@@ -22,20 +20,19 @@ from kit.zfs.tunables import (
     tunable,
     write_tunable,
 )
+from tests.fakes import Answer, Command, ScriptedHost
 
 REAL = Clock()
 DILATED = Clock("virtual", 4)
 FOLDER = "/sys/module/zfs/parameters"
 
 
-class Server:
-    """Module parameters as `grep` and `tee` see them; `deaf` ones keep their value."""
+class Server(ScriptedHost):
+    """Module parameters as `grep` and `tee` see them; `fixed` ones keep their value."""
 
-    name = "server"
-
-    def __init__(self, deaf: tuple[str, ...] = (), **values: str) -> None:
-        self.values, self.deaf = values, deaf
-        self.calls: list[tuple[str, ...]] = []
+    def __init__(self, fixed: tuple[str, ...] = (), **values: str) -> None:
+        super().__init__(default=AssertionError("no such command"))
+        self.values, self.fixed = values, fixed
         self.effects = {"c_min": 128 << 20, "c_max": 4 << 30, "size": 1}
 
     def tune(self) -> None:
@@ -46,21 +43,21 @@ class Server:
         if most >= 64 << 20 and most > self.effects["c_min"]:
             self.effects["c_max"] = most
 
-    def run(self, argv: Sequence[str], *, stdin: bytes = b"", check: bool = True, **_: Any) -> Result:
-        self.calls.append(tuple(argv))
-        if argv == ["cat", "/proc/spl/kstat/zfs/arcstats"]:
-            lines = [f"{name} 4 {value}" for name, value in self.effects.items()]
-            return Result(self.name, tuple(argv), 0, "\n".join(["name type data", *lines]), "")
+    def answer(self, command: Command) -> Answer:
+        argv, text = command.argv, command.stdin.decode()
+        if argv == ("cat", "/proc/spl/kstat/zfs/arcstats"):
+            return "\n".join(["name type data", *(f"{name} 4 {n}" for name, n in self.effects.items())])
         names = [argument.rsplit("/", 1)[1] for argument in argv if argument.startswith(FOLDER)]
         if argv[0] == "tee":
-            if names[0] not in self.deaf:
-                self.values[names[0]] = stdin.decode().strip()
+            if names[0] not in self.fixed:
+                self.values[names[0]] = text.strip()
                 self.tune()
-            return Result(self.name, tuple(argv), 0, stdin.decode(), "")
-        assert argv[0] == "grep"
-        there = [name for name in names if name in self.values]
-        out = "".join(f"{FOLDER}/{name}:{self.values[name]}\n" for name in there)
-        return Result(self.name, tuple(argv), 0 if len(there) == len(names) else 2, out, "")
+            return text
+        if argv[0] == "grep":
+            known = [name for name in names if name in self.values]
+            lines = "".join(f"{FOLDER}/{name}:{self.values[name]}\n" for name in known)
+            return (0 if known == names else 2, lines, "")
+        return super().answer(command)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +149,7 @@ def test_a_value_is_written_and_read_back() -> None:
 
 def test_a_value_that_does_not_take_is_an_error() -> None:
     with pytest.raises(HostError, match="zfs_arc_max was set to 1234 but is 0"):
-        write_tunable(Server(deaf=("zfs_arc_max",), zfs_arc_max="0"), "zfs_arc_max", "1234")
+        write_tunable(Server(fixed=("zfs_arc_max",), zfs_arc_max="0"), "zfs_arc_max", "1234")
 
 
 @pytest.mark.parametrize("names", [("zfs_arc_max", "zfs_arc_min"), ("zfs_arc_min", "zfs_arc_max")])
@@ -165,8 +162,8 @@ def test_limits_of_the_arc_take_effect_and_are_put_back(
     before = dict(server.effects)
     effects = read_effects(server, list(names))
     assert effects == {"zfs_arc_max": str(4 << 30), "zfs_arc_min": str(128 << 20)}
-    wanted = dict(zip(("zfs_arc_max", "zfs_arc_min"), values, strict=True))
-    ordered = in_order(tuple(tunable(name, wanted[name], REAL) for name in names), effects)
+    expected = dict(zip(("zfs_arc_max", "zfs_arc_min"), values, strict=True))
+    ordered = in_order(tuple(tunable(name, expected[name], REAL) for name in names), effects)
     for one in ordered:
         write_tunable(server, one.name, str(one.host_value), effects[one.name])
         assert server.effects[EFFECTS[one.name]] == one.host_value

@@ -1,0 +1,176 @@
+"""A host without a machine: scripted answers, a file store, and a record of every command.
+
+Give answers by the first words of a command. Where a host has a state, derive a class and
+override `answer`. Where a real part can be used instead, use kit.hosts.local.LocalHost.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import pytest
+
+from kit.core.errors import HostError
+from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, HostLost, Result, checked_argv
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command as the kit asked for it. `started`: by Host.start."""
+
+    argv: tuple[str, ...]
+    stdin: bytes = b""
+    deadline_s: float = DEFAULT_DEADLINE_S
+    check: bool = True
+    started: bool = False
+
+
+class ScriptedProcess:
+    """A process that runs (`alive`) or has ended. `signals`: those that `stop` sent."""
+
+    def __init__(self, result: Result, alive: bool = False) -> None:
+        self.argv, self.result, self.alive = result.argv, result, alive
+        self.signals: list[str] = []
+
+    def running(self) -> bool:
+        return self.alive
+
+    def wait(self, deadline_s: float) -> Result:
+        return self.result
+
+    def stop(self, deadline_s: float, signal: str = "INT") -> Result:
+        self.signals.append(signal)
+        return self.result
+
+
+# Stdout (a dict as JSON); exit code; exit code, stdout and stderr; an error to raise; the process of a
+# started command; one answer for each call, the last one for all later calls; computed from the command.
+Plain: TypeAlias = str | dict[str, Any] | int | tuple[int, str, str] | Exception | ScriptedProcess
+Answer: TypeAlias = "Plain | list[Answer] | Callable[[Command], Answer]"
+
+
+class ScriptedHost:
+    """A kit.hosts.base.Host. The longest key of `answers` that begins a command answers it.
+
+    The program of a command may be written with its folder or without. `cat` reads `files`.
+    `default` answers everything else: an AssertionError makes the host refuse it.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[str, Answer] | None = None,
+        *,
+        name: str = "server",
+        files: Mapping[str, str] | None = None,
+        default: Answer = "",
+    ) -> None:
+        self.name, self.default = name, default
+        self.answers = {key: list(a) if isinstance(a, list) else a for key, a in (answers or {}).items()}
+        self.files = {path: text.encode() for path, text in (files or {}).items()}
+        self.commands: list[Command] = []
+        self.transfers: list[tuple[str, str, float]] = []
+        self.lost = False
+        self.closed = 0
+
+    @property
+    def calls(self) -> list[tuple[str, ...]]:
+        """The argv of every command so far."""
+        return [command.argv for command in self.commands]
+
+    def called(self, *prefix: str) -> list[tuple[str, ...]]:
+        """The commands that begin with these words."""
+        return [argv for argv in self.calls if argv[: len(prefix)] == prefix]
+
+    def answer(self, command: Command) -> Answer:
+        """The answer to a command."""
+        argv = command.argv
+        program = argv[0].rpartition("/")[2]
+        for key in sorted(self.answers, key=len, reverse=True):
+            words = tuple(key.split())
+            if words in (argv[: len(words)], (program, *argv[1:])[: len(words)]):
+                return self.answers[key]
+        if argv[0] == "cat" and argv[-1] in self.files:
+            return self.files[argv[-1]].decode()
+        return self.default
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        stdin: bytes = b"",
+        check: bool = True,
+    ) -> Result:
+        result = self._outcome(Command(checked_argv(argv), stdin, deadline_s, check))
+        assert isinstance(result, Result)
+        if check and result.returncode:
+            raise CommandFailed(result)
+        return result
+
+    def start(self, argv: Sequence[str]) -> ScriptedProcess:
+        outcome = self._outcome(Command(checked_argv(argv), started=True))
+        return ScriptedProcess(outcome) if isinstance(outcome, Result) else outcome
+
+    def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
+        self.transfers.append(("put", path, deadline_s))
+        self._check_lost()
+        self.files[path] = content
+
+    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+        self.transfers.append(("get", path, deadline_s))
+        self._check_lost()
+        if path not in self.files:
+            raise HostError(f"on {self.name}: cannot read {path}: No such file or directory")
+        return self.files[path]
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _check_lost(self) -> None:
+        if self.lost:
+            raise HostLost(f"{self.name}: the connection broke")
+
+    def _outcome(self, command: Command) -> Result | ScriptedProcess:
+        self.commands.append(command)
+        self._check_lost()
+        answer: Any = self.answer(command)
+        while isinstance(answer, list) or callable(answer):
+            if callable(answer):
+                answer = answer(command)
+            else:
+                answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, ScriptedProcess):
+            return answer
+        if isinstance(answer, dict):
+            answer = json.dumps(answer)
+        if not isinstance(answer, tuple):
+            answer = (0, answer, "") if isinstance(answer, str) else (answer, "", "")
+        return Result(self.name, command.argv, *answer)
+
+
+class FullDisk:
+    """os.write until so many bytes are written; then the disk is full."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, free_bytes: int) -> None:
+        self.free_bytes, self._write = free_bytes, os.write
+        monkeypatch.setattr(os, "write", self.write)
+
+    def write(self, handle: int, content: bytes) -> int:
+        if not self.free_bytes:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = self._write(handle, content[: self.free_bytes])
+        self.free_bytes -= taken
+        return taken

@@ -1,0 +1,21 @@
+"""kit.core.text: no text from outside controls a terminal."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from kit.core.text import safe_text
+
+
+@given(st.text(max_size=30))
+@example("\x1b[2Jhi\x07\x9b\x7f")
+def test_text_for_a_terminal_has_no_control_characters(text: str) -> None:
+    shown = safe_text(text)
+    assert len(shown) == len(text)
+    assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in shown)
+    shown.encode()
+
+
+def test_ordinary_text_stays() -> None:
+    assert safe_text("Größe 5 µs ~ 💾") == "Größe 5 µs ~ 💾"

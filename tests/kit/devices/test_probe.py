@@ -1,0 +1,81 @@
+"""kit.devices.probe: what a host answers, and what cannot be read makes a disk undetermined."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.core.errors import SafetyRefusal
+from kit.devices.probe import probe
+from kit.devices.reasons import WIPEABLE, Code, reasons
+from kit.hosts.base import CommandFailed, DeadlineExceeded, Result
+from tests.fakes import ScriptedHost
+from tests.kit.devices.facts import DISKS, codes, parse, recorded, wanted
+
+
+def test_btrfs_and_other_devices_without_a_number_are_told_by_their_source() -> None:
+    facts = recorded("pools")
+    facts["mounts"].append(["7", "mnt:[1]", "50 1 0:99 / /b\\040c rw - btrfs /dev/sdc rw"])
+    facts["links"]["/dev/sdc"] = "/dev/sdc"
+    texts = [r.text for r in reasons(parse("server", facts), wanted("sd2"))]
+    assert texts == ["it is mounted at /b c in the mount namespace of process 7"]
+
+
+@pytest.mark.parametrize("tool", ["lsblk", "guids", "imported", "wipefs"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"code": None, "out": "", "err": "No such file or directory"},
+        {"code": None, "out": "", "err": "did not end within 60 s"},
+        {"code": 1, "out": "", "err": "oops"},
+        {"code": 0, "out": "\x00\xff garbage", "err": ""},
+    ],
+)
+def test_a_tool_that_fails_makes_every_disk_undetermined(tool: str, answer: dict[str, Any]) -> None:
+    facts = recorded("pools")
+    facts["tools"][tool] |= answer
+    for disk in facts["disks"].values():
+        if tool == "wipefs":
+            disk["wipefs"] = dict(facts["tools"]["wipefs"])
+    inventory = parse("server", facts)
+    for disk in DISKS:
+        assert Code.UNDETERMINED in codes(inventory, wanted(disk)), (disk, inventory.problems)
+
+
+def test_what_could_not_be_read_is_undetermined() -> None:
+    for change in (
+        lambda facts: facts.update(unread=["5: Permission denied"]),
+        lambda facts: facts.update(swaps=None),
+        lambda facts: facts["mounts"].append(["9", "mnt:[2]", "garbage"]),
+        lambda facts: facts["disks"]["sdc"].update(alone="opening it did not end within 60 s"),
+        lambda facts: facts["disks"]["sdc"]["zdb"].update(
+            sdc={"argv": [], "code": None, "out": "", "err": ""}
+        ),
+        lambda facts: facts["disks"]["sdc"]["zdb"].update(sdc={"argv": [], "code": 0, "out": "?", "err": ""}),
+        lambda facts: facts["disks"]["sdc"].update(zdb={}),
+        lambda facts: facts["disks"].pop("sdc"),
+    ):
+        facts = recorded("pools")
+        change(facts)
+        assert codes(parse("server", facts), wanted("sd2")) == {Code.UNDETERMINED}
+
+
+def test_one_bad_disk_does_not_hide_the_others() -> None:
+    """wipefs of all at once fails if one disk does; then each is asked by itself."""
+    facts = recorded("pools")
+    one = {"argv": ["wipefs"], "code": 1, "out": "", "err": "probing initialization failed"}
+    for name, disk in facts["disks"].items():
+        disk["wipefs"] = one if name == "sdc" else dict(facts["tools"]["wipefs"])
+    facts["tools"]["wipefs"] = {**one}
+    inventory = parse("server", facts)
+    assert codes(inventory, wanted("sd2")) == {Code.UNDETERMINED}
+    assert codes(inventory, wanted("vd5")) == WIPEABLE
+
+
+def test_a_host_that_does_not_answer_is_a_refusal() -> None:
+    failed = CommandFailed(Result("server", ("python3",), 127, "", "python3: not found"))
+    late = DeadlineExceeded("server", ["python3"], 600.0)
+    for answer in (failed, late, "", "{}", "[]", "null", '{"format": 2}', "x" * 100):
+        with pytest.raises(SafetyRefusal, match="could not be determined"):
+            probe(ScriptedHost(default=answer))

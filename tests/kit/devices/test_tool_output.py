@@ -1,0 +1,46 @@
+"""kit.devices.tool_output: what zdb and smartctl print."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kit.devices import tool_output
+
+
+def test_words_of_zdb() -> None:
+    none = "".join(f"failed to unpack label {n}\n" for n in range(4))
+    assert tool_output.parse_zdb("sda", 2, none) == () == tool_output.parse_zdb("sda", 0, none)
+    both = "LABEL 0\n    name: 'a'\n    state: 0\n    pool_guid: 5\nLABEL 2\n    name: 'b'\n    state: 2\n"
+    assert [(label.state, label.pool, label.guid) for label in tool_output.parse_zdb("sda", 0, both)] == [
+        (0, "a or b", "5"),
+        (2, "a or b", "5"),
+    ]
+    for code, text in ((0, ""), (2, "failed to read label 0"), (1, "cannot open"), (0, "LABEL 0\nname: 'a'")):
+        with pytest.raises(ValueError):
+            tool_output.parse_zdb("sda", code, text)
+
+
+def test_words_of_smartctl() -> None:
+    ata = {
+        "temperature": {"current": 31},
+        "smart_status": {"passed": False},
+        "ata_device_statistics": {
+            "pages": [
+                {
+                    "table": [
+                        {
+                            "name": "Percentage Used Endurance Indicator",
+                            "value": 7,
+                            "flags": {"valid": True},
+                        }
+                    ]
+                }
+            ]
+        },
+    }
+    assert tool_output.parse_smartctl(json.dumps(ata)) == tool_output.Health(7, 31, True)
+    assert tool_output.parse_smartctl('{"temperature": {"current": 0}}') == tool_output.Health()
+    sas = '{"scsi_percentage_used_endurance_indicator": 3, "smart_status": {"passed": true}}'
+    assert tool_output.parse_smartctl(sas) == tool_output.Health(3, None, False)

@@ -1,0 +1,28 @@
+"""kit.zfs.settings_snapshot: settings that are not the same after a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.core.errors import HostError
+from kit.zfs import settings_snapshot
+from tests.fakes import ScriptedHost
+
+
+def test_leaks_are_values_that_are_no_longer_the_same() -> None:
+    was = settings_snapshot.parse(
+        "/sys/module/zfs/parameters/zfs_txg_timeout:5\n/proc/fs/nfsd/threads:8\n/a:x:y\n/b:1\n/b:2\n"
+    )
+    assert was["/a"] == "x:y" and was["/b"] == "1\n2"
+    now = settings_snapshot.parse(
+        "/sys/module/zfs/parameters/zfs_txg_timeout:20\n/proc/fs/nfsd/threads:8\n/new:1\n"
+    )
+    assert settings_snapshot.between(was, now) == [
+        "/sys/module/zfs/parameters/zfs_txg_timeout was '5' and is '20'"
+    ]
+    assert settings_snapshot.between(was, was) == []
+
+
+def test_a_server_without_openzfs_is_told_so() -> None:
+    with pytest.raises(HostError, match="parameters of OpenZFS"):
+        settings_snapshot.read(ScriptedHost({"grep": "/proc/fs/nfsd/threads:8\n"}), ())
