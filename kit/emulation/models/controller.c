@@ -309,7 +309,7 @@ struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 	struct controller *controller;
 
 	if (spec->prefix[0]) {
-		hsp_spec_fail(spec, "a controller cannot be behind another controller");
+		hsp_spec_fail(spec, "a controller behind a controller is not supported");
 		return NULL;
 	}
 	controller = calloc(1, sizeof(*controller));

@@ -43,7 +43,8 @@ static int is_in_range(const struct hsp_served *device, const struct ublksrv_io_
 }
 
 /* Submit a request to the model; change the content unless the model fails the request. */
-static struct hsp_answer submit_to_model(struct hsp_served *device, const struct hsp_request *request, const void *buffer)
+static struct hsp_answer submit_to_model(struct hsp_served *device, const struct hsp_request *request,
+					 const void *buffer)
 {
 	int changes = request->op == HSP_WRITE || request->op == HSP_DISCARD || request->op == HSP_WRITE_ZEROES;
 	if (changes)
@@ -243,7 +244,7 @@ static int compare(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* What a request takes beyond the time the server was value to answer in: the median of a few. */
+/* Measure the server's own cost: the median time of a request beyond the delay that was set. */
 static void *measure_own_cost(void *argument)
 {
 	struct calibration *calibration = argument;

@@ -151,9 +151,9 @@ def test_an_aged_device_can_be_kept(name: str, load: Any) -> None:
 def test_state_that_does_not_fit_is_refused() -> None:
     saved = device("nvme-consumer").save(0)
     for other, why in (
-        (device("ssd-2009-read"), "other parameters"),
-        (EmulatedDevice(find_preset("nvme-consumer"), 16 * MIB), "another size"),
-        (EmulatedDevice(find_preset("nvme-consumer"), 32 * MIB, seed=2), "other parameters"),
+        (device("ssd-2009-read"), "different parameters"),
+        (EmulatedDevice(find_preset("nvme-consumer"), 16 * MIB), "a different size"),
+        (EmulatedDevice(find_preset("nvme-consumer"), 32 * MIB, seed=2), "different parameters"),
     ):
         with pytest.raises(ConfigError, match=why):
             other.load(saved)
