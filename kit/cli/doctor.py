@@ -15,10 +15,10 @@ from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
 from kit.doctor.diagnosis import Target, diagnose
-from kit.doctor.finding import Finding, Wanted
+from kit.doctor.finding import Finding, Requirements
 from kit.doctor.lab import HERE, gather_lab, judge_lab
 from kit.doctor.report import Examinee, Report, make_report, words
-from kit.doctor.targets import targets_in, targets_of, wanted_by
+from kit.doctor.targets import requirements_of, targets_in, targets_of
 from kit.hosts.connect import open_host
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build
 from kit.lab.site import lab_site
@@ -43,17 +43,19 @@ def doctor(
 ) -> None:
     """Look at every host of a testbed: what would stop a run, and what would put its numbers off."""
     plan, progress = read_testbed(testbed), Progress(quiet=quiet)
-    wanted = wanted_by(find_workload(workload), len(plan.client)) if workload else Wanted()
-    wanted = replace(wanted, traced=plan.server.trace != "none")
+    requirements = requirements_of(find_workload(workload), len(plan.client)) if workload else Requirements()
+    requirements = replace(requirements, traced=plan.server.trace != "none")
     if plan.is_lab:
-        report = _look_at_lab(plan, ImageInputs(suite, tuple(pin or ())), wanted, boot, progress)
+        report = _look_at_lab(plan, ImageInputs(suite, tuple(pin or ())), requirements, boot, progress)
     elif boot:
         raise ConfigError(
             f'{testbed}: --boot is for server.host = "lab"', "leave it out: these hosts are up, or are not"
         )
     else:
         report = _look(
-            targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S)), wanted, progress
+            targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S)),
+            requirements,
+            progress,
         )
     if json_output:
         emit_json(report.as_json())
@@ -62,13 +64,13 @@ def doctor(
     raise typer.Exit(report.exit_code)
 
 
-def _look(targets: list[Target], wanted: Wanted, progress: Progress) -> Report:
+def _look(targets: list[Target], requirements: Requirements, progress: Progress) -> Report:
     with progress.step(f"looking at {len(targets)} host{'s' * (len(targets) != 1)}"):
-        return diagnose(targets, wanted)
+        return diagnose(targets, requirements)
 
 
 def _look_at_lab(
-    testbed: Testbed, inputs: ImageInputs, wanted: Wanted, boot: bool, progress: Progress
+    testbed: Testbed, inputs: ImageInputs, requirements: Requirements, boot: bool, progress: Progress
 ) -> Report:
     """This machine; with `boot` the guest too, unless it cannot start here."""
     findings: list[Finding] = list(judge_lab(gather_lab(inputs), testbed.lab.memory, testbed.lab.clock))
@@ -76,5 +78,5 @@ def _look_at_lab(
     if not boot or report.exit_code:
         return report
     with lab_site(testbed, build(inputs, progress), progress, seed=0) as site:
-        inside = _look(targets_in(site), wanted, progress)
+        inside = _look(targets_in(site), requirements, progress)
     return make_report(report.hosts + inside.hosts, [*report.findings, *inside.findings])

@@ -1,4 +1,4 @@
-"""What a person writes: workloads, testbeds, tables, fio jobs. TOML in, frozen values out.
+"""Configuration files: workloads, testbeds, device models, fio jobs. TOML in, frozen values out.
 
-Mistakes are errors with file, line and key. Nothing here reaches a host.
+A mistake is an error with file, line and key. Nothing here reaches a host.
 """

@@ -1,8 +1,8 @@
-"""What an emulated device is: a TOML file as a frozen model, and the lines that the C library takes.
+"""Model of an emulated device: a TOML file as a frozen value, and its spec for the C library.
 
 A file has `format`, `model`, `title`, `source` and one table with the name of its model. Rates
-(`..._per_s`) are sizes a second. Limits are those of the C library, so that what passes here is
-made there.
+(`..._per_s`) are sizes per second. The limits are those of the C library, so that it accepts
+every valid file.
 """
 
 from __future__ import annotations
@@ -13,33 +13,28 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
-from kit.config.toml import dotted, load, printable, read_text
+from kit.config.toml import Table, dotted, load, printable, read_text
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 PRESETS = Path(__file__).parents[1] / "emulation" / "presets"
 SECTOR_BYTES = 512
-MAX_DEVICE_BYTES = SECTOR_BYTES << 40
 
 Ns = Annotated[DurationNs, Field(ge=0, le=4 * 10**9)]
-SomeNs = Annotated[DurationNs, Field(ge=1, le=4 * 10**9)]
+PositiveNs = Annotated[DurationNs, Field(ge=1, le=4 * 10**9)]
 IdleNs = Annotated[DurationNs, Field(ge=0, le=1 << 50)]
 BytesPerS = Annotated[SizeBytes, Field(ge=10**5, le=16 * 10**9)]
 CacheBytes = Annotated[SizeBytes, Field(ge=0, le=1 << 40)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class Disk(Table):
+    """A hard disk. `average_seek`: a third of the stroke; `settle`: to the next track.
 
-
-class Disk(_Table):
-    """A rotating disk. `average_seek` is over a third of the stroke, `settle` to the next track.
-
-    `stroke_percent`: over how much of the way from edge to edge the emulated sectors are spread.
-    `write_cache = "0B"`: writes are done when they are on the platter.
+    `stroke_percent`: part of the full stroke over which the emulated sectors are spread.
+    `write_cache = "0B"`: a write completes when it is on the platter.
     """
 
     rpm: Annotated[int, Field(ge=100, le=100_000)]
@@ -63,7 +58,7 @@ class Disk(_Table):
 
     @field_validator("average_seek", "full_seek")
     @classmethod
-    def _rises(cls, value: int, info: ValidationInfo) -> int:
+    def _check_seek_order(cls, value: int, info: ValidationInfo) -> int:
         name = "settle" if info.field_name == "average_seek" else "average_seek"
         shorter = info.data.get(name)
         if shorter is not None and value < shorter:
@@ -75,7 +70,7 @@ class Disk(_Table):
 
     @field_validator("inner_per_s")
     @classmethod
-    def _is_slower(cls, value: int, info: ValidationInfo) -> int:
+    def _check_inner_rate(cls, value: int, info: ValidationInfo) -> int:
         outer = info.data.get("outer_per_s")
         if outer is not None and value > outer:
             raise ValueError(f"{value} bytes/s is more than outer_per_s ({outer}): outer tracks are longer")
@@ -83,7 +78,7 @@ class Disk(_Table):
 
     @field_validator("write_cache")
     @classmethod
-    def _holds_something(cls, value: int) -> int:
+    def _check_write_cache(cls, value: int) -> int:
         if 0 < value < 64 << 10:
             raise ValueError(f'{value} bytes: a write cache has at least 64KiB; "0B" turns it off')
         return value
@@ -106,12 +101,12 @@ class Disk(_Table):
         return 8192 + 8 * (sectors + sectors // 64)
 
 
-class Ssd(_Table):
-    """A solid state disk with a page-mapped translation layer.
+class Ssd(Table):
+    """An SSD with a page-mapped flash translation layer.
 
-    `serial`: how long the firmware's one processor is busy with a command, so 1 / serial is the
-    highest rate. `command`, `write_command`: what a command takes besides; `..._spread`: up to
-    so much more, mostly little. `flush = "ignored"` is a device that lies about its cache.
+    `serial`: time of the single firmware processor per command; 1 / serial is the highest command
+    rate. `command`, `write_command`: additional latency of a command; `..._spread`: largest random
+    extra latency, mostly small. `flush = "ignored"`: completes flushes without writing its cache.
     """
 
     channels: Annotated[int, Field(ge=1, le=64)]
@@ -119,11 +114,11 @@ class Ssd(_Table):
     page: Annotated[SizeBytes, Field(ge=SECTOR_BYTES, le=64 * SECTOR_BYTES)]
     pages_per_block: Annotated[int, Field(ge=2, le=4096)]
     over_provisioning_percent: Annotated[float, Field(ge=0)]
-    read: SomeNs
+    read: PositiveNs
     read_spread: Ns
-    program: SomeNs
+    program: PositiveNs
     program_spread: Ns
-    erase: SomeNs
+    erase: PositiveNs
     channel_per_s: BytesPerS
     link_per_s: BytesPerS
     serial: Ns
@@ -140,21 +135,21 @@ class Ssd(_Table):
 
     @field_validator("page")
     @classmethod
-    def _is_power_of_two(cls, value: int) -> int:
+    def _check_page(cls, value: int) -> int:
         if value & (value - 1):
             raise ValueError(f"{value} bytes: a flash page is 512 bytes times a power of two")
         return value
 
     @field_validator("over_provisioning_percent")
     @classmethod
-    def _is_below_all(cls, value: float) -> float:
+    def _check_over_provisioning(cls, value: float) -> float:
         if value >= 100:
             raise ValueError(f"{value:g} %: over-provisioning must be below 100 % of the user's capacity")
         return value
 
     @field_validator("buffer")
     @classmethod
-    def _holds_pages(cls, value: int, info: ValidationInfo) -> int:
+    def _check_buffer(cls, value: int, info: ValidationInfo) -> int:
         page = info.data.get("page")
         if page is not None and (value < 2 * page or value % page):
             raise ValueError(f"{value} bytes: a write buffer is two or more whole pages of {page} bytes")
@@ -189,12 +184,12 @@ class Ssd(_Table):
             max(-(-int(user * (1 + self.over_provisioning_percent / 100)) // self.pages_per_block), 1) + 4
         )
         flash = dies * (blocks * (4 * self.pages_per_block + 8) + 100)
-        safety = 0 if self.power_loss_protection else 8 * (sectors + pages)
-        return 4096 + 8 * pages + flash + 52 * (self.buffer // self.page) + safety
+        durability = 0 if self.power_loss_protection else 8 * (sectors + pages)
+        return 4096 + 8 * pages + flash + 52 * (self.buffer // self.page) + durability
 
 
-class Controller(_Table):
-    """A controller in front of a device: `backing` is a preset, or a table `disk` or `ssd` is here."""
+class Controller(Table):
+    """A controller in front of a device: a preset (`backing`), or a table `disk` or `ssd`."""
 
     cache: Literal["battery", "bypass"]
     cache_size: Annotated[CacheBytes, Field(ge=64 << 10)] = 64 << 20
@@ -208,7 +203,7 @@ class Controller(_Table):
 
     @field_validator("backing")
     @classmethod
-    def _is_preset(cls, value: str | None) -> str | None:
+    def _check_backing(cls, value: str | None) -> str | None:
         if value is None:
             return None
         try:
@@ -220,14 +215,14 @@ class Controller(_Table):
         return value
 
     @model_validator(mode="after")
-    def _has_one_device(self) -> Self:
+    def _check_one_device(self) -> Self:
         if [self.backing, self.disk, self.ssd].count(None) != 2:
-            raise ValueError('one of backing = "PRESET", a table disk or a table ssd says what is behind it')
+            raise ValueError('needs exactly one of backing = "PRESET", a table disk or a table ssd')
         return self
 
     @property
     def device(self) -> Disk | Ssd:
-        """What is behind the controller."""
+        """The device behind the controller."""
         table = self.disk or self.ssd or find_preset(str(self.backing)).table
         assert isinstance(table, (Disk, Ssd))
         return table
@@ -247,8 +242,8 @@ class Controller(_Table):
         return 4096 + sectors // 8 + self.device.state_bytes(sectors)
 
 
-class DeviceModel(_Table):
-    """A device file: what it is, where its parameters are from, and the parameters."""
+class DeviceModel(Table):
+    """A device file: title, sources of the parameters, and the parameters."""
 
     format: Literal[1]
     model: Literal["disk", "ssd", "controller"]
@@ -259,17 +254,17 @@ class DeviceModel(_Table):
     controller: Controller | None = None
 
     @model_validator(mode="after")
-    def _has_its_table(self) -> Self:
+    def _check_table(self) -> Self:
         tables = [name for name in ("disk", "ssd", "controller") if getattr(self, name) is not None]
         if tables != [self.model]:
-            found = " and ".join(f"[{name}]" for name in tables) or "none"
-            raise ValueError(f'model = "{self.model}" needs the table [{self.model}] alone, found {found}')
+            given = " and ".join(f"[{name}]" for name in tables) or "none"
+            raise ValueError(f'model = "{self.model}" needs the table [{self.model}] alone, found {given}')
         return self
 
     @property
     def table(self) -> Disk | Ssd | Controller:
         table = self.disk or self.ssd or self.controller
-        assert table is not None  # _has_its_table
+        assert table is not None  # _check_table
         return table
 
 
@@ -278,18 +273,18 @@ def preset_names() -> list[str]:
 
 
 def preset_path(name: str) -> Path:
-    """Raises ConfigError that lists the known presets."""
+    """Path of a preset's file. Raises ConfigError that lists the known presets."""
     if name not in preset_names():
         known = ", ".join(preset_names())
         raise ConfigError(
             f"unknown preset '{printable(name[:60])}'; known presets: {known}",
-            "`hsp device presets` shows what each is",
+            "`hsp device presets` describes each of them",
         )
     return PRESETS / f"{name}.toml"
 
 
 def find_preset(name: str) -> DeviceModel:
-    """Raises ConfigError that lists the known presets."""
+    """Read a preset. Raises ConfigError that lists the known presets."""
     return load(preset_path(name), DeviceModel)
 
 
@@ -299,13 +294,13 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     relative_to: Path | None = None,
 ) -> DeviceModel:
-    """The device of a preset, or of a file (relative to the directory `relative_to`).
+    """Read the model of a preset, or of a file (relative to the directory `relative_to`).
 
-    `overrides` are keys of the model's table, with TOML's values; they pass the same validation.
-    Raises ConfigError: neither or both given, an unknown preset, a mistake in the file or an override.
+    `overrides` replace keys of the model's table; they pass the same validation. Raises ConfigError:
+    neither or both given, an unknown preset, a mistake in the file or in an override.
     """
     if (preset is None) == (file is None):
-        raise ConfigError("a device model is either a preset or a file", "take one of the two out")
+        raise ConfigError("a device model is either a preset or a file", "remove one of the two")
     path = preset_path(preset) if preset is not None else (relative_to or Path()) / str(file)
     model = load(path, DeviceModel)
     if not overrides:
@@ -315,14 +310,14 @@ def resolve(
     try:
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        told = dict.fromkeys(
-            printable(f"set.{dotted(detail['loc'][1:])}: {_say(detail['msg'])}")
+        problems = dict.fromkeys(
+            printable(f"set.{dotted(detail['loc'][1:])}: {_reword(detail['msg'])}")
             for detail in error.errors(include_url=False)
         )
-        raise ConfigError("\n".join(told)) from None
+        raise ConfigError("\n".join(problems)) from None
 
 
-def _say(message: str) -> str:
+def _reword(message: str) -> str:
     return message.removeprefix("Value error, ").replace("Input should ", "must ")
 
 
@@ -335,7 +330,7 @@ def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:
 
 
 def to_spec(device: DeviceModel, seed: int = 1) -> str:
-    """The device as lines of "key value" for the C library. `seed` tells devices of one model apart."""
+    """Spec for the C library: lines of "key value". Devices of one model differ by their `seed`."""
     lines: list[tuple[str, int | str]] = [("model", device.model), ("seed", seed)]
     if device.controller:
         lines.append(("backing.seed", seed))
@@ -344,5 +339,5 @@ def to_spec(device: DeviceModel, seed: int = 1) -> str:
 
 
 def state_bytes(device: DeviceModel, size_bytes: int) -> int:
-    """Memory that the model of a device of `size_bytes` takes, without its content; a few percent more."""
+    """Memory of the model of a device of `size_bytes`, in bytes, without its content; a few percent high."""
     return device.table.state_bytes(-(-size_bytes // SECTOR_BYTES))

@@ -1,9 +1,9 @@
-"""A fio job file, read as data and admitted only if it can do nothing but I/O on files of the dataset.
+"""Parser of fio job files; it allows only I/O on files of the dataset.
 
 A fio job file is code: `exec_prerun` goes through system(3), `ioengine=external` loads an object file, a
-`$keyword` in a value starts a shell for its arithmetic, `include` reads any file. So options and values are
-on an allow-list, and the text that was checked (`FioJob.text`) is the text to run. The kit itself sets logs
-and output on the command line.
+`$keyword` in a value starts a shell for its arithmetic, `include` reads any file. So there is an allow-list
+of options and values, and the checked text (`FioJob.text`) is the text to run. The kit sets logs and output
+on the command line.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ SEED = "${HSP_SEED}"
 
 # fio's default kb_base: k, M... are powers of 1024. "Ki" is refused, because there it means 1000.
 _MULTIPLIER = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_MAX_LINE = 1000  # fio splits lines at 4096 bytes: the rest would become an option that nobody checked
+_MAX_LINE = 1000  # fio splits lines at 4096 bytes: the rest would become an unchecked option
 
-# What a value may be, and how to say it.
-_Kind = tuple[str, str]
+_Kind = tuple[str, str]  # pattern of allowed values, its description for messages
 _BYTES_PATTERN = r"[0-9]{1,18}(?:[kKmMgGtT][bB]?)?"
 _COUNT: _Kind = (r"[0-9]{1,9}", "a whole number")
 _POSITIVE: _Kind = (r"[1-9][0-9]{0,5}", "a whole number from 1")
@@ -72,9 +71,9 @@ _OPTIONS: Mapping[str, _Kind] = {
     "bs": _BLOCK,
     "percentile_list": (r"[0-9.]+(?::[0-9.]+){0,19}", "percentages with ':' between, at most 20"),
     "rate_iops": (r"[0-9]{1,9}[kK]?(?:,[0-9]{0,9}[kK]?){0,2}", "I/Os per second, such as 500 or 500,100"),
-    # Not the characters of shells and of fio's own substitution; fio would not need this one option refused.
+    # Without the characters of shells and of fio's own substitution, as everywhere.
     "description": (r"[^$`'\"\\]*", "text without $, quotes and backslashes"),
-    "gtod_reduce": _ZERO,  # 1 would switch the latencies off
+    "gtod_reduce": _ZERO,  # 1 would disable latency measurement
     **dict.fromkeys(("iodepth", "numjobs", "nrfiles", "loops"), _POSITIVE),
     **dict.fromkeys(("size", "filesize", "io_size"), _BYTES),
     **dict.fromkeys(("runtime", "ramp_time", "thinktime"), _TIME),
@@ -114,13 +113,13 @@ _OPTIONS: Mapping[str, _Kind] = {
 }
 _ALIASES = {"readwrite": "rw", "blocksize": "bs"}
 
-# Why a refused option is refused, by how its name starts.
+# Reason of a refusal, by prefix of the option.
 _REASONS = {
     "exec_": "runs a command through a shell",
     "include": "reads another file; put its options here",
     "write_": "the kit sets the logs itself",
     "log_": "the kit sets the logs itself",
-    "read_iolog": "replays operations from a file nobody checked",
+    "read_iolog": "replays operations from an unchecked file",
     "trim": "discards data",
     "verify": "not supported: the kit measures, it does not verify",
 }
@@ -128,9 +127,9 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class FioSection:
-    """One job of the file, with the options of the global sections before it merged in.
+    """One job of the file, including the options of the global sections before it.
 
-    Names are fio's canonical ones (`rw`, `bs`); an option without value has "1".
+    Option names are fio's canonical ones (`rw`, `bs`); an option without value has "1".
     """
 
     name: str
@@ -138,7 +137,7 @@ class FioSection:
 
     @property
     def operations(self) -> frozenset[str]:
-        """ "read", "write" or both; fio's default is to read."""
+        """The operations: "read", "write" or both; fio's default is read."""
         pattern = self.options.get("rw", "read").partition(":")[0].removeprefix("rand")
         return frozenset(("read", "write") if pattern in ("rw", "readwrite") else (pattern,))
 
@@ -149,12 +148,12 @@ class FioSection:
 
     @property
     def is_sync_write(self) -> bool:
-        """Whether it writes, and each write must be on stable storage before it returns."""
+        """Whether it writes synchronously: each write is on stable storage before it returns."""
         return "write" in self.operations and self.options.get("sync", "none") in ("sync", "dsync", "1")
 
     @property
     def outstanding(self) -> int:
-        """I/Os in flight at most: numjobs x iodepth."""
+        """Most I/Os in flight: numjobs x iodepth."""
         return int(self.options.get("numjobs", "1")) * int(self.options.get("iodepth", "1"))
 
 
@@ -167,7 +166,7 @@ class FioJob:
 
     @property
     def operations(self) -> frozenset[str]:
-        """What any of the jobs does: "read", "write" or both."""
+        """The operations of all jobs: "read", "write" or both."""
         return frozenset().union(*(section.operations for section in self.sections))
 
     @property
@@ -183,44 +182,41 @@ class FioJob:
 
     @property
     def outstanding(self) -> int:
-        """I/Os in flight at most: jobs run together up to a `stonewall`, which waits for those before it."""
-        most = together = 0
+        """Most I/Os in flight: jobs run in parallel up to a `stonewall`, which waits for them."""
+        highest = parallel = 0
         for section in self.sections:
             is_wall = section.options.get("stonewall", "0") == "1"
-            together = section.outstanding + (0 if is_wall else together)
-            most = max(most, together)
-        return most
+            parallel = section.outstanding + (0 if is_wall else parallel)
+            highest = max(highest, parallel)
+        return highest
 
 
 def parse_fio_bytes(text: str) -> int:
-    """`text` in fio's syntax ("512", "4k", "1m"; k = 1024) in bytes.
-
-    Raises ValueError where it is none.
-    """
+    """Parse a size in fio's syntax ("512", "4k", "1m"; k = 1024); returns bytes. Raises ValueError."""
     if not re.fullmatch(_BYTES_PATTERN, text):
         raise ValueError(f"{text!r}: expected {_BLOCK[1]}")
     digits = re.match("[0-9]+", text)
-    assert digits is not None  # of the pattern above
+    assert digits is not None  # the pattern above starts with digits
     return int(digits[0]) * _MULTIPLIER[text[digits.end() :][:1].lower()]
 
 
 def read_job(path: Path) -> FioJob:
-    """The job file at `path`.
+    """Read and check the job file at `path`.
 
-    Raises ConfigError with a line `file:line: option: problem` for all that is not allowed or no fio syntax.
+    Raises ConfigError with a line `file:line: option: problem` for each problem.
     """
     text = read_text(path)
     problems: list[Problem] = []
     shared: dict[str, str] = {}
     sections: list[FioSection] = []
     for line, name, options in _sections(text, problems):
-        # fio takes every name that starts so for a global section, and applies it to the jobs that follow.
+        # For fio every name that starts with "global" is a global section, for the jobs that follow.
         if name.startswith("global"):
             shared.update(options)
         else:
             if any(section.name == name for section in sections):
                 problems.append(
-                    (line, f"[{name}]: a second job of this name; their results could not be told apart")
+                    (line, f"[{name}]: a second job of this name; their results could not be distinguished")
                 )
             sections.append(FioSection(name, MappingProxyType({**shared, **options})))
     if not sections and not problems:
@@ -231,7 +227,7 @@ def read_job(path: Path) -> FioJob:
 
 
 def _sections(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """Line, name and options of each section; what is wrong goes to `problems`."""
+    """Line, name and options of each section; adds to `problems`."""
     current: tuple[int, str, dict[str, str]] | None = None
     for line, raw in enumerate(text.split("\n"), start=1):
         if len(raw) > _MAX_LINE or not raw.replace("\t", " ").isprintable():
@@ -239,7 +235,7 @@ def _sections(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, di
         elif raw.lstrip().startswith("["):
             if current:
                 yield current
-            # Exactly: fio takes all of the line but its last character for the name, and it names files.
+            # A full match: fio uses the line without its last character as name, and names files by it.
             heading = re.fullmatch(r"\[([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})\]", raw)
             if heading is None:
                 problems.append((line, f"{shorten(raw)}: expected [name] of letters, digits, _-."))
@@ -248,27 +244,27 @@ def _sections(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, di
             if current is None:
                 problems.append((line, f"{shorten(option)}: an option outside of a [section]"))
             else:
-                problems.extend((line, problem) for problem in _admit(option, current[2]))
+                problems.extend((line, problem) for problem in _add_option(option, current[2]))
     if current:
         yield current
 
 
-def _admit(option: str, options: dict[str, str]) -> Iterator[str]:
-    """Adds `option` ("name=value" or "name") to `options`, or says what is wrong with it."""
-    found, equals, value = (part.strip() for part in option.partition("="))
-    name = _ALIASES.get(found, found)
+def _add_option(option: str, options: dict[str, str]) -> Iterator[str]:
+    """Add `option` ("name=value" or "name") to `options`; yields its problems."""
+    key, equals, value = (part.strip() for part in option.partition("="))
+    name = _ALIASES.get(key, key)
     if name not in _OPTIONS:
-        reason = next((reason for start, reason in _REASONS.items() if found.startswith(start)), "")
-        label = found if re.fullmatch(r"[a-z0-9_]{1,40}", found) else shorten(found)
-        yield f"{label}: not allowed, {reason or nearest(found, [*_OPTIONS, *_ALIASES], 'allowed')}"
+        reason = next((reason for prefix, reason in _REASONS.items() if key.startswith(prefix)), "")
+        label = key if re.fullmatch(r"[a-z0-9_]{1,40}", key) else shorten(key)
+        yield f"{label}: not allowed, {reason or nearest(key, [*_OPTIONS, *_ALIASES], 'allowed')}"
         return
     pattern, expected = _OPTIONS[name]
     if name in options:
-        yield f"{found}: given twice in this section"
+        yield f"{key}: given twice in this section"
     elif not equals and (pattern, expected) != _FLAG:
-        yield f"{found}: expected {expected}, found no value"
+        yield f"{key}: expected {expected}, found no value"
     elif not re.fullmatch(pattern, value):
         if "$" in value or "`" in value:
             expected += " (nothing else is substituted)"
-        yield f"{found}: expected {expected}, found {shorten(value)}"
+        yield f"{key}: expected {expected}, found {shorten(value)}"
     options[name] = value if equals else "1"

@@ -1,7 +1,7 @@
-"""NFS versions and mount options: which may be asked for, and whether what is in effect is that. Pure.
+"""NFS versions and mount options: which are allowed, and which of them are in effect. Pure.
 
-/proc/mounts has its own spelling (fs/nfs/super.c, nfs_show_mount_options): some options are written
-only where they are not the default, actimeo never as itself.
+/proc/mounts has its own spelling (fs/nfs/super.c, nfs_show_mount_options): it omits some options at
+their default value, and shows actimeo as four other options.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ VERSIONS = ("3", "4.0", "4.1", "4.2")
 _OPTION = re.compile(r"[a-z_]+(=[A-Za-z0-9.:-]+)?")
 _REFUSED = {
     **dict.fromkeys(("soft", "softerr", "softreval"), "soft mounts lose data silently"),
-    "bg": "it returns before it is mounted",
+    "bg": "mount returns before it is mounted",
     **dict.fromkeys(("vers", "nfsvers", "minorversion"), "the version is nfs.version"),
     "fsc": "reads would be answered by a disk of the client",
-    **dict.fromkeys(("remount", "bind", "rbind", "move"), "it is no option of a new mount"),
-    "sloppy": "what the client does not know would be left out silently",
+    **dict.fromkeys(("remount", "bind", "rbind", "move"), "not an option of a new mount"),
+    "sloppy": "the client would ignore unknown options silently",
 }
-# Written as another option, or one that has no effect on NFSv4, which locks by itself.
+# Shown as local_lock on NFSv3; without effect on NFSv4, where locking is part of the protocol.
 _LOCKS = frozenset({"lock", "nolock"})
 _ACTIMEO = ("acregmin", "acregmax", "acdirmin", "acdirmax")
-# Defaults that /proc/mounts does not name: in effect unless it has the opposite.
-_UNWRITTEN = {
+# Defaults that /proc/mounts does not show: in effect unless it shows the opposite.
+_NOT_SHOWN = {
     "ac": "noac",
     "cto": "nocto",
     "acl": "noacl",
@@ -41,9 +41,9 @@ _UNWRITTEN = {
     "nosoftreval": "softreval",
     "lookupcache=all": "lookupcache=none",
 }
-# Only mount.nfs uses them; the kernel never sees them.
-_OF_THE_HELPER = frozenset({"retry"})
-_SPELLED = {"lookupcache=positive": "lookupcache=pos", "tcp": "proto=tcp"}
+# Used by mount.nfs only, not passed to the kernel.
+_MOUNT_NFS_ONLY = frozenset({"retry"})
+_SHOWN_AS = {"lookupcache=positive": "lookupcache=pos", "tcp": "proto=tcp"}
 _IPV6 = {
     "tcp": "proto=tcp6",
     "udp": "proto=udp6",
@@ -56,11 +56,11 @@ _IPV6 = {
 
 
 def _version(value: Any) -> Any:
-    """TOML may say 3, 4.1 or "4.1"."""
+    """Version as text; TOML may have 3, 4.1 or "4.1"."""
     text = str(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else ""
     text = {"3.0": "3"}.get(text, text)
     if text == "4":
-        raise ValueError("4 would leave it to client and server; say 4.0, 4.1 or 4.2")
+        raise ValueError("4 leaves the minor version to client and server; say 4.0, 4.1 or 4.2")
     if text not in VERSIONS:
         raise ValueError(f"expected one of {', '.join(VERSIONS)}")
     return text
@@ -71,7 +71,7 @@ Version = Annotated[Literal["3", "4.0", "4.1", "4.2"], BeforeValidator(_version)
 
 
 def check_option(option: str) -> None:
-    """Raises ValueError for what is no mount option, or not for measuring."""
+    """Raises ValueError for an invalid mount option, or one that must not be used for measurements."""
     if not _OPTION.fullmatch(option):
         raise ValueError(f"'{option}' is not a mount option")
     name = option.split("=")[0]
@@ -80,40 +80,40 @@ def check_option(option: str) -> None:
 
 
 def of_family(options: tuple[str, ...], source: str) -> tuple[str, ...]:
-    """The options for what is mounted: over IPv6 the transports have other names (netids).
+    """The options for the address family of `source`: over IPv6 the transports have other netids.
 
-    nfs(5): `proto=tcp` is TCP over IPv4, and an IPv6 address is then refused. Safe to do twice.
+    nfs(5): `proto=tcp` is TCP over IPv4; mount then refuses an IPv6 address. Idempotent.
     """
     if not source.startswith("["):
         return options
     return tuple(_IPV6.get(option, option) for option in options)
 
 
-def not_in_effect(version: str, asked: tuple[str, ...], effective: str) -> list[str]:
-    """Those of `vers=` and the options that `effective` (of /proc/mounts) does not have."""
-    found = effective.split(",")
-    wanted = [(f"vers={version}", f"vers={version}")]
-    for option in asked:
+def not_in_effect(version: str, requested: tuple[str, ...], effective: str) -> list[str]:
+    """Those of `vers=` and the requested options that are missing in `effective` (from /proc/mounts)."""
+    shown = effective.split(",")
+    expected = [(f"vers={version}", f"vers={version}")]
+    for option in requested:
         name, _, value = option.partition("=")
         if name == "actimeo":
-            wanted += [(option, f"{each}={value}") for each in _ACTIMEO]
+            expected += [(option, f"{part}={value}") for part in _ACTIMEO]
         else:
-            wanted.append((option, _SPELLED.get(option, option)))
-    return list(dict.fromkeys(said for said, written in wanted if not _is_in(written, found, version)))
+            expected.append((option, _SHOWN_AS.get(option, option)))
+    return list(dict.fromkeys(option for option, text in expected if not _is_in(text, shown, version)))
 
 
-def _is_in(option: str, found: list[str], version: str) -> bool:
+def _is_in(option: str, shown: list[str], version: str) -> bool:
     name, _, value = option.partition("=")
-    if option in found or name in _OF_THE_HELPER:
+    if option in shown or name in _MOUNT_NFS_ONLY:
         return True
     if option in _LOCKS and version != "3":
         return True
     if option == "lock":
-        return "nolock" not in found
+        return "nolock" not in shown
     if option == "nolock":
-        return "local_lock=all" in found
-    if name in _ACTIMEO and not any(each.startswith(f"{name}=") for each in found):
-        # Not written where it is the client's default (fs/nfs/internal.h, NFS_DEF_AC*).
+        return "local_lock=all" in shown
+    if name in _ACTIMEO and not any(text.startswith(f"{name}=") for text in shown):
+        # Not shown at the client's default value (fs/nfs/internal.h, NFS_DEF_AC*).
         return value == {"acregmin": "3", "acregmax": "60", "acdirmin": "30", "acdirmax": "60"}[name]
-    opposite = _UNWRITTEN.get(option)
-    return opposite is not None and opposite not in found
+    opposite = _NOT_SHOWN.get(option)
+    return opposite is not None and opposite not in shown

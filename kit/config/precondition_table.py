@@ -1,11 +1,12 @@
-"""The table [precondition] of a workload: how devices are brought to a known state before there is a pool."""
+"""The table [precondition] of a workload: how devices are brought to a known state before a pool is made."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from kit.config.toml import Table
 from kit.core.units import DurationNs, SizeBytes
 
 Method = Literal["snia", "fills", "none"]
@@ -13,46 +14,42 @@ Role = Literal["data", "log", "cache"]
 Tracked = Literal["p99", "iops"]
 Size = Annotated[SizeBytes, Field(gt=0)]
 
-# As SNIA has it: the workload-independent part, and the most rounds of the workload-dependent one.
+# SNIA SSS PTS: fills of the workload-independent part, most rounds of the workload-dependent part.
 SNIA_FILLS = 2
 SNIA_ROUNDS = 25
-# A round writes this part of the capacity unless the workload says how much.
+# A round writes 1 / _ROUND_PART of the capacity unless the workload sets round_size.
 _ROUND_PART = 4
 _SECTOR = 512
 # The fewest I/Os that bound a p99 with 97.5 % confidence (0.99^368 < 0.025).
 MIN_IOS = 368
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Budget(_Table):
-    """What may be spent on each device: bytes written, time, part of the rated endurance (0 to 1)."""
+class Budget(Table):
+    """Limits per device: bytes written, time, part of the rated endurance (0 to 1)."""
 
     write: Size | None = None
     time: Annotated[DurationNs, Field(gt=0)] | None = None
     endurance: Annotated[float, Field(gt=0, le=1)] | None = None
 
     def bytes_for(self, endurance_bytes: int | None) -> int | None:
-        """The lower of the limits in bytes for a device of that rated endurance; None without one."""
+        """The lowest limit in bytes for a device of that rated endurance; None without a limit."""
         limits = [self.write] if self.write is not None else []
         if self.endurance is not None and endurance_bytes is not None:
             limits.append(int(endurance_bytes * self.endurance))
         return min(limits, default=None)
 
 
-class Precondition(_Table):
-    """`method`: "snia" (purge, two fills, rounds until steady), "fills" (purge, that many fills) or "none".
+class Precondition(Table):
+    """The table. `method`: "snia" (purge, 2 fills, rounds until steady), "fills" (purge, N fills) or "none".
 
-    `roles`: which devices. `tracked`: what must be steady. `block` and `read_block`: sizes of the sync writes
-    and of the reads that are measured, one after another, at each point; `ios`: how many of each. Rounds
-    write `round_size` (a quarter of the device by default) at random places in units of `block`.
+    `roles`: which devices. `tracked`: metrics that must be steady. `block` and `read_block`: sizes of the
+    sync writes and of the reads that are measured, one at a time, at each point; `ios`: how many of each.
+    Rounds write `round_size` (default: a quarter of the device) at random offsets in units of `block`.
     """
 
     method: Method
     fills: Annotated[int, Field(ge=1, le=100)] | None = None
-    # Not strict in themselves: what passed a validator of mode "before" comes as Python's lists.
+    # Not strict: after a validator of mode "before", pydantic gets Python lists.
     roles: Annotated[tuple[Role, ...], Field(strict=False, min_length=1)] | None = None
     purge: Literal["auto", "format", "sanitize", "discard"] = "auto"
     tracked: Annotated[tuple[Tracked, ...], Field(strict=False, min_length=1)] = ("p99", "iops")
@@ -63,11 +60,11 @@ class Precondition(_Table):
     budget: Budget = Budget()
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_keys_together(self) -> Self:
         if self.method == "fills" and self.fills is None:
             raise ValueError('method = "fills" needs fills = N, how many times the devices are filled')
         if self.method != "fills" and self.fills is not None:
-            raise ValueError(f'fills = {self.fills} is of method = "fills", found method = "{self.method}"')
+            raise ValueError(f'fills = {self.fills} is for method = "fills", found method = "{self.method}"')
         for name in ("block", "read_block"):
             value = getattr(self, name)
             if value % _SECTOR or value > 1 << 20:
@@ -77,40 +74,40 @@ class Precondition(_Table):
         for name in ("roles", "tracked"):
             listed = getattr(self, name) or ()
             if len(set(listed)) < len(listed):
-                raise ValueError(f"{name} names something twice: {', '.join(listed)}")
+                raise ValueError(f"{name} lists a value twice: {', '.join(listed)}")
         return self
 
     @property
     def writes(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether the devices are written at all."""
         return self.method != "none"
 
     @property
-    def wanted_roles(self) -> tuple[Role, ...]:
-        """The roles whose devices are preconditioned: cache and log unless others are named."""
+    def selected_roles(self) -> tuple[Role, ...]:
+        """Roles of the preconditioned devices; default: cache and log."""
         return self.roles or ("cache", "log")
 
     @property
     def passes(self) -> int:
-        """How many times the whole device is written, in order."""
+        """Number of sequential writes of the whole device."""
         return {"snia": SNIA_FILLS, "fills": self.fills or 0, "none": 0}[self.method]
 
     @property
     def rounds(self) -> int:
-        """The most rounds there can be."""
+        """Highest number of rounds."""
         return SNIA_ROUNDS if self.method == "snia" else 0
 
     def round_bytes(self, capacity_bytes: int) -> int:
-        """What one round writes to a device of that capacity."""
-        wanted = self.round_size or capacity_bytes // _ROUND_PART
-        return max(wanted // self.block, 1) * self.block
+        """Bytes that one round writes to a device of that capacity; whole blocks."""
+        size_bytes = self.round_size or capacity_bytes // _ROUND_PART
+        return max(size_bytes // self.block, 1) * self.block
 
 
-def _none_is_a_table(value: Any) -> Any:
-    """`precondition = "none"` is short for the table with that method."""
+def _expand_none(value: Any) -> Any:
+    """Accept `precondition = "none"` as short form of the table with that method."""
     if isinstance(value, str) and value != "none":
-        raise ValueError(f'{value[:40]!r}: it is either "none" or a table [precondition] with a method')
+        raise ValueError(f'{value[:40]!r}: expected "none" or a table [precondition] with a method')
     return {"method": "none"} if value == "none" else value
 
 
-PreconditionTable = Annotated[Precondition, BeforeValidator(_none_is_a_table)]
+PreconditionTable = Annotated[Precondition, BeforeValidator(_expand_none)]

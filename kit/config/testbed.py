@@ -1,4 +1,4 @@
-"""The testbed: on what is measured. Frozen values read from a TOML file."""
+"""The testbed: server, clients and devices of a measurement. Frozen values read from a TOML file."""
 
 from __future__ import annotations
 
@@ -8,40 +8,28 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import DeviceModel, Ssd, resolve
-from kit.config.toml import load
+from kit.config.toml import Table, load
 from kit.core.clock import Clock, ClockKind
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 LAB_TESTBED = Path(__file__).parents[1] / "lab" / "testbed.toml"
-"""What `hsp demo` uses."""
+"""Testbed of `hsp demo`."""
 
 Role = Literal["data", "log", "cache"]
-# A name becomes a file name below /dev and a configfs directory.
+# A device's name is used as a file name below /dev and as a configfs directory.
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
 
 # ZFS refuses smaller devices (SPA_MINDEVSIZE, include/sys/fs/zfs.h).
 MIN_DEVICE_BYTES = 64 << 20
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-# Where udev puts links to devices, and what it writes in them (udev(7): other characters become \\xHH).
+# Paths of device links; udev(7) writes other characters as \\xHH.
 _DEVICE_PATH = re.compile(r"/dev(/(?!\.\.?(/|$))[A-Za-z0-9#+.:=@_\\-]{1,200}){1,8}")
 _EXPORT = re.compile(r"(?P<host>[^/]{1,255}):(?P<path>(/(?!\.\.?(/|$))[A-Za-z0-9._@+-]{1,200}){1,20})")
 _SERIAL = re.compile(r"(?! )[\x20-\x7e]{1,128}(?<! )")
@@ -61,24 +49,24 @@ Serial = Annotated[
 ]
 
 
-def _address_of_a_host(text: str) -> str:
+def _check_host(text: str) -> str:
     parse_address(text)
     return text
 
 
-HostText = Annotated[str, AfterValidator(_address_of_a_host)]
+HostText = Annotated[str, AfterValidator(_check_host)]
 
 
-def _ip_address(text: str) -> str:
+def _check_ip_address(text: str) -> str:
     ipaddress.ip_address(text)
     return text
 
 
-IpText = Annotated[str, AfterValidator(_ip_address)]
+IpText = Annotated[str, AfterValidator(_check_ip_address)]
 
 
-class _Host(_Table):
-    """`host`: where commands run; `address`: its IP address as the other side of NFS sees it."""
+class _Host(Table):
+    """A machine. `host`: where commands run; `address`: its IP address for NFS."""
 
     host: HostText
     address: IpText | None = None
@@ -89,10 +77,10 @@ class _Host(_Table):
 
 
 class Server(_Host):
-    """Where the pool and the NFS server are.
+    """The NFS server with the pool.
 
-    `host = "none"`: an appliance that nobody can log into; its `export` is used as it is.
-    `trace = "none"`: never ask the kernel which tier answered.
+    `host = "none"`: an appliance without login; its `export` is used as it is.
+    `trace = "none"`: do not trace in the kernel which tier answered.
     """
 
     export: str | None = None
@@ -100,58 +88,56 @@ class Server(_Host):
 
     @field_validator("export")
     @classmethod
-    def _is_an_export(cls, text: str | None) -> str | None:
+    def _check_export(cls, text: str | None) -> str | None:
         if text is not None:
-            found = _EXPORT.fullmatch(text)
-            if not found:
-                raise ValueError(f"'{safe_text(text)}' is no export; write it as nas:/pool/export")
-            if not found["host"].startswith("["):
-                parse_address(f"ssh://{found['host']}")
+            match = _EXPORT.fullmatch(text)
+            if not match:
+                raise ValueError(f"'{safe_text(text)}' is not an export; write it as nas:/pool/export")
+            if not match["host"].startswith("["):
+                parse_address(f"ssh://{match['host']}")
         return text
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Self:
+    def _check_keys_together(self) -> Self:
         if self.at.kind == "none" and self.export is None:
-            raise ValueError(
-                'host = "none" is an appliance: name what it exports, as in export = "nas:/pool/x"'
-            )
+            raise ValueError('host = "none" is an appliance: add its export, as in export = "nas:/pool/x"')
         if self.at.kind != "none" and self.export is not None:
-            raise ValueError('export is of host = "none"; elsewhere the kit makes pool and export itself')
+            raise ValueError('export is for host = "none"; on other servers the kit makes pool and export')
         return self
 
 
 class Client(_Host):
-    """Where load comes from; in the lab each client is a network namespace of its own."""
+    """A client that generates load; in the lab each client is a network namespace."""
 
     @field_validator("host")
     @classmethod
-    def _does_something(cls, host: str) -> str:
+    def _check_login(cls, host: str) -> str:
         if host == "none":
             raise ValueError("a client has to run commands: none is for the server of an appliance")
         return host
 
 
-class Lab(_Table):
-    """The guest. `dilation`: how many times faster its CPU shall look; virtual clock only."""
+class Lab(Table):
+    """The guest. `dilation`: how many times faster its CPU appears; virtual clock only."""
 
     clock: ClockKind = "virtual"
     dilation: Annotated[int, Field(ge=1, le=64)] = 1
     memory: SizeBytes = 4 << 30
 
 
-def _resolve_preset(name: str, changes: dict[str, Any]) -> None:
-    """Raises ValueError for an unknown preset, and for changes that are none of it."""
+def _try_preset(name: str, changes: dict[str, Any]) -> None:
+    """Raises ValueError for an unknown preset and for invalid changes of it."""
     try:
         resolve(name, None, changes)
     except ConfigError as error:
         raise ValueError(error.message.removeprefix("set.")) from None
 
 
-class EmulatedDevice(_Table):
-    """An emulated device: one of the kit's models (`preset`), of a `file`, or written here (`emulated`).
+class EmulatedDevice(Table):
+    """An emulated device: its model is one of the kit's (`preset`), in a `file`, or inline (`emulated`).
 
-    `set` changes single parameters of it. `keep` is a file that holds content and state from one
-    time to the next; without it the device is a new one each time.
+    `set` changes single parameters of the model. `keep` is a file for content and state between
+    uses; without it the device is new each time.
     """
 
     name: Name
@@ -159,95 +145,87 @@ class EmulatedDevice(_Table):
     preset: str | None = None
     file: str | None = None
     emulated: DeviceModel | None = None
-    set: dict[str, str | int | float | bool] = {}
+    set: dict[str, str | int | float | bool] = Field(default_factory=dict)
     keep: str | None = None
 
     @model_validator(mode="after")
-    def _is_one(self) -> Self:
+    def _check_model(self) -> Self:
         given = [key for key in ("preset", "file", "emulated") if getattr(self, key) is not None]
         if len(given) != 1 and self._needs_model():
-            found = " and ".join(given) or "none"
-            raise ValueError(f"'{self.name}' needs one of preset, file and emulated; found {found}")
+            text = " and ".join(given) or "none"
+            raise ValueError(f"'{self.name}' needs one of preset, file and emulated; found {text}")
         if self.emulated is not None and self.set:
             raise ValueError(f"'{self.name}': set changes a preset or a file; write the values into emulated")
         _check_size(self.size, whole_mib=self._is_made())
         return self
 
-    # As validators of single keys, so that a mistake has its line; a file is read later, when it is
-    # known where it lies.
+    # Validators of single keys, so that a mistake has its line. A file is read later, when its
+    # directory is known.
     @field_validator("preset")
     @classmethod
-    def _is_known(cls, name: str | None) -> str | None:
+    def _check_preset(cls, name: str | None) -> str | None:
         if name is not None:
-            _resolve_preset(name, {})
+            _try_preset(name, {})
         return name
 
     @field_validator("set")
     @classmethod
-    def _fits_the_preset(cls, changes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+    def _check_set(cls, changes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         if changes and info.data.get("preset") is not None:
-            _resolve_preset(info.data["preset"], changes)
+            _try_preset(info.data["preset"], changes)
         return changes
 
     def _needs_model(self) -> bool:
         return True
 
     def _is_made(self) -> bool:
-        """Whether the kit makes it, and so decides its size."""
+        """Whether the kit makes the device and so decides its size."""
         return True
 
     @property
     def title(self) -> str:
-        """What it is, in words."""
+        """Title of its model, for people; "" before `resolve_devices`."""
         return self.emulated.title if self.emulated else ""
 
 
 class Device(EmulatedDevice):
     """A device of the pool.
 
-    A real one has `path`, `serial` and `size` (exact), and is refused if they do not fit together. In the
-    lab it is emulated. Instead of a model it may be a null_blk of the guest's kernel
-    (`model = "null_blk"`), whose `latency` is constant: nothing of it ages.
+    A real device has `path`, `serial` and `size` (exact); all three must match. In the lab a device is
+    emulated, or a null_blk of the guest's kernel (`model = "null_blk"`) with a constant `latency` that
+    does not age.
     """
 
     role: Role
     model: Literal["null_blk"] | None = None
     latency: DurationNs | None = None
-    # How much may be written to it in its life, as its data sheet has it (TBW).
+    # Rated endurance from the data sheet: bytes that may be written in its life (TBW).
     endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
     path: DevicePath | None = None
     serial: Serial | None = None
 
     @model_validator(mode="after")
-    def _is_possible(self) -> Self:
+    def _check_kind(self) -> Self:
+        """The keys of a real device, of a null_blk and of a model exclude each other."""
+        keys: tuple[str, ...] = ("preset", "file", "emulated", "keep", "set")
         if self.is_real:
-            return self._real()
-        if self.serial is not None:
-            raise ValueError(f"'{self.name}': serial is of a real device, which has a path as well")
-        if self.model is None:
-            if self.latency is not None:
-                raise ValueError(f"'{self.name}': latency is of model = \"null_blk\", which is constant")
-            return self
-        if self.latency is None:
-            raise ValueError(f"'{self.name}': a null_blk needs its latency")
-        for key in ("preset", "file", "emulated", "keep"):
-            if getattr(self, key) is not None:
-                raise ValueError(f"'{self.name}': model = \"null_blk\" has no {key}")
-        if self.set:
-            raise ValueError(f"'{self.name}': model = \"null_blk\" has no set")
-        return self
-
-    def _real(self) -> Self:
-        if self.serial is None:
-            raise ValueError(
-                f"'{self.name}' needs the serial number of the device at {self.path}; "
-                "`hsp devices --testbed FILE` shows it"
-            )
-        for key in ("model", "latency", "preset", "file", "emulated", "keep"):
-            if getattr(self, key) is not None:
-                raise ValueError(f"'{self.name}' has a path, so it is a real device: it has no {key}")
-        if self.set:
-            raise ValueError(f"'{self.name}' has a path, so it is a real device: it has no set")
+            if self.serial is None:
+                raise ValueError(
+                    f"'{self.name}' needs the serial number of the device at {self.path}; "
+                    "`hsp devices --testbed FILE` shows it"
+                )
+            keys, kind = ("model", "latency", *keys), " has a path, so it is a real device: it"
+        elif self.serial is not None:
+            raise ValueError(f"'{self.name}': serial is for a real device, which needs a path too")
+        elif self.model is not None:
+            if self.latency is None:
+                raise ValueError(f"'{self.name}': a null_blk needs its latency")
+            kind = ': model = "null_blk"'
+        else:
+            keys, kind = ("latency",), ': a device without model = "null_blk"'
+        for key in keys:
+            if getattr(self, key) not in (None, {}):
+                raise ValueError(f"'{self.name}'{kind} has no {key}")
         return self
 
     @property
@@ -279,14 +257,14 @@ E = TypeVar("E", bound=EmulatedDevice)
 
 
 def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
-    """The devices with their models in them, presets and files read. Raises ConfigError.
+    """Read the presets and files of the devices into their `emulated`. Raises ConfigError.
 
-    `path` is the file that names them; what it names lies beside it.
+    File names in the devices are relative to the directory of `path`, the file that lists them.
     """
-    return tuple(_resolved(device, path) for device in devices)
+    return tuple(_resolve_device(device, path) for device in devices)
 
 
-def _resolved(device: E, path: Path) -> E:
+def _resolve_device(device: E, path: Path) -> E:
     changes: dict[str, object] = {}
     if device.keep is not None:
         changes["keep"] = os.fspath((path.parent / device.keep).absolute())
@@ -298,13 +276,13 @@ def _resolved(device: E, path: Path) -> E:
     return device.model_copy(update=changes)
 
 
-class Testbed(_Table):
-    """Server, clients, devices by role, and for the built-in lab its clock."""
+class Testbed(Table):
+    """Server, clients, devices by role, and the clock of the built-in lab."""
 
-    __test__ = False  # not a test class, whatever pytest thinks of its name
+    __test__ = False  # pytest: not a test class
 
     name: Name = "lab"
-    # Read in place of the user's and the system's SSH configuration; lies beside the testbed.
+    # Replaces the user's and the system's SSH configuration; relative to the testbed's directory.
     ssh_config: Annotated[str, Field(min_length=1)] | None = None
     server: Server
     client: Annotated[tuple[Client, ...], Field(min_length=1, max_length=16)]
@@ -312,7 +290,7 @@ class Testbed(_Table):
     device: tuple[Device, ...] = ()
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_keys_together(self) -> Self:
         names = [device.name for device in self.device]
         for name in names:
             if names.count(name) > 1:
@@ -341,39 +319,38 @@ class Testbed(_Table):
 
 
 def _check_hosts(testbed: Testbed) -> None:
-    """All in the lab or none, and devices where a pool is to be built."""
-    in_lab = [client.at.kind == "lab" for client in testbed.client]
-    if any(found != testbed.is_lab for found in in_lab):
-        raise ValueError("server and clients are all in the lab, or none of them is")
+    """Check that all hosts are in the lab or none, and that the devices fit the server."""
+    if any((client.at.kind == "lab") != testbed.is_lab for client in testbed.client):
+        raise ValueError("server and clients must all be in the lab, or none of them")
     if testbed.is_appliance:
         if testbed.device:
-            raise ValueError('server.host = "none" has no devices that the kit could know: remove [[device]]')
+            raise ValueError('server.host = "none": the kit cannot use its devices; remove [[device]]')
         return
     for device in testbed.device:
         if device.is_real == testbed.is_lab:
-            should = "is made by the lab, so it has no path" if testbed.is_lab else "needs path and serial"
-            raise ValueError(f"'{device.name}' {should}")
+            problem = "is made by the lab, so it has no path" if testbed.is_lab else "needs path and serial"
+            raise ValueError(f"'{device.name}' {problem}")
     hosts = [client.host for client in testbed.client]
     for host in hosts:
         if not testbed.is_lab and hosts.count(host) > 1:
             raise ValueError(
-                f"the client {host} is named twice; more load on one client is numjobs in the fio job"
+                f"the client {host} is listed twice; for more load on one client use numjobs in the fio job"
             )
 
 
 def _check_lab(testbed: Testbed) -> None:
     if testbed.lab.clock == "real" and testbed.lab.dilation != 1:
         raise ValueError('lab.dilation needs lab.clock = "virtual": real time cannot be slowed')
-    stored = sum(device.size for device in testbed.device)
-    if stored > testbed.lab.memory // 2:
+    size_bytes = sum(device.size for device in testbed.device)
+    if size_bytes > testbed.lab.memory // 2:
         raise ValueError(
-            f"the devices hold {stored >> 20} MiB, more than half of the guest's "
-            f"{testbed.lab.memory >> 20} MiB of memory they are kept in"
+            f"the devices hold {size_bytes >> 20} MiB, more than half of the guest's "
+            f"{testbed.lab.memory >> 20} MiB of memory, where they are stored"
         )
 
 
 def ages(device: Device) -> bool:
-    """Whether its latency depends on what was written to it before: flash does, what is constant does not."""
+    """Whether its latency depends on earlier writes: real devices and flash models do."""
     model = device.emulated
     if model is None:
         return device.model != "null_blk"
@@ -383,7 +360,7 @@ def ages(device: Device) -> bool:
 
 
 def read_testbed(path: Path) -> Testbed:
-    """Raises ConfigError with file, line and key."""
+    """Read a testbed file. Raises ConfigError with file, line and key."""
     testbed = load(path, Testbed)
     changes: dict[str, object] = {"device": resolve_devices(testbed.device, path)}
     if testbed.ssh_config is not None:
@@ -391,12 +368,12 @@ def read_testbed(path: Path) -> Testbed:
         if not config.is_file():
             raise ConfigError(
                 f"{path}: ssh_config: there is no file {config}",
-                "names are looked up from the testbed's own directory",
+                "the name is relative to the testbed's directory",
             )
         changes["ssh_config"] = os.fspath(config)
     return testbed.model_copy(update=changes)
 
 
 def client_key(number: int) -> str:
-    """What a journal calls the client of that number, from 0."""
+    """Name of client number `number` (from 0) in the journal."""
     return f"client{number}"

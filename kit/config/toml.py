@@ -1,7 +1,7 @@
-"""A TOML file as a frozen model, or a ConfigError that names file, line, key and value of every mistake.
+"""Reader of TOML files into frozen models; a ConfigError gives file, line, key and value of every mistake.
 
 The values go to pydantic as JSON, because strict JSON validation has TOML's view of types: an array may
-become a tuple, a string an enum member, but strings, numbers and booleans stay what they are. So models
+become a tuple, a string an enum member, but strings, numbers and booleans are not converted. So models
 use validators of mode "after": one of mode "before" on a table makes its arrays Python lists, which a
 strict tuple refuses.
 """
@@ -19,22 +19,28 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from kit.config.toml_lines import MAX_DEPTH, KeyLines, KeyPath
 from kit.core.errors import ConfigError
 
 MAX_BYTES = 1 << 20
-_MEND = "correct these lines; docs/formats.md of the kit has every key and unit"
-MAX_PROBLEMS = 100  # told one by one; a file with more is not the file that was meant
+_HINT = "correct these lines; docs/formats.md of the kit has every key and unit"
+MAX_PROBLEMS = 100  # listed one by one; a file with more is probably the wrong file
 
 Problem = tuple[int, str]  # line, text
 M = TypeVar("M", bound=BaseModel)
 
 
+class Table(BaseModel):
+    """Base of every TOML table: frozen, strict types, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
 def load(path: Path, model: type[M]) -> M:
-    """The file at `path`, validated as `model` (which is frozen, strict and forbids unknown keys).
+    """Read the file at `path` and validate it as `model` (a Table).
 
     Raises ConfigError with one line `file:line: key: problem` for each problem, in line order.
     """
@@ -68,7 +74,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with every character a terminal might act on written as its escape; newlines too."""
+    """`text` with control characters and newlines as escapes, for a message that shows file content."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -76,27 +82,28 @@ def printable(text: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """The text of the configuration file at `path`, with Unix line ends.
+    """Read the configuration file at `path`; returns its text with Unix line ends.
 
     Raises ConfigError: missing, not a file, unreadable, larger than 1 MiB, a BOM, not UTF-8.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would block, a device never end
-            what = "a directory" if path.is_dir() else "not a file"
-            raise ConfigError(f"{printable(str(path))}: {what}", "give the name of a TOML file")
+        if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would block, a device might have no end
+            kind = "a directory" if path.is_dir() else "not a file"
+            raise ConfigError(f"{printable(str(path))}: {kind}", "give the name of a TOML file")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        where = "" if path.is_absolute() else f", from {printable(str(Path.cwd()))}"
-        raise ConfigError(f"{printable(str(path))}: no such file", f"look at its spelling{where}") from None
+        directory = "" if path.is_absolute() else f"; it is relative to {printable(str(Path.cwd()))}"
+        raise ConfigError(f"{printable(str(path))}: no such file", f"check the name{directory}") from None
     except (OSError, ValueError) as error:  # ValueError: NUL in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(
-            f"{printable(str(path))}: cannot be read: {reason}", "may you read it, and its directory?"
+            f"{printable(str(path))}: cannot be read: {reason}",
+            "check the permissions of the file and its directory",
         ) from None
     if len(data) > MAX_BYTES:
         raise ConfigError(
-            f"{printable(str(path))}: larger than 1 MiB; this is no configuration file",
+            f"{printable(str(path))}: larger than 1 MiB; this is not a configuration file",
             "give the name of a TOML file",
         )
     if data.startswith(b"\xef\xbb\xbf"):
@@ -109,12 +116,12 @@ def read_text(path: Path) -> str:
 
 
 def refusal(path: Path, problems: list[Problem]) -> ConfigError:
-    """One error for all `problems` of the file at `path`, a line each, in line order."""
+    """One error for all `problems` of the file at `path`, one per line, in line order."""
     ordered = sorted(problems, key=lambda problem: problem[0])
-    told = [printable(f"{path}:{line}: {text}") for line, text in ordered[:MAX_PROBLEMS]]
+    lines = [printable(f"{path}:{line}: {text}") for line, text in ordered[:MAX_PROBLEMS]]
     if len(ordered) > MAX_PROBLEMS:
-        told.append(printable(f"{path}:{ordered[MAX_PROBLEMS][0]}: and {len(ordered) - MAX_PROBLEMS} more"))
-    return ConfigError("\n".join(told), _MEND)
+        lines.append(printable(f"{path}:{ordered[MAX_PROBLEMS][0]}: and {len(ordered) - MAX_PROBLEMS} more"))
+    return ConfigError("\n".join(lines), _HINT)
 
 
 def _syntax_problem(message: str, text: str, lines: KeyLines) -> Problem:
@@ -122,7 +129,7 @@ def _syntax_problem(message: str, text: str, lines: KeyLines) -> Problem:
     line = int(place[1]) if place else text.count("\n") + 1
     if digits := re.search(r"[0-9][0-9_]{4000}", text) if "integer string conversion" in message else None:
         return text.count("\n", 0, digits.start()) + 1, "integer beyond 64 bits"
-    if message.startswith("Cannot "):  # tomllib reports where the value ends, and not which key it was
+    if message.startswith("Cannot "):  # tomllib reports the end of the value, but not the key
         for path, first, again in lines.repeated:
             if again <= line:
                 return again, f"{dotted(path)}: given twice, first in line {first}"
@@ -131,11 +138,11 @@ def _syntax_problem(message: str, text: str, lines: KeyLines) -> Problem:
 
 
 def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
-    """Values that TOML allows and no file of the kit needs: dates, inf, nan, integers beyond 64 bits."""
+    """Find values that TOML allows but the kit does not: dates, inf, nan, integers beyond 64 bits."""
     todo: list[tuple[KeyPath, Any]] = [((), document)]
     while todo:
         path, value = todo.pop()
-        if len(path) > 3 * MAX_DEPTH:  # of header, key and value together
+        if len(path) > 3 * MAX_DEPTH:  # header, key and value together
             yield lines.line_of(path), f"{dotted(path[:3])}...: nested too deep"
         elif isinstance(value, dict):
             todo.extend(((*path, key), item) for key, item in value.items())
@@ -149,7 +156,7 @@ def _unusable(document: dict[str, Any], lines: KeyLines) -> Iterator[Problem]:
             yield lines.line_of(path), f"{dotted(path)}: integer beyond 64 bits"
 
 
-# --- What the model says ---------------------------------------------------------------------------------
+# --- Errors of the model ---------------------------------------------------------------------------------
 
 _EXPECTED = {
     **dict.fromkeys(("string_type", "string_sub_type"), "a string"),
@@ -165,30 +172,30 @@ _EXPECTED = {
 def _model_problems(
     details: list[ErrorDetails], document: dict[str, Any], model: type[BaseModel], lines: KeyLines
 ) -> list[Problem]:
-    expected: dict[KeyPath, list[str]] = {}  # the members of a union each expect something else at one place
-    found: dict[KeyPath, Any] = {}
+    expected: dict[KeyPath, list[str]] = {}  # per path: each member of a union expects a different kind
+    values: dict[KeyPath, Any] = {}
     problems: list[Problem] = []
-    places = [_locate(detail, document)[0] for detail in details]
+    paths = [_locate(detail, document)[0] for detail in details]
     for detail in details:
         path, value = _locate(detail, document)
-        # pydantic counts an array whose elements are wrong as empty, and says so too.
+        # pydantic also reports an array with invalid elements as too short.
         if detail["type"] == "too_short" and any(
-            len(place) > len(path) and place[: len(path)] == path for place in places
+            len(inner) > len(path) and inner[: len(path)] == path for inner in paths
         ):
             continue
-        if want := _EXPECTED.get(detail["type"]) or _after("expected ", detail["msg"]):
-            expected.setdefault(path, []).append(want)
-            found[path] = value
+        if kind := _EXPECTED.get(detail["type"]) or _after("expected ", detail["msg"]):
+            expected.setdefault(path, []).append(kind)
+            values[path] = value
         else:
-            text = f"{dotted(path)}: {_say(detail, path, value, document, model)}"
+            text = f"{dotted(path)}: {_problem_text(detail, path, value, document, model)}"
             problems.append((lines.line_of(path), text.removeprefix(": ")))
-    for path, wants in expected.items():
-        text = f"{dotted(path)}: expected {' or '.join(dict.fromkeys(wants))}, found {describe(found[path])}"
+    for path, kinds in expected.items():
+        text = f"{dotted(path)}: expected {' or '.join(dict.fromkeys(kinds))}, found {describe(values[path])}"
         problems.append((lines.line_of(path), text.removeprefix(": ")))
     return list(dict.fromkeys(problems))
 
 
-def _say(
+def _problem_text(
     detail: ErrorDetails, path: KeyPath, value: Any, document: dict[str, Any], model: type[BaseModel]
 ) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
@@ -208,7 +215,7 @@ def _say(
 
 
 def _locate(detail: ErrorDetails, document: dict[str, Any]) -> tuple[KeyPath, Any]:
-    """Key path and value of a pydantic location, which also names members of unions and validators."""
+    """Key path and value of a pydantic location, without its names of union members and validators."""
     path: KeyPath = ()
     value: Any = document
     for part in detail["loc"]:
@@ -232,7 +239,7 @@ def _valid_keys(model: type[BaseModel], path: KeyPath, document: dict[str, Any])
 
 
 def _inside(kind: Any, part: str | int) -> Any:
-    """The annotation of what `kind` holds under `part`; None when it holds nothing there."""
+    """The annotation of the value under `part` of `kind`; None if there is none."""
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         fields = kind.model_fields.items()
         return next((field.annotation for name, field in fields if part == (field.alias or name)), None)
@@ -241,7 +248,7 @@ def _inside(kind: Any, part: str | int) -> Any:
 
 
 def _members(kind: Any, value: Any) -> list[Any]:
-    """The members of a union, without the models whose literal fields (a discriminator) deny `value`."""
+    """The members of a union, without models whose literal fields (a discriminator) exclude `value`."""
     arguments = get_args(kind)
     if get_origin(kind) in (dict, list, tuple, set, frozenset) or not arguments:
         return [kind]
@@ -250,10 +257,10 @@ def _members(kind: Any, value: Any) -> list[Any]:
     if hasattr(kind, "__metadata__"):
         return _members(arguments[0], value)
     members = [inner for member in arguments for inner in _members(member, value)]
-    return [member for member in members if not _denied(member, value)] or members
+    return [member for member in members if not _excludes(member, value)] or members
 
 
-def _denied(kind: Any, value: Any) -> bool:
+def _excludes(kind: Any, value: Any) -> bool:
     if not (isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(value, dict)):
         return False
     return any(
@@ -263,9 +270,9 @@ def _denied(kind: Any, value: Any) -> bool:
     )
 
 
-def nearest(found: str, valid: list[str], noun: str) -> str:
-    """A question for the one of `valid` that looks most like `found`, else the list of all, named `noun`."""
-    close = difflib.get_close_matches(found[:100], valid, n=1, cutoff=0.6)
+def nearest(text: str, valid: list[str], noun: str) -> str:
+    """Suggest the member of `valid` most similar to `text`, else list all of them as `noun`."""
+    close = difflib.get_close_matches(text[:100], valid, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
 
 
@@ -279,7 +286,7 @@ def shorten(text: str) -> str:
 
 
 def describe(value: object) -> str:
-    """A TOML value in TOML's words: `the integer 130`, `a table`."""
+    """A TOML value in words: `the integer 130`, `a table`."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):

@@ -1,11 +1,11 @@
-"""Where the keys of a TOML text are: the line of each, for messages about them. Pure."""
+"""Line numbers of the keys of a TOML text, for error messages. Pure."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 
-MAX_DEPTH = 16  # of tables and arrays: far beyond any real file, far below every recursion limit
+MAX_DEPTH = 16  # of tables and arrays: deeper than any real file, far below every recursion limit
 
 KeyPath = tuple[str | int, ...]  # ("device", 1, "latency") is device[1].latency
 
@@ -13,7 +13,7 @@ _PART = r"[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+'"
 _KEY = re.compile(rf"[ \t]*({_PART})[ \t]*")
 _HEADER = re.compile(r"[ \t]*(\[{1,2})")
 _TOKEN = re.compile(
-    r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3,5}'  # may end with two quotes of its own
+    r'"""(?:[^"\\]|\\.|"{1,2}(?!"))*+"{3,5}'  # its content may end with two quotes
     r"|'''(?:[^']|'{1,2}(?!'))*+'{3,5}"
     r'|"(?:[^"\\\n]|\\.)*+"'
     r"|'[^'\n]*+'"
@@ -23,18 +23,18 @@ _TOKEN = re.compile(
 
 
 class KeyLines:
-    """The line (from 1) of every key and table header of a TOML text; best effort where it is not valid.
+    """Line (from 1) of every key and table header of a TOML text; best effort if the text is invalid.
 
     `repeated` lists keys given twice as (path, first line, second line); `too_deep` is a line or 0.
-    Keys in inline tables are not told apart: they count as the key that holds the table.
+    A key in an inline table has the line of the key that holds the table.
     """
 
     def __init__(self, text: str) -> None:
         self.repeated: list[tuple[KeyPath, int, int]] = []
         self.too_deep = 0
         self._lines: dict[KeyPath, int] = {}
-        self._given: set[KeyPath] = set()  # by itself, not only as the parent of another
-        self._elements: dict[KeyPath, int] = {}  # arrays of tables
+        self._given: set[KeyPath] = set()  # set explicitly, not only as parent of another key
+        self._elements: dict[KeyPath, int] = {}  # current index of arrays of tables
         self._scan(text)
 
     def line_of(self, path: KeyPath) -> int:
@@ -61,13 +61,13 @@ class KeyLines:
             else:
                 end, depth = _end_of_value(text, after)
                 self.too_deep = line if depth > MAX_DEPTH else 0
-            if self.too_deep or end <= at:  # no progress: not valid from here on
+            if self.too_deep or end <= at:  # no progress: invalid from here on
                 return
             line += text.count("\n", at, end)
             at = end
 
     def _enter(self, path: KeyPath, names: list[str], line: int, *, is_element: bool = False) -> KeyPath:
-        """Notes `names` under `path`; the full path, with the index of the current element of arrays."""
+        """Record `names` under `path`; returns the full path, with the current index of arrays."""
         for name in names[:-1]:
             path = (*path, name)
             self._lines.setdefault(path, line)
@@ -87,7 +87,7 @@ class KeyLines:
 
 
 def _key(text: str, at: int) -> tuple[list[str], int]:
-    """The parts of the dotted key at `at` and where it ends; no parts where there is no key."""
+    """The parts of the dotted key at `at` and its end; no parts if there is no key."""
     names: list[str] = []
     while len(names) <= MAX_DEPTH and (part := _KEY.match(text, at)):
         names.append(_unquoted(part[1]))
@@ -108,9 +108,9 @@ def _unquoted(part: str) -> str:
 
 
 def _end_of_value(text: str, at: int) -> tuple[int, int]:
-    """Where the next line starts after the value at `at`, which may span lines, and its depth of nesting.
+    """Start of the line after the value at `at`, which may span lines, and the nesting depth of the value.
 
-    `at` itself where the text stops being TOML.
+    Returns `at` itself if the text is not TOML there.
     """
     depth = deepest = 0
     position = at

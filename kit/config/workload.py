@@ -1,4 +1,4 @@
-"""The workload: what is measured. Frozen values read from a TOML file with fio jobs beside it."""
+"""The workload: pool, load and expectations of a measurement. Frozen values read from a TOML file."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from kit.config.nfs_options import Version, check_option
 from kit.config.precondition_table import PreconditionTable
-from kit.config.toml import load
+from kit.config.toml import Table, load
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes
 
@@ -26,35 +26,31 @@ _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
 _TUNABLE = re.compile(r"(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+")
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class Pool(Table):
+    """The pool. `data`: layout of the data devices; `properties`: of `zpool create -o`.
 
-
-class Pool(_Table):
-    """`data`: how the data devices are laid out; `properties`: of `zpool create -o`.
-
-    `cache_size`: so much of each cache device is used, in a partition, where the device is larger.
+    `cache_size`: part of each cache device that is used, as a partition if the device is larger.
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
     cache_size: Annotated[SizeBytes, Field(ge=64 << 20, multiple_of=1 << 20)] | None = None
-    properties: dict[str, Setting] = {}
+    properties: dict[str, Setting] = Field(default_factory=dict)
 
-    _names = field_validator("properties")(lambda found: _checked_settings(found, _PROPERTY))
+    _check = field_validator("properties")(lambda settings: _check_settings(settings, _PROPERTY))
 
 
-class Dataset(_Table):
-    """`properties`: of the dataset, set before any file is made, and read back."""
+class Dataset(Table):
+    """The dataset. `properties` are set when it is created, and read back."""
 
     properties: dict[str, Setting]
 
-    _names = field_validator("properties")(lambda found: _checked_settings(found, _PROPERTY))
+    _check = field_validator("properties")(lambda settings: _check_settings(settings, _PROPERTY))
 
 
-class Nfs(_Table):
-    """How the clients reach the export; `options` are those of nfs(5), read back once it is mounted.
+class Nfs(Table):
+    """NFS on the clients; `options` are those of nfs(5), read back after the mount.
 
-    `engine = "libnfs"`: fio reads without a mount, through a library of its own. It cannot do O_DSYNC.
+    `engine = "libnfs"`: fio reads without a mount, through libnfs, which cannot do O_DSYNC.
     """
 
     version: Version = "3"
@@ -63,40 +59,39 @@ class Nfs(_Table):
 
     @field_validator("options")
     @classmethod
-    def _are_known(cls, options: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_options(cls, options: tuple[str, ...]) -> tuple[str, ...]:
         for option in options:
             check_option(option)
         return options
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_engine(self) -> Self:
         if self.engine == "libnfs" and self.version != "3":
             raise ValueError(
                 f'engine = "libnfs" is for version = 3: libnfs 5 cannot open files over NFSv{self.version} '
                 "of a Linux server"
             )
         if self.engine == "libnfs" and self.options not in ((), ("hard",)):
-            raise ValueError('options are those of a mount, and engine = "libnfs" has none: remove them')
+            raise ValueError('engine = "libnfs" has no mount, so it has no mount options: remove options')
         return self
 
 
-class WorkingSet(_Table):
-    """The file that is read and written; filled once, on the server, with random data."""
+class WorkingSet(Table):
+    """The file that is read and written; filled once with random data, on the server."""
 
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
     size: Annotated[SizeBytes, Field(gt=0)]
     fill_block: Annotated[SizeBytes, Field(gt=0)] = 128 << 10
 
 
-class Warmup(_Table):
-    """The load before the measurement, and the gate that says the L2ARC is warm.
+class Warmup(Table):
+    """The load before the measurement, and the conditions for a warm L2ARC.
 
-    The first `read_first` bytes of the working set are read in order on the server: they push
-    what the fill left in the ARC out of it, so that ARC and L2ARC hold different parts. Then the
-    job runs for `duration` (not traced). Then, over `windows` windows of `window`, all
-    must hold: at least `l2arc_min` is in the L2ARC, no more than `feed_max` was written to
-    it a window, and none of its error and low-memory counters moved. It is tried until
-    `deadline`; not attained makes the verdict unknown.
+    First the server reads `read_first` bytes of the working set in order: they evict the data of the
+    fill from the ARC, so that ARC and L2ARC hold different parts. Then the job runs for `duration`
+    (not traced). Then, over `windows` windows of `window`, all must hold: at least `l2arc_min` is in
+    the L2ARC, at most `feed_max` was written to it per window, and none of its error and low-memory
+    counters changed. The kit retries until `deadline`; without success the verdict is unknown.
     """
 
     job: str
@@ -109,8 +104,8 @@ class Warmup(_Table):
     deadline: DurationNs = 60_000_000_000
 
 
-class Phase(_Table):
-    """One stretch of load with one fio job. `remove`: devices taken out of the pool before it."""
+class Phase(Table):
+    """One phase of load with one fio job. `remove`: devices removed from the pool before it."""
 
     name: Name
     title: str
@@ -121,7 +116,7 @@ class Phase(_Table):
     remove: Literal["log", "cache"] | None = None
 
     @model_validator(mode="after")
-    def _has_intervals(self) -> Self:
+    def _check_interval(self) -> Self:
         if self.interval < 1_000_000 or self.interval % 1_000_000:
             raise ValueError("interval must be whole milliseconds")
         if not self.interval <= self.duration:
@@ -129,8 +124,8 @@ class Phase(_Table):
         return self
 
 
-class PowerLoss(_Table):
-    """After the phases: so many times the power goes, at a moment `within` the first writes.
+class PowerLoss(Table):
+    """Power losses after the phases: `moments` of them, each at a random time `within` the first writes.
 
     Writes are O_DSYNC records of 512 bytes from the first client. Needs emulated devices.
     """
@@ -144,8 +139,8 @@ Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class Expectation(_Table):
-    """What the run must show: that many I/Os, their range inside the published one, and limits.
+class Expectation(Table):
+    """An expected result: number of I/Os, range inside the published one, limits.
 
     Percentiles are those at the layer, in microseconds; a share is of the phase's I/Os there, 0 to 1.
     """
@@ -156,7 +151,7 @@ class Expectation(_Table):
     tier: Tier | Literal["all"]
     layer: Literal["nfs-server", "client"] = "nfs-server"
     min_count: Annotated[int, Field(ge=1)] = 1
-    # None: where devices are emulated. Real ones are compared with what was published, not judged by it.
+    # None: judged if devices are emulated. Real devices are compared with the published range, not judged.
     inside: bool | None = None
     p50_us_max: Limit | None = None
     p95_us_max: Limit | None = None
@@ -166,7 +161,7 @@ class Expectation(_Table):
     share_max: Share | None = None
 
     @model_validator(mode="after")
-    def _can_be_met(self) -> Self:
+    def _check_shares(self) -> Self:
         if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
             raise ValueError(f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}")
         if (self.tier == "all") != (self.layer == "client"):
@@ -176,8 +171,8 @@ class Expectation(_Table):
         return self
 
 
-class Workload(_Table):
-    """Everything about the load that is not about the machines."""
+class Workload(Table):
+    """Everything about the measurement that does not depend on the machines."""
 
     format: Literal[1]
     name: Name
@@ -187,17 +182,17 @@ class Workload(_Table):
     pool: Pool = Pool()
     dataset: Dataset
     nfs: Nfs = Nfs()
-    tunables: dict[str, Setting] = {}
+    tunables: dict[str, Setting] = Field(default_factory=dict)
     working_set: WorkingSet
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
     power_loss: PowerLoss | None = None
 
-    _names = field_validator("tunables")(lambda found: _checked_settings(found, _TUNABLE))
+    _check = field_validator("tunables")(lambda settings: _check_settings(settings, _TUNABLE))
 
     @model_validator(mode="after")
-    def _fits_together(self) -> Self:
+    def _check_phases(self) -> Self:
         names = [phase.name for phase in self.phase]
         for name in names:
             if names.count(name) > 1:
@@ -209,7 +204,7 @@ class Workload(_Table):
 
 
 def find_workload(name_or_path: str) -> Path:
-    """A file, or the name of one of the kit's own workloads. Raises ConfigError."""
+    """Path of a workload: a file, or the name of one of the kit's workloads. Raises ConfigError."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or "/" in name_or_path:
         return path
@@ -222,15 +217,15 @@ def find_workload(name_or_path: str) -> Path:
 
 
 def read_workload(path: Path) -> Workload:
-    """Raises ConfigError with file, line and key."""
+    """Read a workload file. Raises ConfigError with file, line and key."""
     return load(path, Workload)
 
 
-def _checked_settings(found: dict[str, Setting], names: re.Pattern[str]) -> dict[str, Setting]:
-    """Names and values that can only ever be one argument of a command."""
-    for name, value in found.items():
+def _check_settings(settings: dict[str, Setting], names: re.Pattern[str]) -> dict[str, Setting]:
+    """Allow only names and values that are safe as one argument of a command."""
+    for name, value in settings.items():
         if not names.fullmatch(name):
             raise ValueError(f"'{name}' is not a name that can be set here")
         if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
             raise ValueError(f"{name}: {value!r} is not a value that can be set")
-    return found
+    return settings

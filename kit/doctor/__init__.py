@@ -1,4 +1,4 @@
-"""`hsp doctor`: whether a testbed can be measured on, and what would make its numbers wrong.
+"""`hsp doctor`: checks whether a testbed is ready for a run, and what would distort its results.
 
-A check is judged from facts that were read; nothing here changes a host.
+Facts are read from each host and then judged. Nothing here changes a host.
 """

@@ -1,7 +1,4 @@
-"""The closed list of what the doctor looks at: why each matters, what to do.
-
-docs/doctor.md is made of it.
-"""
+"""The closed list of the doctor's checks: subject, meaning, remedy. docs/doctor.md is generated from it."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """`looks_at`, `meaning` and `remedy` are sentences for people."""
+    """One check. `looks_at`, `meaning` and `remedy` are sentences for people."""
 
     name: str
     looks_at: str
@@ -21,253 +18,253 @@ class Check:
 EVERY_HOST = (
     Check(
         "reachable", "Whether commands run on the host.",
-        "Nothing of a run works on a host that takes no commands.",
-        "Log in by hand as the testbed names it (ssh USER@HOST true), and accept its host key there once.",
+        "A run needs commands on every host.",
+        "Log in by hand with the address in the testbed (ssh USER@HOST true), and accept its host key once.",
     ),
     Check(
-        "python", "/usr/bin/python3, 3.6 or later, and an answer of the program that looks around.",
-        "The kit sends small programs to /usr/bin/python3; without it nothing else can be found out.",
+        "python", "/usr/bin/python3, 3.6 or later, and the answer of the program that reads the facts.",
+        "The kit runs small programs with /usr/bin/python3; without it no other check is possible.",
         "Install python3 on the host.",
     ),
     Check(
-        "privilege", "Whether commands may do what only root may.",
-        "Pools, exports, mounts and probes are root's.",
-        "Log in as root, or give the user sudo without a password for what the README lists.",
+        "privilege", "Whether commands have root privileges.",
+        "Pools, exports, mounts and probes need root.",
+        "Log in as root, or allow the user sudo without a password for the commands in the README.",
     ),
     Check(
-        "round-trip", "How long a command takes that does nothing (ms).",
-        "Each step of a run is a few commands; a slow way to a host makes runs long and starts uneven.",
-        "Look for a slow login (DNS, PAM, shell start-up files) or a long way; ControlMaster is not needed.",
+        "round-trip", "Time of a command that does nothing (ms).",
+        "Each step of a run is a few commands; a slow connection makes runs long and starts uneven.",
+        "Look for a slow login (DNS, PAM, shell start-up files) or a slow network.",
     ),
     Check(
-        "system", "The kernel's name and release.",
-        "The kit measures and drives Linux.",
-        "Use a Linux host in this place.",
+        "system", "Name and release of the kernel.",
+        "The kit supports Linux hosts only.",
+        "Use a Linux host instead.",
     ),
     Check(
         "clock-source", "The kernel's clock source.",
-        "Each latency is two readings of it; hpet and acpi_pm take about a microsecond each and wait for "
-        "one another.",
-        "Find out why the kernel has given up the TSC (dmesg, `tsc`), and have it again: "
+        "Each latency needs two clock reads; with hpet and acpi_pm each takes about a microsecond, and "
+        "concurrent reads wait for each other.",
+        "Find out why the kernel has disabled the TSC (dmesg, `tsc`), and enable it again: "
         "clocksource=tsc tsc=reliable.",
     ),
     Check(
-        "time-sync", "Whether the wall clock is kept by somebody, and whether it was set while looking (ms).",
-        "Latencies are of the monotonic clock; the wall clock puts the hosts' events on one time axis.",
-        "Run chrony or systemd-timesyncd, and wait until it no longer steps.",
+        "time-sync", "Whether the wall clock is synchronised, and whether it was set during the check (ms).",
+        "Latencies use the monotonic clock; the wall clock aligns the events of the hosts on one time axis.",
+        "Run chrony or systemd-timesyncd, and wait until the clock is no longer stepped.",
     ),
     Check(
-        "clock-offset", "The host's wall clock less this machine's (ms).",
-        "Events of hosts whose clocks differ are drawn at other times than they happened.",
-        "Set the clock, and keep it set: chrony or systemd-timesyncd.",
+        "clock-offset", "The host's wall clock minus this machine's (ms).",
+        "If clocks differ, events of the hosts are drawn at wrong times.",
+        "Synchronise the clock: chrony or systemd-timesyncd.",
     ),
     Check(
-        "mitigations", "What the kernel does against faults of the CPU.",
-        "They cost up to microseconds a system call: only machines alike in this can be compared.",
-        "Leave them as they are in production; for a comparison have the same on both sides.",
+        "mitigations", "The kernel's mitigations of CPU vulnerabilities.",
+        "They cost up to microseconds per system call: compare only machines with the same mitigations.",
+        "Leave them as in production; for a comparison use the same on both sides.",
     ),
     Check(
         "governor", "The frequency governor of each CPU.",
-        "A CPU that slows down between requests adds its way up to the latency of the next one.",
-        "cpupower frequency-set -g performance, on server and clients, for the time of the run.",
+        "A CPU that slows down between requests adds its ramp-up time to the latency of the next request.",
+        "cpupower frequency-set -g performance, on server and clients, during the run.",
     ),
     Check(
-        "turbo", "Whether CPUs may be clocked above their nominal frequency.",
-        "The frequency then depends on temperature and on what the other cores do: runs differ more.",
+        "turbo", "Whether CPUs may run above their nominal frequency.",
+        "The frequency then depends on temperature and on the load of other cores: runs differ more.",
         "For the least scatter: 1 in /sys/devices/system/cpu/intel_pstate/no_turbo, or 0 in cpufreq/boost.",
     ),
     Check(
-        "c-states", "The deepest sleep the CPUs are allowed, by the time it takes to wake (us).",
-        "A request that meets a sleeping CPU waits until it is awake: that much is added to DRAM hits.",
+        "c-states", "The deepest allowed sleep state of the CPUs, with its exit latency (us).",
+        "A request to a sleeping CPU waits for its wake-up: DRAM hits take that much longer.",
         "tuned-adm profile latency-performance, or hold /dev/cpu_dma_latency open; or boot with "
         "intel_idle.max_cstate=1.",
     ),
     Check(
-        "smt", "Whether cores are shared by two hardware threads.",
-        "Two threads of one core slow each other: latencies depend on where the scheduler put them.",
-        "Have it the same on all sides of a comparison (/sys/devices/system/cpu/smt/control).",
+        "smt", "Whether two hardware threads share a core.",
+        "Two threads of one core slow each other: latencies depend on the scheduler's placement.",
+        "Use the same setting on all sides of a comparison (/sys/devices/system/cpu/smt/control).",
     ),
     Check(
-        "numa", "Memory nodes.",
-        "Memory, devices and interrupts of another node are farther away: runs differ by placement.",
+        "numa", "NUMA nodes.",
+        "Access to memory, devices and interrupts of another node is slower: runs differ by placement.",
         "Put HBA, NIC and load on one node (numactl), or accept and report the scatter.",
     ),
     Check(
-        "virtualised", "Whether this is a virtual machine or a container.",
-        "The hypervisor's scheduling, caches and virtual disks are part of every figure.",
-        "Measure on the bare machine if figures of hardware are wanted; else say so beside the figures.",
+        "virtualised", "Whether the host is a virtual machine or a container.",
+        "The hypervisor's scheduling, caches and virtual disks are part of every result.",
+        "Use bare metal to measure hardware; otherwise state it with the results.",
     ),
     Check(
-        "steal", "CPU time that the hypervisor gave to others, since boot (%).",
-        "What is taken from the CPUs is also taken from what is measured.",
-        "Ask for CPUs of your own (pinned, not overcommitted).",
+        "steal", "CPU time that the hypervisor gave to other guests, since boot (%).",
+        "While the CPU is taken away, requests wait.",
+        "Use dedicated CPUs (pinned, not overcommitted).",
     ),
     Check(
-        "load", "The load average of the last minute against the number of CPUs.",
-        "Requests wait for CPUs that others use.",
-        "Stop what runs there (uptime, top), and wait a minute.",
+        "load", "The load average of the last minute, compared with the number of CPUs.",
+        "Requests wait for CPUs that other processes use.",
+        "Stop other processes (uptime, top), and wait a minute.",
     ),
     Check(
         "swap", "Swap in use.",
-        "A host that has swapped may do so again in the middle of a run.",
-        "Find what needs the memory; swapoff -a && swapon -a takes back what is out.",
+        "A host that has swapped may swap again during a run.",
+        "Find what uses the memory; swapoff -a && swapon -a reads swapped pages back.",
     ),
     Check(
         "run-space", "Free space of /run.",
-        "Scripts, logs of each I/O (about 30 bytes) and traces lie in /run/hsp until a phase is over.",
-        "Remove what fills it (df /run; du -x /run), or enlarge it: mount -o remount,size=1G /run.",
+        "Scripts, logs of each I/O (about 30 bytes) and traces are in /run/hsp until the end of a phase.",
+        "Remove large files (df /run; du -x /run), or enlarge it: mount -o remount,size=1G /run.",
     ),
     Check(
         "leftovers", "Directories of runs in /run/hsp.",
-        "A run is still going on, or one has ended without cleaning up: pools, mounts or settings of it "
-        "may be there too.",
-        "hsp clean, which undoes what its journal says.",
+        "A run is still running, or it ended without cleaning up: its pools, mounts or settings may be left "
+        "too.",
+        "hsp clean, which undoes the steps in the run's journal.",
     ),
     Check(
         "link", "The network interface between client and server: kind, speed (Mb/s), duplex, state.",
-        "Below 10 Gb/s the wire is a visible part of the latency; a virtual interface says nothing of a "
-        "wire; half duplex is a fault.",
-        "Look at cable, switch port and ethtool; let both ends negotiate.",
+        "Below 10 Gb/s the network is a visible part of the latency; a virtual interface has no speed of its "
+        "own; half duplex is a fault.",
+        "Check cable, switch port and ethtool; use autonegotiation at both ends.",
     ),
     Check(
-        "link-errors", "Errors and drops that the interface has counted since boot.",
-        "A frame that is lost costs a retransmission: 200 ms in the tail of an otherwise fast run.",
-        "If they still grow: cable, optics, ring sizes (ethtool -S, ethtool -G).",
+        "link-errors", "Errors and drops of the interface since boot.",
+        "A lost frame costs a retransmission: 200 ms in the tail of an otherwise fast run.",
+        "If they still increase: check cable, optics, ring sizes (ethtool -S, ethtool -G).",
     ),
 )  # fmt: skip
 
 SERVER = (
     Check(
         "zfs-module", "The version of the zfs module in the kernel.",
-        "There is no pool without it, and the probes are in it.",
+        "Pools need it, and the tracer's probes are in it.",
         "Install OpenZFS 2.1 to 2.4 for this kernel, then: modprobe zfs.",
     ),
     Check(
-        "zfs-userland", "The version of zpool and zfs against the module's.",
-        "Commands of another version than the module fail in odd places.",
+        "zfs-userland", "The version of zpool and zfs, compared with the module's.",
+        "If the versions differ, commands may fail in unexpected ways.",
         "Upgrade both, and reboot (or unload the old module).",
     ),
     Check(
         "pyzfs", "Python's libzfs_core.",
-        "Datasets and snapshots are made with it.",
+        "The kit makes datasets and snapshots with it.",
         "Install python3-pyzfs (python3-libzfs_core in some distributions).",
     ),
     Check(
-        "server-programs", "Programs that a run calls on the server.",
-        "The run would stop at the first one that is missing.",
-        "Install them (zfsutils, nfs-kernel-server or nfs-utils, util-linux, fio), and have their "
-        "directory in the PATH of commands that come over SSH.",
+        "server-programs", "Programs that a run uses on the server.",
+        "A run stops at the first missing program.",
+        "Install them (zfsutils, nfs-kernel-server or nfs-utils, util-linux, fio), and add their "
+        "directory to the PATH of commands over SSH.",
     ),
     Check(
         "device-programs", "nvme and smartctl.",
-        "Without them wear, temperature and write caches of SSDs are not known, and NVMe is not formatted.",
+        "Without them the kit cannot read wear, temperature and write caches of SSDs, or format NVMe.",
         "Install nvme-cli and smartmontools.",
     ),
     Check(
         "nfsd", "Whether the NFS server runs.",
-        "Nothing can be mounted.",
+        "Without it clients cannot mount.",
         "systemctl start nfs-server (or: modprobe nfsd; rpc.nfsd 16).",
     ),
     Check(
         "nfsd-threads", "Threads of the NFS server, each of which serves one request at a time.",
-        "With fewer threads than requests on their way, requests wait before they are traced: the clients "
-        "see it, the server does not.",
+        "With fewer threads than requests in flight, requests wait before they are traced: the wait is part "
+        "of the latencies at the clients, but not at the server.",
         "rpc.nfsd N, or threads=N in the section [nfsd] of /etc/nfs.conf.",
     ),
     Check(
         "nfs-versions", "Versions of NFS that the server offers.",
-        "A mount of another version is refused by the kit, not silently taken.",
+        "The kit refuses a mount with a different version.",
         "In the section [nfsd] of /etc/nfs.conf: vers3=y, vers4.2=y; then restart the NFS server.",
     ),
     Check(
         "mountd", "rpc.mountd, and rpcbind for NFSv3.",
-        "The kernel asks mountd who may reach an export; an NFSv3 client asks rpcbind where it is.",
+        "The kernel asks mountd which clients may use an export; an NFSv3 client asks rpcbind for its port.",
         "systemctl start nfs-mountd rpcbind.",
     ),
     Check(
-        "exports", "What is exported already, and whether exportfs works.",
-        "Other clients of other exports are load beside the measurement.",
-        "Keep them idle during the run; the kit does not touch them.",
+        "exports", "Existing exports, and whether exportfs works.",
+        "Clients of other exports add load during the measurement.",
+        "Keep them idle during the run; the kit does not change them.",
     ),
     Check(
         "bpftrace", "The version of bpftrace.",
-        "The tracer says which tier answered a request. It takes 0.17; without it tiers "
-        "come from the pool's own counters, and latencies only from the clients.",
+        "The tracer records which tier answered each request and needs bpftrace 0.17. Without it tiers come "
+        "from the pool's counters, and latencies only from the clients.",
         "Install bpftrace 0.17 or later on the server.",
     ),
     Check(
         "probes", "The functions and tracepoints that the tracer needs.",
-        "Without one of them the tiers cannot be told apart at the server.",
+        "If one is missing, the tracer cannot distinguish the tiers.",
         "Load the modules zfs and nfsd; use an OpenZFS and a kernel that have them.",
     ),
     Check(
-        "kprobes", "Whether kprobes are switched on, and tracefs is mounted.",
-        "The tracer cannot be attached without.",
+        "kprobes", "Whether kprobes are enabled and tracefs is mounted.",
+        "The tracer needs both.",
         "mount -t tracefs tracefs /sys/kernel/tracing; echo 1 > /sys/kernel/debug/kprobes/enabled.",
     ),
     Check(
-        "btf", "The kernel's type information.",
-        "bpftrace of some distributions starts only with it.",
-        "Use a kernel with CONFIG_DEBUG_INFO_BTF (the distributions' have it).",
+        "btf", "The kernel's type information (BTF).",
+        "bpftrace of some distributions needs it.",
+        "Use a kernel with CONFIG_DEBUG_INFO_BTF (distribution kernels have it).",
     ),
     Check(
-        "lockdown", "The kernel's lockdown.",
-        "Confidentiality keeps even root from tracing.",
-        "Boot without lockdown=confidentiality (secure boot alone sets integrity, which does not matter).",
+        "lockdown", "The kernel's lockdown mode.",
+        "In the mode confidentiality even root cannot trace.",
+        "Boot without lockdown=confidentiality (secure boot alone sets integrity, which is no problem).",
     ),
     Check(
-        "pools", "Pools that are imported already.",
-        "They share the ARC with the pool that is measured; one that carries a run's mark was left by it.",
-        "Export what is not needed: zpool export POOL. What a run left: hsp clean.",
+        "pools", "Imported pools.",
+        "They share the ARC with the measured pool; a pool with the mark of a run was left by that run.",
+        "Export pools that are not needed: zpool export POOL. Pools that a run left: hsp clean.",
     ),
     Check(
-        "scrub", "Scrubs, resilvers, trims and initialisations that are going on.",
-        "They read and write the devices beside the load.",
+        "scrub", "Running scrubs, resilvers, trims and initialisations.",
+        "They read and write the devices during the measurement.",
         "Wait (zpool wait POOL), or pause: zpool scrub -p POOL.",
     ),
     Check(
         "arc", "The limits of the ARC, and whether there is memory for them.",
-        "The size of the ARC decides which working set is in DRAM.",
-        "Set zfs_arc_max in the workload's tunables, or make memory free.",
+        "The size of the ARC decides which working set fits in DRAM.",
+        "Set zfs_arc_max in the workload's tunables, or free memory.",
     ),
 )  # fmt: skip
 
 CLIENT = (
     Check(
         "fio", "fio and its version.",
-        "fio makes the load.",
+        "fio generates the load.",
         "Install fio 3.30 or later.",
     ),
     Check(
-        "fio-alike", "Whether all clients have one version of fio.",
-        "Versions differ in defaults, bins and the protocol between fio and its servers.",
+        "fio-alike", "Whether all clients have the same version of fio.",
+        "Versions differ in defaults, histogram bins and the client/server protocol.",
         "Install the same version on all clients.",
     ),
     Check(
-        "client-programs", "Programs that a run calls on a client.",
-        "The run would stop at the first one that is missing.",
-        "Install them (iproute2, mount, nfs-common or nfs-utils), and have their directory in the PATH of "
-        "commands that come over SSH.",
+        "client-programs", "Programs that a run uses on a client.",
+        "A run stops at the first missing program.",
+        "Install them (iproute2, mount, nfs-common or nfs-utils), and add their directory to the PATH of "
+        "commands over SSH.",
     ),
     Check(
         "nfs-client", "Whether the kernel can mount NFS.",
-        "The load goes through the kernel's own client.",
-        "Install the kernel's modules package that has nfs (linux-modules-extra in some distributions).",
+        "The load uses the kernel's NFS client.",
+        "Install the kernel module nfs (package linux-modules-extra in some distributions).",
     ),
     Check(
-        "route", "The way from the client to the server's address.",
-        "A gateway between them is part of every latency.",
-        "Give `address` in the testbed, of the network that both are on.",
+        "route", "The route from the client to the server's address.",
+        "A gateway on the route is part of every latency.",
+        "Set `address` in the testbed to the server's address in a network of both hosts.",
     ),
     Check(
-        "nfs-port", "Whether the server's NFS port (TCP 2049) takes connections from the client.",
-        "What does not connect cannot be mounted.",
+        "nfs-port", "Whether the client can connect to the server's NFS port (TCP 2049).",
+        "Without a connection the client cannot mount.",
         "Start the NFS server, and open port 2049 (for NFSv3 also 111 and mountd's) in the firewall.",
     ),
     Check(
         "mtu", "The MTU of both ends.",
-        "Different ones are a fault: large frames vanish, or are cut down after a wait.",
-        "Have one MTU on server, clients and every switch port between them.",
+        "With different MTUs large frames are dropped, or fragmented after a delay.",
+        "Use the same MTU on server, clients and every switch port between them.",
     ),
 )  # fmt: skip
 
@@ -278,24 +275,24 @@ LAB = (
         "apt-get install qemu-system-x86 qemu-utils.",
     ),
     Check(
-        "lab-image", "The guest's image, or what is needed to build it.",
-        "Without an image the first run builds one, which takes about seven minutes and the network.",
+        "lab-image", "The guest's image, or the programs to build it.",
+        "Without an image the first run builds it, which takes about seven minutes and needs the network.",
         "hsp lab build (with --rebuild if it is damaged).",
     ),
     Check(
-        "lab-space", "Free space where images are kept.",
-        "Building an image needs 5 GiB; a run with a finished one needs little.",
-        "Free some space, or let XDG_CACHE_HOME point to where it is; hsp lab prune removes old images.",
+        "lab-space", "Free space in the directory of images.",
+        "Building an image needs 5 GiB; a run with an existing image needs little.",
+        "Free some space, or set XDG_CACHE_HOME to a larger filesystem; hsp lab prune removes old images.",
     ),
     Check(
         "lab-memory", "Memory for the guest.",
-        "A guest that does not fit makes this machine swap: runs take very long.",
-        "Stop what uses the memory, or make `memory` of the testbed's [lab] smaller.",
+        "If the guest does not fit, this machine swaps and runs take very long.",
+        "Stop programs that use much memory, or reduce `memory` in the testbed's [lab].",
     ),
     Check(
         "lab-kvm", "KVM on this machine; only clock = \"real\" needs it.",
-        "A /dev/kvm that is there may still not boot a guest: that is tried at the start of a run.",
-        "Use clock = \"virtual\", which needs none; or load kvm_intel or kvm_amd and join the group kvm.",
+        "Even with /dev/kvm a guest may not boot: each run tries it at its start.",
+        "Use clock = \"virtual\", which needs no KVM; or load kvm_intel or kvm_amd and join the group kvm.",
     ),
 )  # fmt: skip
 

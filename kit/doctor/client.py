@@ -1,4 +1,4 @@
-"""What a client needs to make load. Pure."""
+"""Checks of a client: fio, programs, NFS in the kernel. Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ COMMANDS = {
     "nfs-module": ("modprobe", "--dry-run", "--quiet", "nfs"),
 }
 MIN_FIO = (3, 30)
-# mount(8) looks for its helpers here, whatever PATH says.
+# mount(8) does not use PATH to find its helpers.
 _HELPERS = ("mount.nfs",)
-_OF_MOUNTS = ("mount", "mount.nfs", "umount")
+_MOUNT_PROGRAMS = ("mount", "mount.nfs", "umount")
 
 
 def fio_version(facts: Facts) -> str:
-    """As fio says it, without the name. Raises Unknown."""
-    said = facts.output("fio").strip()
-    found = re.fullmatch(r"fio-([0-9]{1,4}\.[0-9]{1,4}[A-Za-z0-9.+~-]{0,40})", said)
-    if not found:
-        raise Unknown(f"`fio --version` says {said[:60]!r}")
-    return found[1]
+    """Version of fio, without its name. Raises Unknown."""
+    output = facts.output("fio").strip()
+    match = re.fullmatch(r"fio-([0-9]{1,4}\.[0-9]{1,4}[A-Za-z0-9.+~-]{0,40})", output)
+    if not match:
+        raise Unknown(f"`fio --version` prints {output[:60]!r}")
+    return match[1]
 
 
 def _fio(subject: Subject) -> Iterator[Judgement]:
@@ -38,14 +38,14 @@ def _fio(subject: Subject) -> Iterator[Judgement]:
     version = fio_version(facts)
     major, minor = (int(re.sub(r"\D.*", "", part)) for part in version.split(".")[:2])
     old = (major, minor) < MIN_FIO
-    if subject.wanted.libnfs and "nfs" not in facts.output("fio-engines").split():
-        yield Judgement("fio", "fail", f"{version} without the engine nfs, which the workload asks for")
+    if subject.requirements.libnfs and "nfs" not in facts.output("fio-engines").split():
+        yield Judgement("fio", "fail", f"{version} without the engine nfs, which the workload needs")
         return
     yield Judgement("fio", "warn" if old else "ok", version)
 
 
 def programs(subject: Subject, check: str, names: tuple[str, ...]) -> Iterator[Judgement]:
-    """Whether commands of these names would be found."""
+    """Check that the programs are in PATH."""
     missing, hidden = [], []
     for name in names:
         path, elsewhere = subject.facts.program(name)
@@ -53,35 +53,33 @@ def programs(subject: Subject, check: str, names: tuple[str, ...]) -> Iterator[J
             missing.append(name)
         elif path is None and name not in _HELPERS:
             hidden.append(str(elsewhere))
-    found = [f"not installed: {', '.join(missing)}"] if missing else []
-    found += [f"there, but not in the PATH of commands: {', '.join(hidden)}"] if hidden else []
-    yield Judgement(check, "fail" if found else "ok", "; ".join(found) or ", ".join(names))
+    problems = [f"not installed: {', '.join(missing)}"] if missing else []
+    problems += [f"installed, but not in the PATH of commands: {', '.join(hidden)}"] if hidden else []
+    yield Judgement(check, "fail" if problems else "ok", "; ".join(problems) or ", ".join(names))
 
 
 def _programs(subject: Subject) -> Iterator[Judgement]:
-    names = tuple(name for name in PROGRAMS if not (subject.wanted.libnfs and name in _OF_MOUNTS))
+    names = tuple(name for name in PROGRAMS if not (subject.requirements.libnfs and name in _MOUNT_PROGRAMS))
     yield from programs(subject, "client-programs", names)
 
 
 def _nfs_client(subject: Subject) -> Iterator[Judgement]:
     lines = subject.facts.text("/proc/filesystems").splitlines()
     kinds = {words[-1] for words in (line.split() for line in lines) if words}
-    # Every kernel has proc; a list without it is not that list.
+    # Every kernel has proc; a list without it is garbled.
     if "proc" not in kinds:
         raise Unknown("/proc/filesystems is not a list of filesystems")
-    there = sorted(kinds & {"nfs", "nfs4"})
-    if there:
-        yield Judgement("nfs-client", "ok", f"the kernel has {' and '.join(there)}")
-        return
-    loads = subject.facts.command("nfs-module").code == 0
-    found = (
-        "the module is there, not loaded yet" if loads else "the kernel has neither nfs nor a module of it"
-    )
-    yield Judgement("nfs-client", "ok" if loads else "fail", found)
+    supported = sorted(kinds & {"nfs", "nfs4"})
+    if supported:
+        yield Judgement("nfs-client", "ok", f"the kernel has {' and '.join(supported)}")
+    elif subject.facts.command("nfs-module").code == 0:
+        yield Judgement("nfs-client", "ok", "the module is installed, not loaded yet")
+    else:
+        yield Judgement("nfs-client", "fail", "the kernel has neither nfs nor a module of it")
 
 
 def versions_alike(versions: dict[str, str]) -> Iterator[tuple[str, Judgement]]:
-    """For each of several clients, by name: whether its fio is everybody's."""
+    """For each client, by name: whether all clients have the same version of fio."""
     common = max(versions.values(), key=list(versions.values()).count) if versions else ""
     for name, version in versions.items():
         if len(set(versions.values())) == 1:

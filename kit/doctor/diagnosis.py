@@ -1,4 +1,4 @@
-"""Look at every host of a testbed at once, then judge what they said. Changes nothing on them."""
+"""Diagnosis of a testbed: gather facts from all hosts in parallel, then judge them. Changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal
 from kit.core.errors import KitError
 from kit.doctor import client, machine, network, server, tracing
 from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_answer
-from kit.doctor.finding import Finding, Judgement, Subject, Wanted, examine, undetermined
+from kit.doctor.finding import Finding, Judgement, Requirements, Subject, examine, undetermined
 from kit.doctor.report import Examinee, Report, make_report
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
 from kit.trace.program import programs
@@ -22,16 +22,16 @@ HELPER = Path(__file__).parents[1] / "remote" / "read_facts.py"
 Role = Literal["server", "client"]
 
 _TRUE_DEADLINE_S = 30.0
-# The helper's own deadline, and time for a slow host to start Python and read its kernel's symbols.
+# The helper's own deadline, plus the start of Python and reading the kernel's symbols on a slow host.
 _ANSWER_DEADLINE_S = HELPER_DEADLINE_S + 60.0
 
 
 @dataclass(frozen=True)
 class Target:
-    """A host to look at. `open` connects, and raises KitError if it cannot; leaving it lets go of the host.
+    """A host to diagnose. `open` connects (raises KitError); leaving the context closes the connection.
 
-    `peer`: of a client, the server's name or address as the client knows it. `real_clock`: whether
-    its wall clock should be the world's; a lab's is not.
+    `peer`: for a client, the server's name or address. `real_clock`: whether its wall clock should show
+    the real time; a lab's does not.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What a host said. Without `facts`, `failed` is the check that says why there are none."""
+    """Facts of a host. Without `facts`, `failed` is the failed check that explains why."""
 
     target: Target
     facts: Facts | None
@@ -52,19 +52,19 @@ class Gathered:
     offset_s: float | None = None
 
 
-def diagnose(targets: Sequence[Target], wanted: Wanted | None = None) -> Report:
-    """Every host is looked at, whatever the others say."""
-    found: dict[int, Gathered | BaseException] = {}
+def diagnose(targets: Sequence[Target], requirements: Requirements | None = None) -> Report:
+    """Diagnose all hosts; a failed host does not affect the others."""
+    outcomes: dict[int, Gathered | BaseException] = {}
 
-    def look(number: int, target: Target) -> None:
+    def run(number: int, target: Target) -> None:
         try:
-            found[number] = gather(target)
+            outcomes[number] = gather(target)
         except BaseException as error:
-            found[number] = error
+            outcomes[number] = error
 
-    # Daemons: an interrupt does not wait for hosts that do not answer.
+    # Daemon threads: Ctrl-C does not wait for hosts that do not answer.
     threads = [
-        threading.Thread(target=look, args=(number, target), daemon=True)
+        threading.Thread(target=run, args=(number, target), daemon=True)
         for number, target in enumerate(targets)
     ]
     for thread in threads:
@@ -73,59 +73,59 @@ def diagnose(targets: Sequence[Target], wanted: Wanted | None = None) -> Report:
         thread.join()
     gathered: list[Gathered] = []
     for number, _ in enumerate(targets):
-        outcome = found[number]
+        outcome = outcomes[number]
         if isinstance(outcome, BaseException):
             raise outcome
         gathered.append(outcome)
-    return judge(gathered, wanted or Wanted())
+    return judge(gathered, requirements or Requirements())
 
 
 def gather(target: Target) -> Gathered:
-    """Two commands: one that does nothing, for its time, and the helper; more only where that is not root."""
+    """Run `true` for the round-trip time, then the helper; without root, also read root's files."""
     try:
         opened = target.open()
     except KitError as error:
-        return Gathered(target, None, Judgement("reachable", "fail", _words(error)))
+        return Gathered(target, None, Judgement("reachable", "fail", _describe(error)))
     with opened as host:
         try:
             started = time.monotonic()
             host.run(["true"], deadline_s=_TRUE_DEADLINE_S)
             round_trip_s = time.monotonic() - started
         except KitError as error:
-            return Gathered(target, None, Judgement("reachable", "fail", _words(error)))
+            return Gathered(target, None, Judgement("reachable", "fail", _describe(error)))
         try:
-            answer = _ask(host, target)
-            answered = time.time()
+            answer = _run_helper(host, target)
+            answer_time_s = time.time()
             raw = parse_answer(answer.stdout)
         except (KitError, Unknown) as error:
-            said = _words(error) if isinstance(error, KitError) else str(error)
-            failed = Judgement("python", "fail", f"{said}; nothing else could be found out")
+            reason = _describe(error) if isinstance(error, KitError) else str(error)
+            failed = Judgement("python", "fail", f"{reason}; no other check is possible")
             return Gathered(target, None, failed, round_trip_s)
         facts = Facts(raw)
         try:
-            # The helper looks at the clock last, and its answer takes half a round trip.
-            offset_s = facts.number("wall_s") - (answered - round_trip_s / 2)
+            # The helper reads the clock last, and its answer takes half a round trip.
+            offset_s = facts.number("wall_s") - (answer_time_s - round_trip_s / 2)
         except Unknown:
             offset_s = None
-        return Gathered(target, _with_roots_files(host, target, facts), None, round_trip_s, offset_s)
+        return Gathered(target, _add_root_files(host, target, facts), None, round_trip_s, offset_s)
 
 
 def request(target: Target) -> Request:
-    """What is asked of a host in its roles."""
+    """The facts to read from a host in its roles."""
     parts = [machine, network]
     parts += [server, tracing] if "server" in target.roles else []
     parts += [client] if "client" in target.roles else []
 
     def union(name: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(word for part in parts for word in getattr(part, name, ())))
+        return tuple(dict.fromkeys(value for part in parts for value in getattr(part, name, ())))
 
-    programs = union("PROGRAMS")
+    names = union("PROGRAMS")
     if "server" in target.roles:
-        programs += server.DEVICE_PROGRAMS
+        names += server.DEVICE_PROGRAMS
     return Request(
         files=union("FILES"),
         present=union("PRESENT"),
-        programs=programs,
+        programs=names,
         commands={name: argv for part in parts for name, argv in getattr(part, "COMMANDS", {}).items()},
         needs={name: path for part in parts for name, path in getattr(part, "NEEDS", {}).items()},
         symbols=_functions() if "server" in target.roles else (),
@@ -134,82 +134,84 @@ def request(target: Target) -> Request:
 
 
 def _functions() -> tuple[str, ...]:
-    return tuple(sorted({name for one in programs() for name in one.functions}))
+    return tuple(sorted({name for program in programs() for name in program.functions}))
 
 
-def _ask(host: Host, target: Target) -> Result:
+def _run_helper(host: Host, target: Target) -> Result:
     """The helper's answer. Raises KitError, Unknown."""
     argv = ["/usr/bin/python3", "-", request(target).as_json()]
-    # Through sudo only where a run uses it so; `env` is nothing that sudo is asked for.
-    ways = [argv, ["env", *argv]] if "server" in target.roles else [["env", *argv]]
+    # With sudo only on servers, as in a run; with `env` in front the command does not go through sudo.
+    variants = [argv, ["env", *argv]] if "server" in target.roles else [["env", *argv]]
     refusals: list[str] = []
-    for way in ways:
+    for variant in variants:
         try:
-            answer = host.run(way, stdin=HELPER.read_bytes(), deadline_s=_ANSWER_DEADLINE_S, check=False)
+            answer = host.run(variant, stdin=HELPER.read_bytes(), deadline_s=_ANSWER_DEADLINE_S, check=False)
         except (HostLost, DeadlineExceeded):
             raise
         except KitError as error:
-            refusals.append(_words(error))
+            refusals.append(_describe(error))
             continue
         if answer.returncode == 0:
             return answer
-        said = (answer.stderr.strip() or answer.stdout.strip() or "it said nothing").splitlines()[-1]
-        refusals.append(f"/usr/bin/python3 ended with {answer.returncode}: {said[:200]}")
+        output = (answer.stderr.strip() or answer.stdout.strip() or "no output").splitlines()[-1]
+        refusals.append(f"/usr/bin/python3 ended with {answer.returncode}: {output[:200]}")
         break
     raise Unknown(refusals[0])
 
 
-def _with_roots_files(host: Host, target: Target, facts: Facts) -> Facts:
-    """Where Python did not run as root, read what is root's with a command that may go through sudo."""
-    found: dict[str, str] = {}
-    roots_files = (*server.ROOT_FILES, tracing.KPROBES) if "server" in target.roles else ()
+def _add_root_files(host: Host, target: Target, facts: Facts) -> Facts:
+    """If Python did not run as root, read files of root with `cat`, which may go through sudo."""
+    texts: dict[str, str] = {}
+    root_files = (*server.ROOT_FILES, tracing.KPROBES) if "server" in target.roles else ()
     try:
         if facts.number("euid") == 0:
             return facts
-        for path in (machine.ROOT_ONLY, *roots_files):
-            said = host.run(["cat", "--", path], check=False, deadline_s=_TRUE_DEADLINE_S)
-            if said.returncode == 0 and said.stdout.strip():
-                found[path] = said.stdout
+        for path in (machine.ROOT_ONLY, *root_files):
+            result = host.run(["cat", "--", path], check=False, deadline_s=_TRUE_DEADLINE_S)
+            if result.returncode == 0 and result.stdout.strip():
+                texts[path] = result.stdout
     except (KitError, Unknown):
-        # Not root, and no sudo either: what was not read is said not to be known.
+        # Neither root nor sudo: unread files stay unknown.
         return facts
-    return replace(facts, elsewhere=found)
+    return replace(facts, elsewhere=texts)
 
 
-def judge(gathered: Sequence[Gathered], wanted: Wanted) -> Report:
-    """Pure."""
-    clients = [one for one in gathered if "client" in one.target.roles]
-    servers = [one for one in gathered if "server" in one.target.roles]
-    wanted = replace(wanted, clients=max(1, len(clients)))
+def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
+    """Judge the facts of all hosts. Pure."""
+    clients = [host for host in gathered if "client" in host.target.roles]
+    servers = [host for host in gathered if "server" in host.target.roles]
+    requirements = replace(requirements, clients=max(1, len(clients)))
     serves = _addresses(clients)
-    server_facts = next((one.facts for one in servers), None)
+    server_facts = next((host.facts for host in servers), None)
     findings: list[Finding] = []
-    for one in gathered:
-        findings += _findings(one, wanted, server_facts, serves)
-    findings += _alike(clients)
+    for host in gathered:
+        findings += _findings(host, requirements, server_facts, serves)
+    findings += _compare_fio(clients)
     hosts = tuple(
         Examinee(
-            one.target.name,
-            one.target.roles,
-            reachable=one.facts is not None or one.round_trip_s is not None,
-            examined=one.facts is not None,
+            host.target.name,
+            host.target.roles,
+            reachable=host.facts is not None or host.round_trip_s is not None,
+            examined=host.facts is not None,
         )
-        for one in gathered
+        for host in gathered
     )
     return make_report(hosts, findings)
 
 
 def _findings(
-    one: Gathered, wanted: Wanted, server_facts: Facts | None, serves: tuple[str, ...]
+    host: Gathered, requirements: Requirements, server_facts: Facts | None, serves: tuple[str, ...]
 ) -> Iterator[Finding]:
-    target = one.target
-    if one.failed:
-        yield Finding(target.name, one.failed.check, one.failed.state, one.failed.found)
-    if one.round_trip_s is not None:
+    target = host.target
+    if host.failed:
+        yield Finding(target.name, host.failed.check, host.failed.state, host.failed.observed)
+    if host.round_trip_s is not None:
         yield Finding(target.name, "reachable", "ok", "commands run")
-    if one.facts is None:
+    if host.facts is None:
         return
-    subject = Subject(target.name, one.facts, wanted, server_facts, serves, one.offset_s, one.round_trip_s)
+    subject = Subject(
+        target.name, host.facts, requirements, server_facts, serves, host.offset_s, host.round_trip_s
+    )
     examinations = machine.EXAMINATIONS + (machine.WALL_CLOCK if target.real_clock else ())
     if "server" in target.roles:
         examinations += server.EXAMINATIONS + tracing.EXAMINATIONS
@@ -221,29 +223,29 @@ def _findings(
 
 
 def _addresses(clients: Sequence[Gathered]) -> tuple[str, ...]:
-    """Where the clients look for the server."""
-    found: list[str] = []
-    for one in clients:
+    """The server's addresses that the clients use."""
+    addresses: list[str] = []
+    for host in clients:
         try:
-            found += network.addresses(one.facts)[:1] if one.facts else ()
+            addresses += network.addresses(host.facts)[:1] if host.facts else ()
         except Unknown:
             continue
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(addresses))
 
 
-def _alike(clients: Sequence[Gathered]) -> Iterator[Finding]:
+def _compare_fio(clients: Sequence[Gathered]) -> Iterator[Finding]:
     versions: dict[str, str] = {}
-    for one in clients:
-        if one.facts is None:
+    for host in clients:
+        if host.facts is None:
             continue
         try:
-            versions[one.target.name] = client.fio_version(one.facts)
+            versions[host.target.name] = client.fio_version(host.facts)
         except Unknown as unknown:
-            yield Finding(one.target.name, "fio-alike", "warn", undetermined(str(unknown)))
-    for name, judged in client.versions_alike(versions):
-        yield Finding(name, judged.check, judged.state, judged.found)
+            yield Finding(host.target.name, "fio-alike", "warn", undetermined(str(unknown)))
+    for name, judgement in client.versions_alike(versions):
+        yield Finding(name, judgement.check, judgement.state, judgement.observed)
 
 
-def _words(error: KitError) -> str:
-    """What happened, and what to do if it says: a host key that is not known comes with both."""
+def _describe(error: KitError) -> str:
+    """Message and hint of an error, for example of an unknown host key."""
     return f"{error.message} ({error.hint})" if error.hint else error.message

@@ -1,4 +1,4 @@
-"""What is asked of a host, and the answer: facts that may be missing, garbled or hostile."""
+"""Request to a host and its answer: facts, which may be missing, garbled or hostile."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 HELPER_DEADLINE_S = 30.0
 NFS_PORT = 2049
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
-_MISSING = "the host did not say"
+_MISSING = "missing in the host's answer"
 
 
 class Unknown(Exception):
-    """A fact that could not be had; the words say why."""
+    """A fact that is not available; the message says why."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The argument of helper.py: `commands` are argv lists by name; `files` are glob patterns.
+    """Argument of remote/read_facts.py. `commands`: argv by name; `files`: glob patterns of files to read.
 
-    So is `present`: paths that are only looked for, not read. `needs`: a command that is run only if
-    that path is there.
+    `present`: glob patterns of paths that are listed, not read. `needs`: commands that run only if a path
+    exists.
     """
 
     files: tuple[str, ...]
@@ -43,22 +43,22 @@ class Request:
 
 @dataclass(frozen=True)
 class Command:
-    """A command that ended."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
     err: str
 
     def words(self) -> str:
-        """The begin of what it said, for a person."""
-        return (self.err.strip() or self.out.strip() or "it said nothing")[:200]
+        """Start of its output, for a message."""
+        return (self.err.strip() or self.out.strip() or "no output")[:200]
 
 
 @dataclass(frozen=True)
 class Facts:
-    """An answer of helper.py, whatever it is. Accessors raise Unknown for what is not in it as it should be.
+    """Answer of remote/read_facts.py, unchecked. Accessors raise Unknown for a missing or malformed fact.
 
-    `elsewhere` is what was read of root's files by another way, where the helper was not root.
+    `elsewhere`: texts of root's files that were read separately because the helper was not root.
     """
 
     raw: Mapping[str, Any]
@@ -66,44 +66,46 @@ class Facts:
 
     def part(self, name: str) -> dict[str, Any]:
         """One part of the answer, an object."""
-        found = self.raw.get(name)
-        if not isinstance(found, dict):
+        value = self.raw.get(name)
+        if not isinstance(value, dict):
             raise Unknown(_MISSING)
-        if isinstance(found.get("error"), str):
-            raise Unknown(found["error"])
-        return found
+        if isinstance(value.get("error"), str):
+            raise Unknown(value["error"])
+        return value
 
     def optional(self, path: str) -> str | None:
-        """A file's text without the blanks around it; None if there is no such file."""
+        """Text of a file, stripped; None if the file does not exist."""
         if path in self.elsewhere:
             return self.elsewhere[path].strip()
         files = self.part("files")
         if path not in files:
             return None
-        found = files[path]
-        if isinstance(found, str):
-            return found.strip()
-        said = found.get("error") if isinstance(found, dict) else None
-        raise Unknown(f"{path}: {said if isinstance(said, str) else _MISSING}")
+        value = files[path]
+        if isinstance(value, str):
+            return value.strip()
+        error = value.get("error") if isinstance(value, dict) else None
+        raise Unknown(f"{path}: {error if isinstance(error, str) else _MISSING}")
 
     def text(self, path: str) -> str:
-        found = self.optional(path)
-        if found is None:
+        """Text of a file, stripped."""
+        text = self.optional(path)
+        if text is None:
             raise Unknown(f"there is no {path}")
-        return found
+        return text
 
     def integer(self, path: str) -> int:
+        """The integer in a file."""
         return to_integer(self.text(path), path)
 
     def paths(self, pattern: str) -> list[str]:
         """Paths of files that match the regular expression."""
-        wanted = re.compile(pattern)
-        found = {*self.part("files"), *self.elsewhere}
-        return sorted(path for path in found if isinstance(path, str) and wanted.fullmatch(path))
+        files = {*self.part("files"), *self.elsewhere}
+        return sorted(path for path in files if isinstance(path, str) and re.fullmatch(pattern, path))
 
     def command(self, name: str) -> Command:
-        found = self.part(f"command {name}")
-        code, out, err = (found.get(key) for key in ("code", "out", "err"))
+        """The result of a command."""
+        result = self.part(f"command {name}")
+        code, out, err = (result.get(key) for key in ("code", "out", "err"))
         if isinstance(code, bool) or not isinstance(code, int):
             raise Unknown(_MISSING)
         if not (isinstance(out, str) and isinstance(err, str)):
@@ -111,62 +113,62 @@ class Facts:
         return Command(code, out, err)
 
     def output(self, name: str) -> str:
-        """What a command said that ended well."""
-        found = self.command(name)
-        if found.code:
-            raise Unknown(f"`{name}` failed: {found.words()}")
-        return found.out
+        """Output of a successful command."""
+        command = self.command(name)
+        if command.code:
+            raise Unknown(f"`{name}` failed: {command.words()}")
+        return command.out
 
     def program(self, name: str) -> tuple[str | None, str | None]:
-        """Where a command of that name comes from, and where it is although PATH does not look there."""
-        found = self.part("programs").get(name)
-        if not isinstance(found, dict):
+        """Path of a program in PATH, and its path in system directories that may not be in PATH."""
+        value = self.part("programs").get(name)
+        if not isinstance(value, dict):
             raise Unknown(_MISSING)
-        path, elsewhere = found.get("path"), found.get("elsewhere")
-        if not all(
-            place is None or (isinstance(place, str) and place.startswith("/")) for place in (path, elsewhere)
-        ):
-            raise Unknown(_MISSING)
+        path, elsewhere = value.get("path"), value.get("elsewhere")
+        for text in (path, elsewhere):
+            if not (text is None or (isinstance(text, str) and text.startswith("/"))):
+                raise Unknown(_MISSING)
         return path, elsewhere
 
     def names(self, part: str) -> frozenset[str]:
-        """A part that is a list of names."""
-        found = self.raw.get(part)
-        if isinstance(found, dict):
+        """A part of the answer that is a list of names."""
+        value = self.raw.get(part)
+        if isinstance(value, dict):
             self.part(part)
-        if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise Unknown(_MISSING)
-        return frozenset(found)
+        return frozenset(value)
 
     def present(self, path: str) -> bool:
-        """Whether a path that was looked for is there."""
+        """Whether a requested path exists."""
         return path in self.names("present")
 
     def number(self, *keys: str) -> float:
-        """A finite number somewhere in the answer."""
-        found: Any = self.raw
+        """The finite number at the path `keys` in the answer."""
+        parent: Any = self.raw
         for key in keys[:-1]:
-            found = found.get(key) if isinstance(found, dict) else None
-        if isinstance(found, dict) and isinstance(found.get("error"), str):
-            raise Unknown(found["error"])
-        value = found.get(keys[-1]) if isinstance(found, Mapping) else None
+            parent = parent.get(key) if isinstance(parent, dict) else None
+        if isinstance(parent, dict) and isinstance(parent.get("error"), str):
+            raise Unknown(parent["error"])
+        value = parent.get(keys[-1]) if isinstance(parent, Mapping) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e18:
             raise Unknown(_MISSING)
         return value
 
 
 def parse_answer(text: str) -> dict[str, Any]:
-    """The helper's line. Raises Unknown if it is none."""
+    """Parse the helper's line. Raises Unknown if it is not a JSON object."""
     try:
-        found = json.loads(text)
+        answer = json.loads(text)
     except (ValueError, RecursionError):
-        raise Unknown(f"its answer is not JSON; it begins with: {text.strip()[:100]!r}") from None
-    if not isinstance(found, dict):
-        raise Unknown("its answer is not what was asked for")
-    return found
+        raise Unknown(f"its answer is not JSON; it starts with: {text.strip()[:100]!r}") from None
+    if not isinstance(answer, dict):
+        raise Unknown("its answer is not a JSON object")
+    return answer
 
 
-def to_integer(text: str, what: str) -> int:
+def to_integer(text: str, name: str) -> int:
+    """Parse an integer; `name` is for the message. Raises Unknown."""
     if not _INTEGER.fullmatch(text):
-        raise Unknown(f"{what} is not a number: {text[:60]!r}")
+        raise Unknown(f"{name} is not a number: {text[:60]!r}")
     return int(text)

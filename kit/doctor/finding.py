@@ -1,4 +1,4 @@
-"""One finding: what a check found on a host, how bad that is, what it means and what to do."""
+"""Findings: the result of a check on a host, its severity, its meaning and the remedy."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kit.doctor.facts import Facts, Unknown
 
 State = Literal["ok", "note", "warn", "fail"]
 WORST_FIRST: tuple[State, ...] = ("fail", "warn", "note", "ok")
-_LONGEST = 1000
+_MAX_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a workload and a testbed ask of its hosts. None: no workload was named.
+class Requirements:
+    """Requirements of a workload and a testbed. None: no workload was given.
 
-    `outstanding`: requests that are on their way at once, over all clients. `traced`: whether the
-    tracer is to be used on the server. `libnfs`: fio reads without a mount.
+    `outstanding`: most requests in flight, over all clients. `traced`: whether the tracer will run on the
+    server. `libnfs`: fio reads without a mount.
     """
 
     nfs_version: str | None = None
@@ -32,15 +32,15 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Subject:
-    """One host and what is known of it. `offset_s`: its wall clock less this machine's.
+    """A host and its facts. `offset_s`: its wall clock minus this machine's.
 
-    `server`: of a client, what is known of the server, if anything. `serves`: of a server, the
-    addresses at which the clients look for it.
+    `server`: for a client, the facts of the server, if known. `serves`: for a server, its addresses that
+    the clients use.
     """
 
     name: str
     facts: Facts
-    wanted: Wanted = Wanted()
+    requirements: Requirements = Requirements()
     server: Facts | None = None
     serves: tuple[str, ...] = ()
     offset_s: float | None = None
@@ -49,32 +49,33 @@ class Subject:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The outcome of a check, before it is known of which host."""
+    """The result of a check, without the host."""
 
     check: str
     state: State
-    found: str
+    observed: str
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found on a host.
+    """The result of a check on a host.
 
-    `fail`: a run cannot work here. `warn`: numbers may be off, or it could not be found out.
-    `note`: good to know, above all when runs are compared.
+    `fail`: a run cannot work. `warn`: results may be wrong, or the check was not possible. `note`:
+    information, mainly for comparisons.
     """
 
     host: str
     check: str
     state: State
-    found: str
+    observed: str
 
     def __post_init__(self) -> None:
         if self.check not in CHECKS:
             raise ValueError(f"'{self.check}' is not in the list of checks")
-        # What hosts say ends on a terminal and in a file that others open.
-        shown = safe_text(" ".join(self.found.split()))
-        object.__setattr__(self, "found", shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}...")
+        # Text from hosts is printed on a terminal and stored in files.
+        text = safe_text(" ".join(self.observed.split()))
+        text = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
+        object.__setattr__(self, "observed", text)
 
     def as_json(self) -> dict[str, Any]:
         check = CHECKS[self.check]
@@ -82,7 +83,7 @@ class Finding:
             "host": self.host,
             "check": self.check,
             "state": self.state,
-            "found": self.found,
+            "found": self.observed,
             "meaning": check.meaning,
             "remedy": "" if self.state == "ok" else check.remedy,
         }
@@ -93,27 +94,28 @@ Examination = Callable[[Subject], Iterator[Judgement]]
 
 @dataclass(frozen=True)
 class Examined:
-    """A check's function, and the names of what it can find."""
+    """A function that judges a host, and the names of its checks."""
 
     checks: tuple[str, ...]
     look: Examination
 
 
 def examine(subject: Subject, examinations: tuple[Examined, ...]) -> Iterator[Finding]:
-    """Every check has at least one finding; one that cannot be made says so, and is a warning."""
+    """Run all checks. Every check yields at least one finding; an impossible one yields a warning."""
     for examination in examinations:
         missing = list(examination.checks)
-        why = "nothing was found out"
+        reason = "the check gave no result"
         try:
-            for judged in examination.look(subject):
-                if judged.check in missing:
-                    missing.remove(judged.check)
-                yield Finding(subject.name, judged.check, judged.state, judged.found)
+            for judgement in examination.look(subject):
+                if judgement.check in missing:
+                    missing.remove(judgement.check)
+                yield Finding(subject.name, judgement.check, judgement.state, judgement.observed)
         except Unknown as unknown:
-            why = str(unknown)
+            reason = str(unknown)
         for check in missing:
-            yield Finding(subject.name, check, "warn", undetermined(why))
+            yield Finding(subject.name, check, "warn", undetermined(reason))
 
 
-def undetermined(why: str) -> str:
-    return f"could not be determined: {why}"
+def undetermined(reason: str) -> str:
+    """Text of a finding for a check that was not possible."""
+    return f"could not be determined: {reason}"

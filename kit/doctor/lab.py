@@ -1,4 +1,4 @@
-"""Whether the built-in lab can start on this machine, without starting it."""
+"""Checks of this machine for the built-in lab; the lab is not started."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from kit.lab.image.tree import check_tools
 from kit.lab.warm import QEMU_IMG
 
 HERE = "this machine"
-# A run with an image that is there writes a few logs and, to the cache, nothing.
-_LITTLE_BYTES = 256 << 20
+# A run with an existing image writes only a few logs.
+_RUN_BYTES = 256 << 20
 _KVM = Path("/dev/kvm")
 _MEMINFO = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True)
 class LabFacts:
-    """What this machine has for the lab. Texts are empty where nothing is wrong; None: not known.
+    """Facts of this machine for the lab. Fault texts are empty without a fault; None: unknown.
 
-    `image`: where it is; `image_fault`: of one that is damaged; `tools_fault`: what cannot build one.
+    `image`: its path; `image_fault`: damage of an image; `tools_fault`: why no image can be built.
     """
 
     qemu: str | None
@@ -43,11 +43,11 @@ class LabFacts:
 
 
 def gather_lab(inputs: ImageInputs) -> LabFacts:
-    """Changes nothing."""
-    image, image_fault = None, ""
+    """Read the facts; changes nothing."""
+    path, image_fault = None, ""
     try:
-        found = find(inputs)
-        image = os.fspath(found.path) if found else None
+        image = find(inputs)
+        path = os.fspath(image.path) if image else None
     except KitError as error:
         image_fault = error.message
     tools_fault = ""
@@ -58,7 +58,7 @@ def gather_lab(inputs: ImageInputs) -> LabFacts:
     return LabFacts(
         qemu=shutil.which(QEMU),
         qemu_img=shutil.which(QEMU_IMG),
-        image=image,
+        image=path,
         image_fault=image_fault,
         tools_fault=tools_fault,
         free_bytes=_free_bytes(cache_dir()),
@@ -68,30 +68,30 @@ def gather_lab(inputs: ImageInputs) -> LabFacts:
 
 
 def judge_lab(facts: LabFacts, memory_bytes: int, clock: ClockKind) -> Iterator[Finding]:
-    """`memory_bytes` and `clock` are the testbed's. Pure."""
+    """Judge the facts; `memory_bytes` and `clock` are the testbed's. Pure."""
 
-    def finding(check: str, state: State, found: str) -> Finding:
-        return Finding(HERE, check, state, found)
+    def finding(check: str, state: State, observed: str) -> Finding:
+        return Finding(HERE, check, state, observed)
 
     missing = [name for name, path in ((QEMU, facts.qemu), (QEMU_IMG, facts.qemu_img)) if not path]
-    found = f"{' and '.join(missing)} not installed" if missing else str(facts.qemu)
-    yield finding("lab-qemu", "fail" if missing else "ok", found)
+    text = f"{' and '.join(missing)} not installed" if missing else str(facts.qemu)
+    yield finding("lab-qemu", "fail" if missing else "ok", text)
     yield finding("lab-image", *_image(facts))
     if facts.free_bytes is None:
-        yield finding("lab-space", "warn", undetermined("the directory of images cannot be looked into"))
+        yield finding("lab-space", "warn", undetermined("the directory of images cannot be read"))
     else:
-        needed = _LITTLE_BYTES if facts.image else NEEDED_BYTES
-        shown = f"{facts.free_bytes >> 20} MiB free, {needed >> 20} needed"
-        yield finding("lab-space", "ok" if facts.free_bytes >= needed else "fail", shown)
+        needed_bytes = _RUN_BYTES if facts.image else NEEDED_BYTES
+        text = f"{facts.free_bytes >> 20} MiB free, {needed_bytes >> 20} needed"
+        yield finding("lab-space", "ok" if facts.free_bytes >= needed_bytes else "fail", text)
     if facts.available_bytes is None:
-        yield finding("lab-memory", "warn", undetermined("/proc/meminfo does not say"))
+        yield finding("lab-memory", "warn", undetermined("no MemAvailable in /proc/meminfo"))
     else:
-        shown = f"{facts.available_bytes >> 20} MiB available, the guest may take {memory_bytes >> 20}"
-        yield finding("lab-memory", "ok" if facts.available_bytes >= memory_bytes else "warn", shown)
+        text = f"{facts.available_bytes >> 20} MiB available, the guest may take {memory_bytes >> 20}"
+        yield finding("lab-memory", "ok" if facts.available_bytes >= memory_bytes else "warn", text)
     if clock == "real" and facts.kvm:
         yield finding("lab-kvm", "fail", f'{facts.kvm}, and the testbed has clock = "real"')
     else:
-        yield finding("lab-kvm", "note", facts.kvm or f"{_KVM} is there; only a boot proves it")
+        yield finding("lab-kvm", "note", facts.kvm or f"{_KVM} exists; only a boot is proof")
 
 
 def _image(facts: LabFacts) -> tuple[State, str]:
@@ -105,10 +105,10 @@ def _image(facts: LabFacts) -> tuple[State, str]:
 
 
 def _free_bytes(directory: Path) -> int | None:
-    """Where the directory is, or will be made."""
-    for place in (directory, *directory.parents):
+    """Free bytes of the filesystem of `directory`, which may not exist yet; None if unknown."""
+    for path in (directory, *directory.parents):
         try:
-            return shutil.disk_usage(place).free
+            return shutil.disk_usage(path).free
         except FileNotFoundError:
             continue
         except OSError:
@@ -117,15 +117,15 @@ def _free_bytes(directory: Path) -> int | None:
 
 
 def _available_bytes() -> int | None:
-    found = re.search(r"^MemAvailable: +([0-9]{1,15}) kB$", _read(_MEMINFO), re.MULTILINE)
-    return int(found[1]) << 10 if found else None
+    match = re.search(r"^MemAvailable: +([0-9]{1,15}) kB$", _read(_MEMINFO), re.MULTILINE)
+    return int(match[1]) << 10 if match else None
 
 
 def _kvm_state() -> str:
-    """Empty if it can be tried, else why not."""
+    """Why KVM cannot be used; "" if it can be tried."""
     if not _KVM.exists():
         return f"there is no {_KVM}"
-    return "" if os.access(_KVM, os.R_OK | os.W_OK) else f"{_KVM} is not yours to use"
+    return "" if os.access(_KVM, os.R_OK | os.W_OK) else f"this user must not use {_KVM}"
 
 
 def _read(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What matters on every host: its clock, its CPUs, what else it does. Pure.
+"""Checks of every host: clock, CPUs, memory, other activity. Pure.
 
 Sources: Documentation/ABI/testing/sysfs-devices-system-cpu, Documentation/admin-guide/hw-vuln,
 pm/cpufreq.rst, pm/cpuidle.rst; proc(5); adjtimex(2).
@@ -14,7 +14,7 @@ from kit.doctor.finding import Examined, Judgement, State, Subject
 
 CPU = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
-# Only root can read it, on every kernel, and what is in it (the number of a process) is no secret.
+# A file that only root can read on every kernel; its content (a process id) is harmless.
 ROOT_ONLY = "/proc/sys/kernel/cad_pid"
 RUN_ROOT = "/run/hsp"
 FILES = (
@@ -27,16 +27,17 @@ FILES = (
 PRESENT = ("/run", RUN_ROOT, f"{RUN_ROOT}/*")
 COMMANDS = {"detect-virt": ("systemd-detect-virt",)}
 
-_QUICK_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
+_FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")
 _SLOW_CLOCKS = ("hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen")
 _UNSYNCHRONISED = 0x40  # STA_UNSYNC
 _STEP_NS = 10_000_000
 _OFFSET_S = 1.0
-_SLOW_TRIP_S, _HOPELESS_TRIP_S = 0.2, 1.0
+_SLOW_TRIP_S, _VERY_SLOW_TRIP_S = 0.2, 1.0
 _SHALLOW_US, _DEEP_US = 10, 50
 _STEAL_SHARE = 0.01
 _BUSY_SHARE = 0.5
-_MIN_RUN_BYTES, _AMPLE_RUN_BYTES = 64 << 20, 512 << 20
+_MIN_RUN_BYTES, _ENOUGH_RUN_BYTES = 64 << 20, 512 << 20
+_NOT_REPORTED = "not reported by the kernel"
 _WORD = re.compile(r"[a-z_-]{1,40}")
 _RANGES = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
 _RUN = re.compile(rf"{RUN_ROOT}/[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{6}}")
@@ -46,7 +47,7 @@ def _system(subject: Subject) -> Iterator[Judgement]:
     system = subject.facts.part("system")
     name, release = str(system.get("name")), str(system.get("release"))
     if not re.fullmatch(r"[A-Za-z]{1,30}", name):
-        raise Unknown(f"its name is {name[:60]!r}")
+        raise Unknown(f"invalid kernel name {name[:60]!r}")
     yield Judgement("system", "ok" if name == "Linux" else "fail", f"{name} {release}")
 
 
@@ -62,35 +63,35 @@ def _privilege(subject: Subject) -> Iterator[Judgement]:
 
 def _round_trip(subject: Subject) -> Iterator[Judgement]:
     if subject.round_trip_s is None:
-        raise Unknown("no command came back")
+        raise Unknown("no command returned")
     state: State = "ok" if subject.round_trip_s < _SLOW_TRIP_S else "note"
-    state = "warn" if subject.round_trip_s >= _HOPELESS_TRIP_S else state
-    yield Judgement("round-trip", state, f"{subject.round_trip_s * 1e3:.0f} ms a command")
+    state = "warn" if subject.round_trip_s >= _VERY_SLOW_TRIP_S else state
+    yield Judgement("round-trip", state, f"{subject.round_trip_s * 1e3:.0f} ms per command")
 
 
 def _clock_source(subject: Subject) -> Iterator[Judgement]:
     source = subject.facts.text(CLOCK_SOURCE)
-    if source not in _QUICK_CLOCKS and source not in _SLOW_CLOCKS:
-        raise Unknown(f"{source[:60]!r} is a clock source that the kit does not know")
-    yield Judgement("clock-source", "ok" if source in _QUICK_CLOCKS else "warn", source)
+    if source not in _FAST_CLOCKS and source not in _SLOW_CLOCKS:
+        raise Unknown(f"unknown clock source {source[:60]!r}")
+    yield Judgement("clock-source", "ok" if source in _FAST_CLOCKS else "warn", source)
 
 
 def _time_sync(subject: Subject) -> Iterator[Judgement]:
     stepped_ns = int(subject.facts.number("stepped_ns"))
     status = subject.facts.number("time", "status")
     if status != int(status) or status < 0:
-        raise Unknown(f"the kernel's status is {status}")
+        raise Unknown(f"invalid kernel clock status {status}")
     if abs(stepped_ns) > _STEP_NS:
-        yield Judgement("time-sync", "warn", f"it was set by {stepped_ns / 1e6:.0f} ms while looked at")
+        yield Judgement("time-sync", "warn", f"it was set by {stepped_ns / 1e6:.0f} ms during the check")
     elif int(status) & _UNSYNCHRONISED:
-        yield Judgement("time-sync", "note", "the kernel does not take its wall clock for synchronised")
+        yield Judgement("time-sync", "note", "the kernel reports an unsynchronised wall clock")
     else:
         yield Judgement("time-sync", "ok", "synchronised")
 
 
 def _clock_offset(subject: Subject) -> Iterator[Judgement]:
     if subject.offset_s is None:
-        raise Unknown("the host did not say what time it has")
+        raise Unknown("the host's answer has no time")
     state: State = "ok" if abs(subject.offset_s) <= _OFFSET_S else "warn"
     yield Judgement("clock-offset", state, f"{subject.offset_s * 1e3:+.0f} ms")
 
@@ -108,10 +109,10 @@ def _mitigations(subject: Subject) -> Iterator[Judgement]:
         elif not text.startswith("Not affected"):
             unknown.append(name)
     if not paths:
-        raise Unknown("the kernel does not say")
+        raise Unknown("the kernel does not report vulnerabilities")
     if unknown:
-        raise Unknown(f"what it says of {', '.join(unknown)}")
-    lists = [f"{what}: {', '.join(names)}" for what, names in (("on", on), ("vulnerable", off)) if names]
+        raise Unknown(f"unknown status of {', '.join(unknown)}")
+    lists = [f"{name}: {', '.join(names)}" for name, names in (("on", on), ("vulnerable", off)) if names]
     if lists:
         yield Judgement("mitigations", "note", "; ".join(lists))
     else:
@@ -120,29 +121,29 @@ def _mitigations(subject: Subject) -> Iterator[Judgement]:
 
 def _governor(subject: Subject) -> Iterator[Judgement]:
     paths = subject.facts.paths(re.escape(CPU) + r"/cpufreq/policy[0-9]+/scaling_governor")
-    found = [subject.facts.text(path) for path in paths]
-    if not all(_WORD.fullmatch(name) for name in found):
-        raise Unknown(f"governors called {found!r}"[:100])
-    slow = [name for name in found if name != "performance"]
-    if not found:
-        yield Judgement("governor", "note", "the kernel steers none: firmware or hypervisor does")
+    governors = [subject.facts.text(path) for path in paths]
+    if not all(_WORD.fullmatch(name) for name in governors):
+        raise Unknown(f"invalid governors {governors!r}"[:100])
+    slow = [name for name in governors if name != "performance"]
+    if not governors:
+        yield Judgement("governor", "note", "no cpufreq driver: firmware or hypervisor sets the frequency")
     elif slow:
         yield Judgement(
-            "governor", "warn", f"{', '.join(sorted(set(slow)))} on {len(slow)} of {len(found)} policies"
+            "governor", "warn", f"{', '.join(sorted(set(slow)))} on {len(slow)} of {len(governors)} policies"
         )
     else:
-        yield Judgement("governor", "ok", f"performance on all {len(found)} policies")
+        yield Judgement("governor", "ok", f"performance on all {len(governors)} policies")
 
 
 def _turbo(subject: Subject) -> Iterator[Judgement]:
     for path, off in ((f"{CPU}/intel_pstate/no_turbo", "1"), (f"{CPU}/cpufreq/boost", "0")):
-        found = subject.facts.optional(path)
-        if found is not None:
-            if found not in ("0", "1"):
-                raise Unknown(f"{path} is {found[:60]!r}")
-            yield Judgement("turbo", *(("ok", "off") if found == off else ("note", "on")))
+        text = subject.facts.optional(path)
+        if text is not None:
+            if text not in ("0", "1"):
+                raise Unknown(f"{path} is {text[:60]!r}")
+            yield Judgement("turbo", *(("ok", "off") if text == off else ("note", "on")))
             return
-    yield Judgement("turbo", "note", "the kernel does not say")
+    yield Judgement("turbo", "note", _NOT_REPORTED)
 
 
 def _c_states(subject: Subject) -> Iterator[Judgement]:
@@ -153,57 +154,57 @@ def _c_states(subject: Subject) -> Iterator[Judgement]:
             allowed[facts.integer(path)] = facts.text(f"{state}/name")
     if not allowed:
         driver = facts.optional(f"{CPU}/cpuidle/current_driver") or "none"
-        yield Judgement("c-states", "note", f"the kernel does not say (driver: {driver})")
+        yield Judgement("c-states", "note", f"{_NOT_REPORTED} (driver: {driver})")
         return
     deepest_us = max(allowed)
     if deepest_us < 0:
-        raise Unknown("a time below zero")
-    judged: State = "ok" if deepest_us <= _SHALLOW_US else "note" if deepest_us < _DEEP_US else "warn"
-    yield Judgement("c-states", judged, f"{allowed[deepest_us]}, {deepest_us} us to wake")
+        raise Unknown(f"invalid exit latency {deepest_us} us")
+    severity: State = "ok" if deepest_us <= _SHALLOW_US else "note" if deepest_us < _DEEP_US else "warn"
+    yield Judgement("c-states", severity, f"{allowed[deepest_us]}, {deepest_us} us to wake")
 
 
 def _smt(subject: Subject) -> Iterator[Judgement]:
-    found = subject.facts.optional(f"{CPU}/smt/active")
-    if found is None:
-        yield Judgement("smt", "note", "the kernel does not say")
-    elif found not in ("0", "1"):
-        raise Unknown(f"smt/active is {found[:60]!r}")
+    active = subject.facts.optional(f"{CPU}/smt/active")
+    if active is None:
+        yield Judgement("smt", "note", _NOT_REPORTED)
+    elif active not in ("0", "1"):
+        raise Unknown(f"smt/active is {active[:60]!r}")
     else:
-        yield Judgement("smt", *(("ok", "off") if found == "0" else ("note", "on")))
+        yield Judgement("smt", *(("ok", "off") if active == "0" else ("note", "on")))
 
 
 def _numa(subject: Subject) -> Iterator[Judgement]:
-    found = subject.facts.optional("/sys/devices/system/node/online")
-    if found is None:
-        yield Judgement("numa", "note", "the kernel does not say")
-    elif not _RANGES.fullmatch(found):
-        raise Unknown(f"nodes are {found[:60]!r}")
+    nodes = subject.facts.optional("/sys/devices/system/node/online")
+    if nodes is None:
+        yield Judgement("numa", "note", _NOT_REPORTED)
+    elif not _RANGES.fullmatch(nodes):
+        raise Unknown(f"invalid list of nodes {nodes[:60]!r}")
     else:
-        yield Judgement("numa", *(("ok", "one node") if found == "0" else ("note", f"nodes {found}")))
+        yield Judgement("numa", *(("ok", "one node") if nodes == "0" else ("note", f"nodes {nodes}")))
 
 
 def _virtualised(subject: Subject) -> Iterator[Judgement]:
     try:
-        said = subject.facts.command("detect-virt").out.strip()
+        kind = subject.facts.command("detect-virt").out.strip()
     except Unknown:
-        said = ""
-    if not _WORD.fullmatch(said):
+        kind = ""
+    if not _WORD.fullmatch(kind):
         flags = re.search(r"^flags\s*:(.*)$", subject.facts.text("/proc/cpuinfo"), re.MULTILINE)
         if not flags or "fpu" not in flags[1].split():
-            raise Unknown("neither systemd-detect-virt nor /proc/cpuinfo says")
-        said = "a hypervisor" if "hypervisor" in flags[1].split() else "none"
-    if said == "none":
+            raise Unknown("no answer from systemd-detect-virt, no flags in /proc/cpuinfo")
+        kind = "a hypervisor" if "hypervisor" in flags[1].split() else "none"
+    if kind == "none":
         yield Judgement("virtualised", "ok", "no")
     else:
-        yield Judgement("virtualised", "note", said)
+        yield Judgement("virtualised", "note", kind)
 
 
 def _steal(subject: Subject) -> Iterator[Judgement]:
     line = re.match(r"cpu((?: +[0-9]{1,18}){8,10})$", subject.facts.text("/proc/stat").partition("\n")[0])
     if not line:
-        raise Unknown("/proc/stat does not say")
+        raise Unknown("/proc/stat has no line cpu")
     ticks = [int(word) for word in line[1].split()]
-    # user nice system idle iowait irq softirq steal; guests are in user and nice already.
+    # user nice system idle iowait irq softirq steal; user and nice include guests.
     share = ticks[7] / max(1, sum(ticks[:8]))
     yield Judgement("steal", "ok" if share <= _STEAL_SHARE else "warn", f"{share * 100:.2g} %")
 
@@ -211,25 +212,25 @@ def _steal(subject: Subject) -> Iterator[Judgement]:
 def _load(subject: Subject) -> Iterator[Judgement]:
     text = subject.facts.text("/proc/loadavg")
     cpus = subject.facts.number("system", "cpus")
-    found = re.fullmatch(r"([0-9]{1,9}\.[0-9]{2}) [0-9.]+ [0-9.]+ [0-9]+/[0-9]+ [0-9]+", text)
-    if not found or cpus < 1:
-        raise Unknown("/proc/loadavg does not say")
-    state: State = "ok" if float(found[1]) <= _BUSY_SHARE * cpus else "warn"
-    yield Judgement("load", state, f"{found[1]} on {cpus:g} CPUs")
+    match = re.fullmatch(r"([0-9]{1,9}\.[0-9]{2}) [0-9.]+ [0-9.]+ [0-9]+/[0-9]+ [0-9]+", text)
+    if not match or cpus < 1:
+        raise Unknown("/proc/loadavg is not a list of load averages")
+    state: State = "ok" if float(match[1]) <= _BUSY_SHARE * cpus else "warn"
+    yield Judgement("load", state, f"{match[1]} on {cpus:g} CPUs")
 
 
 def memory_kib(subject: Subject, name: str) -> int:
-    """A line of /proc/meminfo."""
-    found = re.search(rf"^{name}: +([0-9]{{1,18}}) kB$", subject.facts.text("/proc/meminfo"), re.MULTILINE)
-    if not found:
-        raise Unknown(f"/proc/meminfo does not say {name}")
-    return int(found[1])
+    """A value of /proc/meminfo, in KiB."""
+    match = re.search(rf"^{name}: +([0-9]{{1,18}}) kB$", subject.facts.text("/proc/meminfo"), re.MULTILINE)
+    if not match:
+        raise Unknown(f"no {name} in /proc/meminfo")
+    return int(match[1])
 
 
 def _swap(subject: Subject) -> Iterator[Judgement]:
     used_kib = memory_kib(subject, "SwapTotal") - memory_kib(subject, "SwapFree")
     if used_kib < 0:
-        raise Unknown("more swap is free than there is")
+        raise Unknown("invalid swap: SwapFree is larger than SwapTotal")
     yield Judgement(
         "swap", *(("note", f"{used_kib >> 10} MiB in use") if used_kib else ("ok", "none in use"))
     )
@@ -238,29 +239,29 @@ def _swap(subject: Subject) -> Iterator[Judgement]:
 def _run_space(subject: Subject) -> Iterator[Judgement]:
     free_bytes = int(subject.facts.number("space", "free_bytes"))
     if free_bytes < 0:
-        raise Unknown("less than nothing is free")
-    state: State = "ok" if free_bytes >= _AMPLE_RUN_BYTES else "warn"
+        raise Unknown(f"invalid free space {free_bytes}")
+    state: State = "ok" if free_bytes >= _ENOUGH_RUN_BYTES else "warn"
     state = "fail" if free_bytes < _MIN_RUN_BYTES else state
     yield Judgement("run-space", state, f"{free_bytes >> 20} MiB free")
 
 
 def _leftovers(subject: Subject) -> Iterator[Judgement]:
     facts = subject.facts
-    # Every host has a /run; a list without it is not that list.
+    # Every host has a /run; a list without it is garbled.
     if not facts.present("/run"):
         raise Unknown("there is no /run")
     runs = sorted(path for path in facts.names("present") if _RUN.fullmatch(path))
     if facts.present(RUN_ROOT) and not runs and facts.number("euid") != 0:
-        raise Unknown(f"{RUN_ROOT} is root's to look into")
-    found = ", ".join(path.rpartition("/")[2] for path in runs)
-    yield Judgement("leftovers", *(("warn", found) if runs else ("ok", "none")))
+        raise Unknown(f"only root can list {RUN_ROOT}")
+    names = ", ".join(path.rpartition("/")[2] for path in runs)
+    yield Judgement("leftovers", *(("warn", names) if runs else ("ok", "none")))
 
 
 def _python(subject: Subject) -> Iterator[Judgement]:
     version = str(subject.facts.raw.get("python"))
     parts = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}", version)
     if not parts:
-        raise Unknown("its answer does not name a version")
+        raise Unknown("its answer has no version")
     old = (to_integer(parts[1], "version"), to_integer(parts[2], "version")) < (3, 6)
     yield Judgement("python", "fail" if old else "ok", version)
 
@@ -285,4 +286,4 @@ EXAMINATIONS = (
     Examined(("leftovers",), _leftovers),
 )
 WALL_CLOCK = (Examined(("time-sync",), _time_sync), Examined(("clock-offset",), _clock_offset))
-"""Of hosts whose wall clock is the world's: a lab's is not."""
+"""Checks of hosts whose wall clock shows the real time; a lab's does not."""

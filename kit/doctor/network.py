@@ -1,4 +1,4 @@
-"""The way between clients and server, as both ends see it. Pure.
+"""Checks of the network between clients and server, at both ends. Pure.
 
 Sources: ip-address(8) and ip-route(8) with -json; Documentation/ABI/testing/sysfs-class-net.
 """
@@ -21,11 +21,12 @@ _VIRTUAL_BUSES = ("virtio", "xen", "vmbus")
 _FAST_MBIT = 10_000
 _NAME = re.compile(r"[^\s/\x00-\x1f]{1,15}")
 _COUNTERS = ("errors", "dropped")
+_NO_ANSWER = "missing in the host's answer"
 
 
 @dataclass(frozen=True)
 class Link:
-    """A network interface. `virtual` is its kind, empty for a wire; `speed_mbit` is None if nobody knows.
+    """A network interface. `virtual`: its kind, "" for a physical one; `speed_mbit`: None if unknown.
 
     `counters`: errors and drops since boot, by name.
     """
@@ -40,24 +41,24 @@ class Link:
 
 
 def _interfaces(facts: Facts) -> list[dict[str, object]]:
-    found = _json(facts.output("links"))
-    if not found or not all(isinstance(entry, dict) and "ifname" in entry for entry in found):
-        raise Unknown("`ip address` does not say")
-    return found
+    entries = _json(facts.output("links"))
+    if not entries or not all(isinstance(entry, dict) and "ifname" in entry for entry in entries):
+        raise Unknown("`ip address` lists no interfaces")
+    return entries
 
 
 def _json(text: str) -> list[dict[str, object]]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        raise Unknown(f"`ip` did not answer in JSON: {text.strip()[:60]!r}") from None
-    if not isinstance(found, list):
-        raise Unknown("`ip` did not answer with a list")
-    return found
+        raise Unknown(f"the output of `ip` is not JSON: {text.strip()[:60]!r}") from None
+    if not isinstance(value, list):
+        raise Unknown("the output of `ip` is not a list")
+    return value
 
 
 def link_to(facts: Facts) -> Link:
-    """The client's interface on its way to the server."""
+    """The client's interface on the route to the server."""
     return _link(facts, _route(facts)[0])
 
 
@@ -68,8 +69,8 @@ def link_of(facts: Facts, addresses: tuple[str, ...]) -> Link:
         for address in information if isinstance(information, list) else []:
             if isinstance(address, dict) and address.get("local") in addresses:
                 return _link(facts, str(entry["ifname"]))
-    wanted = ", ".join(addresses) or "that the clients name"
-    raise Unknown(f"no interface has the address {wanted}; is there a translation on the way?")
+    expected = ", ".join(addresses) or "that the clients use"
+    raise Unknown(f"no interface has the address {expected}; is there a NAT?")
 
 
 def _link(facts: Facts, name: str) -> Link:
@@ -80,22 +81,22 @@ def _link(facts: Facts, name: str) -> Link:
         raise Unknown(f"there is no interface {name}")
     mtu, state = entry.get("mtu"), str(entry.get("operstate"))
     if not isinstance(mtu, int) or isinstance(mtu, bool) or mtu <= 0:
-        raise Unknown(f"`ip address` does not say the MTU of {name}")
-    # Within a network namespace /sys may be that of another: there this name is another interface.
-    here = facts.optional(f"{NET}/{name}/ifindex") == str(entry.get("ifindex"))
+        raise Unknown(f"no MTU of {name} in the output of `ip address`")
+    # In a network namespace /sys may show another namespace, where the name is a different interface.
+    same = facts.optional(f"{NET}/{name}/ifindex") == str(entry.get("ifindex"))
     return Link(
         name=name,
         mtu=mtu,
         state=state,
         virtual=_virtual_kind(entry),
-        speed_mbit=_speed(facts, name) if here else None,
-        duplex=_or_empty(facts, f"{NET}/{name}/duplex") if here else "",
+        speed_mbit=_speed(facts, name) if same else None,
+        duplex=_or_empty(facts, f"{NET}/{name}/duplex") if same else "",
         counters=_counters(entry),
     )
 
 
 def _virtual_kind(entry: dict[str, object]) -> str:
-    """veth, bridge, bond...; loopback; or the bus of a hypervisor's network card."""
+    """Kind of a virtual interface: veth, bridge...; loopback; the bus of a hypervisor's card; else ""."""
     information = entry.get("linkinfo")
     if isinstance(information, dict) and isinstance(information.get("info_kind"), str):
         return str(information["info_kind"])
@@ -105,12 +106,12 @@ def _virtual_kind(entry: dict[str, object]) -> str:
 
 
 def _speed(facts: Facts, name: str) -> int | None:
-    said = _or_empty(facts, f"{NET}/{name}/speed")
-    return int(said) if re.fullmatch(r"[1-9][0-9]{0,8}", said) else None
+    text = _or_empty(facts, f"{NET}/{name}/speed")
+    return int(text) if re.fullmatch(r"[1-9][0-9]{0,8}", text) else None
 
 
 def _or_empty(facts: Facts, path: str) -> str:
-    """The driver of an interface that is down, or has none, refuses to say."""
+    """Text of a file; "" if it is unreadable, as for an interface that is down."""
     try:
         return facts.optional(path) or ""
     except Unknown:
@@ -119,80 +120,80 @@ def _or_empty(facts: Facts, path: str) -> str:
 
 def _counters(entry: dict[str, object]) -> dict[str, int]:
     statistics = entry.get("stats64")
-    found: dict[str, int] = {}
-    for way in ("rx", "tx"):
-        counted = statistics.get(way) if isinstance(statistics, dict) else None
+    counters: dict[str, int] = {}
+    for direction in ("rx", "tx"):
+        values = statistics.get(direction) if isinstance(statistics, dict) else None
         for name in _COUNTERS:
-            value = counted.get(name) if isinstance(counted, dict) else None
+            value = values.get(name) if isinstance(values, dict) else None
             if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-                found[f"{way} {name}"] = value
-    return found
+                counters[f"{direction} {name}"] = value
+    return counters
 
 
 def judge_link(link: Link) -> Iterator[Judgement]:
-    """Of either end."""
-    what = f"{link.name}: {link.virtual or 'a wire'}, MTU {link.mtu}"
+    """Judge an interface, of a client or the server."""
+    text = f"{link.name}: {link.virtual or 'physical'}, MTU {link.mtu}"
     if link.speed_mbit:
-        what += f", {link.speed_mbit} Mb/s"
+        text += f", {link.speed_mbit} Mb/s"
     if link.duplex in ("full", "half"):
-        what += f", {link.duplex} duplex"
+        text += f", {link.duplex} duplex"
     state: State = "ok"
     if link.state == "DOWN":
-        state, what = "fail", f"{what}, down"
+        state, text = "fail", f"{text}, down"
     elif link.duplex == "half":
         state = "warn"
     elif link.virtual:
-        state, what = "note", f"{what}; a virtual interface"
+        state, text = "note", f"{text}; a virtual interface"
     elif link.speed_mbit is None:
-        state, what = "warn", f"{what}; its speed could not be determined"
+        state, text = "warn", f"{text}; its speed could not be determined"
     elif link.speed_mbit < _FAST_MBIT:
         state = "note"
-    yield Judgement("link", state, what)
-    bad = {name: count for name, count in link.counters.items() if count}
+    yield Judgement("link", state, text)
+    nonzero = {name: count for name, count in link.counters.items() if count}
     if len(link.counters) < 2 * len(_COUNTERS):
-        raise Unknown("`ip -statistics` does not say")
-    # Drops are also frames for protocols that nobody listens to; errors are always faults.
-    worse: State = "warn" if any("errors" in name for name in bad) else "note"
-    shown = ", ".join(f"{count} {name}" for name, count in bad.items())
-    yield Judgement("link-errors", worse if bad else "ok", f"{link.name}: {shown or 'none'}")
+        raise Unknown("no error counters in the output of `ip -statistics`")
+    # Drops include frames of unused protocols; errors are always faults.
+    severity: State = "warn" if any("errors" in name for name in nonzero) else "note"
+    shown = ", ".join(f"{count} {name}" for name, count in nonzero.items())
+    yield Judgement("link-errors", severity if nonzero else "ok", f"{link.name}: {shown or 'none'}")
 
 
 def _route(facts: Facts) -> tuple[str, str | None]:
-    """Interface and gateway on the way to the server."""
+    """Interface and gateway of the route to the server."""
     answer = facts.part("peer").get("route")
     if not isinstance(answer, dict):
-        raise Unknown("the host did not say")
+        raise Unknown(_NO_ANSWER)
     out, code = answer.get("out"), answer.get("code")
     if not isinstance(out, str) or code != 0:
-        said = str(answer.get("error") or answer.get("err") or code).strip()
-        raise Unknown(f"`ip route get`: {said[:200]}")
+        error = str(answer.get("error") or answer.get("err") or code).strip()
+        raise Unknown(f"`ip route get`: {error[:200]}")
     entry = (_json(out) or [{}])[0]
     name = entry.get("dev") if isinstance(entry, dict) else None
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise Unknown("`ip route get` names no interface")
+        raise Unknown("no interface in the output of `ip route get`")
     gateway = entry.get("gateway")
     return name, gateway if isinstance(gateway, str) else None
 
 
 def addresses(facts: Facts) -> tuple[str, ...]:
-    """Where the client looks for the server, best first."""
-    found = facts.part("peer").get("addresses")
-    if not isinstance(found, list) or not found or not all(isinstance(one, str) for one in found):
+    """The server's addresses as resolved by the client, best first."""
+    resolved = facts.part("peer").get("addresses")
+    if not isinstance(resolved, list) or not resolved or not all(isinstance(text, str) for text in resolved):
         raise Unknown("no address of the server is known")
-    return tuple(found)
+    return tuple(resolved)
 
 
 def _client_route(subject: Subject) -> Iterator[Judgement]:
-    where = addresses(subject.facts)[0]
+    address = addresses(subject.facts)[0]
     answer = subject.facts.part("peer").get("route")
     if isinstance(answer, dict) and isinstance(answer.get("code"), int) and answer["code"] != 0:
-        yield Judgement("route", "fail", f"to {where}: {str(answer.get('err')).strip()[:200]}")
+        yield Judgement("route", "fail", f"to {address}: {str(answer.get('err')).strip()[:200]}")
         return
     name, gateway = _route(subject.facts)
     if gateway:
-        yield Judgement("route", "warn", f"to {where} through {name} and the gateway {gateway}")
+        yield Judgement("route", "warn", f"to {address} through {name} and the gateway {gateway}")
     else:
-        yield Judgement("route", "ok", f"to {where} through {name}")
+        yield Judgement("route", "ok", f"to {address} through {name}")
 
 
 def _client_link(subject: Subject) -> Iterator[Judgement]:
@@ -208,32 +209,32 @@ def _nfs_port(subject: Subject) -> Iterator[Judgement]:
     if isinstance(peer, dict) and isinstance(peer.get("error"), str):
         yield Judgement("nfs-port", "fail", peer["error"])
         return
-    where = addresses(subject.facts)[0]
+    address = addresses(subject.facts)[0]
     connect = subject.facts.part("peer").get("connect")
     if not isinstance(connect, dict):
-        raise Unknown("the host did not say")
+        raise Unknown(_NO_ANSWER)
     if isinstance(connect.get("error"), str):
-        yield Judgement("nfs-port", "fail", f"{where} port {NFS_PORT}: {connect['error']}")
+        yield Judgement("nfs-port", "fail", f"{address} port {NFS_PORT}: {connect['error']}")
         return
-    took_ms = subject.facts.number("peer", "connect", "ms")
-    if took_ms < 0:
-        raise Unknown("it took less than no time")
-    yield Judgement("nfs-port", "ok", f"{where} port {NFS_PORT} took a connection in {took_ms:.1f} ms")
+    connect_ms = subject.facts.number("peer", "connect", "ms")
+    if connect_ms < 0:
+        raise Unknown(f"invalid connect time {connect_ms} ms")
+    yield Judgement("nfs-port", "ok", f"{address} port {NFS_PORT}: connected in {connect_ms:.1f} ms")
 
 
 def _mtu(subject: Subject) -> Iterator[Judgement]:
-    own = link_to(subject.facts)
+    client = link_to(subject.facts)
     if subject.server is None:
-        raise Unknown(f"here it is {own.mtu}; the server's is not known")
-    other = link_of(subject.server, addresses(subject.facts))
-    alike = own.mtu == other.mtu
-    # A host that is its own client routes to itself through `lo`, whatever card has the address.
-    if own.virtual == "loopback":
-        yield Judgement("mtu", "note", "client and server are one host: no wire between them")
-    elif alike:
-        yield Judgement("mtu", "ok", f"{own.mtu} at both ends")
+        raise Unknown(f"here it is {client.mtu}; the server's is not known")
+    server = link_of(subject.server, addresses(subject.facts))
+    # A host that is its own client routes to itself through `lo`.
+    if client.virtual == "loopback":
+        yield Judgement("mtu", "note", "client and server are the same host")
+    elif client.mtu == server.mtu:
+        yield Judgement("mtu", "ok", f"{client.mtu} at both ends")
     else:
-        yield Judgement("mtu", "warn", f"{own.mtu} here ({own.name}), {other.mtu} there ({other.name})")
+        text = f"{client.mtu} on the client ({client.name}), {server.mtu} on the server ({server.name})"
+        yield Judgement("mtu", "warn", text)
 
 
 CLIENT = (

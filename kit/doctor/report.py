@@ -1,4 +1,4 @@
-"""What the doctor says: as data, and in words."""
+"""Report of the doctor: as JSON, and as text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ORDER = list(CHECKS)
 
 @dataclass(frozen=True)
 class Examinee:
-    """A host that was to be looked at. `examined`: whether there is more to say than that it is reachable."""
+    """A diagnosed host. `examined`: whether its facts could be read."""
 
     name: str
     roles: tuple[str, ...]
@@ -26,7 +26,7 @@ class Examinee:
 
 @dataclass(frozen=True)
 class Report:
-    """Findings, worst first."""
+    """Hosts and findings, worst first."""
 
     hosts: tuple[Examinee, ...]
     findings: tuple[Finding, ...]
@@ -47,13 +47,13 @@ class Report:
 
 
 def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Report:
-    """Sorted: worst first, then by host as the testbed has them, then as the list of checks has them."""
-    places = {host.name: number for number, host in reversed(list(enumerate(hosts)))}
+    """Sort the findings: worst first, then in the order of the testbed's hosts, then of the checks."""
+    positions = {host.name: number for number, host in reversed(list(enumerate(hosts)))}
 
     def order(finding: Finding) -> tuple[int, int, int]:
         return (
             WORST_FIRST.index(finding.state),
-            places.get(finding.host, len(places)),
+            positions.get(finding.host, len(positions)),
             _ORDER.index(finding.check),
         )
 
@@ -61,19 +61,19 @@ def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Report:
 
 
 def words(report: Report, verbose: bool = False) -> str:
-    """For a person; what is well is one line a host unless `verbose`."""
+    """Text for people; checks that are ok are one line per host unless `verbose`."""
     lines: list[str] = []
     for finding in report.findings:
         if finding.state != "ok" or verbose:
             lines += _paragraph(finding)
     if not verbose:
-        lines += _well(report)
+        lines += _ok_lines(report)
     counts = {state: sum(finding.state == state for finding in report.findings) for state in WORST_FIRST}
     lines.append(", ".join(f"{count} {state}" for state, count in counts.items()))
     if report.exit_code:
-        lines.append("a run cannot work here until what failed is put right")
+        lines.append("a run cannot work here until the failed checks are corrected")
     elif counts["warn"]:
-        lines.append("a run can work here; what is warned of may put its numbers off")
+        lines.append("a run can work here; the warnings may make its results wrong")
     else:
         lines.append("a run can work here")
     return "\n".join(lines)
@@ -81,14 +81,14 @@ def words(report: Report, verbose: bool = False) -> str:
 
 def _paragraph(finding: Finding) -> list[str]:
     check = CHECKS[finding.check]
-    first = f"{finding.state:4}  {finding.host}: {finding.check}: {finding.found}"
+    first = f"{finding.state:4}  {finding.host}: {finding.check}: {finding.observed}"
     if finding.state == "ok":
         return [first]
     return [first, f"      means: {check.meaning}", f"      to do: {check.remedy}"]
 
 
-def _well(report: Report) -> Iterator[str]:
+def _ok_lines(report: Report) -> Iterator[str]:
     for name in dict.fromkeys(host.name for host in report.hosts):
-        well = [f.check for f in report.findings if f.host == name and f.state == "ok"]
-        if well:
-            yield f"ok    {name}: {', '.join(well)}"
+        checks = [f.check for f in report.findings if f.host == name and f.state == "ok"]
+        if checks:
+            yield f"ok    {name}: {', '.join(checks)}"

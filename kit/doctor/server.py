@@ -1,4 +1,4 @@
-"""What the server needs to be measured: OpenZFS and NFS. Pure.
+"""Checks of the server: OpenZFS and NFS. Pure.
 
 Sources: OpenZFS module/zfs (arcstats, /sys/module/zfs), zpool-status(8); fs/nfsd/nfsctl.c
 (threads, versions).
@@ -17,7 +17,7 @@ from kit.doctor.machine import memory_kib
 ZFS_VERSION = "/sys/module/zfs/version"
 THREADS, VERSIONS = "/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions"
 ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
-# Root's alone on many kernels.
+# Readable by root only on many kernels.
 ROOT_FILES = (THREADS, VERSIONS)
 FILES = (ZFS_VERSION, THREADS, VERSIONS, ARCSTATS, "/sys/module/zfs/parameters/zfs_arc_max")
 PROGRAMS = (
@@ -33,7 +33,7 @@ COMMANDS = {
     "marks": ("zfs", "get", "-H", "-p", "-d", "0", "-o", "name,value", "hsp:run"),
     "status": ("zpool", "status", "-t"),
 }
-# These load the module where it is not loaded, as `zfs version` would (`zfs --version` does not).
+# These commands would load the module, as `zfs version` does (`zfs --version` does not).
 NEEDS = dict.fromkeys(("pyzfs", "pools", "marks", "status"), "/sys/module/zfs")
 _OLDEST, _NEWEST = (2, 1), (2, 4)
 _FEW_THREADS = 8
@@ -55,25 +55,25 @@ def _zfs_module(subject: Subject) -> Iterator[Judgement]:
 
 
 def _release(version: str) -> tuple[int, int]:
-    """2.3.99 is what will be 2.4."""
-    found = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(?![0-9])[A-Za-z0-9_.+~:-]{0,60}", version)
-    if not found:
-        raise Unknown(f"the version is {version[:60]!r}")
-    return int(found[1]), int(found[2]) + (found[3] == "99")
+    """Major and minor version; 2.3.99 is the development version of 2.4."""
+    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})\.([0-9]{1,3})(?![0-9])[A-Za-z0-9_.+~:-]{0,60}", version)
+    if not match:
+        raise Unknown(f"invalid version {version[:60]!r}")
+    return int(match[1]), int(match[2]) + (match[3] == "99")
 
 
 def _zfs_userland(subject: Subject) -> Iterator[Judgement]:
     command = subject.facts.command("zfs")
     found = re.match(r"zfs-([0-9]\S{0,60})$", command.out, re.MULTILINE)
     if not found:
-        raise Unknown(f"`zfs --version` says: {command.words()}")
+        raise Unknown(f"`zfs --version` prints: {command.words()}")
     module = subject.facts.optional(ZFS_VERSION)
     if module is None:
         yield Judgement("zfs-userland", "warn", f"{found[1]}; no module is loaded")
         return
-    # A distribution numbers its packages of the two apart: 2.3.9-1 and 2.3.9-0 are one release.
-    alike = re.split("[-+~]", found[1])[0] == re.split("[-+~]", module)[0]
-    yield Judgement("zfs-userland", "ok" if alike else "warn", f"{found[1]}, module {module}")
+    # Package revisions of the two may differ: 2.3.9-1 and 2.3.9-0 are the same release.
+    same = re.split("[-+~]", found[1])[0] == re.split("[-+~]", module)[0]
+    yield Judgement("zfs-userland", "ok" if same else "warn", f"{found[1]}, module {module}")
 
 
 def _pyzfs(subject: Subject) -> Iterator[Judgement]:
@@ -81,7 +81,7 @@ def _pyzfs(subject: Subject) -> Iterator[Judgement]:
     if command.code:
         yield Judgement("pyzfs", "fail", (command.err.strip().splitlines() or ["it does not load"])[-1])
     elif command.out or command.err.strip():
-        raise Unknown(f"importing it says: {command.words()}")
+        raise Unknown(f"its import prints: {command.words()}")
     else:
         yield Judgement("pyzfs", "ok", "libzfs_core loads")
 
@@ -92,8 +92,8 @@ def _programs(subject: Subject) -> Iterator[Judgement]:
 
 def _device_programs(subject: Subject) -> Iterator[Judgement]:
     missing = [name for name in DEVICE_PROGRAMS if not any(subject.facts.program(name))]
-    found = f"not installed: {', '.join(missing)}" if missing else ", ".join(DEVICE_PROGRAMS)
-    yield Judgement("device-programs", "note" if missing else "ok", found)
+    text = f"not installed: {', '.join(missing)}" if missing else ", ".join(DEVICE_PROGRAMS)
+    yield Judgement("device-programs", "note" if missing else "ok", text)
 
 
 def _nfsd(subject: Subject) -> Iterator[Judgement]:
@@ -103,23 +103,23 @@ def _nfsd(subject: Subject) -> Iterator[Judgement]:
         return
     threads = subject.facts.integer(THREADS)
     if threads < 0:
-        raise Unknown(f"{threads} threads")
+        raise Unknown(f"invalid number of threads {threads}")
     yield Judgement(
         "nfsd", "ok" if threads else "fail", "runs" if threads else "has no thread: it is stopped"
     )
-    outstanding = subject.wanted.outstanding
+    outstanding = subject.requirements.outstanding
     if not threads:
         state: State = "fail"
-    elif threads < (outstanding or subject.wanted.clients):
+    elif threads < (outstanding or subject.requirements.clients):
         state = "warn"
     else:
         state = "note" if outstanding is None and threads < _FEW_THREADS else "ok"
-    asked = (
-        "a workload may ask for more"
+    needed = (
+        "a workload may need more"
         if outstanding is None
-        else f"the workload asks for {outstanding} at once"
+        else f"the workload has {outstanding} requests in flight"
     )
-    yield Judgement("nfsd-threads", state, f"{threads}; {asked}")
+    yield Judgement("nfsd-threads", state, f"{threads}; {needed}")
 
 
 def _nfs_versions(subject: Subject) -> Iterator[Judgement]:
@@ -129,15 +129,15 @@ def _nfs_versions(subject: Subject) -> Iterator[Judgement]:
         return
     words = text.split()
     if not words or not all(re.fullmatch(r"[+-][0-9](\.[0-9])?", word) for word in words):
-        raise Unknown(f"{VERSIONS} says {text[:60]!r}")
+        raise Unknown(f"{VERSIONS} is {text[:60]!r}")
     offered = {word[1:] for word in words if word[0] == "+"}
-    # Kernels that do not list 4.0 by itself mean it by 4.
+    # Some kernels do not list 4.0; there 4 includes it.
     if "4" in offered and not {"+4.0", "-4.0"} & set(words):
         offered.add("4.0")
-    wanted = subject.wanted.nfs_version
+    required = subject.requirements.nfs_version
     shown = ", ".join(sorted(offered)) or "none"
-    if wanted is not None and wanted not in offered:
-        yield Judgement("nfs-versions", "fail", f"offered: {shown}; the workload wants {wanted}")
+    if required is not None and required not in offered:
+        yield Judgement("nfs-versions", "fail", f"offered: {shown}; the workload needs {required}")
     else:
         yield Judgement("nfs-versions", "ok" if offered else "fail", f"offered: {shown}")
 
@@ -145,14 +145,14 @@ def _nfs_versions(subject: Subject) -> Iterator[Judgement]:
 def _mountd(subject: Subject) -> Iterator[Judgement]:
     running = subject.facts.names("processes")
     if not running:
-        raise Unknown("no process was seen")
+        raise Unknown("the list of processes is empty")
     if not running & {"rpc.mountd", "nfsv4.exportd"}:
         yield Judgement("mountd", "fail", "neither rpc.mountd nor nfsv4.exportd runs")
     elif not {"rpc.mountd", "rpcbind"} <= running:
-        for_v3 = subject.wanted.nfs_version in (None, "3")
-        found = "rpcbind or rpc.mountd does not run, so NFSv3 cannot be mounted"
-        state: State = "fail" if subject.wanted.nfs_version == "3" else "warn" if for_v3 else "note"
-        yield Judgement("mountd", state, found)
+        for_v3 = subject.requirements.nfs_version in (None, "3")
+        text = "rpcbind or rpc.mountd does not run, so NFSv3 cannot be mounted"
+        state: State = "fail" if subject.requirements.nfs_version == "3" else "warn" if for_v3 else "note"
+        yield Judgement("mountd", state, text)
     else:
         yield Judgement("mountd", "ok", "rpc.mountd and rpcbind run")
 
@@ -164,7 +164,7 @@ def _exports(subject: Subject) -> Iterator[Judgement]:
         return
     lines = command.out.splitlines()
     if not all(line[:1] in '/\t"' for line in lines if line):
-        raise Unknown(f"`exportfs -v` says: {command.words()}")
+        raise Unknown(f"`exportfs -v` prints: {command.words()}")
     paths = sorted({line.split()[0] for line in lines if line[:1] in '/"' and line.split()})
     if paths:
         yield Judgement("exports", "note", f"{len(paths)} exported already: {', '.join(paths)}")
@@ -178,16 +178,16 @@ def _pools(subject: Subject) -> Iterator[Judgement]:
         yield Judgement("pools", "ok", "none is imported")
         return
     marks = {name: run for name, run in _table(subject, "marks").items() if run not in ("-", "")}
-    unwell = sorted(name for name, health in pools.items() if health != "ONLINE")
+    degraded = any(health != "ONLINE" for health in pools.values())
     shown = ", ".join(
         f"{name} ({health}{', of run ' + marks[name] if name in marks else ''})"
         for name, health in sorted(pools.items())
     )
-    yield Judgement("pools", "warn" if unwell or marks else "note", shown)
+    yield Judgement("pools", "warn" if degraded or marks else "note", shown)
 
 
 def _table(subject: Subject, command: str) -> dict[str, str]:
-    """Two columns parted by a tab, as zpool and zfs have them with -H."""
+    """Two columns separated by a tab, as zpool and zfs print them with -H."""
     rows = [line.split("\t") for line in subject.facts.output(command).splitlines()]
     if not all(len(row) == 2 and _POOL_NAME.fullmatch(row[0]) for row in rows):
         raise Unknown(f"`{command}` is not a table of pools")
@@ -202,7 +202,7 @@ def _scrub(subject: Subject) -> Iterator[Judgement]:
     elif command.code or not re.search(
         r"^(no pools available$|  pool: )", command.out + command.err, re.MULTILINE
     ):
-        raise Unknown(f"`zpool status` says: {command.words()}")
+        raise Unknown(f"`zpool status` prints: {command.words()}")
     else:
         yield Judgement("scrub", "ok", "none")
 
@@ -213,9 +213,9 @@ def _arc(subject: Subject) -> Iterator[Judgement]:
     total, available = (memory_kib(subject, name) << 10 for name in ("MemTotal", "MemAvailable"))
     shown = f"{size >> 20} MiB now, at most {limit >> 20} of {total >> 20} MiB"
     if not 0 < limit or size < 0:
-        raise Unknown("arcstats has impossible sizes")
+        raise Unknown("invalid sizes in arcstats")
     if limit > _NEARLY_ALL * total:
-        yield Judgement("arc", "warn", f"{shown}: nothing is left for anything else")
+        yield Judgement("arc", "warn", f"{shown}: no memory is left for programs")
     elif limit - size > available:
         yield Judgement("arc", "warn", f"{shown}, but only {available >> 20} MiB are free")
     elif (subject.facts.optional("/sys/module/zfs/parameters/zfs_arc_max") or "0") != "0":
@@ -225,10 +225,10 @@ def _arc(subject: Subject) -> Iterator[Judgement]:
 
 
 def _arcstat(text: str, name: str) -> int:
-    found = re.search(rf"^{name} +[0-9] +([0-9]{{1,18}})$", text, re.MULTILINE)
-    if not found:
-        raise Unknown(f"arcstats does not say {name}")
-    return int(found[1])
+    match = re.search(rf"^{name} +[0-9] +([0-9]{{1,18}})$", text, re.MULTILINE)
+    if not match:
+        raise Unknown(f"no {name} in arcstats")
+    return int(match[1])
 
 
 EXAMINATIONS = (

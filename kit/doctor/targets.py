@@ -1,4 +1,4 @@
-"""From a testbed, and from a workload if one is named, to what is to be looked at."""
+"""Targets and requirements of a diagnosis, from a testbed and a workload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kit.config.fio_job import read_job
 from kit.config.testbed import Testbed
 from kit.config.workload import read_workload
 from kit.doctor.diagnosis import Role, Target
-from kit.doctor.finding import Wanted
+from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
 from kit.run.remote_site import name_of_server
 from kit.run.site import Site
@@ -20,7 +20,7 @@ Connect = Callable[[HostAddress], Host]
 
 
 def targets_of(testbed: Testbed, connect: Connect) -> list[Target]:
-    """Every host of a testbed that is not the lab, once, in its order; an appliance is not looked into.
+    """The hosts of a testbed other than the lab, each once, in its order, without an appliance.
 
     `connect` raises KitError.
     """
@@ -33,16 +33,16 @@ def targets_of(testbed: Testbed, connect: Connect) -> list[Target]:
     return [
         Target(
             name=host,
-            roles=tuple(its),
-            open=lambda at=addresses[host]: connect(at),  # type: ignore[misc]
-            peer=_server_as_clients_know_it(testbed) if "client" in its else "",
+            roles=tuple(host_roles),
+            open=lambda address=addresses[host]: connect(address),  # type: ignore[misc]
+            peer=_server_address(testbed) if "client" in host_roles else "",
         )
-        for host, its in roles.items()
+        for host, host_roles in roles.items()
     ]
 
 
-def _server_as_clients_know_it(testbed: Testbed) -> str:
-    """Its address if the testbed has it, else its name; of an appliance, what it exports from."""
+def _server_address(testbed: Testbed) -> str:
+    """The server's address in the testbed, else its name; of an appliance, the host of its export."""
     server = testbed.server
     if server.address:
         return server.address
@@ -52,27 +52,27 @@ def _server_as_clients_know_it(testbed: Testbed) -> str:
 
 
 def targets_in(site: Site) -> list[Target]:
-    """The hosts of a lab that is up; they stay open."""
+    """The hosts of a running lab; their connections stay open."""
     host = site.reference
     server = Target(host.name, ("server",), lambda: nullcontext(host), real_clock=False)
     clients = [
         Target(
-            one.host.name,
+            client.host.name,
             ("client",),
-            lambda host=one.host: nullcontext(host),  # type: ignore[misc]
-            peer=one.server_address,
+            lambda host=client.host: nullcontext(host),  # type: ignore[misc]
+            peer=client.server_address,
             real_clock=False,
         )
-        for one in site.clients
+        for client in site.clients
     ]
     return [server, *clients]
 
 
-def wanted_by(path: Path, clients: int) -> Wanted:
-    """What a workload asks of a testbed with that many clients. Raises ConfigError."""
+def requirements_of(path: Path, clients: int) -> Requirements:
+    """Requirements of a workload on a testbed with that many clients. Raises ConfigError."""
     workload = read_workload(path)
     jobs = [read_job(path.parent / phase.job) for phase in workload.phase]
-    return Wanted(
+    return Requirements(
         nfs_version=str(workload.nfs.version),
         outstanding=clients * max(job.outstanding for job in jobs),
         clients=clients,

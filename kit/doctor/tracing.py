@@ -1,4 +1,4 @@
-"""Whether the kernel can be traced: for the tracer that says which tier answered. Pure.
+"""Checks of the server's kernel for the tracer, which records the tier of each request. Pure.
 
 Sources: kernel_lockdown(7); Documentation/trace/kprobes.rst; Documentation/trace/ftrace.rst.
 """
@@ -22,7 +22,7 @@ PRESENT = (
     BTF,
     f"{TRACING}/kprobe_events",
     f"{TRACING}/events",
-    *sorted({f"{TRACING}/events/{name}" for one in programs() for name in one.tracepoints}),
+    *sorted({f"{TRACING}/events/{name}" for program in programs() for name in program.tracepoints}),
 )
 PROGRAMS = ("bpftrace",)
 COMMANDS = {"bpftrace": ("bpftrace", "--version")}
@@ -32,12 +32,12 @@ def _bpftrace(subject: Subject) -> Iterator[Judgement]:
     if not any(subject.facts.program("bpftrace")):
         yield Judgement("bpftrace", "warn", "not installed")
         return
-    said = subject.facts.output("bpftrace").strip()
-    found = re.fullmatch(r"bpftrace v([0-9]{1,4})\.([0-9]{1,4})(?![0-9])[A-Za-z0-9.+~-]{0,60}", said)
-    if not found:
-        raise Unknown(f"`bpftrace --version` says {said[:60]!r}")
-    old = (int(found[1]), int(found[2])) < MIN_BPFTRACE
-    yield Judgement("bpftrace", "warn" if old else "ok", said)
+    output = subject.facts.output("bpftrace").strip()
+    match = re.fullmatch(r"bpftrace v([0-9]{1,4})\.([0-9]{1,4})(?![0-9])[A-Za-z0-9.+~-]{0,60}", output)
+    if not match:
+        raise Unknown(f"`bpftrace --version` prints {output[:60]!r}")
+    old = (int(match[1]), int(match[2])) < MIN_BPFTRACE
+    yield Judgement("bpftrace", "warn" if old else "ok", output)
 
 
 def _probes(subject: Subject) -> Iterator[Judgement]:
@@ -46,15 +46,15 @@ def _probes(subject: Subject) -> Iterator[Judgement]:
     if not facts.present(f"{TRACING}/events"):
         raise Unknown(f"{TRACING} {_hidden(subject)}")
     missing += [name for name in needed.tracepoints if not facts.present(f"{TRACING}/events/{name}")]
-    found = f"{len(needed.functions)} functions and {len(needed.tracepoints)} tracepoints"
     if missing:
         yield Judgement("probes", "warn", f"the kernel has no {', '.join(missing)}")
     else:
-        yield Judgement("probes", "ok", found)
+        text = f"{len(needed.functions)} functions and {len(needed.tracepoints)} tracepoints"
+        yield Judgement("probes", "ok", text)
 
 
 def _program(subject: Subject) -> Program:
-    """The one for the server's OpenZFS; of a version that is not known, the newest."""
+    """The tracer's program for the server's OpenZFS; the newest one if the version is unknown."""
     try:
         return program(openzfs_version.parse(subject.facts.optional("/sys/module/zfs/version") or ""))
     except ValueError:
@@ -65,18 +65,18 @@ def _kprobes(subject: Subject) -> Iterator[Judgement]:
     facts = subject.facts
     switch = facts.optional(KPROBES)
     if switch == "0":
-        yield Judgement("kprobes", "warn", "switched off")
+        yield Judgement("kprobes", "warn", "disabled")
     elif switch not in (None, "1"):
         raise Unknown(f"{KPROBES} is {switch[:60]!r}" if switch else f"{KPROBES} is empty")
     elif not facts.present(f"{TRACING}/kprobe_events"):
         raise Unknown(f"{TRACING} {_hidden(subject)}")
     else:
-        yield Judgement("kprobes", "ok", "switched on" if switch else "there")
+        yield Judgement("kprobes", "ok", "enabled" if switch else "available")
 
 
 def _hidden(subject: Subject) -> str:
-    """Why tracefs may not be seen."""
-    return "is root's to look into" if subject.facts.number("euid") else "is empty: tracefs is not mounted"
+    """Why tracefs cannot be listed."""
+    return "is readable by root only" if subject.facts.number("euid") else "is empty: tracefs is not mounted"
 
 
 def _btf(subject: Subject) -> Iterator[Judgement]:
@@ -89,26 +89,24 @@ def _btf(subject: Subject) -> Iterator[Judgement]:
 def _lockdown(subject: Subject) -> Iterator[Judgement]:
     text = subject.facts.optional(LOCKDOWN)
     if text is None:
-        yield Judgement(
-            "lockdown", "note", "the kernel does not say: it has none, or securityfs is not mounted"
-        )
+        yield Judgement("lockdown", "note", "not reported: the kernel has none, or securityfs is not mounted")
         return
-    found = re.fullmatch(r"(?:\w+ )*\[(none|integrity|confidentiality)\](?: \w+)*", text)
-    if not found:
-        raise Unknown(f"{LOCKDOWN} says {text[:60]!r}")
-    yield Judgement("lockdown", "warn" if found[1] == "confidentiality" else "ok", found[1])
+    match = re.fullmatch(r"(?:\w+ )*\[(none|integrity|confidentiality)\](?: \w+)*", text)
+    if not match:
+        raise Unknown(f"{LOCKDOWN} is {text[:60]!r}")
+    yield Judgement("lockdown", "warn" if match[1] == "confidentiality" else "ok", match[1])
 
 
 def _if_traced(check: str, look: Examination) -> Examination:
-    """What only the tracer needs is not asked for where the testbed does without."""
+    """Skip a check that only the tracer needs if the testbed does not trace."""
 
-    def looking(subject: Subject) -> Iterator[Judgement]:
-        if subject.wanted.traced:
+    def look_if_traced(subject: Subject) -> Iterator[Judgement]:
+        if subject.requirements.traced:
             yield from look(subject)
         else:
-            yield Judgement(check, "note", 'not needed: the testbed says trace = "none"')
+            yield Judgement(check, "note", 'not needed: the testbed has trace = "none"')
 
-    return looking
+    return look_if_traced
 
 
 EXAMINATIONS = (

@@ -1,4 +1,4 @@
 """Emulated devices: models of disks, SSDs and controllers in C, the ublk server, presets.
 
-The lab starts them, and so does `hsp device` on any host; the guest itself is in kit.lab.
+The lab and `hsp device` start them. The lab's guest is in kit.lab.
 """

@@ -1,7 +1,7 @@
-"""The C of the emulated devices, compiled on this machine once for each state of its sources.
+"""Compilation of the emulated devices on this machine, cached by a digest of the sources.
 
-One program serves both places, the lab's guest and this machine itself (`hsp device emulate`), so
-it is linked statically: the guest's C library is another one.
+The same program runs in the lab's guest and on this machine (`hsp device emulate`). It is linked
+statically, because the C libraries differ.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kit.hosts.local import LocalHost
 
 HERE = Path(__file__).parent
 _COMPILE_DEADLINE_S = 300.0
-# Without warnings: what a newer compiler finds is for those who change the code (tests), not for users.
+# Without warnings: those of a newer compiler are for developers (the tests enable them), not for users.
 _FLAGS = ("-std=gnu11", "-O2", "-g")
 _PACKAGES = "gcc libc6-dev liburing-dev"
 
 
 def models() -> list[Path]:
-    """The sources of the models alone: they need nothing but the C library."""
+    """Source files of the models; they need only the C library."""
     return sorted((HERE / "models").glob("*.c"))
 
 
 def models_digest() -> str:
-    """Of the sources of the models: another digest is another device."""
+    """Digest of the models' sources: a state is valid only for the same digest."""
     digest = hashlib.sha256()
     for path in [*models(), *sorted((HERE / "models").glob("*.h"))]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -39,13 +39,13 @@ def models_digest() -> str:
 
 
 def server() -> Path:
-    """The program `hsp-devices` (server/main.c). Raises HostError."""
+    """Path of the compiled program `hsp-devices` (server/main.c). Raises HostError."""
     sources = [*models(), *sorted((HERE / "server").glob("*.c"))]
     return compiled("hsp-devices", sources, ("-static", "-pthread"), ("-luring", "-lm"))
 
 
 def compiled(name: str, sources: Sequence[Path], flags: Sequence[str], libraries: Sequence[str]) -> Path:
-    """`name`, made from `sources`; from the cache if these were compiled before. Raises HostError."""
+    """Compile `sources` to the program `name`, or take it from the cache. Raises HostError."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise HostError(
@@ -57,11 +57,11 @@ def compiled(name: str, sources: Sequence[Path], flags: Sequence[str], libraries
     for path in [*sources, *headers]:
         digest.update(path.relative_to(HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     key = digest.hexdigest()[:16]
-    place = cache_dir() / "devices"
-    target = place / f"{key}-{name}"
-    with locked(place, key, "another compilation of the same devices", Progress(quiet=True)):
+    folder = cache_dir() / "devices"
+    target = folder / f"{key}-{name}"
+    with locked(folder, key, "another compilation of the same devices", Progress(quiet=True)):
         if not target.exists():
-            part = place / f".{target.name}.{os.getpid()}"
+            part = folder / f".{target.name}.{os.getpid()}"
             try:
                 _compile([compiler, *_FLAGS, *flags], sources, libraries, part)
                 part.rename(target)
@@ -77,9 +77,9 @@ def _compile(command: list[str], sources: Sequence[Path], libraries: Sequence[st
             [*command, "-o", os.fspath(target), *files, *libraries], deadline_s=_COMPILE_DEADLINE_S
         )
     except CommandFailed as error:
-        said = error.result.stderr.strip()
-        missing = "liburing.h" in said or "-luring" in said or "linux/ublk_cmd.h" in said
+        output = error.result.stderr.strip()
+        missing = "liburing.h" in output or "-luring" in output or "linux/ublk_cmd.h" in output
         raise HostError(
-            f"the emulated devices do not compile:\n{said[-2000:]}",
+            f"the emulated devices do not compile:\n{output[-2000:]}",
             f"install what they need: apt-get install {_PACKAGES}" if missing else "",
         ) from error

@@ -1,4 +1,4 @@
-"""Devices to emulate, as a file names them: each a preset, a file or a table of its own, with a size."""
+"""File of devices to emulate (`hsp device emulate`), and the states that are kept in files."""
 
 from __future__ import annotations
 
@@ -6,46 +6,44 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from kit.config.device_model import to_spec
 from kit.config.testbed import EmulatedDevice, resolve_devices
-from kit.config.toml import load
+from kit.config.toml import Table, load
 from kit.core.errors import ConfigError, HostError
 from kit.emulation.served import Served, ServedDevice
 
 _TRANSFER_DEADLINE_S = 600.0
 
 
-class Emulation(BaseModel):
-    """What `hsp device emulate` serves."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+class Emulation(Table):
+    """The devices that `hsp device emulate` serves."""
 
     device: Annotated[tuple[EmulatedDevice, ...], Field(min_length=1, max_length=32)]
 
 
 def read_emulation(path: Path) -> Emulation:
-    """Raises ConfigError with file, line and key."""
-    found = load(path, Emulation)
-    names = [device.name for device in found.device]
+    """Read a file of devices, with their models. Raises ConfigError with file, line and key."""
+    emulation = load(path, Emulation)
+    names = [device.name for device in emulation.device]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"{path}: two devices are called '{name}'", "give each a name of its own")
-    return Emulation.model_construct(device=resolve_devices(found.device, path))
+            raise ConfigError(f"{path}: two devices are called '{name}'", "give each a different name")
+    return Emulation.model_construct(device=resolve_devices(emulation.device, path))
 
 
 def served_devices(devices: Sequence[EmulatedDevice]) -> list[ServedDevice]:
-    """What their server is given."""
-    found = []
+    """Names, sizes and specs for the ublk server."""
+    specs = []
     for seed, device in enumerate(devices, 1):
         assert device.emulated is not None, "resolve_devices comes first"
-        found.append(ServedDevice(device.name, device.size, to_spec(device.emulated, seed)))
-    return found
+        specs.append(ServedDevice(device.name, device.size, to_spec(device.emulated, seed)))
+    return specs
 
 
 def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
-    """Give the devices the content and state that was kept of them. Raises ConfigError, HostError."""
+    """Load kept content and state into the devices. Raises ConfigError, HostError."""
     for device in devices:
         if device.keep is None or not Path(device.keep).exists():
             continue
@@ -56,19 +54,19 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
         except OSError as error:
             raise ConfigError(
                 f"{device.keep}: cannot be read: {error.strerror}",
-                "may you read it? Without it the device begins new",
+                "check its permissions; without the file the device starts new",
             ) from error
         except HostError as error:
             raise ConfigError(
-                f"{device.keep}: is not the state of the device '{device.name}': {error.message}",
-                "it was kept of another device: move it away to begin with a new device",
+                f"{device.keep}: is not a state of the device '{device.name}': {error.message}",
+                "it is the state of a different device; move the file away to start with a new device",
             ) from error
         finally:
             served.host.run(["rm", "-f", copy])
 
 
 def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
-    """Keep content and state of the devices that want it. They must not be in use. Raises HostError."""
+    """Save content and state of the devices with a `keep` file. They must not be in use. Raises HostError."""
     for device in devices:
         if device.keep is None:
             continue
@@ -83,7 +81,7 @@ def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
         except OSError as error:
             raise HostError(
                 f"{target}: cannot be written: {error.strerror}",
-                "free some space there, or choose another place",
+                "free some space there, or choose another file",
             ) from error
         finally:
             part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Emulated devices that are being served on a host: made, told what to do, looked at, ended."""
+"""Control of the emulated devices on a host: start, send commands, read status, stop."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from typing import Any
 from kit.core.errors import HostError
 from kit.hosts.base import CommandFailed, Host
 
-# Below /run: gone with the guest, and nobody but root may look into it.
+# Below /run: removed at the next boot, readable by root only.
 DIRECTORY = "/run/hsp-devices"
 PROGRAM = f"{DIRECTORY}/hsp-devices"
 SOCKET = f"{DIRECTORY}/socket"
 
 _SECTOR_BYTES = 512
-# A save writes the whole content; a mark looks at each sector.
+# A save writes the whole content; a mark visits each sector.
 _TELL_DEADLINE_S = 300.0
 _IS_RUNNING = '[ -x "$1" ] && [ -S "$2" ] && exec "$1" tell "$2" status'
-# Its socket goes when the devices are gone.
+# The server removes its socket after the devices.
 _AWAIT_END = 'n=0; while [ -S "$1" ]; do n=$((n+1)); [ $n -lt 1000 ] || exit 1; sleep 0.05; done'
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 
 @dataclass(frozen=True)
 class ServedDevice:
-    """What one device is made from: `spec` are the lines of kit.config.device_model."""
+    """Definition of one device; `spec` is from kit.config.device_model."""
 
     name: str
     size_bytes: int
@@ -36,11 +36,11 @@ class ServedDevice:
 
 
 def description(devices: Sequence[ServedDevice], dilation: int) -> str:
-    """What `hsp-devices serve` reads. Pure."""
+    """Input file of `hsp-devices serve`. Pure."""
     lines = [f"dilation {dilation}", f"socket {SOCKET}"]
     for device in devices:
         if not _NAME.fullmatch(device.name):
-            raise ValueError(f"'{device.name}' is not a name of a device")
+            raise ValueError(f"'{device.name}' is not a name for a device")
         lines.append(f"device {device.name} {device.size_bytes // _SECTOR_BYTES}")
         lines += [line for line in device.spec.splitlines() if line]
         lines.append("end")
@@ -48,21 +48,21 @@ def description(devices: Sequence[ServedDevice], dilation: int) -> str:
 
 
 class Served:
-    """The devices that `hsp-devices` serves on `host`. One set of them a host."""
+    """The devices that `hsp-devices` serves on `host`; one set per host."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
 
     def start(self, program: Path, devices: Sequence[ServedDevice], dilation: int) -> dict[str, str]:
-        """Make the devices; returns the path of each by name. Raises HostError."""
+        """Make the devices; returns their paths by name. Raises HostError."""
         host = self.host
         host.run(["mkdir", "-p", "-m", "0700", DIRECTORY])
-        # A new file: the one of a server before this may still be executed.
+        # Make a new file: an earlier server may still execute the old one.
         host.run(["rm", "-f", PROGRAM])
         host.put(program.read_bytes(), PROGRAM)
         host.run(["chmod", "0700", PROGRAM])
         host.put(description(devices, dilation).encode(), f"{DIRECTORY}/description")
-        # It may be built into the kernel; if it is not there at all, the server says so.
+        # The driver may be built into the kernel; if it is missing, the server reports it.
         host.run(["modprobe", "ublk_drv"], check=False)
         try:
             answer = host.run([PROGRAM, "serve", f"{DIRECTORY}/description"])
@@ -75,21 +75,21 @@ class Served:
         return {device["name"]: device["path"] for device in json.loads(answer.stdout)}
 
     def is_running(self) -> bool:
-        """Whether devices are being served on the host, by whomever."""
+        """Whether a server runs on the host, started by this process or another."""
         return self.host.run(["sh", "-c", _IS_RUNNING, "sh", PROGRAM, SOCKET], check=False).returncode == 0
 
     def state_path(self, name: str) -> str:
-        """Where the state of a device lies on the host while it is on its way."""
+        """Path on the host for the state of a device during a transfer."""
         return f"{DIRECTORY}/{name}.state"
 
     def log_text(self) -> str:
-        """What the server has said."""
+        """The server's log."""
         return self.host.run(["cat", f"{SOCKET}.log"], check=False).stdout.strip()
 
     def tell(self, *words: str, after_s: float = 0) -> str:
-        """One command of server/commands.c; returns the answer. Raises HostError with the refusal.
+        """Send one command of server/commands.c; returns the answer. Raises HostError if it is refused.
 
-        `after_s`: how long to wait before, on the host's own clock.
+        `after_s`: delay before the command, on the host's clock.
         """
         argv = [PROGRAM, "tell", SOCKET, *words]
         if after_s:
@@ -97,39 +97,41 @@ class Served:
         try:
             answer = self.host.run(argv, deadline_s=_TELL_DEADLINE_S)
         except CommandFailed as error:
-            said = error.result.stderr.strip().removeprefix("hsp-devices: ")
-            raise HostError(f"the devices on {self.host.name} refuse '{' '.join(words)}': {said}") from error
+            reason = error.result.stderr.strip().removeprefix("hsp-devices: ")
+            raise HostError(
+                f"the devices on {self.host.name} refuse '{' '.join(words)}': {reason}"
+            ) from error
         return answer.stdout.strip()
 
     def status(self) -> list[dict[str, Any]]:
-        """name, path, bytes, own_cost_ns (host clock), crashes; of each device."""
-        found = json.loads(self.tell("status"))
-        assert isinstance(found, list)
-        return found
+        """Status of each device: name, path, bytes, own_cost_ns (host clock), crashes."""
+        devices = json.loads(self.tell("status"))
+        assert isinstance(devices, list)
+        return devices
 
     def counters(self, name: str) -> dict[str, int]:
-        """What the model of one device has counted since it was made."""
-        found = json.loads(self.tell(name, "counters"))
-        assert isinstance(found, dict)
-        return found
+        """Counters of a device's model since it was made."""
+        counters = json.loads(self.tell(name, "counters"))
+        assert isinstance(counters, dict)
+        return counters
 
     def crashes(self) -> int:
-        """How often the server died and was started again: the models began anew each time."""
+        """Number of crashes of the server; each restart begins with new models."""
         return max(int(device["crashes"]) for device in self.status())
 
     def faults(self) -> list[tuple[int, str]]:
-        """Faults that were triggered: monotonic time of the host (ns), what."""
+        """Injected faults: monotonic time of the host (ns), command."""
         return [(int(fault["at_ns"]), str(fault["what"])) for fault in json.loads(self.tell("faults"))]
 
     def mark(self) -> int:
-        """Remember what a power loss of all devices now would leave; returns the host's monotonic ns."""
+        """Mark the content that a power loss of all devices would leave; returns the host's monotonic ns."""
         return int(self.tell("all", "mark"))
 
     def restore(self) -> None:
-        """Make the devices what the power loss at the mark left. They must not be in use."""
+        """Return all devices to the content after the power loss at the mark. They must not be in use."""
         self.tell("all", "return")
 
     def stop(self) -> None:
-        """End the devices; they must not be in use."""
+        """Remove the devices; they must not be in use."""
         self.tell("stop")
         self.host.run(["sh", "-c", _AWAIT_END, "sh", SOCKET], deadline_s=_TELL_DEADLINE_S)

@@ -1,7 +1,7 @@
-"""By-id links and serials for emulated devices, so that a testbed can name them as it names real ones.
+"""By-id links and serials for emulated devices, so that a testbed can list them like real ones.
 
-A rule of udev(7) below /run: gone with the next boot at the latest. `hsp devices` and lsblk see the serial
-`hsp-emulated-NAME`, and ZFS the links of the partitions that it makes.
+They are made by a udev(7) rule below /run, which is removed at the next boot at the latest. `hsp devices` and
+lsblk show the serial `hsp-emulated-NAME`; ZFS finds the links of the partitions that it makes.
 """
 
 from __future__ import annotations
@@ -27,21 +27,22 @@ udevadm trigger --action=change --settle "$@"
 
 
 def serial(name: str) -> str:
-    """What the device called `name` in a testbed says its serial is."""
+    """Serial of the emulated device `name`."""
     return PREFIX + name
 
 
 def link(name: str) -> str:
+    """By-id path of the emulated device `name`."""
     return f"/dev/disk/by-id/{serial(name)}"
 
 
 def rules(paths: Mapping[str, str]) -> str:
-    """udev rules for the devices (path by name). Pure; raises ValueError for what cannot be in a rule."""
+    """udev rules for the devices (path by name). Pure; raises ValueError for an invalid name or path."""
     lines = []
     for name, path in paths.items():
         kernel_name = PurePosixPath(path).name
         if not _NAME.fullmatch(name) or not _KERNEL_NAME.fullmatch(kernel_name):
-            raise ValueError(f"'{name}' ({path}) cannot be named in a rule of udev")
+            raise ValueError(f"'{name}' ({path}) cannot be used in a udev rule")
         whole = f'SUBSYSTEM=="block", KERNEL=="{kernel_name}", ENV{{DEVTYPE}}=="disk"'
         lines.append(
             f'{whole}, ENV{{ID_SERIAL}}="{serial(name)}", ENV{{ID_SERIAL_SHORT}}="{serial(name)}", '
@@ -58,12 +59,12 @@ def link_by_id(host: Host, paths: Mapping[str, str]) -> dict[str, str]:
     """Make the links; returns them by name. Raises HostError."""
     nodes = [f"--name-match={path}" for path in paths.values()]
     host.run(["sh", "-c", _APPLY, "sh", RULES, *nodes], stdin=rules(paths).encode())
-    found = {name: link(name) for name in paths}
-    host.run(["ls", "-L", *found.values()])
-    return found
+    links = {name: link(name) for name in paths}
+    host.run(["ls", "-L", *links.values()])
+    return links
 
 
 def unlink(host: Host) -> None:
-    """Remove the rules; the links go with their devices."""
+    """Remove the rules; the links disappear with their devices."""
     host.run(["rm", "-f", RULES])
     host.run(["udevadm", "control", "--reload"], check=False)

@@ -1,4 +1,4 @@
-"""The built-in lab: its image, its guest, its clients, and warm guests that labs resume.
+"""The built-in lab: guest image, guest, clients, and saved guests that labs resume.
 
-Emulated devices are in kit.emulation. To a run the lab is a site like any other.
+Emulated devices are in kit.emulation. For a run, the lab is a site like any other.
 """

@@ -1,11 +1,11 @@
-"""Emulated SSDs that have been aged, kept so that later runs begin with them: a real drive stays aged, too.
+"""Cache of aged states of emulated SSDs: later runs start from them, as a real drive stays aged.
 
     ~/.cache/hsp/aged/<digest>/  state  proof.json
 
-`state` is what the device's model and its flash hold (server/commands.c, save); `proof.json` is what the run
-that aged it has shown of that. The digest is of all that decides the state: the model and its parameters,
-the capacity, the role, the settings of the preconditioning with each fio command, the sources of the
-models, and the dilation. A directory is there whole or not at all, and its state is checked before each use.
+`state` is content and state of the model (server/commands.c, save); `proof.json` is the preconditioning
+result of the run that aged it. The digest covers everything that determines the state: the model and its
+parameters, the capacity, the role, the settings of the preconditioning with each fio command, the sources of
+the models, and the dilation. A directory is complete or absent; its state is checked before each use.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from kit.precondition.latency_curve import Point
 
 FORMAT = 1
 _TRANSFER_DEADLINE_S = 600.0
-# ARC, kernel and programs of the guest, about.
-_REST_BYTES = 1 << 30
-_OTHER = "another run that keeps the same device"
+# Approximate memory of ARC, kernel and programs in the guest.
+_GUEST_BYTES = 1 << 30
+_LOCK_OWNER = "another run that keeps the same device"
 
 
 class AgedStates:
-    """Those of one lab's devices."""
+    """Cached aged states of the devices of one lab."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class AgedStates:
     ) -> None:
         self._lab, self._served, self._dilation, self._progress = lab, served, dilation, progress
         self._age_again, self._all_bytes = age_again, sum(device.size for device in devices)
-        # What a testbed keeps in a file of its own has a history of its own.
+        # A device with a `keep` file has its own history, so it is not cached.
         self._specs = {
             device.name: (served_device.spec, device.size, device.role)
             for device, served_device in zip(devices, served_devices(devices), strict=True)
@@ -65,22 +65,22 @@ class AgedStates:
         }
 
     def restore(self, target: precondition.Target, settings: Precondition) -> precondition.Outcome | None:
-        """Give the device the state that was kept, and return its proof; None if there is none.
+        """Load the cached state into the device; returns its proof, or None if there is no usable state.
 
-        Raises HostError if the device does not take it.
+        Raises HostError if the device refuses the state.
         """
         if self._age_again or target.name not in self._specs:
             return None
-        place = self._place(target.name, settings)
-        with locked(place.parent, place.name, _OTHER, self._progress):
-            found = _read(place)
-            if found is None:
+        path = self._path(target.name, settings)
+        with locked(path.parent, path.name, _LOCK_OWNER, self._progress):
+            entry = _read(path)
+            if entry is None:
                 return None
-            proof, state = found
+            proof, state = entry
         if not self._has_room(target.name):
             return None
         host, copy = self._served.host, self._served.state_path(target.name)
-        with self._progress.step(f"{target.name}: taking the state that run {proof['run']} aged it to"):
+        with self._progress.step(f"{target.name}: loading the aged state of run {proof['run']}"):
             try:
                 self._lab.hand_over(host, state, copy, _TRANSFER_DEADLINE_S)
             except HostLost:
@@ -94,9 +94,9 @@ class AgedStates:
         return self._outcome(target, proof)
 
     def _has_room(self, name: str) -> bool:
-        """Whether the guest's memory holds the devices, the state of this one once more, and ZFS."""
-        sizes = {device: size for device, (_, size, _) in self._specs.items()}
-        needed = self._all_bytes + sizes[name] + _REST_BYTES
+        """Whether the guest's memory holds all devices, a second copy of this one's state, and ZFS."""
+        _, size_bytes, _ = self._specs[name]
+        needed = self._all_bytes + size_bytes + _GUEST_BYTES
         return needed <= self._lab.spec.memory_mib << 20
 
     def _outcome(self, target: precondition.Target, proof: dict[str, Any]) -> precondition.Outcome:
@@ -106,11 +106,11 @@ class AgedStates:
         problems = []
         if share < INCOMPRESSIBLE:
             problems.append(
-                f"{target.name}: the state that run {proof['run']} left deflates to {share:.0%}, "
-                "it should not compress"
+                f"{target.name}: the aged state of run {proof['run']} compresses to {share:.0%}; "
+                "it should be incompressible"
             )
         aged_in = {"run": proof["run"], "utc": proof["utc"], "compressed_share": round(share, 4)}
-        # The device of this testbed, which may have another name and another data sheet.
+        # The name and the data sheet of the device in this testbed may differ.
         endurance, spent = target.endurance_bytes, proof["entry"].get("spent_bytes")
         own = {
             "device": target.name,
@@ -127,7 +127,7 @@ class AgedStates:
         outcome: precondition.Outcome,
         run: str,
     ) -> None:
-        """Keep what `run` has aged. Nothing is kept of a device whose proof has a hole."""
+        """Save the device that `run` has aged, unless preconditioning had problems or was stopped."""
         if target.name not in self._specs or outcome.problems or outcome.entry.get("stopped"):
             return
         if not self._has_room(target.name):
@@ -135,7 +135,7 @@ class AgedStates:
                 f"{target.name}: its state is not kept: the guest's memory is too small for it"
             )
             return
-        # The run needs nothing of it, so nothing of it ends the run.
+        # The run does not need the saved state, so a failure here must not end the run.
         try:
             with self._progress.step(f"{target.name}: keeping its state for later runs"):
                 self._keep(target, settings, outcome, run)
@@ -164,11 +164,12 @@ class AgedStates:
             "points": [asdict(point) for point in outcome.points],
             "state": {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()},
         }
-        place = self._place(target.name, settings)
-        with locked(place.parent, place.name, _OTHER, self._progress):
-            _store(place, state, proof)
+        path = self._path(target.name, settings)
+        with locked(path.parent, path.name, _LOCK_OWNER, self._progress):
+            _store(path, state, proof)
 
-    def _place(self, name: str, settings: Precondition) -> Path:
+    def _path(self, name: str, settings: Precondition) -> Path:
+        """Directory of the cached state."""
         spec, size, role = self._specs[name]
         stages = list(stage_loads.stages(settings))
         loads = [
@@ -188,34 +189,34 @@ class AgedStates:
         return cache_dir() / "aged" / digest
 
 
-def _store(place: Path, state: bytes, proof: dict[str, Any]) -> None:
-    """There whole or not at all. Raises OSError."""
-    # Whoever else stored here is dead: the lock is ours.
-    for stale in place.parent.glob(f".build-{place.name}-*"):
+def _store(path: Path, state: bytes, proof: dict[str, Any]) -> None:
+    """Write the directory atomically; the caller holds the lock. Raises OSError."""
+    # We hold the lock, so the owner of any other build directory is dead.
+    for stale in path.parent.glob(f".build-{path.name}-*"):
         shutil.rmtree(stale, ignore_errors=True)
-    work = place.with_name(f".build-{place.name}-{os.getpid()}")
+    work = path.with_name(f".build-{path.name}-{os.getpid()}")
     work.mkdir(mode=0o700)
     try:
         (work / "state").write_bytes(state)
         (work / "proof.json").write_text(json.dumps(proof) + "\n")
-        shutil.rmtree(place, ignore_errors=True)
-        work.rename(place)
+        shutil.rmtree(path, ignore_errors=True)
+        work.rename(path)
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def current(place: Path) -> bool:
-    """Whether the state at `place` is one of these models: of other sources it is never used again."""
-    found = _read_proof(place)
-    return found is not None and found["sources"] == compilation.models_digest()
+def current(path: Path) -> bool:
+    """Whether the state at `path` was made with the present sources of the models; if not, it is unused."""
+    proof = _read_proof(path)
+    return proof is not None and proof["sources"] == compilation.models_digest()
 
 
-def _read(place: Path) -> tuple[dict[str, Any], bytes] | None:
-    proof = _read_proof(place)
+def _read(path: Path) -> tuple[dict[str, Any], bytes] | None:
+    proof = _read_proof(path)
     if proof is None:
         return None
     try:
-        state = (place / "state").read_bytes()
+        state = (path / "state").read_bytes()
     except OSError:
         return None
     recorded = proof["state"]
@@ -224,22 +225,22 @@ def _read(place: Path) -> tuple[dict[str, Any], bytes] | None:
     return proof, state
 
 
-def _read_proof(place: Path) -> dict[str, Any] | None:
-    """What is beside a state; None if it is missing, damaged or of another format."""
+def _read_proof(path: Path) -> dict[str, Any] | None:
+    """Read proof.json; None if it is missing, damaged or of another format."""
     try:
-        proof = json.loads((place / "proof.json").read_text())
+        proof = json.loads((path / "proof.json").read_text())
         _points(proof)
-        words = (proof["run"], proof["utc"], proof["sources"], proof["state"]["sha256"])
+        texts = (proof["run"], proof["utc"], proof["sources"], proof["state"]["sha256"])
         numbers = (proof["capacity_bytes"], proof["state"]["bytes"])
-        sound = (
+        valid = (
             proof["format"] == FORMAT
             and isinstance(proof["entry"], dict)
-            and all(isinstance(word, str) for word in words)
+            and all(isinstance(text, str) for text in texts)
             and all(type(number) is int for number in numbers)
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return proof if sound else None
+    return proof if valid else None
 
 
 def _points(proof: dict[str, Any]) -> list[Point]:

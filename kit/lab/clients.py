@@ -1,8 +1,8 @@
-"""The clients of the lab: each with a network of its own, and a machine of its own if there are several.
+"""Clients of the lab: namespaces of the guest, each with its own network.
 
-One client alone is a network namespace of the guest, entered for each command. Of several clients each
-has a network, a mount and a UTS namespace, with an sshd in them that listens on the client's address:
-to the rest of the kit they are machines, reached over SSH through the guest's connection.
+A single client is a network namespace, entered for each command. If there are several, each has a
+network, a mount and a UTS namespace, and an sshd in them that listens on the client's address: the rest
+of the kit sees them as machines, reached over SSH through the guest's connection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLIENT_ADDRESS = "10.97.{}.2"
 _LISTEN_DEADLINE_S = 60.0
 _STOP_DEADLINE_S = 30.0
 
-# A veth pair with its far end in a namespace of its own. Arguments: number, the two addresses.
+# A veth pair with one end in a new namespace. Arguments: number, the two addresses.
 _MAKE_NETWORK = """\
 set -e
 ip netns add "client$1"
@@ -34,9 +34,9 @@ ip -n "client$1" link set eth0 up
 ip -n "client$1" link set lo up
 """
 
-# Becomes an sshd in new mount and UTS namespaces. Its directories of runs and mount points are not the
-# guest's: what one client makes, no other sees (and removing a directory that is a mount point elsewhere
-# would undo the mount there). Arguments: number, address.
+# Becomes an sshd in new mount and UTS namespaces. Its /run/hsp and /mnt are separate, so that clients do not
+# see each other's directories (removing a directory that is a mount point elsewhere would undo the mount
+# there). Arguments: number, address.
 _SERVE = """\
 hostname "client$1"
 mkdir -p /run/hsp
@@ -50,23 +50,23 @@ until nsenter "--net=/run/netns/client$1" -- ss -Hltn "src $2" | grep -q LISTEN;
 
 
 def make_network(guest: Host, number: int) -> tuple[str, str]:
-    """The network of client `number`: the server's address in it, and the client's."""
+    """Make the network of client `number`; returns the server's and the client's address in it."""
     server, client = _SERVER_ADDRESS.format(number), _CLIENT_ADDRESS.format(number)
     guest.run(["sh", "-c", _MAKE_NETWORK, "sh", str(number), server, client])
     return server, client
 
 
 def make_client(guest: Host, number: int) -> SiteClient:
-    """A client with an address of its own, on the guest's files."""
+    """Make a client with its own address, which shares the guest's files."""
     server, client = make_network(guest, number)
     return SiteClient(NetnsHost(guest, f"client{number}"), address=client, server_address=server)
 
 
 def start_machine(guest: Host, number: int) -> tuple[Process, str, str]:
-    """A client with its own sshd at port 22 of its address, with this boot's keys.
+    """Start a client with its own sshd at port 22 of its address, with this boot's keys.
 
-    Returns what keeps it running, the server's address as the client sees it, and the client's. Raises
-    HostError. It ends with the process, or with the guest.
+    Returns its process, the server's address and the client's address. It ends with the process or with
+    the guest. Raises HostError.
     """
     server, client = make_network(guest, number)
     process = guest.start(
@@ -82,14 +82,14 @@ def start_machine(guest: Host, number: int) -> tuple[Process, str, str]:
         check=False,
     )
     if waiting.returncode:
-        why = process.wait(1.0).describe() if not process.running() else "it does not listen"
-        raise HostError(f"the sshd of client{number} in the lab did not start: {why}")
+        reason = process.wait(1.0).describe() if not process.running() else "it does not listen"
+        raise HostError(f"the sshd of client{number} in the lab did not start: {reason}")
     return process, server, client
 
 
 @contextmanager
 def lab_clients(lab: Lab, guest: SshHost, count: int) -> Iterator[tuple[SiteClient, ...]]:
-    """So many clients; those that are hosts of their own are gone at the end. Raises HostError."""
+    """Make `count` clients; those with their own sshd are stopped at the end. Raises HostError."""
     if count == 1:
         yield (make_client(guest, 0),)
         return
@@ -104,6 +104,6 @@ def lab_clients(lab: Lab, guest: SshHost, count: int) -> Iterator[tuple[SiteClie
 
 
 def _stop(process: Process) -> None:
-    # The guest's end is its end, too; whatever is wrong with the guest has been said elsewhere.
+    # If the guest is lost, its clients ended with it, and the cause is reported elsewhere.
     with suppress(HostError):
         process.stop(_STOP_DEADLINE_S, "TERM")

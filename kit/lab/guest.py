@@ -1,4 +1,4 @@
-"""A running lab guest: started, reached over SSH, and gone without a trace when closed."""
+"""The lab guest: start it, reach it over SSH, end it and remove its state."""
 
 from __future__ import annotations
 
@@ -48,28 +48,30 @@ QEMU = "qemu-system-x86_64"
 BOOT_DEADLINE_S = 480.0
 RESUME_DEADLINE_S = 120.0
 SSH_DEADLINE_S = 120.0
-# The first key exchange takes an emulated CPU a few seconds; a machine that shares its cores, more.
+# The first key exchange takes an emulated CPU a few seconds, on a busy machine more.
 _SSH_ATTEMPT_S = 40.0
 _HANG_UP_S = 0.5
 # About once in ninety starts of the tracer, with many commands during it, sshd was left asleep
 # in poll with data waiting on its virtio-serial port (docs/decisions/0006); any message wakes it.
 _NUDGE_S = 5.0
 _PREFIX = "lab-"
-# A guest that boots to be saved is nobody's lab.
+# A guest that boots only to be saved is not listed as a lab.
 _SAVING_PREFIX = "save-"
 _STATES = (_PREFIX, _SAVING_PREFIX)
 _POLL_S = 0.1
-# The guest's page cache may still have what was handed over before. Arguments: disk, bytes, target.
+# The flush drops an earlier file from the guest's page cache. Arguments: disk, bytes, target.
 _COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
-_RESUME_HINT = "if it does so again, its saved guest is damaged: remove it below ~/.cache/hsp/warm"
+_RESUME_HINT = "if this happens again, the saved guest is damaged: remove it below ~/.cache/hsp/warm"
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
 
 
 @dataclass(frozen=True)
 class LabSpec:
-    """What to boot. Memory in MiB; the rest is for tests: of the guest's faults, of real disks, of many
-    connections at once. `ssh_ports`: serial lines with an sshd behind each, one connection at a time.
-    `seed` makes what is random in the guest come again; without it, it is different each time."""
+    """Configuration of a lab guest.
+
+    `extra_*` and `ssh_ports` are for tests. `ssh_ports`: serial lines with an sshd each, one connection
+    per line. `seed`: makes the random numbers of the guest reproducible; without it they always differ.
+    """
 
     image_dir: Path
     clock: Clock
@@ -86,22 +88,24 @@ def runtime_dir() -> Path:
     path = Path(base) / "hsp" if base else Path(tempfile.gettempdir()) / f"hsp-{os.getuid()}"
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.lstat()
+        status = path.lstat()
     except OSError as error:
-        raise HostError(f"{path}: {error.strerror}", "the lab keeps its sockets there") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise HostError(f"{path} is not a directory that is yours alone", "remove it, or set XDG_RUNTIME_DIR")
+        raise HostError(f"{path}: {error.strerror}", "the lab needs it for its sockets") from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise HostError(
+            f"{path} is not a private directory of this user", "remove it, or set XDG_RUNTIME_DIR"
+        )
     return path
 
 
 def running_labs() -> Iterator[dict[str, Any]]:
-    """The description (lab.json) of each live lab; state whose supervisor is dead is removed."""
+    """The description (lab.json) of each running lab; removes the state of labs whose supervisor is dead."""
     for state in sorted(path for path in runtime_dir().iterdir() if path.name.startswith(_STATES)):
         try:
             lab = json.loads((state / "lab.json").read_text())
             alive = _is_supervisor(lab["supervisor_pid"], state)
         except (OSError, ValueError, KeyError):
-            # Being made this very moment, or left by a killed supervisor long ago.
+            # Just being made, or left by a killed supervisor long ago.
             if time.time() - state.lstat().st_mtime > 60:
                 shutil.rmtree(state, ignore_errors=True)
             continue
@@ -112,7 +116,7 @@ def running_labs() -> Iterator[dict[str, Any]]:
 
 
 def _is_supervisor(pid: int, state: Path) -> bool:
-    """Whether `pid` is still the supervisor that made `state` (process ids are used again)."""
+    """Whether `pid` is still the supervisor that made `state` (process ids are reused)."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
         started = Path(f"/proc/{pid}").stat().st_mtime
@@ -124,8 +128,8 @@ def _is_supervisor(pid: int, state: Path) -> bool:
 class Lab:
     """One guest. Use as a context manager; `close` ends it and removes its state.
 
-    `resume`: a saved guest to go on with (kit.lab.warm). `root`: an overlay of the image's disk that keeps
-    what the guest writes; such a guest gets no keys and waits for them.
+    `resume`: a saved guest to resume (kit.lab.warm). `root`: an overlay of the image's disk for the guest's
+    writes; such a guest gets no keys and waits for them.
     """
 
     def __init__(self, spec: LabSpec, resume: Saved | None = None, root: Path | None = None) -> None:
@@ -171,7 +175,7 @@ class Lab:
         self.state = self._supervisor.state
 
     def wait_ready(self, deadline_s: float | None = None, line: str = READY_LINE) -> None:
-        """Until the guest's init has said that it is up. Raises HostError with the cause."""
+        """Wait until the guest's init prints `line` on the console. Raises HostError with the cause."""
         if deadline_s is None:
             deadline_s = RESUME_DEADLINE_S if self._resumed else BOOT_DEADLINE_S
         end = time.monotonic() + deadline_s
@@ -192,9 +196,9 @@ class Lab:
         return open_host(self.state, port, self.diagnose)
 
     def hand_over(self, guest: Host, content: bytes, target: str, deadline_s: float) -> None:
-        """Put `content` into the guest's file `target`, by way of the disk for that. Raises HostError."""
+        """Copy `content` to the guest's file `target` through the transfer disk. Raises HostError."""
         if len(content) > HAND_OVER_BYTES:
-            raise HostError(f"{len(content)} bytes cannot be handed over to the lab at once")
+            raise HostError(f"{len(content)} bytes are too many for the lab's transfer disk")
         path, source = self.state / HAND_OVER, f"/dev/disk/by-id/virtio-hsp-{HAND_OVER}"
         try:
             with path.open("r+b") as disk:
@@ -205,7 +209,7 @@ class Lab:
                         ["sh", "-c", _COPY, "sh", source, str(len(content)), target], deadline_s=deadline_s
                     )
                 finally:
-                    # It may lie in memory: what is copied is given back.
+                    # The file may be in a tmpfs: free its memory.
                     disk.truncate(0)
                     disk.truncate(HAND_OVER_BYTES)
         except OSError as error:
@@ -214,32 +218,31 @@ class Lab:
             ) from error
 
     def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
-        """A machine of the guest's own networks as a host."""
+        """A host in the guest's own networks."""
         return open_inner_host(self.state, guest, name, address, self.diagnose)
 
     def console(self) -> str:
-        """What the guest's kernel and init have printed."""
+        """Console output of the guest's kernel and init."""
         return _text(self.state / "console.log")
 
     def diagnose(self) -> str:
-        """Why the guest is gone or broken; empty if nothing is known to be wrong."""
+        """Why the guest ended or crashed; "" if no problem is known."""
         panic = _PANIC.search(self.console())
         if panic:
             return f"guest kernel panic: {panic[1].strip()}"
         code = self._supervisor.exit_code()
         if code is not None:
-            said = _text(self.state / "qemu.log").strip()[-500:]
-            return f"QEMU ended with {code}" + (f": {said}" if said else "")
+            output = _text(self.state / "qemu.log").strip()[-500:]
+            return f"QEMU ended with {code}" + (f": {output}" if output else "")
         return ""
 
     def versions(self) -> dict[str, str]:
-        """What the lab itself is made of."""
-        answer = LocalHost().run([QEMU, "--version"]).stdout
-        found = re.search(r"version (\S+)", answer)
-        return {"qemu": found[1] if found else "unknown"}
+        """Version of QEMU."""
+        match = re.search(r"version (\S+)", LocalHost().run([QEMU, "--version"]).stdout)
+        return {"qemu": match[1] if match else "unknown"}
 
     def detach(self) -> None:
-        """Let the guest go on after this process."""
+        """Let the guest run on after the end of this process."""
         (self.state / "detached").touch()
         self._supervisor.detach()
 
@@ -255,7 +258,7 @@ class Lab:
 
 
 class _Supervisor:
-    """This side of kit.lab.supervisor's pipe."""
+    """The CLI's end of the pipe to kit.lab.supervisor."""
 
     def __init__(
         self,
@@ -301,7 +304,7 @@ class _Supervisor:
         return answer
 
     def exit_code(self) -> int | None:
-        """QEMU's exit code once it has ended."""
+        """QEMU's exit code; None while it runs."""
         assert self._child.stdout
         if self._exit_code is None and select.select([self._child.stdout], [], [], 0)[0]:
             line = self._child.stdout.readline()
@@ -327,7 +330,7 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
     """Connect to a running guest by its state directory. Raises HostLost."""
 
     async def connect() -> asyncssh.SSHClientConnection:
-        # A session that broke may still hold the other end; it lets go when it sees us hang up.
+        # A broken session may still occupy the serial line; it ends when this side hangs up.
         while True:
             try:
                 return await asyncio.wait_for(attempt(), _SSH_ATTEMPT_S)
@@ -346,7 +349,7 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
 
 
 def open_inner_host(state: Path, guest: SshHost, name: str, address: str, diagnose: Any = None) -> SshHost:
-    """Connect to an sshd of the guest's own networks, through the guest. Raises HostLost."""
+    """Connect to an sshd in the guest's own networks, through the guest. Raises HostLost."""
 
     async def connect() -> asyncssh.SSHClientConnection:
         return await asyncssh.connect(address, tunnel=guest.connection, options=_ssh_options(state))
@@ -355,7 +358,7 @@ def open_inner_host(state: Path, guest: SshHost, name: str, address: str, diagno
 
 
 def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
-    """How every sshd of a lab is spoken to: this boot's keys, and what an emulated CPU does quickest."""
+    """SSH options for the sshds of a lab: this boot's keys, and algorithms that are fast under emulation."""
     return asyncssh.SSHClientConnectionOptions(
         username="root",
         client_keys=[asyncssh.read_private_key(state / "client.key")],
@@ -373,18 +376,17 @@ def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
 
 
 def free_port() -> int:
-    """A serial line for a shell beside a run (0 is the run's)."""
+    """A serial line for a shell beside a run, which uses line 0."""
     return 1 + os.getpid() % (SSH_PORTS - 1)
 
 
 def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
-    """Boot once with KVM; empty if that worked, else why the real clock cannot be used.
+    """Boot once with KVM; returns "" on success, else why the real clock cannot be used.
 
-    A /dev/kvm may be there and answer, and a guest still hang before its first
-    message: only a guest that has come up proves it.
+    Even with a working /dev/kvm a guest can hang before its first message: only a complete boot is proof.
     """
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return "/dev/kvm is missing or not yours to use"
+        return "/dev/kvm is missing, or this user must not use it"
     try:
         with Lab(replace(spec, clock=Clock("real"))) as lab:
             lab.wait_ready(deadline_s)
@@ -394,12 +396,12 @@ def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
 
 
 def _random_seed(seed: int | None) -> bytes:
-    """What the guest's kernel is given to make random numbers from: 64 bytes."""
+    """Seed for the random numbers of the guest's kernel: 64 bytes."""
     return secrets.token_bytes(64) if seed is None else hashlib.sha512(str(seed).encode()).digest()
 
 
 def _tar(files: dict[str, bytes]) -> bytes:
-    """A tar archive as large as the disk of the keys."""
+    """A tar archive, padded to the size of the disk with the keys."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in files.items():
@@ -419,4 +421,4 @@ def _text(path: Path) -> str:
 def _console_hint(lab: Lab) -> str:
     lines = [line for line in lab.console().splitlines() if line.strip()][-5:]
     shown = "\n".join(f"  {''.join(c for c in line if c.isprintable())}" for line in lines)
-    return f"the last lines of its console:\n{shown}" if shown else "its console said nothing"
+    return f"the last lines of its console:\n{shown}" if shown else "its console is empty"

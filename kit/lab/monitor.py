@@ -1,4 +1,4 @@
-"""The monitor of a lab's QEMU: one command, one answer (QMP, docs/interop/qmp-intro.txt of QEMU)."""
+"""Client of QEMU's monitor: one command, one answer (QMP, docs/interop/qmp-intro.txt of QEMU)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _DEADLINE_S = 120.0
 
 
 def command(state: Path, name: str, **arguments: Any) -> Any:
-    """What QEMU answers to `name`; `state` is the lab's directory. Raises HostError with its refusal."""
+    """Run the QMP command `name`; returns its result. `state` is the lab's directory. Raises HostError."""
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(_DEADLINE_S)
         try:
             line.connect(os.fspath(state / "qmp.sock"))
-            with line.makefile("rw") as talk:
-                talk.readline()
-                for asked in ({"execute": "qmp_capabilities"}, {"execute": name, "arguments": arguments}):
-                    talk.write(json.dumps(asked) + "\n")
-                    talk.flush()
+            with line.makefile("rw") as stream:
+                stream.readline()
+                for request in ({"execute": "qmp_capabilities"}, {"execute": name, "arguments": arguments}):
+                    stream.write(json.dumps(request) + "\n")
+                    stream.flush()
                     answer: dict[str, Any] = {"event": None}
                     while "event" in answer:
-                        answer = json.loads(talk.readline())
+                        answer = json.loads(stream.readline())
         except (OSError, ValueError) as error:
             raise HostError(f"the monitor of QEMU does not answer to {name}: {error}") from error
     if "error" in answer:

@@ -1,4 +1,4 @@
-"""QEMU command lines for the lab guest. Pure: nothing is started here."""
+"""QEMU command line of the lab guest. Pure: nothing is started here."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Literal
 from kit.core.clock import Clock
 
 SSH_PORTS = 3
-"""Serial lines with an sshd behind each: one for a run, the others for shells beside it."""
+"""Number of serial lines with an sshd each: one for a run, the others for shells beside it."""
 
 READY_LINE = "hsp-guest: ready"
 WAITING_LINE = "hsp-guest: waiting for keys"
-"""What a guest says when it is up but for keys: the moment at which it can be saved."""
+"""Console line of a guest that has booted and waits for its keys: it can be saved then."""
 
 HAND_OVER = "hand-over"
 HAND_OVER_BYTES = 4 << 30
-"""The disk on which a guest is given large files, by far faster than over SSH: a sparse file."""
+"""The transfer disk for large files, much faster than SSH: a sparse file."""
 
 KEYS_BYTES = 1 << 16
-"""Size of the disk that keys come on: the same for a guest that is saved and those that resume it."""
+"""Size of the disk with the keys: equal for a saved guest and the guests that resume it."""
 
-# Frozen date: nothing in the guest may depend on the day it is run on, and a
-# clock that skips idle time has no use for the host's.
-# A plain CPU: OpenZFS benchmarks every SIMD variant of its checksums at load time, and
+# A simple CPU: OpenZFS benchmarks every SIMD variant of its checksums at load time, and
 # emulating AVX is slow. AES for SSH. cx16 is off because QEMU 7.2's TCG corrupts flags
 # around cmpxchg16b (the guest dies with a double fault in kmalloc).
 _TCG_CPU = "qemu64,-cx16,+ssse3,+sse4.1,+sse4.2,+popcnt,+aes,+pclmulqdq,+rdrand,+rdtscp"
+# A fixed date: nothing in the guest may depend on the real date, and the virtual clock,
+# which skips idle time, cannot follow the host's.
 _RTC = "base=2026-01-01T00:00:00,clock=vm"
 
 
 @dataclass(frozen=True)
 class Disk:
-    """A disk beside the root disk, as tests of real devices need it: its content is the file `name`.
+    """An extra disk for tests of real devices; its content is the file `name`.
 
-    NVMe disks with the same serial are namespaces of one controller. SCSI disks can be pulled out.
+    NVMe disks with the same serial are namespaces of one controller. SCSI disks can be unplugged.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Saved:
-    """A guest that was saved: `root` is its root disk (a qcow2 overlay of the image's), `memory` the rest."""
+    """A saved guest: `root` is a qcow2 overlay of the image's disk, `memory` QEMU's migration stream."""
 
     root: Path
     memory: Path
@@ -56,10 +56,10 @@ class Saved:
 
 @dataclass(frozen=True)
 class Machine:
-    """What a lab guest is made of. Paths may contain any character.
+    """Virtual machine of a lab guest. Paths may contain any character.
 
-    `root`: an overlay that keeps what the guest writes. `resume`: go on with a saved guest, whose machine
-    was the same. `seed`: of whatever is random in QEMU, the guest's RDRAND and virtio-rng.
+    `root`: an overlay for the guest's writes. `resume`: resume a saved guest of the same machine.
+    `seed`: for QEMU's random numbers: the guest's RDRAND and virtio-rng.
     """
 
     image_dir: Path
@@ -97,7 +97,7 @@ def clock_arguments(clock: Clock) -> list[str]:
 
 
 def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str]:
-    """The whole argv. The image and a saved guest stay as they are: what is written is thrown away."""
+    """QEMU's argv. The image and a saved guest are not changed: the guest's writes are discarded."""
     kernel_args = [
         "root=/dev/vda", "rootfstype=ext4", "rw", "init=/usr/local/sbin/hsp-init",
         "console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off",

@@ -1,4 +1,4 @@
-"""The lab as a place to run in: guest, devices, client namespaces, hosts."""
+"""The lab as a site of a run: guest, devices, clients, hosts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAKE_NULLB = 'd=$1; shift; mkdir "$d" && for s; do echo "${s#*=}" >"$d/${s%%=*}
 
 @dataclass(frozen=True)
 class MadeDevices:
-    """`paths` by name; `served` tells those that have a model what to do, if there are any."""
+    """Devices of the lab: `paths` by name; `served` controls the devices with a model, if there are any."""
 
     paths: dict[str, str]
     served: Served | None
@@ -42,9 +42,9 @@ class MadeDevices:
 def lab_site(
     testbed: Testbed, image: Image, progress: Progress, seed: int, age_again: bool = False
 ) -> Iterator[Site]:
-    """Start the lab and make the testbed in it; gone at the end. Raises HostError.
+    """Start the lab and make the testbed in it; end the lab afterwards. Raises HostError.
 
-    `age_again`: states that devices were aged to by earlier runs are not used.
+    `age_again`: do not use the aged states of earlier runs.
     """
     spec = LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20, seed=seed)
     check_clock(spec, progress)
@@ -79,7 +79,7 @@ def _aged(
 
 
 def check_clock(spec: LabSpec, progress: Progress) -> None:
-    """The real clock only after a probe boot has succeeded. Raises HostError."""
+    """Allow the real clock only after a successful test boot. Raises HostError."""
     if spec.clock.kind == "virtual":
         return
     with progress.step("trying KVM"):
@@ -94,9 +94,9 @@ def check_clock(spec: LabSpec, progress: Progress) -> None:
 def make_devices(
     guest: Host, devices: tuple[Device, ...], clock: Clock, *, by_id: bool = False
 ) -> MadeDevices:
-    """Emulated devices, on the guest's clock. Raises HostError.
+    """Make the emulated devices, on the guest's clock. Raises HostError.
 
-    `by_id`: with serials, and with links that a testbed can name them by, as real ones have.
+    `by_id`: also give them serials and by-id links, as real devices have, for use in a testbed.
     """
     paths = {}
     for device in devices:

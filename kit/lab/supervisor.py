@@ -1,14 +1,14 @@
-"""The process that owns one QEMU: a program of its own, so that nothing is left behind.
+"""Supervisor process of one QEMU: makes sure that nothing is left behind.
 
 The CLI starts it and keeps a pipe to its stdin open. When that pipe closes (the CLI
-ended in whatever way, `kill -9` included) the supervisor ends QEMU and removes the
-state directory. QEMU itself is started so that the kernel kills it when the supervisor
-dies. A lab that shall outlive its CLI (`hsp lab up`) is released with a line `detach`.
+ended in any way, `kill -9` included) the supervisor ends QEMU and removes the state
+directory. The kernel kills QEMU when the supervisor dies. A line `detach` lets the lab
+run on after the CLI (`hsp lab up`).
 
 stdin, first line: JSON {base, prefix, files: {name: base64}, sparse: {name: bytes}, argv: [...],
 info: {...}}; "{state}" in an argument stands for the state directory.
 stdout: one JSON line {state, qemu_pid}, or {error}; later {exited: code} if QEMU ends.
-Only the standard library is imported: it must be up within milliseconds.
+Only the standard library is imported, for a start within milliseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class _Stop(Exception):
-    """A signal asked this supervisor to end its lab."""
+    """A signal told this supervisor to end its lab."""
 
 
 def main() -> int:
@@ -49,11 +49,11 @@ def main() -> int:
         qemu = None
         try:
             qemu = _start(spec, state)
-            _hold(qemu)
+            _wait(qemu)
         except OSError as error:
             _say({"error": f"{error.filename or ''}: {error.strerror}"})
         finally:
-            # A second signal must not cut the removal short.
+            # A second signal must not interrupt the removal.
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             if qemu is not None:
                 _end(qemu)
@@ -88,7 +88,7 @@ def _start(spec: dict[str, object], state: Path) -> subprocess.Popen[bytes]:
 
 
 def _die_with_parent(parent: int):  # type: ignore[no-untyped-def]
-    """For the child: KILL when the supervisor's (only) thread ends, also if it already has."""
+    """A preexec function: kill the child when the supervisor's (only) thread ends, or has already ended."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def before_exec() -> None:
@@ -99,8 +99,8 @@ def _die_with_parent(parent: int):  # type: ignore[no-untyped-def]
     return before_exec
 
 
-def _hold(qemu: subprocess.Popen[bytes]) -> None:
-    """Return when the CLI is gone, or QEMU has ended and the CLI is gone or has let go."""
+def _wait(qemu: subprocess.Popen[bytes]) -> None:
+    """Wait until the CLI has ended without a detach, or both QEMU has ended and the CLI has detached."""
     ended = os.pidfd_open(qemu.pid)
     attached, alive = True, True
     while attached or alive:
@@ -113,11 +113,11 @@ def _hold(qemu: subprocess.Popen[bytes]) -> None:
             if _read_line().strip() != "detach":
                 return
             attached = False
-            _let_go_of_outputs()
+            _close_outputs()
 
 
-def _let_go_of_outputs() -> None:
-    """Whoever reads what the CLI prints (`hsp lab up | tee log`) shall see its end."""
+def _close_outputs() -> None:
+    """Close the CLI's outputs, so that a reader (`hsp lab up | tee log`) sees their end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for output in (1, 2):
         os.dup2(nowhere, output)
@@ -136,7 +136,7 @@ def _end(qemu: subprocess.Popen[bytes]) -> None:
 
 
 def _read_line() -> str:
-    """One line of stdin, unbuffered, so that select() sees what is not read yet."""
+    """Read one line of stdin, unbuffered, so that select() sees the remaining input."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(0, 1)

@@ -12,7 +12,7 @@ from kit.precondition import budget
 
 def wanted_devices(settings: Precondition, testbed: Testbed) -> list[Device]:
     """The devices of the wanted roles, in the testbed's order."""
-    return [device for device in testbed.device if device.role in settings.wanted_roles]
+    return [device for device in testbed.device if device.role in settings.selected_roles]
 
 
 def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
@@ -70,5 +70,5 @@ def is_fresh(settings: Precondition | None, testbed: Testbed) -> bool:
     """Whether a cache or log device that ages is taken as it is."""
     if settings is None:
         return False
-    named = settings.wanted_roles if settings.writes else ()
+    named = settings.selected_roles if settings.writes else ()
     return any(d.role in ("cache", "log") and d.role not in named and ages(d) for d in testbed.device)

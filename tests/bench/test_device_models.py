@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, preset_names
-from tests.kit.emulation.model_library import FLUSH, READ, WRITE, EmulatedDevice, requests
+from tests.kit.emulation.model_library import FLUSH, READ, WRITE, ModelDevice, requests
 
 pytestmark = pytest.mark.bench
 
@@ -19,8 +19,8 @@ COUNT = 200_000
 NEEDED_PER_S = 30_000
 
 
-def aged(name: str) -> tuple[EmulatedDevice, int]:
-    device = EmulatedDevice(find_preset(name), 128 * MIB)
+def aged(name: str) -> tuple[ModelDevice, int]:
+    device = ModelDevice(find_preset(name), 128 * MIB)
     fill = requests(2 * device.sectors // 256)
     fill["op"], fill["sectors"] = WRITE, 256
     fill["sector"] = np.arange(len(fill)) * 256 % device.sectors
@@ -50,7 +50,7 @@ def test_requests_a_second(name: str, tmp_path: Path) -> None:
 
 
 def latencies_us(
-    device: EmulatedDevice, now_ns: int, op: int, sectors: int, *, sync: bool = False
+    device: ModelDevice, now_ns: int, op: int, sectors: int, *, sync: bool = False
 ) -> np.ndarray:
     """Of 20,000 requests at random, one after the other; `sync`: of writes each with the flush after it."""
     step = 2 if sync else 1

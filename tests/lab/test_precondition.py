@@ -312,7 +312,7 @@ def test_what_was_aged_once_is_given_to_the_next_device_with_its_proof(
     with_device(age)
     with_device(take)
     assert content[0] == content[1]
-    assert "taking the state that run the-first-run aged it to" in told.getvalue()
+    assert "loading the aged state of run the-first-run" in told.getvalue()
     with_device(ask, age_again=True)
     [state] = tmp_path.glob("aged/*/state")
     assert aged.current(state.parent)

@@ -71,7 +71,7 @@ def test_a_half_written_one_is_found_out_and_made_anew(
         lab.wait_ready()
         with lab.host() as guest:
             assert guest.run(["true"]).returncode == 0
-    assert "the saved guest cannot be used and is made anew" in capsys.readouterr().err
+    assert "the saved guest cannot be used and is made again" in capsys.readouterr().err
     assert warm.damage(found.memory.parent) == ""
     assert not list(found.memory.parent.parent.glob(f".build-{found.memory.parent.name}-*"))
 

@@ -92,7 +92,7 @@ void hsp_buffer_drop(struct hsp_buffer *buffer, uint32_t number)
 	hsp_buffer_append(buffer, &buffer->free, number);
 }
 
-/* Ties go by number, so that the order never depends on how the heap came about. */
+/* Order by end time, then by slot number: independent of the heap's history. */
 static int ends_before(const struct hsp_buffer *buffer, uint32_t a, uint32_t b)
 {
 	uint64_t a_ns = buffer->slot[a].end_ns, b_ns = buffer->slot[b].end_ns;

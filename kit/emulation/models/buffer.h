@@ -1,6 +1,6 @@
 /*
- * The write buffer of an SSD: pages in DRAM, each with the sectors of it that are newer than
- * flash. A slot is free, dirty (oldest first in one list), queued for its die, or under way.
+ * The write buffer of an SSD: page slots in DRAM, each with a mask of the sectors that are newer
+ * than flash. A slot is free, dirty (one list, oldest first), queued for its die, or programming.
  */
 #ifndef HSP_BUFFER_H
 #define HSP_BUFFER_H
@@ -13,8 +13,8 @@ enum hsp_slot_state { HSP_SLOT_FREE, HSP_SLOT_DIRTY, HSP_SLOT_QUEUED, HSP_SLOT_P
 
 struct hsp_slot {
 	uint64_t mask;     /* sectors of the page, lowest bit first */
-	uint64_t since_ns; /* dirty; queued: when it may be programmed */
-	uint64_t end_ns;   /* programming: when that is over */
+	uint64_t since_ns; /* dirty: since when; queued: earliest start of its program */
+	uint64_t end_ns;   /* programming: end of the program */
 	uint32_t page;
 	uint32_t next, previous;
 	uint8_t state;
@@ -27,12 +27,12 @@ struct hsp_slot_list {
 struct hsp_buffer {
 	struct hsp_slot *slot;
 	uint32_t slots;
-	uint32_t *slot_of; /* by logical page: where its newest content is, or HSP_NO_SLOT */
+	uint32_t *slot_of; /* per logical page: slot of its newest content, or HSP_NO_SLOT */
 	uint32_t pages;
 	struct hsp_slot_list free, dirty;
-	uint32_t *heap; /* slots under way, the one that ends first on top */
+	uint32_t *heap; /* programming slots, a min-heap by end_ns */
 	uint32_t heap_count;
-	uint64_t released_ns; /* when the last of those that are free again ended */
+	uint64_t released_ns; /* end of the last program whose slot was freed */
 };
 
 int hsp_buffer_init(struct hsp_buffer *buffer, uint32_t slots, uint32_t pages); /* -1: no memory */
@@ -43,16 +43,16 @@ void hsp_buffer_append(struct hsp_buffer *buffer, struct hsp_slot_list *list, ui
 void hsp_buffer_prepend(struct hsp_buffer *buffer, struct hsp_slot_list *list, uint32_t slot);
 void hsp_buffer_remove(struct hsp_buffer *buffer, struct hsp_slot_list *list, uint32_t slot);
 
-/* A free slot becomes the newest content of the page, dirty since then. */
+/* Take a free slot for the newest content of the page; it is dirty since now_ns. */
 void hsp_buffer_take(struct hsp_buffer *buffer, uint32_t page, uint64_t mask, uint64_t now_ns);
 
-/* A slot that is on no list is under way until its end_ns. */
+/* Start programming a slot that is on no list, until its end_ns. */
 void hsp_buffer_begin(struct hsp_buffer *buffer, uint32_t slot);
 
-/* Slots whose program is over are free again. */
+/* Free the slots whose program has ended. */
 void hsp_buffer_release(struct hsp_buffer *buffer, uint64_t now_ns);
 
-/* A slot that is on no list and not under way is free again, and its page no longer here. */
+/* Free a slot that is on no list and not programming; its page is no longer buffered. */
 void hsp_buffer_drop(struct hsp_buffer *buffer, uint32_t slot);
 
 #endif

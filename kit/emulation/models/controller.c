@@ -1,9 +1,9 @@
 /*
- * A controller in front of another device: it passes everything on (bypass), or takes writes into
- * a cache with a battery and destages them later, in elevator order, one at a time.
+ * Model of a RAID controller in front of a device. Bypass: it forwards every request. Battery: it
+ * puts writes into a cache and destages them later, in elevator order, one at a time.
  *
- * The cache is of lines of 4 KiB with a bit for each sector. Nothing in it is ever volatile, and
- * destaging writes reach the medium itself (FUA), because a drive's own cache has no battery.
+ * The cache has lines of 4 KiB with a dirty bit per sector. Its content is never volatile. Destage
+ * writes use FUA, because the drive's own cache has no battery.
  */
 #include <stdlib.h>
 
@@ -20,9 +20,9 @@ struct controller {
 	int has_cache;
 
 	struct hsp_rng rng;
-	uint8_t *dirty; /* by line: sectors waiting */
+	uint8_t *dirty; /* per line: bits of the dirty sectors */
 	uint64_t lines, dirty_lines, busy_lines, elevator;
-	uint64_t busy_ns; /* until when a destaging write is under way */
+	uint64_t busy_ns; /* end of the destage write in progress */
 	struct hsp_request busy; /* that write */
 	uint64_t last_command_ns, passed_ns, link_free_ns;
 };
@@ -32,8 +32,8 @@ static struct controller *controller_of(struct hsp_model *model)
 	return (struct controller *)model;
 }
 
-/* Arrivals at the backing device must not decrease either. */
-static uint64_t pass(struct controller *controller, struct hsp_request request, uint64_t now_ns)
+/* Submit to the backing device; its arrivals must not decrease either. */
+static uint64_t forward(struct controller *controller, struct hsp_request request, uint64_t now_ns)
 {
 	controller->passed_ns = request.arrival_ns = hsp_later(now_ns, controller->passed_ns);
 	return controller->backing->ops->submit(controller->backing, &request);
@@ -61,7 +61,7 @@ static uint64_t next_dirty(const struct controller *controller)
 	return line;
 }
 
-/* A run of sectors goes to the backing device; when that is over. */
+/* Write a run of dirty sectors to the backing device; returns its end. */
 static uint64_t destage(struct controller *controller, uint64_t now_ns)
 {
 	uint64_t line = next_dirty(controller), end = line + 1;
@@ -72,19 +72,19 @@ static uint64_t destage(struct controller *controller, uint64_t now_ns)
 
 	controller->dirty[line] = (uint8_t)(controller->dirty[line] & ~(((1u << length) - 1) << first));
 	request.sectors = length;
-	if (first + length == LINE_SECTORS) /* on through lines that are dirty as a whole */
+	if (first + length == LINE_SECTORS) /* continue through lines that are completely dirty */
 		while (end < controller->lines && end < line + MAX_RUN_LINES && controller->dirty[end] == 0xFF) {
 			controller->dirty[end++] = 0;
 			request.sectors += LINE_SECTORS;
 		}
 	controller->busy_lines = end - line;
-	/* A line with sectors left still waits, and takes no second place meanwhile. */
+	/* A line with dirty sectors left stays dirty and is not counted as busy too. */
 	controller->dirty_lines -= end - line - (controller->dirty[line] != 0);
 	controller->busy_lines -= controller->dirty[line] != 0;
 	controller->elevator = controller->dirty[line] ? line : end < controller->lines ? end : 0;
 	controller->model.counts.of[HSP_SECTORS_DESTAGED] += request.sectors;
 	controller->busy = request;
-	controller->busy_ns = pass(controller, request, now_ns);
+	controller->busy_ns = forward(controller, request, now_ns);
 	return controller->busy_ns;
 }
 
@@ -117,8 +117,8 @@ static uint64_t wait_for_line(struct controller *controller, uint64_t now_ns)
 	return now_ns;
 }
 
-/* The write under way did not get through; its sectors are still in the cache. */
-static void take_back(struct controller *controller, uint64_t now_ns)
+/* Power loss during a destage write: its sectors are still in the cache. */
+static void restore_busy_lines(struct controller *controller, uint64_t now_ns)
 {
 	uint64_t sector = controller->busy.sector, end = sector + controller->busy.sectors;
 
@@ -162,7 +162,7 @@ static void drop_from_cache(struct controller *controller, uint64_t sector, uint
 	}
 }
 
-/* --- What the host asks for ------------------------------------------------------------------ */
+/* --- Host requests --------------------------------------------------------------------------- */
 
 static uint64_t over_link(struct controller *controller, uint64_t now_ns, uint64_t sectors)
 {
@@ -174,9 +174,9 @@ static uint64_t over_link(struct controller *controller, uint64_t now_ns, uint64
 static uint64_t submit_cached(struct controller *controller, const struct hsp_request *request, uint64_t now_ns)
 {
 	uint64_t sector = request->sector, end = sector + request->sectors;
-	struct hsp_request safe = *request;
+	struct hsp_request durable = *request;
 
-	safe.fua = 1; /* nothing behind the battery is left in a cache without one */
+	durable.fua = 1; /* the drive's cache has no battery */
 	switch (request->op) {
 	case HSP_WRITE:
 		now_ns = over_link(controller, now_ns, request->sectors);
@@ -186,12 +186,12 @@ static uint64_t submit_cached(struct controller *controller, const struct hsp_re
 			controller->model.counts.of[HSP_CACHE_HITS]++;
 			return over_link(controller, now_ns, request->sectors);
 		}
-		return over_link(controller, pass(controller, *request, now_ns), request->sectors);
-	case HSP_FLUSH: /* what is in the cache is safe */
+		return over_link(controller, forward(controller, *request, now_ns), request->sectors);
+	case HSP_FLUSH: /* the cache is not volatile */
 		return now_ns;
 	default:
 		drop_from_cache(controller, sector, end);
-		return pass(controller, safe, now_ns);
+		return forward(controller, durable, now_ns);
 	}
 }
 
@@ -206,13 +206,13 @@ static uint64_t controller_submit(struct hsp_model *model, const struct hsp_requ
 		controller->last_command_ns = now_ns;
 		return submit_cached(controller, request, now_ns + command_ns);
 	}
-	/* The device sees it when the controller does, so that both agree on what is volatile when. */
-	now_ns = pass(controller, *request, now_ns) + command_ns;
+	/* The same arrival at device and controller, so that both agree on what is volatile when. */
+	now_ns = forward(controller, *request, now_ns) + command_ns;
 	return request->op == HSP_READ || request->op == HSP_WRITE ? over_link(controller, now_ns, request->sectors) :
 								     now_ns;
 }
 
-/* --- Power, state, life ---------------------------------------------------------------------- */
+/* --- Power loss, saved state, creation ------------------------------------------------------- */
 
 static int controller_is_volatile(struct hsp_model *model, uint64_t now_ns, uint64_t sector)
 {
@@ -223,19 +223,19 @@ static int controller_is_volatile(struct hsp_model *model, uint64_t now_ns, uint
 	return controller->backing->ops->is_volatile(controller->backing, now_ns, sector);
 }
 
-static void controller_forget(struct hsp_model *model, uint64_t now_ns)
+static void controller_power_loss(struct hsp_model *model, uint64_t now_ns)
 {
 	struct controller *controller = controller_of(model);
 
 	advance(controller, now_ns);
-	take_back(controller, now_ns);
-	controller->backing->ops->forget(controller->backing, now_ns);
+	restore_busy_lines(controller, now_ns);
+	controller->backing->ops->power_loss(controller->backing, now_ns);
 	controller->busy_lines = 0;
 	controller->busy_ns = controller->last_command_ns = controller->link_free_ns = now_ns;
 	controller->passed_ns = now_ns;
 }
 
-static void controller_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state)
+static void controller_save(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state)
 {
 	struct controller *controller = controller_of(model);
 
@@ -250,10 +250,10 @@ static void controller_put(struct hsp_model *model, uint64_t now_ns, struct hsp_
 	}
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		hsp_state_put(state, controller->backing->counts.of[i], 8);
-	controller->backing->ops->put(controller->backing, now_ns, state);
+	controller->backing->ops->save(controller->backing, now_ns, state);
 }
 
-static void controller_get(struct hsp_model *model, struct hsp_state *state)
+static void controller_load(struct hsp_model *model, struct hsp_state *state)
 {
 	struct controller *controller = controller_of(model);
 
@@ -266,7 +266,7 @@ static void controller_get(struct hsp_model *model, struct hsp_state *state)
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		controller->backing->counts.of[i] = hsp_state_get(state, 8);
 	if (!state->failed)
-		controller->backing->ops->get(controller->backing, state);
+		controller->backing->ops->load(controller->backing, state);
 }
 
 static uint64_t controller_memory(const struct hsp_model *model)
@@ -294,9 +294,9 @@ static void controller_free(struct hsp_model *model)
 static const struct hsp_model_ops CONTROLLER_OPS = {
 	.submit = controller_submit,
 	.is_volatile = controller_is_volatile,
-	.forget = controller_forget,
-	.put = controller_put,
-	.get = controller_get,
+	.power_loss = controller_power_loss,
+	.save = controller_save,
+	.load = controller_load,
 	.memory = controller_memory,
 	.inner = controller_inner,
 	.free = controller_free,
@@ -305,11 +305,11 @@ static const struct hsp_model_ops CONTROLLER_OPS = {
 struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	static const char *const CACHE[] = { "bypass", "battery", NULL };
-	const uint64_t max_ns = 4000000000u; /* below 2^32, as random numbers are */
+	const uint64_t max_ns = 4000000000u; /* below 2^32: limit of hsp_rng_skewed */
 	struct controller *controller;
 
 	if (spec->prefix[0]) {
-		hsp_spec_fail(spec, "a controller behind a controller is not a model");
+		hsp_spec_fail(spec, "a controller behind a controller is not supported");
 		return NULL;
 	}
 	controller = calloc(1, sizeof(*controller));

@@ -1,4 +1,4 @@
-/* A device as its server sees it: a model, its faults, and what is common to all models. */
+/* The public device (model.h): a model, its faults, and the checks common to all models. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 /* "HSPDEV" and the version of the layout. */
 static const uint64_t MAGIC = UINT64_C(0x0001564544505348);
 
-/* 73 years; leaves room for what is added to an arrival. */
+/* 73 years; leaves room for the time that is added to an arrival. */
 static const uint64_t LAST_ARRIVAL_NS = UINT64_C(1) << 61;
 static const uint64_t MAX_SECTORS = UINT64_C(1) << 40;
 
@@ -36,7 +36,7 @@ static const char *const NAMES[HSP_COUNTS] = {
 struct hsp_device {
 	struct hsp_model *model;
 	struct hsp_faults faults;
-	uint64_t last_ns; /* time never goes back */
+	uint64_t last_ns; /* newest time seen: time never decreases */
 	uint64_t spec_digest;
 	char names[1024];
 };
@@ -108,13 +108,13 @@ unsigned hsp_device_attributes(const struct hsp_device *device)
 	return device->model->attributes;
 }
 
-static uint64_t move_on(struct hsp_device *device, uint64_t now_ns)
+static uint64_t advance_time(struct hsp_device *device, uint64_t now_ns)
 {
 	device->last_ns = hsp_later(device->last_ns, now_ns < LAST_ARRIVAL_NS ? now_ns : LAST_ARRIVAL_NS);
 	return device->last_ns;
 }
 
-static struct hsp_answer refused(uint64_t now_ns, int error)
+static struct hsp_answer failed_answer(uint64_t now_ns, int error)
 {
 	return (struct hsp_answer){ .done_ns = now_ns, .error = error };
 }
@@ -139,28 +139,28 @@ static void count_request(struct hsp_device *device, const struct hsp_request *r
 	}
 }
 
-struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_request *asked)
+struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_request *original)
 {
-	struct hsp_request request = *asked;
+	struct hsp_request request = *original;
 	struct hsp_answer answer = { 0 };
 
-	if (asked->arrival_ns >= LAST_ARRIVAL_NS)
-		return refused(asked->arrival_ns, EINVAL);
-	request.arrival_ns = move_on(device, asked->arrival_ns);
+	if (original->arrival_ns >= LAST_ARRIVAL_NS)
+		return failed_answer(original->arrival_ns, EINVAL);
+	request.arrival_ns = advance_time(device, original->arrival_ns);
 	if (device->faults.is_gone)
-		return refused(HSP_NEVER, ENODEV);
+		return failed_answer(HSP_NEVER, ENODEV);
 	if (request.op > HSP_WRITE_ZEROES)
-		return refused(request.arrival_ns, EOPNOTSUPP);
+		return failed_answer(request.arrival_ns, EOPNOTSUPP);
 	if (request.op == HSP_FLUSH)
 		request.sector = request.sectors = 0;
 	else if (request.sector > device->model->sectors ||
 		 request.sectors > device->model->sectors - request.sector)
-		return refused(request.arrival_ns, EIO);
+		return failed_answer(request.arrival_ns, EIO);
 	else if (!request.sectors)
-		return refused(request.arrival_ns, 0);
+		return failed_answer(request.arrival_ns, 0);
 	answer.error = hsp_faults_error(&device->faults, &request);
 	if (answer.error && request.op != HSP_READ) {
-		/* A write that fails changes nothing; it takes as long as a read of the place. */
+		/* A failed write changes nothing and takes as long as a read of the same sectors. */
 		request.op = HSP_READ;
 	}
 	if (!answer.error)
@@ -174,26 +174,26 @@ int hsp_device_is_volatile(struct hsp_device *device, uint64_t now_ns, uint64_t 
 {
 	if (sector >= device->model->sectors)
 		return 0;
-	return device->model->ops->is_volatile(device->model, move_on(device, now_ns), sector);
+	return device->model->ops->is_volatile(device->model, advance_time(device, now_ns), sector);
 }
 
 void hsp_device_power_loss(struct hsp_device *device, uint64_t now_ns)
 {
-	device->model->ops->forget(device->model, move_on(device, now_ns));
+	device->model->ops->power_loss(device->model, advance_time(device, now_ns));
 	device->faults.stalled_until_ns = 0;
 }
 
 int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fault, char *error,
 		     size_t error_size)
 {
-	return hsp_faults_add(&device->faults, move_on(device, now_ns), device->model->sectors, fault, error,
+	return hsp_faults_add(&device->faults, advance_time(device, now_ns), device->model->sectors, fault, error,
 			      error_size);
 }
 
 static uint64_t count_of(const struct hsp_model *model, unsigned which)
 {
 	const struct hsp_counts *inner = model->ops->inner ? model->ops->inner(model) : NULL;
-	/* What the host asked for is asked of the outer device; the rest adds up. */
+	/* Host counters are those of the outer device; the others are the sum of both. */
 	int is_of_host = which <= HSP_DISCARDED;
 
 	return model->counts.of[which] + (inner && !is_of_host ? inner->of[which] : 0);
@@ -217,7 +217,7 @@ uint64_t hsp_device_memory(const struct hsp_device *device)
 	return sizeof(*device) + device->model->ops->memory(device->model);
 }
 
-/* The head of saved state: what it is, of which device, and a digest of what follows. */
+/* Header of a saved state: magic, digest of the spec, sectors, digest of the payload. */
 enum { HEAD_BYTES = 32 };
 
 size_t hsp_device_save(struct hsp_device *device, uint64_t now_ns, void *bytes, size_t size)
@@ -227,7 +227,7 @@ size_t hsp_device_save(struct hsp_device *device, uint64_t now_ns, void *bytes, 
 
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		hsp_state_put(&state, device->model->counts.of[i], 8);
-	device->model->ops->put(device->model, move_on(device, now_ns), &state);
+	device->model->ops->save(device->model, advance_time(device, now_ns), &state);
 	end = state.at;
 	if (!bytes || size < end)
 		return end;
@@ -239,7 +239,7 @@ size_t hsp_device_save(struct hsp_device *device, uint64_t now_ns, void *bytes, 
 	return end;
 }
 
-static int unfit(char *error, size_t error_size, const char *why)
+static int state_error(char *error, size_t error_size, const char *why)
 {
 	if (error && error_size)
 		snprintf(error, error_size, "the saved state %s", why);
@@ -251,20 +251,20 @@ int hsp_device_load(struct hsp_device *device, const void *bytes, size_t size, c
 	struct hsp_state state = { .from = bytes, .size = size };
 
 	if (size < HEAD_BYTES || hsp_state_get(&state, 8) != MAGIC)
-		return unfit(error, error_size, "is not one of an emulated device");
+		return state_error(error, error_size, "is not a state of an emulated device");
 	if (hsp_state_get(&state, 8) != device->spec_digest)
-		return unfit(error, error_size, "is of a device with other parameters");
+		return state_error(error, error_size, "is of a device with different parameters");
 	if (hsp_state_get(&state, 8) != device->model->sectors)
-		return unfit(error, error_size, "is of a device of another size");
+		return state_error(error, error_size, "is of a device with a different size");
 	if (hsp_state_get(&state, 8) != hsp_state_digest((const uint8_t *)bytes + HEAD_BYTES, size - HEAD_BYTES))
-		return unfit(error, error_size, "is damaged");
+		return state_error(error, error_size, "is damaged");
 	if (device->last_ns)
-		return unfit(error, error_size, "can be given to a new device only");
+		return state_error(error, error_size, "can be loaded into a new device only");
 	for (unsigned i = 0; i < HSP_COUNTS; i++)
 		device->model->counts.of[i] = hsp_state_get(&state, 8);
-	device->model->ops->get(device->model, &state);
+	device->model->ops->load(device->model, &state);
 	if (state.failed || state.at != size)
-		return unfit(error, error_size, "is damaged; the device must not be used");
+		return state_error(error, error_size, "is damaged; the device must not be used");
 	return 0;
 }
 

@@ -6,53 +6,56 @@
 static const uint64_t PROMISED = UINT64_C(1) << 63;
 static const uint64_t NO_TIME = (UINT64_C(1) << 63) - 1;
 
-int hsp_safety_init(struct hsp_safety *safety, uint64_t sectors)
+int hsp_durability_init(struct hsp_durability *durability, uint64_t sectors)
 {
-	safety->sectors = sectors;
-	safety->safe_ns = calloc(sectors, sizeof(*safety->safe_ns));
-	return safety->safe_ns ? 0 : -1;
+	durability->sectors = sectors;
+	durability->durable_ns = calloc(sectors, sizeof(*durability->durable_ns));
+	return durability->durable_ns ? 0 : -1;
 }
 
-void hsp_safety_free(struct hsp_safety *safety)
+void hsp_durability_free(struct hsp_durability *durability)
 {
-	free(safety->safe_ns);
-	safety->safe_ns = NULL;
+	free(durability->durable_ns);
+	durability->durable_ns = NULL;
 }
 
-static int is_promised(uint64_t safe_ns, uint64_t now_ns)
+static int is_promised(uint64_t durable_ns, uint64_t now_ns)
 {
-	return (safe_ns & PROMISED) && (safe_ns & ~PROMISED) > now_ns;
+	return (durable_ns & PROMISED) && (durable_ns & ~PROMISED) > now_ns;
 }
 
-void hsp_safety_lose(struct hsp_safety *safety, uint64_t now_ns, uint64_t sector, uint64_t count)
+void hsp_durability_set_volatile(struct hsp_durability *durability, uint64_t now_ns, uint64_t sector,
+				 uint64_t count)
 {
-	for (uint64_t *safe = safety->safe_ns + sector, *end = safe + count; safe < end; safe++)
-		if (!is_promised(*safe, now_ns))
-			*safe = NO_TIME;
+	for (uint64_t *time_ns = durability->durable_ns + sector, *end = time_ns + count; time_ns < end; time_ns++)
+		if (!is_promised(*time_ns, now_ns))
+			*time_ns = NO_TIME;
 }
 
-void hsp_safety_keep(struct hsp_safety *safety, uint64_t at_ns, int promised, uint64_t sector, uint64_t count)
+void hsp_durability_set_durable(struct hsp_durability *durability, uint64_t at_ns, int promised, uint64_t sector,
+				uint64_t count)
 {
-	for (uint64_t *safe = safety->safe_ns + sector, *end = safe + count; safe < end; safe++) {
-		uint64_t flags = (*safe & PROMISED) | (promised ? PROMISED : 0), time_ns = *safe & ~PROMISED;
+	for (uint64_t *time_ns = durability->durable_ns + sector, *end = time_ns + count; time_ns < end; time_ns++) {
+		uint64_t flags = (*time_ns & PROMISED) | (promised ? PROMISED : 0);
+		uint64_t old_ns = *time_ns & ~PROMISED;
 
-		*safe = (time_ns < at_ns ? time_ns : at_ns) | flags;
+		*time_ns = (old_ns < at_ns ? old_ns : at_ns) | flags;
 	}
 }
 
-void hsp_safety_promise(struct hsp_safety *safety, uint64_t at_ns, uint64_t sector, uint64_t count)
+void hsp_durability_promise(struct hsp_durability *durability, uint64_t at_ns, uint64_t sector, uint64_t count)
 {
-	for (uint64_t *safe = safety->safe_ns + sector, *end = safe + count; safe < end; safe++)
-		if ((*safe & ~PROMISED) == at_ns)
-			*safe |= PROMISED;
+	for (uint64_t *time_ns = durability->durable_ns + sector, *end = time_ns + count; time_ns < end; time_ns++)
+		if ((*time_ns & ~PROMISED) == at_ns)
+			*time_ns |= PROMISED;
 }
 
-int hsp_safety_is_lost(const struct hsp_safety *safety, uint64_t now_ns, uint64_t sector)
+int hsp_durability_is_volatile(const struct hsp_durability *durability, uint64_t now_ns, uint64_t sector)
 {
-	return (safety->safe_ns[sector] & ~PROMISED) > now_ns;
+	return (durability->durable_ns[sector] & ~PROMISED) > now_ns;
 }
 
-void hsp_safety_clear(struct hsp_safety *safety)
+void hsp_durability_clear(struct hsp_durability *durability)
 {
-	memset(safety->safe_ns, 0, safety->sectors * sizeof(*safety->safe_ns));
+	memset(durability->durable_ns, 0, durability->sectors * sizeof(*durability->durable_ns));
 }

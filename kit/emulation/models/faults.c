@@ -12,8 +12,8 @@ static int refuse(char *error, size_t error_size, const char *what, const char *
 	return -1;
 }
 
-/* A whole number that begins at *text, which then points behind it and one blank. -1: none. */
-static int take_number(const char **text, uint64_t *value)
+/* Parse a whole number at *text and advance behind it and one space. -1: not a number. */
+static int parse_number(const char **text, uint64_t *value)
 {
 	char *end;
 
@@ -32,7 +32,7 @@ static int add_stall(struct hsp_faults *faults, uint64_t now_ns, const char *tex
 	const char *rest = text;
 	uint64_t length_ns;
 
-	if (take_number(&rest, &length_ns) || *rest || length_ns > UINT64_C(1) << 60)
+	if (parse_number(&rest, &length_ns) || *rest || length_ns > UINT64_C(1) << 60)
 		return refuse(error, error_size, "a stall is \"stall NS\", at most 2^60 ns", text);
 	if (now_ns + length_ns > faults->stalled_until_ns)
 		faults->stalled_until_ns = now_ns + length_ns;
@@ -44,14 +44,14 @@ static int add_errors(struct hsp_faults *faults, uint64_t sectors, const char *t
 	struct hsp_error_range range = { 0 };
 	const char *rest = text;
 
-	if (take_number(&rest, &range.first) || take_number(&rest, &range.count))
+	if (parse_number(&rest, &range.first) || parse_number(&rest, &range.count))
 		return refuse(error, error_size, "errors are \"error FIRST COUNT read|write|any\"", text);
 	range.reads = !strcmp(rest, "read") || !strcmp(rest, "any");
 	range.writes = !strcmp(rest, "write") || !strcmp(rest, "any");
 	if (!range.reads && !range.writes)
-		return refuse(error, error_size, "errors are of kind read, write or any", text);
+		return refuse(error, error_size, "the kind of errors is read, write or any", text);
 	if (!range.count || range.first >= sectors || range.count > sectors - range.first)
-		return refuse(error, error_size, "a range of errors lies inside of the device", text);
+		return refuse(error, error_size, "a range of errors must lie inside the device", text);
 	if (faults->ranges == HSP_ERROR_RANGES)
 		return refuse(error, error_size, "too many ranges of errors; \"heal\" removes them", text);
 	faults->range[faults->ranges++] = range;

@@ -1,4 +1,4 @@
-/* Faults of a device from outside: a stall, ranges of errors, its disappearance. */
+/* Injected faults of a device: a stall, ranges of errors, permanent failure. */
 #ifndef HSP_FAULTS_H
 #define HSP_FAULTS_H
 
@@ -21,11 +21,11 @@ struct hsp_faults {
 	size_t ranges;
 };
 
-/* `text` is as hsp_device_fault takes it. -1 and a sentence in `error` if it is no fault. */
+/* Add the fault `text`, as hsp_device_fault takes it. -1 and a message in `error` if it is invalid. */
 int hsp_faults_add(struct hsp_faults *faults, uint64_t now_ns, uint64_t sectors, const char *text, char *error,
 		   size_t error_size);
 
-/* EIO if the request touches a range of errors of its kind, else 0. */
+/* EIO if the request overlaps an error range of its kind, else 0. */
 int hsp_faults_error(const struct hsp_faults *faults, const struct hsp_request *request);
 
 #endif

@@ -20,7 +20,7 @@ int hsp_ftl_init(struct hsp_ftl *ftl, uint32_t dies, uint32_t pages_per_block, u
 	uint64_t blocks = blocks_for(with_spare, pages_per_block);
 	uint64_t least = blocks_for(user_pages, pages_per_block) + 1;
 
-	/* A spare block makes sure that some block has a page which is not valid: collection always gains. */
+	/* One spare block more than user capacity: some block always has an invalid page to reclaim. */
 	blocks = (blocks < least ? least : blocks) + HSP_RESERVED_BLOCKS;
 	*ftl = (struct hsp_ftl){ .dies = dies, .pages_per_block = pages_per_block, .logical_pages = logical_pages };
 	if (blocks * pages_per_block * dies >= HSP_NO_PAGE)
@@ -71,7 +71,7 @@ uint64_t hsp_ftl_memory(const struct hsp_ftl *ftl)
 	       ftl->dies * sizeof(*ftl->die);
 }
 
-/* Number of a die's block among all blocks. */
+/* Index of a die's block among all blocks. */
 static uint32_t at(const struct hsp_ftl *ftl, uint32_t die, uint32_t block)
 {
 	return die * ftl->blocks_per_die + block;
@@ -189,7 +189,7 @@ uint32_t hsp_ftl_erase_all(struct hsp_ftl *ftl, uint32_t d)
 	return erased;
 }
 
-void hsp_ftl_put(const struct hsp_ftl *ftl, struct hsp_state *state)
+void hsp_ftl_save(const struct hsp_ftl *ftl, struct hsp_state *state)
 {
 	for (uint32_t page = 0; page < ftl->logical_pages; page++)
 		hsp_state_put(state, ftl->map[page], 4);
@@ -206,7 +206,7 @@ void hsp_ftl_put(const struct hsp_ftl *ftl, struct hsp_state *state)
 	}
 }
 
-static void get_map(struct hsp_ftl *ftl, struct hsp_state *state)
+static void load_map(struct hsp_ftl *ftl, struct hsp_state *state)
 {
 	uint64_t pages_per_die = (uint64_t)ftl->blocks_per_die * ftl->pages_per_block;
 
@@ -227,8 +227,8 @@ static void get_map(struct hsp_ftl *ftl, struct hsp_state *state)
 	}
 }
 
-/* The block numbers of a die must be consistent with what was written to its blocks. */
-static void get_die(struct hsp_ftl *ftl, struct hsp_state *state, uint32_t d)
+/* Load the block numbers of a die; they must be consistent with the pages written to its blocks. */
+static void load_die(struct hsp_ftl *ftl, struct hsp_state *state, uint32_t d)
 {
 	struct hsp_ftl_die *die = &ftl->die[d];
 	uint16_t *written = &ftl->written[at(ftl, d, 0)];
@@ -255,7 +255,7 @@ static void get_die(struct hsp_ftl *ftl, struct hsp_state *state, uint32_t d)
 	for (; taken < die->erased_count && !state->failed; taken++) {
 		uint32_t block = (uint32_t)hsp_state_get_upto(state, 4, ftl->blocks_per_die - 1);
 
-		if (written[block]) /* not erased, or named before */
+		if (written[block]) /* not erased, or listed twice */
 			state->failed = 1;
 		die->erased[taken] = block;
 		written[block] = UINT16_MAX;
@@ -264,9 +264,9 @@ static void get_die(struct hsp_ftl *ftl, struct hsp_state *state, uint32_t d)
 		written[die->erased[i]] = 0;
 }
 
-void hsp_ftl_get(struct hsp_ftl *ftl, struct hsp_state *state)
+void hsp_ftl_load(struct hsp_ftl *ftl, struct hsp_state *state)
 {
-	get_map(ftl, state);
+	load_map(ftl, state);
 	for (uint32_t b = 0; b < ftl->dies * ftl->blocks_per_die && !state->failed; b++)
 		ftl->written[b] = (uint16_t)hsp_state_get_upto(state, 2, ftl->pages_per_block);
 	for (uint32_t page = 0; page < ftl->logical_pages && !state->failed; page++) {
@@ -276,5 +276,5 @@ void hsp_ftl_get(struct hsp_ftl *ftl, struct hsp_state *state)
 			state->failed = 1;
 	}
 	for (uint32_t d = 0; d < ftl->dies && !state->failed; d++)
-		get_die(ftl, state, d);
+		load_die(ftl, state, d);
 }

@@ -5,19 +5,19 @@
 #include "impl.h"
 
 /*
- * Sectors of a track of which reading on, with the switches between tracks, yields `bytes_per_s`:
- * that is the sustained rate of a data sheet.
+ * Sectors per track for which a sequential read, including track switches, yields `bytes_per_s`:
+ * the sustained rate of a data sheet.
  */
 static uint32_t track_sectors(const struct hsp_geometry *geometry, uint64_t bytes_per_s)
 {
 	uint64_t switches_ns = (geometry->heads - 1) * geometry->head_switch_ns + geometry->settle_ns;
-	uint64_t track_ns = geometry->turn_ns + switches_ns / geometry->heads;
+	uint64_t track_ns = geometry->rotation_ns + switches_ns / geometry->heads;
 	uint64_t sectors = bytes_per_s / 1000 * track_ns / 1000000 / HSP_SECTOR_BYTES;
 
 	return sectors ? (uint32_t)sectors : 1;
 }
 
-/* Sectors of all zones if there are so many cylinders; the zones are laid out. */
+/* Lay out the zones for a number of cylinders; returns the total sectors. */
 static uint64_t lay_out(struct hsp_geometry *geometry, uint32_t cylinders)
 {
 	uint64_t sector = 0;
@@ -41,7 +41,7 @@ void hsp_geometry_init(struct hsp_geometry *geometry, struct hsp_spec *spec, uin
 	uint64_t low = 1, high = UINT32_MAX - 1;
 
 	*geometry = (struct hsp_geometry){
-		.turn_ns = UINT64_C(60000000000) / hsp_spec_number(spec, "rpm", 100, 100000),
+		.rotation_ns = UINT64_C(60000000000) / hsp_spec_number(spec, "rpm", 100, 100000),
 		.heads = (uint32_t)hsp_spec_number(spec, "heads", 1, 64),
 		.zones = (uint32_t)hsp_spec_number(spec, "zones", 1, HSP_ZONES),
 		.settle_ns = hsp_spec_number(spec, "settle_ns", 1, 1000000000),
@@ -57,7 +57,7 @@ void hsp_geometry_init(struct hsp_geometry *geometry, struct hsp_spec *spec, uin
 	if (spec->failed)
 		return;
 	for (uint32_t z = 0; z < geometry->zones; z++) {
-		/* Rate in the middle of the zone: it falls evenly from the outer edge to the inner one. */
+		/* Rate in the middle of the zone: it falls linearly from the outer to the inner edge. */
 		uint64_t fall_ppm = geometry->stroke_ppm * (2 * z + 1) / (2 * geometry->zones);
 
 		geometry->zone[z].track_sectors =
@@ -95,23 +95,23 @@ struct hsp_place hsp_place_of(const struct hsp_geometry *geometry, uint64_t sect
 
 uint64_t hsp_offset_ns(const struct hsp_geometry *geometry, const struct hsp_place *place, uint32_t offset)
 {
-	return offset * geometry->turn_ns / place->track_sectors;
+	return offset * geometry->rotation_ns / place->track_sectors;
 }
 
 uint64_t hsp_angle_ns(const struct hsp_geometry *geometry, const struct hsp_place *place)
 {
-	/* Each track starts later than the one before by the time that the switch to it takes. */
+	/* Track skew: each track starts later than the previous one by the time of the switch. */
 	uint64_t cylinder_ns = (geometry->heads - 1) * geometry->head_switch_ns + geometry->settle_ns;
-	uint64_t skew_ns = place->cylinder * (cylinder_ns % geometry->turn_ns) + place->head * geometry->head_switch_ns;
+	uint64_t skew_ns = place->cylinder * (cylinder_ns % geometry->rotation_ns) + place->head * geometry->head_switch_ns;
 
-	return (skew_ns + hsp_offset_ns(geometry, place, place->offset)) % geometry->turn_ns;
+	return (skew_ns + hsp_offset_ns(geometry, place, place->offset)) % geometry->rotation_ns;
 }
 
 /*
  * Short seeks are dominated by acceleration and grow with the square root of the distance, long
  * ones linearly: Ruemmler and Wilkes, "An introduction to disk drive modeling", IEEE Computer
- * 27(3), 1994. The average seek is the one over a third of the stroke, the mean distance between
- * two random places.
+ * 27(3), 1994. The average seek is the seek over a third of the stroke, which is the mean distance
+ * between two random tracks.
  */
 uint64_t hsp_seek_ns(const struct hsp_geometry *geometry, const struct hsp_place *from, const struct hsp_place *to)
 {
@@ -121,7 +121,7 @@ uint64_t hsp_seek_ns(const struct hsp_geometry *geometry, const struct hsp_place
 
 	if (!distance)
 		return from->head == to->head ? 0 : geometry->head_switch_ns;
-	if (distance == 1) /* neighbours, however few cylinders the stroke is spread over */
+	if (distance == 1) /* adjacent tracks, whatever the number of emulated cylinders */
 		return geometry->settle_ns;
 	share = (double)distance / (geometry->cylinders - 1) * ((double)geometry->stroke_ppm / 1e6);
 	if (3 * share < 1)

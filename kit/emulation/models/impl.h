@@ -1,4 +1,4 @@
-/* What each model gives to device.c, and the counters all of them have. */
+/* Interface between device.c and the models (disk, SSD, controller), and the counters they share. */
 #ifndef HSP_IMPL_H
 #define HSP_IMPL_H
 
@@ -30,8 +30,8 @@ struct hsp_counts {
 };
 
 /*
- * A model. Arrivals do not decrease, and requests are of a known operation and inside of the
- * device: device.c sees to that. `forget` is a power loss: nothing is volatile or busy afterwards.
+ * A model. device.c checks every request first: arrivals never decrease, the operation is known,
+ * the sectors are inside the device.
  */
 struct hsp_model {
 	const struct hsp_model_ops *ops;
@@ -41,24 +41,24 @@ struct hsp_model {
 };
 
 struct hsp_model_ops {
-	uint64_t (*submit)(struct hsp_model *model, const struct hsp_request *request); /* when it is done */
+	uint64_t (*submit)(struct hsp_model *model, const struct hsp_request *request); /* completion time, ns */
 	int (*is_volatile)(struct hsp_model *model, uint64_t now_ns, uint64_t sector);
-	void (*forget)(struct hsp_model *model, uint64_t now_ns);
-	/* What a power loss at now_ns would leave; `get` gives it to a new model, whose time starts at 0. */
-	void (*put)(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state);
-	void (*get)(struct hsp_model *model, struct hsp_state *state);
+	void (*power_loss)(struct hsp_model *model, uint64_t now_ns); /* nothing is volatile or busy afterwards */
+	/* Save the state that a power loss at now_ns would leave; load it into a new model, whose time starts at 0. */
+	void (*save)(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state);
+	void (*load)(struct hsp_model *model, struct hsp_state *state);
 	uint64_t (*memory)(const struct hsp_model *model); /* bytes */
-	const struct hsp_counts *(*inner)(const struct hsp_model *model); /* of what is behind it, or NULL */
+	const struct hsp_counts *(*inner)(const struct hsp_model *model); /* of the backing device, or NULL */
 	void (*free)(struct hsp_model *model);
 };
 
-/* NULL and a failed spec if it is not one. */
+/* NULL and a failed spec if the spec is invalid. */
 struct hsp_model *hsp_model_new(struct hsp_spec *spec, uint64_t sectors);
 struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors);
 struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors);
 struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors);
 
-/* Beyond this rate hsp_transfer_ns would overflow. */
+/* Highest rate for which hsp_transfer_ns does not overflow. */
 #define HSP_MAX_BYTES_PER_S UINT64_C(16000000000)
 
 static inline uint64_t hsp_later(uint64_t a_ns, uint64_t b_ns)
@@ -66,7 +66,7 @@ static inline uint64_t hsp_later(uint64_t a_ns, uint64_t b_ns)
 	return a_ns > b_ns ? a_ns : b_ns;
 }
 
-/* How long `bytes` take at a rate, rounded up. Bytes are at most 2^41, so nothing overflows. */
+/* Transfer time of `bytes` at a rate, rounded up. Bytes are at most 2^41, so nothing overflows. */
 static inline uint64_t hsp_transfer_ns(uint64_t bytes, uint64_t bytes_per_s)
 {
 	return bytes / bytes_per_s * 1000000000u + (bytes % bytes_per_s * 1000000000u + bytes_per_s - 1) / bytes_per_s;

@@ -1,9 +1,9 @@
 /*
- * What an emulated device is to the one who serves it: a function from (request, state) to a time.
+ * Public interface of an emulated device: a function from (request, state) to a completion time.
  *
- * A model holds no data and knows no clock of its own. All times are nanoseconds of the
- * experiment since the device was made; arrivals never decrease from call to call. A given spec
- * and a given sequence of calls give the same answers everywhere: randomness is seeded from the spec.
+ * A model holds no data and has no clock of its own. All times are nanoseconds of the experiment
+ * since the device was made; arrivals never decrease from call to call. The same spec and the same
+ * sequence of calls give the same answers on every machine: randomness is seeded from the spec.
  */
 #ifndef HSP_MODEL_H
 #define HSP_MODEL_H
@@ -31,8 +31,8 @@ struct hsp_request {
 };
 
 struct hsp_answer {
-	uint64_t done_ns; /* >= arrival_ns; HSP_NEVER: the device is gone and does not answer in time */
-	int32_t error;    /* 0, or an errno such as EIO or ENODEV (positive), told at done_ns */
+	uint64_t done_ns; /* >= arrival_ns; HSP_NEVER: the device has failed and does not answer */
+	int32_t error;    /* 0, or a positive errno such as EIO or ENODEV, reported at done_ns */
 	int32_t pad;
 };
 
@@ -40,37 +40,37 @@ struct hsp_answer {
 
 enum {
 	HSP_ROTATIONAL = 1,     /* as /sys/block/X/queue/rotational */
-	HSP_VOLATILE_CACHE = 2, /* says that it has a cache which needs flushes */
-	HSP_DISCARDS = 4,       /* discard is of use */
+	HSP_VOLATILE_CACHE = 2, /* reports a volatile write cache: needs flushes */
+	HSP_DISCARDS = 4,       /* supports discard */
 };
 
 struct hsp_device;
 
 /*
- * A device of `sectors` sectors from its spec, lines of "key value" as kit/config/device_model.py
- * writes them. NULL and a sentence in `error` if the spec is not one.
+ * Make a device of `sectors` sectors from its spec: lines of "key value" as kit/config/device_model.py
+ * writes them. NULL and a message in `error` if the spec is invalid.
  */
 struct hsp_device *hsp_device_new(const char *spec, uint64_t sectors, char *error, size_t error_size);
 void hsp_device_free(struct hsp_device *device);
 
 unsigned hsp_device_attributes(const struct hsp_device *device);
 
-/* When the request is done. The state moves on to its arrival. */
+/* Process a request; the answer has its completion time. The state advances to its arrival. */
 struct hsp_answer hsp_device_submit(struct hsp_device *device, const struct hsp_request *request);
 
 /*
- * Whether a power loss at `now_ns` would lose what was last written to the sector. The server
- * keeps the content from before the first write that is not yet safe, and puts it back.
+ * Whether a power loss at `now_ns` would lose the newest content of the sector. The server keeps
+ * the content from before the first write that is not yet durable, and restores it.
  */
 int hsp_device_is_volatile(struct hsp_device *device, uint64_t now_ns, uint64_t sector);
 
-/* The power goes and comes back: what was volatile is forgotten, nothing is busy any more. */
+/* Power loss and power on: volatile content is lost, nothing is busy any more. */
 void hsp_device_power_loss(struct hsp_device *device, uint64_t now_ns);
 
 /*
- * A fault from now on, in words: "stall NS" (nothing is answered for that long), "fail" (the
- * device is gone for good), "error FIRST COUNT read|write|any" (EIO in that range of sectors),
- * "heal" (no error ranges, not gone). -1 and a sentence in `error` if it is none of them.
+ * Inject a fault from now on: "stall NS" (no answers for that long), "fail" (the device fails
+ * permanently), "error FIRST COUNT read|write|any" (EIO in that range of sectors), "heal" (remove
+ * error ranges and failure). -1 and a message in `error` for an unknown or invalid fault.
  */
 int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fault, char *error,
 		     size_t error_size);
@@ -78,26 +78,26 @@ int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fau
 /*
  * A counter by name, 0 if the model does not have it: host_bytes_read, host_bytes_written,
  * flushes, discards, flash_pages_read, flash_pages_programmed, gc_pages_copied, blocks_erased,
- * seeks, cache_hits, ... `names` gives all of a device, separated by blanks.
+ * seeks, cache_hits, ... `names` lists all counters of a device, separated by spaces.
  */
 uint64_t hsp_device_counter(const struct hsp_device *device, const char *name);
 const char *hsp_device_counter_names(const struct hsp_device *device);
 
-/* Bytes of memory that the model takes. */
+/* Memory of the model, in bytes. */
 uint64_t hsp_device_memory(const struct hsp_device *device);
 
 /*
- * The state as bytes, so that an aged device can be kept. `save` returns the size and writes no
- * more than `size` bytes; `load` is for a device made from the same spec and size, and returns -1
- * and a sentence otherwise. What was volatile is not part of it, and nothing is busy after it.
+ * Save and load the state of a device, to keep an aged one. `save` returns the size of the state
+ * and writes at most `size` bytes. `load` needs a new device of the same spec and size; otherwise
+ * it returns -1 and a message. Volatile content is not saved; nothing is busy after a load.
  */
 size_t hsp_device_save(struct hsp_device *device, uint64_t now_ns, void *bytes, size_t size);
 int hsp_device_load(struct hsp_device *device, const void *bytes, size_t size, char *error, size_t error_size);
 
 /*
- * `count` requests one after the other. With `closed_loop` each arrives `think_ns` after the
- * answer to the one before (arrival_ns is written to the request), otherwise at its own
- * arrival_ns. For tests and benchmarks that call from another language.
+ * Submit `count` requests in order. With `closed_loop` each arrives `think_ns` after the answer to
+ * the previous one (arrival_ns is written to the request), otherwise at its own arrival_ns. For
+ * tests and benchmarks that call from another language.
  */
 void hsp_device_submit_many(struct hsp_device *device, struct hsp_request *requests,
 			    struct hsp_answer *answers, size_t count, int closed_loop, uint64_t think_ns);

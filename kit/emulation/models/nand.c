@@ -2,13 +2,8 @@
 
 #include <stdlib.h>
 
-/* A die collects while it has room for no more than this many blocks of pages. */
+/* A die collects garbage while its room is at most this many blocks of pages. */
 enum { LOW_BLOCKS = HSP_RESERVED_BLOCKS - 1 };
-
-static void count(struct hsp_nand *nand, enum hsp_count what, uint64_t by)
-{
-	nand->counts->of[what] += by;
-}
 
 static struct hsp_channel *channel_of(struct hsp_nand *nand, uint32_t die)
 {
@@ -29,7 +24,7 @@ static enum work next_work(struct hsp_nand *nand, uint32_t d)
 		return die->queue.count ? PROGRAM : NOTHING;
 	if (!die->queue.count || die->credit)
 		return COLLECT;
-	/* What is left of the block being collected must still find room after the program. */
+	/* The valid pages left in the victim block must still have room after the program. */
 	return hsp_ftl_room(&nand->ftl, d) > hsp_ftl_collect(&nand->ftl, d) ? PROGRAM : COLLECT;
 }
 
@@ -40,7 +35,7 @@ static uint64_t start_of(struct hsp_nand *nand, uint32_t d, enum work work)
 	return work == PROGRAM ? hsp_later(die->free_ns, nand->buffer.slot[die->queue.first].since_ns) : die->free_ns;
 }
 
-static void watch_room(struct hsp_nand *nand, uint32_t d)
+static void update_collecting(struct hsp_nand *nand, uint32_t d)
 {
 	struct hsp_die *die = &nand->die[d];
 	int collecting = hsp_ftl_room(&nand->ftl, d) <= LOW_BLOCKS * nand->ftl.pages_per_block;
@@ -55,7 +50,7 @@ static void watch_room(struct hsp_nand *nand, uint32_t d)
 		channel_of(nand, d)->work--;
 }
 
-/* The first run of sectors in a mask, which must have one; they are taken out of it. */
+/* Remove the first run of sectors from a mask that is not 0. */
 static struct run take_run(const struct hsp_nand *nand, uint32_t page, uint64_t *mask)
 {
 	unsigned first = (unsigned)__builtin_ctzll(*mask);
@@ -67,12 +62,12 @@ static struct run take_run(const struct hsp_nand *nand, uint32_t page, uint64_t 
 	return (struct run){ (uint64_t)page * nand->page_sectors + first, length };
 }
 
-void hsp_nand_keep(struct hsp_nand *nand, uint32_t page, uint64_t mask, uint64_t at_ns, int promised)
+void hsp_nand_set_durable(struct hsp_nand *nand, uint32_t page, uint64_t mask, uint64_t at_ns, int promised)
 {
 	while (mask) {
 		struct run run = take_run(nand, page, &mask);
 
-		hsp_safety_keep(&nand->safety, at_ns, promised, run.sector, run.count);
+		hsp_durability_set_durable(&nand->durability, at_ns, promised, run.sector, run.count);
 	}
 }
 
@@ -83,7 +78,7 @@ void hsp_nand_promise(struct hsp_nand *nand, const struct hsp_slot *slot)
 	while (mask) {
 		struct run run = take_run(nand, slot->page, &mask);
 
-		hsp_safety_promise(&nand->safety, slot->end_ns, run.sector, run.count);
+		hsp_durability_promise(&nand->durability, slot->end_ns, run.sector, run.count);
 	}
 }
 
@@ -108,25 +103,25 @@ static void begin_program(struct hsp_nand *nand, uint32_t d, uint64_t start_ns)
 	channel->free_ns = end_ns;
 	is_first = !hsp_ftl_is_mapped(&nand->ftl, slot->page);
 	if (!is_first && slot->mask != hsp_nand_full_mask(nand)) {
-		end_ns += nand->read_ns; /* the rest of the page */
-		count(nand, HSP_PAGES_READ, 1);
+		end_ns += nand->read_ns; /* read-modify-write of a partial page */
+		nand->counts->of[HSP_PAGES_READ]++;
 	}
 	end_ns += program_ns(nand);
 	slot->end_ns = die->free_ns = end_ns;
 	hsp_ftl_place(&nand->ftl, slot->page);
-	count(nand, HSP_PAGES_PROGRAMMED, 1);
+	nand->counts->of[HSP_PAGES_PROGRAMMED]++;
 	hsp_buffer_begin(&nand->buffer, number);
 	if (nand->first_ns) {
 		if (is_first)
 			nand->first_ns[slot->page] = end_ns;
-		/* What begins ahead of time is never taken back: whoever flushes now may count on it. */
-		hsp_nand_keep(nand, slot->page, slot->mask, end_ns, start_ns >= nand->now_ns);
+		/* A program that starts in the future is never undone: a flush that comes now may rely on it. */
+		hsp_nand_set_durable(nand, slot->page, slot->mask, end_ns, start_ns >= nand->now_ns);
 	}
-	watch_room(nand, d);
+	update_collecting(nand, d);
 	if (die->collecting) {
 		uint32_t room = hsp_ftl_room(&nand->ftl, d), left = hsp_ftl_collect(&nand->ftl, d);
 
-		/* So many copies, and the erase, as keep the distance to having no room. */
+		/* Collection steps (copies and the erase) due per program, so that room does not run out. */
 		die->credit = (left + 1) / (room > left ? room - left : 1) + 1;
 	}
 }
@@ -140,21 +135,21 @@ static void begin_collect(struct hsp_nand *nand, uint32_t d, uint64_t start_ns)
 	page = hsp_ftl_next_copy(&nand->ftl, d);
 	if (page == HSP_NO_PAGE) {
 		hsp_ftl_erase_victim(&nand->ftl, d);
-		count(nand, HSP_BLOCKS_ERASED, 1);
+		nand->counts->of[HSP_BLOCKS_ERASED]++;
 		die->free_ns = start_ns + nand->erase_ns;
 	} else {
 		hsp_ftl_place(&nand->ftl, page);
-		count(nand, HSP_PAGES_READ, 1);
-		count(nand, HSP_PAGES_PROGRAMMED, 1);
-		count(nand, HSP_PAGES_COPIED, 1);
+		nand->counts->of[HSP_PAGES_READ]++;
+		nand->counts->of[HSP_PAGES_PROGRAMMED]++;
+		nand->counts->of[HSP_PAGES_COPIED]++;
 		die->free_ns = start_ns + nand->read_ns + program_ns(nand);
 	}
 	if (die->credit)
 		die->credit--;
-	watch_room(nand, d);
+	update_collecting(nand, d);
 }
 
-/* Of the channel's dies the one whose next work starts first, or the number of dies: none has any. */
+/* The die of the channel whose next work starts first; nand->dies if no die has work. */
 static uint32_t next_die(struct hsp_nand *nand, uint32_t channel, enum work *work, uint64_t *start_ns)
 {
 	uint32_t best = nand->dies;
@@ -178,7 +173,7 @@ static uint32_t next_die(struct hsp_nand *nand, uint32_t channel, enum work *wor
 	return best;
 }
 
-/* Everything that starts on the channel before a time. Dies take turns, because they share it. */
+/* Start all work of the channel that is due before a time, in time order: the dies share the channel. */
 static void run_channel(struct hsp_nand *nand, uint32_t channel, uint64_t until_ns)
 {
 	for (;;) {
@@ -225,7 +220,7 @@ void hsp_nand_advance(struct hsp_nand *nand, uint64_t now_ns)
 	while (buffer->heap_count && buffer->slot[buffer->heap[0]].end_ns <= now_ns) {
 		const struct hsp_slot *slot = &buffer->slot[buffer->heap[0]];
 
-		/* Gone before its time, because a write waits: a flush will not find it here. */
+		/* Released early because a write waits for a slot: a later flush does not find the slot. */
 		if (nand->first_ns && slot->end_ns > nand->now_ns)
 			hsp_nand_promise(nand, slot);
 		hsp_buffer_release(buffer, slot->end_ns);
@@ -244,7 +239,7 @@ uint64_t hsp_nand_read(struct hsp_nand *nand, uint32_t page, uint32_t sectors, u
 	at_ns = hsp_later(at_ns, channel->free_ns) +
 		hsp_transfer_ns((uint64_t)sectors * HSP_SECTOR_BYTES, nand->channel_bytes_per_s);
 	nand->die[d].free_ns = channel->free_ns = at_ns;
-	count(nand, HSP_PAGES_READ, 1);
+	nand->counts->of[HSP_PAGES_READ]++;
 	return at_ns;
 }
 
@@ -272,7 +267,7 @@ void hsp_nand_unqueue(struct hsp_nand *nand, uint32_t number)
 	nand->queued--;
 }
 
-/* The next thing on a channel begins, whenever that is. */
+/* Start the next work of a channel, whatever its time. */
 static void step(struct hsp_nand *nand, uint32_t channel)
 {
 	enum work work = NOTHING;
@@ -280,6 +275,18 @@ static void step(struct hsp_nand *nand, uint32_t channel)
 
 	next_die(nand, channel, &work, &start_ns);
 	run_channel(nand, channel, start_ns + 1);
+}
+
+void hsp_nand_unqueue_all(struct hsp_nand *nand)
+{
+	for (uint32_t d = nand->dies; d-- > 0;)
+		while (nand->die[d].queue.count) {
+			uint32_t number = nand->die[d].queue.last;
+
+			hsp_nand_unqueue(nand, number);
+			nand->buffer.slot[number].state = HSP_SLOT_DIRTY;
+			hsp_buffer_prepend(&nand->buffer, &nand->buffer.dirty, number);
+		}
 }
 
 void hsp_nand_force(struct hsp_nand *nand, uint32_t number, uint64_t now_ns)
@@ -315,8 +322,8 @@ uint64_t hsp_nand_erase_all(struct hsp_nand *nand, uint64_t now_ns)
 			continue;
 		die->free_ns = hsp_later(die->free_ns, now_ns) + erased * nand->erase_ns;
 		done_ns = hsp_later(done_ns, die->free_ns);
-		count(nand, HSP_BLOCKS_ERASED, erased);
-		watch_room(nand, d);
+		nand->counts->of[HSP_BLOCKS_ERASED] += erased;
+		update_collecting(nand, d);
 	}
 	return done_ns;
 }
@@ -326,7 +333,7 @@ void hsp_nand_settle(struct hsp_nand *nand, uint64_t now_ns)
 	for (uint32_t d = 0; d < nand->dies; d++) {
 		nand->die[d].free_ns = now_ns;
 		nand->die[d].credit = 0;
-		watch_room(nand, d);
+		update_collecting(nand, d);
 	}
 	for (uint32_t channel = 0; channel < nand->channels; channel++)
 		nand->channel[channel].free_ns = now_ns;
@@ -341,7 +348,7 @@ int hsp_nand_init(struct hsp_nand *nand, uint64_t sectors, uint32_t pages_per_bl
 	if (pages >= HSP_NO_PAGE ||
 	    hsp_ftl_init(&nand->ftl, nand->dies, pages_per_block, (uint32_t)pages, spare_permyriad) ||
 	    hsp_buffer_init(&nand->buffer, slots, (uint32_t)pages) ||
-	    (!is_protected && hsp_safety_init(&nand->safety, sectors)))
+	    (!is_protected && hsp_durability_init(&nand->durability, sectors)))
 		return -1;
 	if (!is_protected && !(nand->first_ns = calloc(pages, sizeof(*nand->first_ns))))
 		return -1;
@@ -358,7 +365,7 @@ void hsp_nand_free(struct hsp_nand *nand)
 {
 	hsp_ftl_free(&nand->ftl);
 	hsp_buffer_free(&nand->buffer);
-	hsp_safety_free(&nand->safety);
+	hsp_durability_free(&nand->durability);
 	free(nand->first_ns);
 	free(nand->die);
 	free(nand->channel);
@@ -367,6 +374,6 @@ void hsp_nand_free(struct hsp_nand *nand)
 uint64_t hsp_nand_memory(const struct hsp_nand *nand)
 {
 	return sizeof(*nand) + hsp_ftl_memory(&nand->ftl) + hsp_buffer_memory(&nand->buffer) +
-	       (nand->first_ns ? 8 * (nand->safety.sectors + nand->ftl.logical_pages) : 0) + nand->dies * sizeof(*nand->die) +
-	       nand->channels * sizeof(*nand->channel);
+	       (nand->first_ns ? 8 * (nand->durability.sectors + nand->ftl.logical_pages) : 0) +
+	       nand->dies * sizeof(*nand->die) + nand->channels * sizeof(*nand->channel);
 }

@@ -1,9 +1,9 @@
 /*
- * The dies and channels of an SSD in time.
+ * Timing of the dies and channels of an SSD.
  *
- * Each die does one thing at a time. What waits for it (programs, and copies and erases of garbage
- * collection) is begun when time has come to it and never interrupted; a read waits for what is
- * under way, and goes before what has not begun.
+ * Each die does one operation at a time. Queued work (programs; copies and erases of garbage
+ * collection) starts when its time has come and is never interrupted. A read waits for the
+ * operation in progress and goes before queued work.
  */
 #ifndef HSP_NAND_H
 #define HSP_NAND_H
@@ -19,7 +19,7 @@
 struct hsp_die {
 	struct hsp_slot_list queue; /* to be programmed */
 	uint64_t free_ns;
-	uint32_t credit; /* steps of collection that are due before the next program */
+	uint32_t credit; /* collection steps due before the next program */
 	int collecting;
 };
 
@@ -36,17 +36,17 @@ struct hsp_nand {
 
 	struct hsp_ftl ftl;
 	struct hsp_buffer buffer;
-	struct hsp_safety safety; /* no memory if the buffer is protected */
-	uint64_t *first_ns; /* by page, if not protected: when it was first programmed since it was unmapped */
+	struct hsp_durability durability; /* no memory if the buffer is protected */
+	uint64_t *first_ns; /* per page, if not protected: end of its first program since it was unmapped */
 	struct hsp_rng rng;
 	struct hsp_die *die;
 	struct hsp_channel *channel;
 	struct hsp_counts *counts;
-	uint64_t now_ns; /* of the request that is being looked at */
+	uint64_t now_ns; /* arrival of the current request */
 	uint32_t queued;
 };
 
-/* -1: no memory, or too many pages. `slots`: of the buffer. The parameters above are set. */
+/* -1: no memory, or too many pages. `slots`: of the buffer. The caller has set the parameters above. */
 int hsp_nand_init(struct hsp_nand *nand, uint64_t sectors, uint32_t pages_per_block, uint32_t spare_permyriad,
 		  uint32_t slots, int is_protected);
 void hsp_nand_free(struct hsp_nand *nand);
@@ -57,41 +57,44 @@ static inline uint64_t hsp_nand_full_mask(const struct hsp_nand *nand)
 	return nand->page_sectors == 64 ? UINT64_MAX : (UINT64_C(1) << nand->page_sectors) - 1;
 }
 
-/* Everything that begins before a time has begun, and what ended by then is out of the buffer. */
+/* Start all work due before a time, and free the slots whose program has ended by then. */
 void hsp_nand_advance(struct hsp_nand *nand, uint64_t now_ns);
 
-/* When something next begins (and 1 ns) or ends; UINT64_MAX if nothing is left to do. */
+/* Time of the next event: 1 ns after the next start, or the next end; UINT64_MAX if there is none. */
 uint64_t hsp_nand_next_event_ns(struct hsp_nand *nand);
 
-/* `sectors` of a mapped page are read and on the controller's side of the channel. */
+/* Read `sectors` of a mapped page; returns when they have passed the channel. */
 uint64_t hsp_nand_read(struct hsp_nand *nand, uint32_t page, uint32_t sectors, uint64_t ready_ns);
 
-/* A dirty slot may be programmed from a time on; or a queued one is taken back, onto no list. */
+/* Queue a dirty slot for its program, from ready_ns on; or remove a queued slot, onto no list. */
 void hsp_nand_queue(struct hsp_nand *nand, uint32_t slot, uint64_t ready_ns);
 void hsp_nand_unqueue(struct hsp_nand *nand, uint32_t slot);
 
-/* A dirty or queued slot begins before anything else that waits for its die. It is under way then. */
+/* Make all queued slots dirty again, before the slots that are dirty. */
+void hsp_nand_unqueue_all(struct hsp_nand *nand);
+
+/* Start the program of a dirty or queued slot before all other work of its die. */
 void hsp_nand_force(struct hsp_nand *nand, uint32_t slot, uint64_t now_ns);
 
-/* Everything queued begins, each die in its order, so that its end is known. */
+/* Start everything queued, in the order of each die, so that the end times are known. */
 void hsp_nand_force_all(struct hsp_nand *nand);
 
-/* The sectors in the mask of a page are safe at a time; `promised` if somebody is told so. */
-void hsp_nand_keep(struct hsp_nand *nand, uint32_t page, uint64_t mask, uint64_t at_ns, int promised);
+/* Mark the sectors in the mask of a page as durable from at_ns on; `promised` by a flush or FUA. */
+void hsp_nand_set_durable(struct hsp_nand *nand, uint32_t page, uint64_t mask, uint64_t at_ns, int promised);
 
-/* What a slot under way makes safe is promised, but for sectors that were written again since. */
+/* Promise the sectors that a programming slot makes durable, except those written again since. */
 void hsp_nand_promise(struct hsp_nand *nand, const struct hsp_slot *slot);
 
-/* All blocks without valid pages are erased; when that is over. */
+/* Erase all blocks without valid pages; returns the end. */
 uint64_t hsp_nand_erase_all(struct hsp_nand *nand, uint64_t now_ns);
 
-/* Whether the page is mapped, but would not be after a power loss: its first program is not over. */
+/* Whether the first program of a mapped page is not over: a power loss would unmap it. */
 static inline int hsp_nand_is_torn(const struct hsp_nand *nand, uint32_t page, uint64_t now_ns)
 {
 	return nand->first_ns && hsp_ftl_is_mapped(&nand->ftl, page) && nand->first_ns[page] > now_ns;
 }
 
-/* Nothing is busy. */
+/* Make all dies and channels idle at now_ns. */
 void hsp_nand_settle(struct hsp_nand *nand, uint64_t now_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* Seeded randomness that is the same on every machine: integers only, no libm. */
+/* Seeded random numbers, the same on every machine: integers only, no libm. */
 #ifndef HSP_RNG_H
 #define HSP_RNG_H
 
@@ -14,8 +14,8 @@ uint64_t hsp_rng_next(struct hsp_rng *rng);
 uint64_t hsp_rng_below(struct hsp_rng *rng, uint64_t bound);
 
 /*
- * What a controller's firmware adds to a command, in [0, width): the product of two uniform
- * variables, so mostly little and sometimes much (mean width / 4). `width` is below 2^32.
+ * Extra time of a controller's firmware for a command, in [0, width): the product of two uniform
+ * variables, so mostly small and sometimes large (mean width / 4). `width` is below 2^32.
  */
 uint64_t hsp_rng_skewed(struct hsp_rng *rng, uint64_t width);
 

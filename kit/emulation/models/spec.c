@@ -96,7 +96,7 @@ uint64_t hsp_spec_number(struct hsp_spec *spec, const char *key, uint64_t min, u
 		return min;
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	/* strtoull takes a sign and blanks; a spec has neither. */
+	/* strtoull accepts a sign and leading spaces; a spec does not. */
 	if (errno || *end || text[0] < '0' || text[0] > '9') {
 		hsp_spec_fail(spec, "%s%s is '%.40s', not a whole number", spec->prefix, key, text);
 		return min;
@@ -118,7 +118,7 @@ unsigned hsp_spec_word(struct hsp_spec *spec, const char *key, const char *const
 	for (unsigned i = 0; words[i]; i++)
 		if (!strcmp(words[i], text))
 			return i;
-	hsp_spec_fail(spec, "%s%s is '%.40s', which it cannot be", spec->prefix, key, text);
+	hsp_spec_fail(spec, "%s%s is '%.40s', not a valid value", spec->prefix, key, text);
 	return 0;
 }
 

@@ -1,4 +1,4 @@
-/* The lines of "key value" a device is made from. Every key is required, and none is left over. */
+/* Spec of a device: lines of "key value". Every key is required; unknown keys are refused. */
 #ifndef HSP_SPEC_H
 #define HSP_SPEC_H
 
@@ -17,25 +17,25 @@ struct hsp_spec {
 	char text[HSP_SPEC_BYTES];
 	struct hsp_spec_line lines[HSP_SPEC_KEYS];
 	size_t count;
-	const char *prefix; /* of the keys that are asked for: "" or "backing." */
+	const char *prefix; /* of the keys to look up: "" or "backing." */
 	char *error;
 	size_t error_size;
 	int failed; /* the first mistake is in `error` */
 };
 
-/* -1 and a sentence in `error` if the text is not lines of "key value". */
+/* -1 and a message in `error` if the text is not lines of "key value". */
 int hsp_spec_parse(struct hsp_spec *spec, const char *text, char *error, size_t error_size);
 
-/* The number of `key`, or `min` and a failed spec if it is missing, no number or out of range. */
+/* The number of `key`; `min` and a failed spec if it is missing, not a number or out of range. */
 uint64_t hsp_spec_number(struct hsp_spec *spec, const char *key, uint64_t min, uint64_t max);
 
-/* Which of the `words` (ended by NULL) the value is, or 0 and a failed spec. */
+/* Index of the value in `words` (ended by NULL); 0 and a failed spec if it is none of them. */
 unsigned hsp_spec_word(struct hsp_spec *spec, const char *key, const char *const *words);
 
-/* The spec fails with this sentence, unless it has failed before. */
+/* Fail the spec with this message, unless it has failed already. */
 void hsp_spec_fail(struct hsp_spec *spec, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* 0 if nothing failed and every line was asked for. */
+/* 0 if nothing failed and every line was looked up. */
 int hsp_spec_finish(struct hsp_spec *spec);
 
 #endif

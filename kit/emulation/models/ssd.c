@@ -1,8 +1,8 @@
 /*
- * A solid state disk as the host sees it: firmware and link, a write buffer in front of the flash,
- * and what survives a power loss.
+ * Model of an SSD: firmware, link, a write buffer in front of the flash (nand.h), and which writes
+ * survive a power loss.
  *
- * A flush or FUA makes dies begin what it needs at once and in order, so that its end is known.
+ * A flush or FUA write starts the programs it needs at once and in order, so that its end is known.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ struct ssd {
 	struct hsp_nand nand;
 	uint64_t link_bytes_per_s;
 	uint64_t serial_ns, command_ns, command_spread_ns, write_command_ns, write_command_spread_ns, flush_ns;
-	uint32_t destage_at; /* dirty slots beyond these are programmed */
+	uint32_t destage_at; /* more dirty slots than these are programmed */
 	int is_protected, ignores_flush;
 	uint64_t firmware_free_ns, link_free_ns;
 };
@@ -24,12 +24,7 @@ static struct ssd *ssd_of(struct hsp_model *model)
 	return (struct ssd *)model;
 }
 
-static void count(struct ssd *ssd, enum hsp_count what, uint64_t by)
-{
-	ssd->model.counts.of[what] += by;
-}
-
-/* --- What the host asks for ------------------------------------------------------------------ */
+/* --- Host requests --------------------------------------------------------------------------- */
 
 static uint64_t admit(struct ssd *ssd, uint64_t command_ns, uint64_t spread_ns)
 {
@@ -73,7 +68,7 @@ static uint64_t read_sectors(struct ssd *ssd, const struct hsp_request *request)
 		uint64_t ready_ns = start_ns;
 
 		if (slot != HSP_NO_SLOT && !(part.mask & ~ssd->nand.buffer.slot[slot].mask))
-			count(ssd, HSP_CACHE_HITS, 1);
+			ssd->model.counts.of[HSP_CACHE_HITS]++;
 		else if (hsp_ftl_is_mapped(&ssd->nand.ftl, part.page))
 			ready_ns = hsp_nand_read(&ssd->nand, part.page, part.sectors, start_ns);
 		ready_ns = over_link(ssd, ready_ns, (uint64_t)part.sectors * HSP_SECTOR_BYTES);
@@ -87,7 +82,7 @@ static uint64_t wait_for_slot(struct ssd *ssd, uint64_t now_ns)
 {
 	if (ssd->nand.buffer.free.count)
 		return now_ns;
-	count(ssd, HSP_CACHE_WAITS, 1);
+	ssd->model.counts.of[HSP_CACHE_WAITS]++;
 	hsp_nand_advance(&ssd->nand, now_ns);
 	while (!ssd->nand.buffer.free.count) {
 		now_ns = hsp_later(now_ns, hsp_nand_next_event_ns(&ssd->nand));
@@ -96,18 +91,18 @@ static uint64_t wait_for_slot(struct ssd *ssd, uint64_t now_ns)
 	return now_ns;
 }
 
-static int holds_unbegun(const struct ssd *ssd, uint32_t slot)
+static int is_not_programming(const struct ssd *ssd, uint32_t slot)
 {
 	return slot != HSP_NO_SLOT && ssd->nand.buffer.slot[slot].state != HSP_SLOT_PROGRAMMING;
 }
 
-/* The sectors are in the buffer from then on; what is too much there goes to the dies. */
+/* Put sectors into the buffer; returns when they are in it. Dirty slots above the limit are queued. */
 static uint64_t buffer_write(struct ssd *ssd, const struct part *part, uint64_t now_ns)
 {
 	struct hsp_buffer *buffer = &ssd->nand.buffer;
 	uint32_t slot = buffer->slot_of[part->page];
 
-	if (holds_unbegun(ssd, slot)) {
+	if (is_not_programming(ssd, slot)) {
 		buffer->slot[slot].mask |= part->mask;
 		return now_ns;
 	}
@@ -118,14 +113,14 @@ static uint64_t buffer_write(struct ssd *ssd, const struct part *part, uint64_t 
 	return now_ns;
 }
 
-/* The page's slot is begun before anything else that waits for its die; when that is over. */
-static uint64_t force(struct ssd *ssd, const struct part *part, uint64_t now_ns)
+/* Program the page's slot before all other work of its die; returns the end. */
+static uint64_t force_program(struct ssd *ssd, const struct part *part, uint64_t now_ns)
 {
 	struct hsp_buffer *buffer = &ssd->nand.buffer;
 	uint32_t number = buffer->slot_of[part->page];
 	struct hsp_slot *slot;
 
-	if (number == HSP_NO_SLOT) /* programmed while the rest of a long request waited */
+	if (number == HSP_NO_SLOT) /* already programmed while the rest of a long request waited */
 		return now_ns;
 	slot = &buffer->slot[number];
 	if (slot->state != HSP_SLOT_PROGRAMMING)
@@ -139,13 +134,13 @@ static uint64_t write_sectors(struct ssd *ssd, uint64_t first, uint64_t end, int
 	uint64_t done_ns = now_ns;
 
 	if (!ssd->is_protected)
-		hsp_safety_lose(&ssd->nand.safety, ssd->nand.now_ns, first, end - first);
+		hsp_durability_set_volatile(&ssd->nand.durability, ssd->nand.now_ns, first, end - first);
 	for (uint64_t sector = first; sector < end;) {
 		struct part part = part_at(ssd, sector, end);
-		uint64_t there_ns = over_link(ssd, now_ns, (uint64_t)part.sectors * HSP_SECTOR_BYTES);
+		uint64_t received_ns = over_link(ssd, now_ns, (uint64_t)part.sectors * HSP_SECTOR_BYTES);
 
-		/* A full buffer stops the transfer. */
-		done_ns = ssd->link_free_ns = buffer_write(ssd, &part, there_ns);
+		/* A full buffer delays the transfer. */
+		done_ns = ssd->link_free_ns = buffer_write(ssd, &part, received_ns);
 		sector += part.sectors;
 	}
 	if (!fua || ssd->is_protected || ssd->ignores_flush)
@@ -154,7 +149,7 @@ static uint64_t write_sectors(struct ssd *ssd, uint64_t first, uint64_t end, int
 	for (uint64_t sector = first; sector < end;) {
 		struct part part = part_at(ssd, sector, end);
 
-		done_ns = hsp_later(done_ns, force(ssd, &part, now_ns));
+		done_ns = hsp_later(done_ns, force_program(ssd, &part, now_ns));
 		sector += part.sectors;
 	}
 	return done_ns;
@@ -170,7 +165,7 @@ static uint64_t flush(struct ssd *ssd)
 	while (buffer->dirty.count)
 		hsp_nand_queue(&ssd->nand, buffer->dirty.first, now_ns);
 	hsp_nand_force_all(&ssd->nand);
-	/* A long write that waits may have run ahead of this flush. */
+	/* A long write that waited for slots may have released programs that end after this flush arrives. */
 	done_ns = hsp_later(done_ns, buffer->released_ns);
 	for (uint32_t i = 0; i < buffer->heap_count; i++) {
 		struct hsp_slot *slot = &buffer->slot[buffer->heap[i]];
@@ -181,7 +176,7 @@ static uint64_t flush(struct ssd *ssd)
 	return done_ns;
 }
 
-static void forget_page(struct ssd *ssd, uint32_t page)
+static void discard_page(struct ssd *ssd, uint32_t page)
 {
 	struct hsp_buffer *buffer = &ssd->nand.buffer;
 	uint32_t number = buffer->slot_of[page];
@@ -200,7 +195,7 @@ static void forget_page(struct ssd *ssd, uint32_t page)
 	hsp_buffer_drop(buffer, number);
 }
 
-/* Sectors whose whole page is in the range are unmapped at once; the rest stays (`zero`: is written). */
+/* Unmap the pages that are completely in the range; partial pages stay (`zero`: are written). */
 static uint64_t discard(struct ssd *ssd, const struct hsp_request *request, int zero)
 {
 	uint64_t now_ns = admit(ssd, ssd->command_ns, ssd->command_spread_ns), done_ns = now_ns;
@@ -210,9 +205,9 @@ static uint64_t discard(struct ssd *ssd, const struct hsp_request *request, int 
 		struct part part = part_at(ssd, sector, end);
 
 		if (part.sectors == ssd->nand.page_sectors || (!part.first && end == ssd->model.sectors)) {
-			forget_page(ssd, part.page);
+			discard_page(ssd, part.page);
 			if (!ssd->is_protected)
-				hsp_nand_keep(&ssd->nand, part.page, part.mask, 0, 0);
+				hsp_nand_set_durable(&ssd->nand, part.page, part.mask, 0, 0);
 		} else if (zero) {
 			done_ns = hsp_later(done_ns, write_sectors(ssd, sector, sector + part.sectors,
 								   request->fua, now_ns));
@@ -230,7 +225,7 @@ static void count_pages(struct ssd *ssd)
 	ssd->model.counts.of[HSP_PAGES_BUFFERED] = ssd->nand.buffer.slots - ssd->nand.buffer.free.count;
 }
 
-static uint64_t carry_out(struct ssd *ssd, const struct hsp_request *request)
+static uint64_t execute(struct ssd *ssd, const struct hsp_request *request)
 {
 	switch (request->op) {
 	case HSP_READ:
@@ -252,11 +247,12 @@ static uint64_t ssd_submit(struct hsp_model *model, const struct hsp_request *re
 
 	ssd->nand.now_ns = request->arrival_ns;
 	hsp_nand_advance(&ssd->nand, request->arrival_ns);
-	done_ns = carry_out(ssd, request);
+	done_ns = execute(ssd, request);
 	count_pages(ssd);
 	return done_ns;
 }
-/* --- Power, state, life ---------------------------------------------------------------------- */
+
+/* --- Power loss, saved state, creation ------------------------------------------------------- */
 
 static int ssd_is_volatile(struct hsp_model *model, uint64_t now_ns, uint64_t sector)
 {
@@ -266,10 +262,10 @@ static int ssd_is_volatile(struct hsp_model *model, uint64_t now_ns, uint64_t se
 		return 0;
 	ssd->nand.now_ns = now_ns;
 	hsp_nand_advance(&ssd->nand, now_ns);
-	return hsp_safety_is_lost(&ssd->nand.safety, now_ns, sector);
+	return hsp_durability_is_volatile(&ssd->nand.durability, now_ns, sector);
 }
 
-/* Nothing is busy, and time goes on from now. */
+/* Make the device idle at now_ns. */
 static void settle(struct ssd *ssd, uint64_t now_ns)
 {
 	while (ssd->nand.buffer.dirty.count > ssd->destage_at)
@@ -278,7 +274,7 @@ static void settle(struct ssd *ssd, uint64_t now_ns)
 	ssd->firmware_free_ns = ssd->link_free_ns = now_ns;
 }
 
-static void put_slots(const struct hsp_buffer *buffer, const struct hsp_slot_list *list, struct hsp_state *state)
+static void save_slots(const struct hsp_buffer *buffer, const struct hsp_slot_list *list, struct hsp_state *state)
 {
 	for (uint32_t i = list->first; i != HSP_NO_SLOT; i = buffer->slot[i].next) {
 		hsp_state_put(state, buffer->slot[i].page, 4);
@@ -286,7 +282,7 @@ static void put_slots(const struct hsp_buffer *buffer, const struct hsp_slot_lis
 	}
 }
 
-static void ssd_forget(struct hsp_model *model, uint64_t now_ns)
+static void ssd_power_loss(struct hsp_model *model, uint64_t now_ns)
 {
 	struct ssd *ssd = ssd_of(model);
 	struct hsp_buffer *buffer = &ssd->nand.buffer;
@@ -298,14 +294,7 @@ static void ssd_forget(struct hsp_model *model, uint64_t now_ns)
 			hsp_ftl_unmap(&ssd->nand.ftl, page);
 	hsp_buffer_release(buffer, UINT64_MAX);
 	buffer->released_ns = 0;
-	for (uint32_t d = ssd->nand.dies; d-- > 0;) /* queued slots are dirty again, before those that are */
-		while (ssd->nand.die[d].queue.count) {
-			uint32_t number = ssd->nand.die[d].queue.last;
-
-			hsp_nand_unqueue(&ssd->nand, number);
-			buffer->slot[number].state = HSP_SLOT_DIRTY;
-			hsp_buffer_prepend(buffer, &buffer->dirty, number);
-		}
+	hsp_nand_unqueue_all(&ssd->nand);
 	for (uint32_t number = buffer->dirty.first, next; number != HSP_NO_SLOT; number = next) {
 		next = buffer->slot[number].next;
 		buffer->slot[number].since_ns = now_ns;
@@ -316,11 +305,11 @@ static void ssd_forget(struct hsp_model *model, uint64_t now_ns)
 	}
 	settle(ssd, now_ns);
 	if (!ssd->is_protected)
-		hsp_safety_clear(&ssd->nand.safety);
+		hsp_durability_clear(&ssd->nand.durability);
 	count_pages(ssd);
 }
 
-static void ssd_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state)
+static void ssd_save(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state)
 {
 	struct ssd *ssd = ssd_of(model);
 	struct hsp_buffer *buffer = &ssd->nand.buffer;
@@ -330,7 +319,7 @@ static void ssd_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *
 	hsp_nand_advance(&ssd->nand, now_ns);
 	kept = ssd->is_protected ? buffer->dirty.count + ssd->nand.queued : 0;
 	hsp_state_put(state, ssd->nand.rng.state, 8);
-	hsp_ftl_put(&ssd->nand.ftl, state);
+	hsp_ftl_save(&ssd->nand.ftl, state);
 	for (uint32_t page = 0; page < ssd->nand.ftl.logical_pages; page++)
 		torn += (uint32_t)hsp_nand_is_torn(&ssd->nand, page, now_ns);
 	hsp_state_put(state, torn, 4);
@@ -340,18 +329,18 @@ static void ssd_put(struct hsp_model *model, uint64_t now_ns, struct hsp_state *
 	hsp_state_put(state, kept, 4);
 	if (!kept)
 		return;
-	for (uint32_t d = 0; d < ssd->nand.dies; d++) /* the order in which ssd_forget has them */
-		put_slots(buffer, &ssd->nand.die[d].queue, state);
-	put_slots(buffer, &buffer->dirty, state);
+	for (uint32_t d = 0; d < ssd->nand.dies; d++) /* the order of hsp_nand_unqueue_all */
+		save_slots(buffer, &ssd->nand.die[d].queue, state);
+	save_slots(buffer, &buffer->dirty, state);
 }
 
-static void ssd_get(struct hsp_model *model, struct hsp_state *state)
+static void ssd_load(struct hsp_model *model, struct hsp_state *state)
 {
 	struct ssd *ssd = ssd_of(model);
 	uint64_t rng_state = hsp_state_get(state, 8);
 	uint32_t pages = ssd->nand.ftl.logical_pages, torn, kept;
 
-	hsp_ftl_get(&ssd->nand.ftl, state);
+	hsp_ftl_load(&ssd->nand.ftl, state);
 	torn = (uint32_t)hsp_state_get_upto(state, 4, pages);
 	for (uint32_t i = 0; i < torn && !state->failed; i++)
 		hsp_ftl_unmap(&ssd->nand.ftl, (uint32_t)hsp_state_get_upto(state, 4, pages - 1));
@@ -390,16 +379,16 @@ static void ssd_free(struct hsp_model *model)
 static const struct hsp_model_ops SSD_OPS = {
 	.submit = ssd_submit,
 	.is_volatile = ssd_is_volatile,
-	.forget = ssd_forget,
-	.put = ssd_put,
-	.get = ssd_get,
+	.power_loss = ssd_power_loss,
+	.save = ssd_save,
+	.load = ssd_load,
 	.memory = ssd_memory,
 	.free = ssd_free,
 };
 
 static void read_times(struct ssd *ssd, struct hsp_spec *spec)
 {
-	const uint64_t max_ns = 4000000000u; /* below 2^32, as random numbers are */
+	const uint64_t max_ns = 4000000000u; /* below 2^32: limit of hsp_rng_below */
 
 	ssd->nand.rng.state = hsp_spec_number(spec, "seed", 0, UINT64_MAX);
 	ssd->nand.read_ns = hsp_spec_number(spec, "read_ns", 1, max_ns);
@@ -444,7 +433,8 @@ struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors)
 	ssd->ignores_flush = (int)hsp_spec_word(spec, "flush", FLUSH);
 	read_times(ssd, spec);
 	ssd->model.attributes = HSP_DISCARDS | (ssd->is_protected ? 0 : HSP_VOLATILE_CACHE);
-	if (!spec->failed && hsp_nand_init(&ssd->nand, sectors, pages_per_block, spare_permyriad, slots, ssd->is_protected))
+	if (!spec->failed &&
+	    hsp_nand_init(&ssd->nand, sectors, pages_per_block, spare_permyriad, slots, ssd->is_protected))
 		hsp_spec_fail(spec, "no memory for the model of so many pages");
 	if (spec->failed) {
 		ssd_free(&ssd->model);

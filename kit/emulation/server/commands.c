@@ -1,14 +1,14 @@
 /*
- * Commands to the devices, a line of words each:
+ * Text commands to the server, one per line:
  *
- *   status                      the devices, as JSON
- *   NAME counters               what the model has counted, as JSON
- *   NAME power-loss             the power goes and comes back
+ *   status                      list the devices, as JSON
+ *   NAME counters               counters of the model, as JSON
+ *   NAME power-loss             power loss and power on
  *   NAME stall NS | fail | error FIRST COUNT read|write|any | heal
- *   NAME save FILE | load FILE  content and state (load: before anything else has used the device)
- *   all mark | return           see hsp_store_mark: what a power loss of all devices now would leave
- *   faults                      what of the above was told, and when, as JSON
- *   stop                        end of all devices
+ *   NAME save FILE | load FILE  content and state (load: before the device is used)
+ *   all mark | return           mark a power loss of all devices, return to it (see hsp_store_mark)
+ *   faults                      the injected faults and their times, as JSON
+ *   stop                        remove all devices and exit
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,7 +29,7 @@ struct answer {
 	size_t size, used;
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct answer *answer, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void append_answer(struct answer *answer, const char *format, ...)
 {
 	va_list values;
 	va_start(values, format);
@@ -50,15 +50,15 @@ static struct hsp_served *find(struct hsp_server *server, const char *name)
 
 static int status(struct hsp_server *server, struct answer *answer)
 {
-	say(answer, "[");
+	append_answer(answer, "[");
 	for (unsigned number = 0; number < server->count; number++) {
 		const struct hsp_served *device = server->devices[number];
-		say(answer, "%s{\"name\": \"%s\", \"path\": \"/dev/ublkb%u\", \"bytes\": %" PRIu64 ", \"own_cost_ns\": %" PRIu64
+		append_answer(answer, "%s{\"name\": \"%s\", \"path\": \"/dev/ublkb%u\", \"bytes\": %" PRIu64 ", \"own_cost_ns\": %" PRIu64
 			    ", \"crashes\": %u}",
 		    number ? ", " : "", device->name, device->ublk.id, device->sectors * HSP_SECTOR_BYTES,
 		    device->own_cost_ns, server->crashes);
 	}
-	say(answer, "]");
+	append_answer(answer, "]");
 	return 0;
 }
 
@@ -66,25 +66,25 @@ static int counters(const struct hsp_served *device, struct answer *answer)
 {
 	char *names = strdup(hsp_device_counter_names(device->model)), *rest = names;
 	const char *separator = "";
-	say(answer, "{");
+	append_answer(answer, "{");
 	for (char *name; names && (name = strsep(&rest, " "));) {
 		if (!*name)
 			continue;
-		say(answer, "%s\"%s\": %" PRIu64, separator, name, hsp_device_counter(device->model, name));
+		append_answer(answer, "%s\"%s\": %" PRIu64, separator, name, hsp_device_counter(device->model, name));
 		separator = ", ";
 	}
-	say(answer, "}");
+	append_answer(answer, "}");
 	free(names);
 	return 0;
 }
 
 static int failed(struct answer *answer, const char *what)
 {
-	say(answer, "%s: %s", what, strerror(errno));
+	append_answer(answer, "%s: %s", what, strerror(errno));
 	return -1;
 }
 
-/* As a device that is shut down in order: what it held in a cache is written first. */
+/* Save a device as after an orderly shutdown: flush its cache first. */
 static int save(struct hsp_server *server, struct hsp_served *device, const char *path, struct answer *answer)
 {
 	struct hsp_request flush = { .arrival_ns = hsp_model_ns(server), .op = HSP_FLUSH };
@@ -116,20 +116,20 @@ static int load(struct hsp_served *device, const char *path, struct answer *answ
 		return failed(answer, path);
 	int result = -1;
 	char *state = NULL;
-	/* Only a new model takes a state, and the kernel has looked at this one already. */
+	/* Only a new model can load a state, and the kernel has already read from this one. */
 	struct hsp_device *model = hsp_device_new(device->spec, device->sectors, error, sizeof error);
 	if (!model)
-		say(answer, "%s", error);
+		append_answer(answer, "%s", error);
 	else if (read(file, magic, sizeof magic) != sizeof magic || memcmp(magic, MAGIC, sizeof MAGIC) ||
 	    read(file, head, sizeof head) != sizeof head || head[1] > UINT64_C(1) << 32)
-		say(answer, "%s: not the state of a device", path);
+		append_answer(answer, "%s: not the state of a device", path);
 	else if (head[0] != device->sectors)
-		say(answer, "%s: the state of a device of %" PRIu64 " sectors, this one has %" PRIu64, path, head[0],
+		append_answer(answer, "%s: the state of a device of %" PRIu64 " sectors, this one has %" PRIu64, path, head[0],
 		    device->sectors);
 	else if (!(state = malloc(head[1] ? head[1] : 1)) || read(file, state, head[1]) != (ssize_t)head[1])
-		say(answer, "%s: cut short", path);
+		append_answer(answer, "%s: cut short", path);
 	else if (hsp_device_load(model, state, head[1], error, sizeof error))
-		say(answer, "%s: %s", path, error);
+		append_answer(answer, "%s: %s", path, error);
 	else if (hsp_store_load(device->store, file))
 		failed(answer, path);
 	else
@@ -146,12 +146,12 @@ static int load(struct hsp_served *device, const char *path, struct answer *answ
 	return result;
 }
 
-static int of_all(struct hsp_server *server, const char *word, struct answer *answer)
+static int command_all(struct hsp_server *server, const char *word, struct answer *answer)
 {
 	uint64_t now_ns = hsp_model_ns(server);
 	int marks = !strcmp(word, "mark");
 	if (!marks && strcmp(word, "return")) {
-		say(answer, "all devices can mark or return, not '%s'", word);
+		append_answer(answer, "all devices can mark or return, not '%s'", word);
 		return -1;
 	}
 	for (unsigned number = 0; number < server->count; number++) {
@@ -159,18 +159,18 @@ static int of_all(struct hsp_server *server, const char *word, struct answer *an
 		if (marks) {
 			hsp_store_mark(device->store, now_ns);
 		} else if (hsp_store_return(device->store)) {
-			say(answer, "%s: there is no mark to return to", device->name);
+			append_answer(answer, "%s: there is no mark to return to", device->name);
 			return -1;
 		} else {
 			hsp_device_power_loss(device->model, now_ns);
 		}
 	}
-	/* The host's clock: with it is compared what was acknowledged until now. */
-	say(answer, "%" PRIu64, server->epoch_ns + now_ns * server->dilation);
+	/* Host clock, to compare with the times of acknowledged writes. */
+	append_answer(answer, "%" PRIu64, server->epoch_ns + now_ns * server->dilation);
 	return 0;
 }
 
-static void note_fault(struct hsp_server *server, const char *name, const char *words)
+static void record_fault(struct hsp_server *server, const char *name, const char *words)
 {
 	struct hsp_fault *fault = &server->faults[server->fault_count % HSP_KEPT_FAULTS];
 	fault->at_ns = hsp_host_ns();
@@ -178,21 +178,21 @@ static void note_fault(struct hsp_server *server, const char *name, const char *
 	server->fault_count++;
 }
 
-/* The words have been understood, so they hold no quote or backslash. */
+/* Only valid commands are recorded, so the text contains no quote or backslash. */
 static int faults(const struct hsp_server *server, struct answer *answer)
 {
 	unsigned first = server->fault_count > HSP_KEPT_FAULTS ? server->fault_count - HSP_KEPT_FAULTS : 0;
-	say(answer, "[");
+	append_answer(answer, "[");
 	for (unsigned i = first; i < server->fault_count; i++) {
 		const struct hsp_fault *fault = &server->faults[i % HSP_KEPT_FAULTS];
-		say(answer, "%s{\"at_ns\": %" PRIu64 ", \"what\": \"%s\"}", i > first ? ", " : "", fault->at_ns,
+		append_answer(answer, "%s{\"at_ns\": %" PRIu64 ", \"what\": \"%s\"}", i > first ? ", " : "", fault->at_ns,
 		    fault->what);
 	}
-	say(answer, "]");
+	append_answer(answer, "]");
 	return 0;
 }
 
-static int of_one(struct hsp_server *server, struct hsp_served *device, char *words, struct answer *answer)
+static int command_device(struct hsp_server *server, struct hsp_served *device, char *words, struct answer *answer)
 {
 	if (!strcmp(words, "counters"))
 		return counters(device, answer);
@@ -204,7 +204,7 @@ static int of_one(struct hsp_server *server, struct hsp_served *device, char *wo
 		hsp_power_loss(server, device);
 	else if (hsp_device_fault(device->model, hsp_model_ns(server), words, answer->text, answer->size))
 		return -1;
-	note_fault(server, device->name, words);
+	record_fault(server, device->name, words);
 	return 0;
 }
 
@@ -222,15 +222,15 @@ int hsp_command(struct hsp_server *server, char *command, char *text, size_t siz
 	}
 	char *words = command, *name = strsep(&words, " ");
 	if (!words) {
-		say(&answer, "'%s' is not a command", name);
+		append_answer(&answer, "'%s' is not a command", name);
 		return -1;
 	}
 	if (!strcmp(name, "all"))
-		return of_all(server, words, &answer);
+		return command_all(server, words, &answer);
 	struct hsp_served *device = find(server, name);
 	if (!device) {
-		say(&answer, "there is no device '%s'", name);
+		append_answer(&answer, "there is no device '%s'", name);
 		return -1;
 	}
-	return of_one(server, device, words, &answer);
+	return command_device(server, device, words, &answer);
 }

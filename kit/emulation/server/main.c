@@ -1,9 +1,9 @@
 /*
- * hsp-devices serve FILE [--foreground]   block devices /dev/ublkbN as FILE describes them
- * hsp-devices tell SOCKET WORDS...        a command to them (commands.c)
+ * hsp-devices serve FILE [--foreground]   serve the block devices /dev/ublkbN that FILE describes
+ * hsp-devices tell SOCKET WORDS...        send a command to the server (commands.c)
  *
  * FILE: lines "dilation N", "socket PATH", then for each device "device NAME SECTORS", the lines
- * of its spec, "end". `serve` says which devices there are, as JSON, and goes to the background.
+ * of its spec, "end". `serve` prints the devices as JSON and continues in the background.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,7 @@
 
 enum { MAX_CRASHES = 8 };
 
-static int background_said = 1; /* where the one who started us reads that we are ready */
+static int ready_pipe = 1; /* the parent process reads the devices from it when they are ready */
 
 static int refuse(const char *text)
 {
@@ -49,7 +49,7 @@ static char *read_file(const char *path)
 	return text;
 }
 
-/* In memory that a new server process finds after a crash of this one. */
+/* Make a device in shared memory, where a new server process finds it after a crash. */
 static struct hsp_served *new_device(const char *name, uint64_t sectors)
 {
 	struct hsp_served *device = mmap(NULL, sizeof *device, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -73,7 +73,7 @@ static int append(char **text, const char *line)
 	return 0;
 }
 
-/* Returns 0, or an exit code after saying why. */
+/* Parse the description. Returns 0, or an exit code after printing an error. */
 static int parse(char *text, struct hsp_server *server, char *socket_path, size_t socket_size)
 {
 	struct hsp_served *open_device = NULL;
@@ -103,7 +103,7 @@ static int parse(char *text, struct hsp_server *server, char *socket_path, size_
 	return 0;
 }
 
-/* The models are made in each server process anew: after a crash they begin as new devices. */
+/* Make new models in each server process: after a crash the devices start without state. */
 static int make_models(struct hsp_server *server)
 {
 	for (unsigned number = 0; number < server->count; number++) {
@@ -120,22 +120,22 @@ static int make_models(struct hsp_server *server)
 	return 0;
 }
 
-static void close_said(void)
+static void close_ready_pipe(void)
 {
-	if (background_said > 1)
-		close(background_said);
-	background_said = -1;
+	if (ready_pipe > 1)
+		close(ready_pipe);
+	ready_pipe = -1;
 }
 
-static void say_ready(struct hsp_server *server)
+static void report_ready(struct hsp_server *server)
 {
 	char answer[65536], command[] = "status";
 	server->is_ready = 1;
-	if (background_said < 0)
+	if (ready_pipe < 0)
 		return;
 	hsp_command(server, command, answer, sizeof answer);
-	dprintf(background_said, "%s\n", answer);
-	close_said();
+	dprintf(ready_pipe, "%s\n", answer);
+	close_ready_pipe();
 }
 
 static int listen_on(const char *path)
@@ -150,17 +150,17 @@ static int listen_on(const char *path)
 	return failed ? -1 : file;
 }
 
-/* One server process; returns its exit code. */
+/* Run one server process; returns its exit code. */
 static int serve_once(struct hsp_server *server, int recovered)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* Its answers are due to the microsecond: nothing else goes first. */
+	/* Answers are due to the microsecond: run before everything else. */
 	setpriority(PRIO_PROCESS, 0, -20);
-	/* ublk frees memory through this process: it must not wait for writeback to its own devices. */
+	/* Memory reclaim may write to these devices: this process must not wait for that writeback. */
 	prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
 	if (make_models(server))
 		return 2;
-	int result = hsp_serve(server, recovered, say_ready);
+	int result = hsp_serve(server, recovered, report_ready);
 	if (result < 0)
 		fprintf(stderr, "hsp-devices: %s\n", strerror(-result));
 	return result < 0 ? 1 : 0;
@@ -189,8 +189,8 @@ static void on_stop(int number)
 }
 
 /*
- * Serve, and serve on with the same content after a crash: whoever uses the devices can still
- * let go of them. The count of crashes is told with the status, so that no result is trusted.
+ * Serve, and restart with the same content after a crash, so that users of the devices can still
+ * release them. `status` reports the number of crashes, so that no such result is trusted.
  */
 static int keep_serving(struct hsp_server *server)
 {
@@ -204,7 +204,7 @@ static int keep_serving(struct hsp_server *server)
 		child = fork();
 		if (child == 0)
 			_exit(serve_once(server, server->crashes > 0));
-		close_said(); /* it is the child's to say */
+		close_ready_pipe(); /* only the child writes to it */
 		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 			;
 		code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
@@ -217,7 +217,10 @@ static int keep_serving(struct hsp_server *server)
 	return stopped ? 0 : code;
 }
 
-/* The child goes on; the parent says what the child says, until that is ready or has failed. */
+/*
+ * Fork. The child continues in the background (-1); the parent prints the child's output until the
+ * child is ready or has failed, and returns the exit code.
+ */
 static int to_background(const char *log)
 {
 	int ends[2];
@@ -230,8 +233,8 @@ static int to_background(const char *log)
 	if (pid == 0) {
 		setsid();
 		close(ends[0]);
-		background_said = ends[1];
-		/* Nobody waits for the end of a stream that a server holds open. */
+		ready_pipe = ends[1];
+		/* The caller waits for the end of our streams, so the server must not keep them open. */
 		if (!freopen("/dev/null", "r", stdin) || !freopen("/dev/null", "w", stdout) || !freopen(log, "w", stderr))
 			_exit(1);
 		setvbuf(stderr, NULL, _IONBF, 0);

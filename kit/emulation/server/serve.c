@@ -12,14 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What a completion on the ring is about: kind, device, tag, turn. */
+/* user_data of a completion on the ring: kind, device, tag, generation of the tag. */
 enum kind { REQUEST = 1, TIMER, STARTED, COMMAND };
 
-#define ABOUT(kind, device, tag, turn) \
-	((uint64_t)(kind) << 56 | (uint64_t)(device) << 48 | (uint64_t)(tag) << 32 | (uint32_t)(turn))
+#define USER_DATA(kind, device, tag, generation) \
+	((uint64_t)(kind) << 56 | (uint64_t)(device) << 48 | (uint64_t)(tag) << 32 | (uint32_t)(generation))
 
 enum {
-	CALIBRATION_NS = 300000, /* longer than the server itself takes */
+	CALIBRATION_NS = 300000, /* longer than the server's own cost */
 	CALIBRATION_WARM = 8,
 	CALIBRATION_COUNT = 31,
 };
@@ -42,15 +42,16 @@ static int is_in_range(const struct hsp_served *device, const struct ublksrv_io_
 	       request->nr_sectors <= device->sectors - request->start_sector;
 }
 
-/* The model's answer, and the content changed if it is not a refusal. */
-static struct hsp_answer ask_model(struct hsp_served *device, const struct hsp_request *asked, const void *buffer)
+/* Submit a request to the model; change the content unless the model fails the request. */
+static struct hsp_answer submit_to_model(struct hsp_served *device, const struct hsp_request *request,
+					 const void *buffer)
 {
-	int changes = asked->op == HSP_WRITE || asked->op == HSP_DISCARD || asked->op == HSP_WRITE_ZEROES;
+	int changes = request->op == HSP_WRITE || request->op == HSP_DISCARD || request->op == HSP_WRITE_ZEROES;
 	if (changes)
-		hsp_store_prepare(device->store, asked->arrival_ns, asked->sector, asked->sectors);
-	struct hsp_answer answer = hsp_device_submit(device->model, asked);
+		hsp_store_prepare(device->store, request->arrival_ns, request->sector, request->sectors);
+	struct hsp_answer answer = hsp_device_submit(device->model, request);
 	if (changes && !answer.error)
-		hsp_store_write(device->store, asked->sector, asked->sectors, asked->op == HSP_WRITE ? buffer : NULL);
+		hsp_store_write(device->store, request->sector, request->sectors, request->op == HSP_WRITE ? buffer : NULL);
 	return answer;
 }
 
@@ -74,11 +75,11 @@ static void commit(struct hsp_server *server, unsigned number, uint16_t tag)
 	if (inflight->result >= 0 && ublksrv_get_op(request) == UBLK_IO_OP_READ)
 		hsp_store_read(device->store, request->start_sector, request->nr_sectors, device->ublk.buffers[tag]);
 	inflight->active = 0;
-	inflight->turn++;
-	ublk_commit(&device->ublk, &server->ring, tag, inflight->result, ABOUT(REQUEST, number, tag, 0));
+	inflight->generation++;
+	ublk_commit(&device->ublk, &server->ring, tag, inflight->result, USER_DATA(REQUEST, number, tag, 0));
 }
 
-/* Answer now, or when `due_ns` of the host's clock has come. */
+/* Complete the request now, or at `due_ns` of the host's clock. */
 static void answer_at(struct hsp_server *server, unsigned number, uint16_t tag, uint64_t due_ns)
 {
 	struct hsp_inflight *inflight = &server->devices[number]->inflight[tag];
@@ -93,7 +94,7 @@ static void answer_at(struct hsp_server *server, unsigned number, uint16_t tag, 
 	inflight->due.tv_nsec = (long long)(due_ns % 1000000000u);
 	struct io_uring_sqe *entry = ublk_entry(&server->ring);
 	io_uring_prep_timeout(entry, &inflight->due, 0, IORING_TIMEOUT_ABS);
-	entry->user_data = ABOUT(TIMER, number, tag, inflight->turn);
+	entry->user_data = USER_DATA(TIMER, number, tag, inflight->generation);
 }
 
 static void accept_request(struct hsp_server *server, unsigned number, uint16_t tag)
@@ -114,21 +115,21 @@ static void accept_request(struct hsp_server *server, unsigned number, uint16_t 
 		answer_at(server, number, tag, host_ns);
 		return;
 	}
-	struct hsp_request asked = {
+	struct hsp_request model_request = {
 		.arrival_ns = (host_ns - server->epoch_ns) / server->dilation,
 		.sector = op == HSP_FLUSH ? 0 : request->start_sector,
 		.sectors = op == HSP_FLUSH ? 0 : request->nr_sectors,
 		.op = (uint8_t)op,
 		.fua = (request->op_flags & UBLK_IO_F_FUA) != 0,
 	};
-	struct hsp_answer answer = ask_model(device, &asked, device->ublk.buffers[tag]);
+	struct hsp_answer answer = submit_to_model(device, &model_request, device->ublk.buffers[tag]);
 	if (answer.error)
 		inflight->result = -answer.error;
 	uint64_t due_ns = answer.done_ns;
-	if (due_ns == HSP_NEVER && answer.error) /* the device is gone; the kernel shall know at once */
+	if (due_ns == HSP_NEVER && answer.error) /* the device has failed: report it to the kernel at once */
 		due_ns = host_ns;
 	else if (due_ns != HSP_NEVER)
-		due_ns = host_ns + (due_ns - asked.arrival_ns) * server->dilation - device->own_cost_ns;
+		due_ns = host_ns + (due_ns - model_request.arrival_ns) * server->dilation - device->own_cost_ns;
 	answer_at(server, number, tag, due_ns);
 }
 
@@ -148,17 +149,17 @@ void hsp_power_loss(struct hsp_server *server, struct hsp_served *device)
 	}
 }
 
-/* One connection: a line of words, a line of answer. */
+/* Serve one connection: one line with a command, one line with the answer. */
 static void serve_command(struct hsp_server *server)
 {
 	char command[4096], answer[65536];
 	int connection = accept4(server->socket, NULL, NULL, SOCK_CLOEXEC);
 	if (connection < 0)
 		return;
-	/* Whoever connects has the line ready; nobody may hold up the devices. */
+	/* A client sends its line at once; a slow one must not delay the devices. */
 	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ .tv_sec = 1 }, sizeof(struct timeval));
 	ssize_t count;
-	do /* a completion on the ring interrupts what waits */
+	do /* a completion on the ring interrupts recv */
 		count = recv(connection, command, sizeof command - 1, 0);
 	while (count < 0 && errno == EINTR);
 	if (count > 0) {
@@ -181,16 +182,16 @@ static void await_command(struct hsp_server *server)
 {
 	struct io_uring_sqe *entry = ublk_entry(&server->ring);
 	io_uring_prep_poll_add(entry, server->socket, POLLIN);
-	entry->user_data = ABOUT(COMMAND, 0, 0, 0);
+	entry->user_data = USER_DATA(COMMAND, 0, 0, 0);
 }
 
-/* Returns a negative errno if a device cannot go on. */
-static int handle(struct hsp_server *server, uint64_t about, int32_t result, unsigned *started)
+/* Handle one completion. Returns a negative errno if a device cannot continue. */
+static int handle(struct hsp_server *server, uint64_t user_data, int32_t result, unsigned *started)
 {
-	unsigned number = about >> 48 & 0xff;
-	uint16_t tag = about >> 32 & 0xffff;
+	unsigned number = user_data >> 48 & 0xff;
+	uint16_t tag = user_data >> 32 & 0xffff;
 	struct hsp_inflight *inflight = &server->devices[number]->inflight[tag];
-	switch (about >> 56) {
+	switch (user_data >> 56) {
 	case REQUEST:
 		if (result == UBLK_IO_RES_OK)
 			accept_request(server, number, tag);
@@ -198,7 +199,7 @@ static int handle(struct hsp_server *server, uint64_t about, int32_t result, uns
 			return result;
 		return 0;
 	case TIMER:
-		if (inflight->active && inflight->turn == (uint32_t)about)
+		if (inflight->active && inflight->generation == (uint32_t)user_data)
 			commit(server, number, tag);
 		return 0;
 	case STARTED:
@@ -213,17 +214,18 @@ static int handle(struct hsp_server *server, uint64_t about, int32_t result, uns
 	}
 }
 
-static int turn(struct hsp_server *server, unsigned *started)
+/* Wait for at least one completion and handle all that are there. Returns 0 or a negative errno. */
+static int process_completions(struct hsp_server *server, unsigned *started)
 {
 	int result = io_uring_submit_and_wait(&server->ring, 1);
 	if (result < 0 && result != -EINTR)
 		return result;
 	struct io_uring_cqe *completion;
 	while (io_uring_peek_cqe(&server->ring, &completion) == 0) {
-		uint64_t about = completion->user_data;
-		int32_t told = completion->res;
+		uint64_t user_data = completion->user_data;
+		int32_t value = completion->res;
 		io_uring_cqe_seen(&server->ring, completion);
-		result = handle(server, about, told, started);
+		result = handle(server, user_data, value, started);
 		if (result < 0)
 			return result;
 	}
@@ -242,11 +244,11 @@ static int compare(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* What a request takes beyond the time the server was told to answer in: the median of a few. */
+/* Measure the server's own cost: the median time of a request beyond the delay that was set. */
 static void *measure_own_cost(void *argument)
 {
 	struct calibration *calibration = argument;
-	uint64_t took_ns[CALIBRATION_COUNT];
+	uint64_t duration_ns[CALIBRATION_COUNT];
 	void *buffer = NULL;
 	int file = open(calibration->path, O_RDONLY | O_DIRECT | O_CLOEXEC);
 	if (file < 0 || posix_memalign(&buffer, 4096, 4096)) {
@@ -254,17 +256,17 @@ static void *measure_own_cost(void *argument)
 		goto out;
 	}
 	for (int i = -CALIBRATION_WARM; i < CALIBRATION_COUNT; i++) {
-		uint64_t began_ns = hsp_host_ns();
+		uint64_t start_ns = hsp_host_ns();
 		if (pread(file, buffer, 512, 0) != 512) {
 			calibration->error = errno ? errno : EIO;
 			goto out;
 		}
 		if (i >= 0)
-			took_ns[i] = hsp_host_ns() - began_ns;
+			duration_ns[i] = hsp_host_ns() - start_ns;
 	}
-	qsort(took_ns, CALIBRATION_COUNT, sizeof *took_ns, compare);
-	if (took_ns[CALIBRATION_COUNT / 2] > CALIBRATION_NS)
-		calibration->cost_ns = took_ns[CALIBRATION_COUNT / 2] - CALIBRATION_NS;
+	qsort(duration_ns, CALIBRATION_COUNT, sizeof *duration_ns, compare);
+	if (duration_ns[CALIBRATION_COUNT / 2] > CALIBRATION_NS)
+		calibration->cost_ns = duration_ns[CALIBRATION_COUNT / 2] - CALIBRATION_NS;
 out:
 	if (file >= 0)
 		close(file);
@@ -273,7 +275,7 @@ out:
 	return NULL;
 }
 
-/* One device at a time: what it costs beside others is not its own cost. */
+/* Calibrate one device while the others are idle, so that only its own cost is measured. */
 static int calibrate(struct hsp_server *server, struct hsp_served *device, unsigned *started)
 {
 	struct calibration calibration = { .cost_ns = 0 };
@@ -282,13 +284,13 @@ static int calibrate(struct hsp_server *server, struct hsp_served *device, unsig
 	snprintf(calibration.path, sizeof calibration.path, "/dev/ublkb%u", device->ublk.id);
 	if ((result = pthread_create(&thread, NULL, measure_own_cost, &calibration)))
 		return -result;
-	/* Its last answer is what wakes this loop for the last time; a short timer sees it has ended. */
+	/* The last answer is the last event that wakes this loop; a short timer notices that the thread ended. */
 	while (!calibration.done && result >= 0) {
 		struct __kernel_timespec soon = { .tv_nsec = 1000000 };
 		struct io_uring_sqe *entry = ublk_entry(&server->ring);
 		io_uring_prep_timeout(entry, &soon, 0, 0);
 		entry->user_data = 0;
-		result = turn(server, started);
+		result = process_completions(server, started);
 	}
 	pthread_join(thread, NULL);
 	device->own_cost_ns = calibration.cost_ns;
@@ -314,7 +316,7 @@ static int start(struct hsp_server *server, unsigned number, int recovered)
 static int bring_up(struct hsp_server *server, int recovered, unsigned *started)
 {
 	int result;
-	/* Commands to the driver are waited for one by one, before the ring has requests to serve. */
+	/* Driver commands are synchronous, so all of them come before the ring serves requests. */
 	for (unsigned number = 0; number < server->count; number++)
 		if ((result = start(server, number, recovered)) < 0)
 			return result;
@@ -322,11 +324,11 @@ static int bring_up(struct hsp_server *server, int recovered, unsigned *started)
 		struct hsp_served *device = server->devices[number];
 		device->calibrating = !recovered;
 		for (uint16_t tag = 0; tag < UBLK_DEPTH; tag++)
-			ublk_fetch(&device->ublk, &server->ring, tag, ABOUT(REQUEST, number, tag, 0));
-		ublk_start(&device->ublk, server->control, &server->ring, recovered, ABOUT(STARTED, number, 0, 0));
+			ublk_fetch(&device->ublk, &server->ring, tag, USER_DATA(REQUEST, number, tag, 0));
+		ublk_start(&device->ublk, server->control, &server->ring, recovered, USER_DATA(STARTED, number, 0, 0));
 	}
 	while (*started < server->count)
-		if ((result = turn(server, started)) < 0)
+		if ((result = process_completions(server, started)) < 0)
 			return result;
 	for (unsigned number = 0; number < server->count && !recovered; number++)
 		if ((result = calibrate(server, server->devices[number], started)) < 0)
@@ -347,7 +349,7 @@ int hsp_serve(struct hsp_server *server, int recovered, void (*ready)(struct hsp
 		ready(server);
 		await_command(server);
 		while (!server->stopping && result >= 0)
-			result = turn(server, &started);
+			result = process_completions(server, &started);
 	}
 	io_uring_queue_exit(&server->ring);
 	return result;

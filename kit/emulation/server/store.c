@@ -12,14 +12,14 @@ enum { PAGE = 4096, SECTOR = HSP_SECTOR_BYTES };
 struct hsp_store {
 	uint64_t sectors;
 	struct hsp_device *model;
-	unsigned char *data;     /* what a read gets */
-	unsigned char *survives; /* of sectors that are volatile: what a power loss leaves */
-	unsigned char *before;   /* since a mark: what the device shall be again */
-	uint64_t *is_before;     /* a bit a sector: `before` holds it */
+	unsigned char *data;     /* current content, as read */
+	unsigned char *survives; /* of volatile sectors: the content after a power loss */
+	unsigned char *before;   /* of sectors changed since a mark: the content to return to */
+	uint64_t *is_before;     /* bitmap of the sectors in `before` */
 	int marked;
 };
 
-/* Memory that is there when it is written to: most of a device never is. Shared: it outlives the server. */
+/* Memory allocated when first written: most of a device never is. Shared: survives a server crash. */
 static void *sparse(uint64_t bytes)
 {
 	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -151,7 +151,7 @@ static int write_all(int file, const void *bytes, size_t count)
 	return 0;
 }
 
-/* 1 for all of it, 0 at the end of the file, -1 for an error or half of it. */
+/* 1: all read; 0: end of file; -1: an error or a partial read. */
 static int read_all(int file, void *bytes, size_t count)
 {
 	size_t done = 0;

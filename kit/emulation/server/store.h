@@ -1,8 +1,8 @@
 /*
- * What is written on an emulated device, and what of it would survive a power loss.
+ * Content of an emulated device, and the content that would survive a power loss.
  *
- * The content lives in memory. Beside it is kept, for each sector that is written while the model
- * says it is safe, what was there before: if the new content turns out to be lost, that comes back.
+ * The content is in memory. Before a write to a sector that is durable (the model says so), the old
+ * content is copied: a power loss restores it if the new content is still volatile.
  */
 #ifndef HSP_STORE_H
 #define HSP_STORE_H
@@ -14,34 +14,34 @@
 
 struct hsp_store;
 
-/* NULL with errno set if there is not enough memory. */
+/* Make a store of zeroes. NULL with errno set if there is not enough memory. */
 struct hsp_store *hsp_store_new(uint64_t sectors);
 void hsp_store_free(struct hsp_store *store);
-/* Which model says what is volatile; a server that takes over brings a new one. */
+/* Set the model that decides which sectors are volatile; a restarted server sets a new one. */
 void hsp_store_serve(struct hsp_store *store, struct hsp_device *model);
 
 void hsp_store_read(const struct hsp_store *store, uint64_t sector, uint32_t sectors, void *to);
 /*
- * A write has two steps, with the model in between: what is safe now is kept as what a power loss
- * would leave; then, if the model takes the write, the content changes (`from` NULL: to zeroes).
+ * A write has two steps around the call of the model: `prepare` keeps durable content for a power
+ * loss; then, if the model accepts the write, `write` changes the content (`from` NULL: to zeroes).
  * Times are the model's.
  */
 void hsp_store_prepare(struct hsp_store *store, uint64_t now_ns, uint64_t sector, uint32_t sectors);
 void hsp_store_write(struct hsp_store *store, uint64_t sector, uint32_t sectors, const void *from);
 
-/* The power goes: volatile sectors are again what they were. The model is not told. */
+/* Power loss: restore the durable content of volatile sectors. The caller informs the model. */
 void hsp_store_lose(struct hsp_store *store, uint64_t now_ns);
 
 /*
- * Remember what a power loss now would leave, and go on as if nothing had happened; `hsp_store_return`
- * makes the device that. A pool can so be taken out in order after "its" power loss, and imported
- * again from what survived. `mark` takes the place of an earlier one.
+ * Remember the content that a power loss now would leave, without changing anything;
+ * `hsp_store_return` restores it. So a pool can be exported in order after "its" power loss and
+ * imported again from what survived. A new mark replaces an earlier one.
  */
 void hsp_store_mark(struct hsp_store *store, uint64_t now_ns);
-/* -1 if there is no mark. */
+/* Return to the mark. -1 if there is no mark. */
 int hsp_store_return(struct hsp_store *store);
 
-/* The content as a file of its own (only what is not zero). 0, or -1 with errno. */
+/* Save or load the content (only pages that are not zero). 0, or -1 with errno. */
 int hsp_store_save(const struct hsp_store *store, int file);
 int hsp_store_load(struct hsp_store *store, int file);
 

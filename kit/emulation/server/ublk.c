@@ -47,7 +47,7 @@ static void control_command(struct io_uring *ring, int control, uint32_t operati
 	entry->user_data = user_data;
 }
 
-/* Wait for the one command on a ring that serves nothing else yet. */
+/* Run one command on a ring that has no other entries yet, and wait for it. */
 static int control_wait(struct io_uring *ring, int control, uint32_t operation,
 			const struct ublksrv_ctrl_cmd *command)
 {
@@ -67,7 +67,7 @@ static int control_wait(struct io_uring *ring, int control, uint32_t operation,
 static int add(struct ublk *device, int control, struct io_uring *ring)
 {
 	int result = -EINVAL;
-	/* The newer way first; a driver that does not know it refuses it. */
+	/* The newer encoding first; an older driver refuses it. */
 	for (int encoded = 1; encoded >= 0; encoded--) {
 		struct ublksrv_ctrl_dev_info info = {
 			.nr_hw_queues = 1,
@@ -125,7 +125,7 @@ static int set_parameters(struct ublk *device, int control, struct io_uring *rin
 	return control_wait(ring, control, encode(device->encoded, UBLK_CMD_SET_PARAMS, sizeof command), &command);
 }
 
-/* udev makes the node a moment after the command. */
+/* Open the character device; udev makes its node shortly after the command. */
 static int open_channel(uint32_t id)
 {
 	char path[32];
@@ -182,7 +182,7 @@ int ublk_recover(struct ublk *device, int control, struct io_uring *ring)
 	struct ublksrv_ctrl_cmd command = { .dev_id = device->id, .queue_id = UINT16_MAX };
 	uint32_t operation = encode(device->encoded, UBLK_CMD_START_USER_RECOVERY, sizeof command);
 	int result = -EBUSY;
-	/* The driver notices within seconds that the process before this one is gone. */
+	/* The driver needs up to seconds to notice the end of the previous server process. */
 	for (int attempt = 0; attempt < 1000 && result == -EBUSY; attempt++) {
 		if (attempt)
 			nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);

@@ -1,1 +1,1 @@
-"""The guest image: built once from Debian's packages, cached under a digest of its inputs, pruned."""
+"""The guest image: built from Debian's packages, cached under a digest of its inputs, pruned."""

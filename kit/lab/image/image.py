@@ -1,9 +1,9 @@
-"""The lab's guest image: built once from Debian's packages, cached by what it is made from.
+"""Build and cache of the lab's guest image, from Debian's packages.
 
     ~/.cache/hsp/images/<digest>/  vmlinuz  initrd.img  root.img  manifest.json
     ~/.cache/hsp/modules/<digest>.tar       the compiled OpenZFS modules
 
-A directory is there whole or not at all: it is built beside its place and renamed last.
+A directory is complete or absent: it is built under another name and renamed last.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _VERSIONS = (
     "bpftrace", "fio", "linux-image-cloud-amd64", "nfs-common", "nfs-kernel-server",
     "openssh-server", "python3-pyzfs", "zfsutils-linux",
 )  # fmt: skip
-# The tree of the guest with its disk in it, the image once more, and the modules.
+# The guest's tree with its disk image, a second copy of the image, and the modules.
 NEEDED_BYTES = 5 << 30
 _COMPILING = "compiling the OpenZFS modules (about six minutes on two cores)"
 _INSTALLING = "installing the guest and making its disk"
@@ -48,24 +48,14 @@ class Image:
     manifest: dict[str, Any]
 
     def check(self) -> None:
-        """Sizes against the manifest. Raises HostError."""
+        """Check the sizes of the files against the manifest. Raises HostError."""
         for name, recorded in self.manifest["files"].items():
             file = self.path / name
-            found = file.stat().st_size if file.exists() else -1
-            if found != recorded["bytes"]:
+            size_bytes = file.stat().st_size if file.exists() else 0
+            if not file.exists() or size_bytes != recorded["bytes"]:
                 raise HostError(
-                    f"the lab image is damaged: {file} has {max(found, 0)} bytes, "
+                    f"the lab image is damaged: {file} has {size_bytes} bytes, "
                     f"it was built with {recorded['bytes']}",
-                    "build it again: hsp lab build --rebuild",
-                )
-
-    def verify(self) -> None:
-        """As `check`, and the contents too (takes seconds). Raises HostError."""
-        self.check()
-        for name, recorded in self.manifest["files"].items():
-            if _sha256(self.path / name) != recorded["sha256"]:
-                raise HostError(
-                    f"the lab image is damaged: {self.path / name} is not what was built",
                     "build it again: hsp lab build --rebuild",
                 )
 
@@ -85,29 +75,29 @@ def find(inputs: ImageInputs) -> Image | None:
 
 
 def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Image:
-    """The image, built if need be. Steps: modules, guest tree, manifest, rename.
+    """The image, built if necessary. Steps: modules, guest tree, manifest, rename.
 
     A second build of the same image waits for the first and uses its result. Raises HostError.
     """
     with locked(cache_dir() / "images", inputs.digest(), "another build of the same image", progress):
-        place = cache_dir() / "images" / inputs.digest()
+        path = cache_dir() / "images" / inputs.digest()
         if rebuild:
-            shutil.rmtree(place, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)
         elif image := find(inputs):
             return image
-        # Whoever else built here is dead: the lock is ours.
-        for stale in place.parent.glob(f".build-{place.name}-*"):
+        # We hold the lock, so the owner of any other build directory is dead.
+        for stale in path.parent.glob(f".build-{path.name}-*"):
             shutil.rmtree(stale, ignore_errors=True)
         check_tools()
-        _check_space(cache_dir())
-        work = place.parent / f".build-{place.name}-{os.getpid()}"
+        check_space(cache_dir(), NEEDED_BYTES, "building the lab image")
+        work = path.parent / f".build-{path.name}-{os.getpid()}"
         work.mkdir(mode=0o755)
         try:
             manifest = _build_in(work, inputs, progress, rebuild)
-            with progress.step("recording what was built"):
+            with progress.step("writing the manifest"):
                 _finish(work, manifest)
-            shutil.rmtree(place, ignore_errors=True)
-            work.rename(place)
+            shutil.rmtree(path, ignore_errors=True)
+            work.rename(path)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         image = find(inputs)
@@ -115,27 +105,28 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
         return image
 
 
-def _check_space(path: Path) -> None:
+def check_space(path: Path, needed_bytes: int, purpose: str) -> None:
+    """Raises HostError if the filesystem of `path` has less space than `purpose` needs, OSError."""
     free = shutil.disk_usage(path).free
-    if free < NEEDED_BYTES:
+    if free < needed_bytes:
         raise HostError(
-            f"{path} has {free / 2**30:.1f} GiB free, building the lab image needs {NEEDED_BYTES >> 30} GiB",
-            "free some space, or set XDG_CACHE_HOME to a place that has it",
+            f"{path} has {free / 2**30:.1f} GiB free, {purpose} needs {needed_bytes >> 30} GiB",
+            "free some space, or set XDG_CACHE_HOME to a directory with enough space",
         )
 
 
 def _build_in(work: Path, inputs: ImageInputs, progress: Progress, rebuild: bool) -> dict[str, Any]:
-    """Leave the three files and the tools' words in `work`; returns the manifest without files."""
-    took: dict[str, float] = {}
+    """Build the three files in `work`; returns the manifest without `files`."""
+    seconds: dict[str, float] = {}
     log = cache_dir() / "images" / f"{inputs.digest()}.log"
     log.unlink(missing_ok=True)
     (work / "preferences").write_text(inputs.preferences())
     modules = cache_dir() / "modules" / f"{inputs.modules_digest()}.tar"
-    # Builds of different images may share the modules; the second need not compile them again.
+    # Builds of different images may share the modules; the second build does not compile them again.
     with locked(modules.parent, modules.stem, "another build with the same modules", progress):
         if rebuild:
             modules.unlink(missing_ok=True)
-        _make_parts(work, inputs, modules, log, took, progress)
+        _make_parts(work, inputs, modules, log, seconds, progress)
     out = work / "hsp-out"
     return {
         "format": FORMAT,
@@ -144,21 +135,21 @@ def _build_in(work: Path, inputs: ImageInputs, progress: Progress, rebuild: bool
         "kernel": (out / "kernel").read_text().strip(),
         "zfs": (out / "zfs").read_text().strip(),
         "versions": {name: _packages(out)[name] for name in _VERSIONS},
-        "seconds": took,
+        "seconds": seconds,
     }
 
 
 def _make_parts(
-    work: Path, inputs: ImageInputs, modules: Path, log: Path, took: dict[str, float], progress: Progress
+    work: Path, inputs: ImageInputs, modules: Path, log: Path, seconds: dict[str, float], progress: Progress
 ) -> None:
-    """The modules, compiled unless they are in the cache and fit, and the guest with them."""
+    """Compile the modules, unless cached ones fit, and install the guest with them."""
 
     def compile_modules() -> None:
-        with _timed("modules", _COMPILING, took, progress):
+        with _timed("modules", _COMPILING, seconds, progress):
             _compile_modules(work, place, inputs, modules, log)
 
     def install_guest() -> None:
-        with _timed("guest", _INSTALLING, took, progress):
+        with _timed("guest", _INSTALLING, seconds, progress):
             _install_guest(work, place, inputs, modules, log)
 
     cached = modules.exists()
@@ -170,8 +161,8 @@ def _make_parts(
         except StaleModules:
             if not cached:
                 raise
-            # Debian has a newer kernel or OpenZFS than when they were compiled.
-            progress.note("the modules compiled earlier are for other versions than Debian has now")
+            # Debian has a newer kernel or OpenZFS since the modules were compiled.
+            progress.note("the cached modules are older than Debian's packages; compiling them again")
             modules.unlink()
             with progress.numbered(2):
                 compile_modules()
@@ -179,11 +170,11 @@ def _make_parts(
 
 
 @contextmanager
-def _timed(name: str, text: str, took: dict[str, float], progress: Progress) -> Iterator[None]:
-    started = time.monotonic()
+def _timed(name: str, text: str, seconds: dict[str, float], progress: Progress) -> Iterator[None]:
+    start = time.monotonic()
     with progress.step(text):
         yield
-    took[name] = round(time.monotonic() - started, 1)
+    seconds[name] = round(time.monotonic() - start, 1)
 
 
 def _compile_modules(work: Path, place: Scratch, inputs: ImageInputs, modules: Path, log: Path) -> None:
@@ -196,7 +187,7 @@ def _compile_modules(work: Path, place: Scratch, inputs: ImageInputs, modules: P
 
 
 def _install_guest(work: Path, place: Scratch, inputs: ImageInputs, modules: Path, log: Path) -> None:
-    """Leave hsp-out/ in `work`. Raises HostError; StaleModules if `modules` does not fit."""
+    """Make hsp-out/ in `work`. Raises HostError; StaleModules if `modules` does not fit."""
     shutil.copyfile(modules, work / "modules.tar")
     _pack_guest_files(work / "hsp-guest.tar")
     make_tree(
@@ -213,12 +204,12 @@ def _install_guest(work: Path, place: Scratch, inputs: ImageInputs, modules: Pat
     if compiled != userland:
         shutil.rmtree(out)
         raise StaleModules(f"the modules are OpenZFS {compiled}, the guest's tools are {userland}; see {log}")
-    # mmdebstrap's copy-out fills the holes in.
+    # mmdebstrap's copy-out writes the holes as zeroes.
     LocalHost().run(["fallocate", "--dig-holes", os.fspath(out / "root.img")])
 
 
 def _packages(out: Path) -> dict[str, str]:
-    """What is installed in the guest: version of each package."""
+    """Version of each package installed in the guest."""
     return dict(line.split("\t") for line in (out / "packages.tsv").read_text().splitlines())
 
 
@@ -237,7 +228,7 @@ def _pack_guest_files(tar: Path) -> None:
 
 
 def _finish(work: Path, manifest: dict[str, Any]) -> None:
-    """Only the image's own files stay; the manifest is written last."""
+    """Remove everything but the image's files, and write the manifest last."""
     for name in _FILES:
         (work / "hsp-out" / name).rename(work / name)
     for leftover in list(work.iterdir()):
@@ -246,11 +237,12 @@ def _finish(work: Path, manifest: dict[str, Any]) -> None:
         elif leftover.name not in _FILES:
             leftover.unlink()
     manifest["files"] = {
-        name: {"bytes": (work / name).stat().st_size, "sha256": _sha256(work / name)} for name in _FILES
+        name: {"bytes": (work / name).stat().st_size, "sha256": sha256(work / name)} for name in _FILES
     }
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

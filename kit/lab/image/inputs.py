@@ -1,4 +1,4 @@
-"""What a lab image is made from, and where Debian's packages come from on this machine. Pure but for apt."""
+"""Inputs of a lab image: suite, pins, packages, files; and the Debian mirror of this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PIN_PARTS = re.compile(r"([=/])")
 
 @dataclass(frozen=True)
 class ImageInputs:
-    """`pins` choose the version of everything built from a source package."""
+    """Suite and pins of an image. A pin selects the version of all packages built from a source package."""
 
     suite: str = DEFAULT_SUITE
     pins: tuple[str, ...] = ()
@@ -51,25 +51,25 @@ class ImageInputs:
 
     @property
     def releases(self) -> tuple[str, ...]:
-        """Releases beside the suite that pins take packages from."""
+        """Additional releases that pins take packages from."""
         named = {pin.partition("/")[2] for pin in self.pins} - {""}
         return tuple(sorted(named - {self.suite}))
 
     def preferences(self) -> str:
-        """apt_preferences(5): pinned sources win whatever else is newer."""
+        """Text for apt_preferences(5): a pinned version is preferred to a newer one."""
         text = ""
         for pin in self.pins:
             source, kind, value = _PIN_PARTS.split(pin, maxsplit=1)
-            wanted = f"version {value}" if kind == "=" else f"release n={value}"
-            text += f"Package: src:{source}\nPin: {wanted}\nPin-Priority: 1001\n\n"
+            version = f"version {value}" if kind == "=" else f"release n={value}"
+            text += f"Package: src:{source}\nPin: {version}\nPin-Priority: 1001\n\n"
         return text
 
     def modules_digest(self) -> str:
-        """Of what the compiled kernel modules depend on."""
+        """Digest of the inputs of the compiled kernel modules."""
         return _digest([self.suite, self.pins, BUILDER_PACKAGES], [HERE / "build-modules.sh"])
 
     def digest(self) -> str:
-        """Of everything the image is made from, except where it is downloaded from."""
+        """Digest of all inputs of the image, except the mirror."""
         files = [path for path in HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         lists = [self.suite, self.pins, BUILDER_PACKAGES, GUEST_PACKAGES, COMPONENTS]
         return _digest(lists, [path for path in files if path.suffix != ".py"])
@@ -83,7 +83,7 @@ def _digest(values: Sequence[object], files: list[Path]) -> str:
 
 
 def debian_mirror() -> str:
-    """The mirror that this machine's own apt uses for Debian; empty if it uses none (Ubuntu)."""
+    """URL of the Debian mirror in this machine's apt configuration; "" if there is none (Ubuntu)."""
     fields = "$(REPO_URI)|$(CODENAME)|$(ORIGIN)|$(LABEL)|$(COMPONENT)"
     result = LocalHost().run(
         ["apt-get", "indextargets", "--format", fields, "Created-By: Packages"], check=False
@@ -92,7 +92,7 @@ def debian_mirror() -> str:
 
 
 def pick_mirror(index_targets: str) -> str:
-    """Of apt's index targets, the plain Debian archive. Pure."""
+    """URL of the main Debian archive among apt's index targets; "" if there is none. Pure."""
     for line in index_targets.splitlines():
         uri, codename, origin, label, component = (line.split("|") + [""] * 5)[:5]
         if (origin, label, component) == ("Debian", "Debian", "main") and "-" not in codename:

@@ -1,9 +1,9 @@
-"""Removing from the cache what no build and no run of this version will use again.
+"""Pruning of the cache: removal of entries that this version of the kit will not use again.
 
-Kept are: the image and the modules that this version makes by default, images of other suites and
-pins that this version would still make the same, saved guests of these images, aged states of this version's
-devices, whatever a running guest has open, and whatever belongs to a build that is going on. Only names that
-builds give are looked at.
+Kept are: the image and the modules that this version makes by default; images of other suites and pins
+that this version would build with the same digest; saved guests of these images; aged states of the present
+device models; everything that a running guest has open; everything of a build in progress. Files with other
+names than builds use are ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DEAD = "left by a build that was killed"
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something to remove: `used_bytes` are blocks on disk, fewer than its size where it has holes."""
+    """A path to remove. `used_bytes`: allocated blocks, less than the size if there are holes."""
 
     path: Path
     what: str
@@ -43,7 +43,7 @@ class Leftover:
 
 @dataclass
 class Pruned:
-    """What was removed (or would be), and what could have been but for a reason."""
+    """Result: removed paths (or those to remove in a dry run); paths kept or failed, with the reason."""
 
     removed: list[Leftover] = field(default_factory=list)
     kept: dict[Path, str] = field(default_factory=dict)
@@ -59,10 +59,10 @@ def prune(
     dry_run: bool = False,
     made: Mapping[str, Callable[[Path], bool]] = MappingProxyType({}),
 ) -> Pruned:
-    """Remove leftovers, each under the lock that a build of it would hold.
+    """Remove unused entries, each under the lock that a build of it would hold.
 
-    `images_in_use` is asked again before each removal. `made`: other folders of the cache, by name, and
-    whether this version still uses a directory in it. Raises HostError if the cache cannot be read.
+    `images_in_use` is called before each removal. `made`: other folders of the cache by name, with a function
+    that tells whether this version still uses a directory in it. Raises HostError if the cache is unreadable.
     """
     result = Pruned()
     images, modules = cache_dir() / "images", cache_dir() / "modules"
@@ -71,9 +71,9 @@ def prune(
             with _free(images, digest, paths, result) as free:
                 for path in paths if free else []:
                     _prune_image(path, digest, images_in_use, dry_run, result)
-        wanted = {inputs.modules_digest() for inputs in [ImageInputs(), *_still_made(images)]}
+        used = {inputs.modules_digest() for inputs in [ImageInputs(), *_still_made(images)]}
         for digest, paths in _by_digest(_named(modules, _MODULES)).items():
-            if digest not in wanted:
+            if digest not in used:
                 with _free(modules, digest, paths, result) as free:
                     for path in paths if free else []:
                         _remove(path, "modules of another version", dry_run, result)
@@ -89,7 +89,7 @@ def prune(
 def _prune_image(
     path: Path, digest: str, images_in_use: Callable[[], set[Path]], dry_run: bool, result: Pruned
 ) -> None:
-    """The caller holds the digest's lock, so whoever was building it is dead."""
+    """Remove one path of an image. The caller holds the digest's lock, so no build of it is running."""
     image = cache_dir() / "images" / digest
     if path.name not in (digest, f"{digest}.log"):
         _remove(path, _DEAD, dry_run, result)
@@ -99,8 +99,8 @@ def _prune_image(
         if path == image:
             result.kept[path] = "a running lab uses it"
     else:
-        what = "image of another version" if path == image else "log of a build that no image is from"
-        _remove(path, what, dry_run, result)
+        kind = "image of another version" if path == image else "log of a build without an image"
+        _remove(path, kind, dry_run, result)
 
 
 def _prune_made(folder: Path, is_used: Callable[[Path], bool], dry_run: bool, result: Pruned) -> None:
@@ -118,12 +118,12 @@ def _prune_made(folder: Path, is_used: Callable[[Path], bool], dry_run: bool, re
 
 
 def _named(directory: Path, pattern: re.Pattern[str]) -> list[tuple[str, Path]]:
-    """Digest and path of what in `directory` has such a name; nothing if there is no such directory."""
+    """Digest and path of the entries of `directory` that match `pattern`; none if it does not exist."""
     try:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
         return []
-    return [(found[1], directory / name) for name in names if (found := pattern.match(name))]
+    return [(match[1], directory / name) for name in names if (match := pattern.match(name))]
 
 
 def _by_digest(candidates: list[tuple[str, Path]]) -> dict[str, list[Path]]:
@@ -135,8 +135,10 @@ def _by_digest(candidates: list[tuple[str, Path]]) -> dict[str, list[Path]]:
 
 @contextmanager
 def _free(directory: Path, digest: str, paths: list[Path], result: Pruned) -> Iterator[bool]:
-    """Whether nobody builds this now; held for the block if so. Lock files stay: removing one
-    while another process waits for it would give both the lock."""
+    """Whether no build of this is running; if so, the lock is held for the block.
+
+    Lock files are not removed: if another process waits for one, both would get the lock.
+    """
     if not directory.is_dir():
         yield True
         return
@@ -144,7 +146,7 @@ def _free(directory: Path, digest: str, paths: list[Path], result: Pruned) -> It
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        result.kept.update(dict.fromkeys(paths, "a build is going on"))
+        result.kept.update(dict.fromkeys(paths, "a build is running"))
         yield False
         return
     try:
@@ -154,36 +156,38 @@ def _free(directory: Path, digest: str, paths: list[Path], result: Pruned) -> It
 
 
 def _inputs(image: Path) -> ImageInputs | None:
-    """What an image was made from, if this version would make the same one from it."""
+    """The inputs of an image, if this version would make the same image from them."""
     try:
-        made_from = json.loads((image / "manifest.json").read_text())["inputs"]
-        inputs = ImageInputs(str(made_from["suite"]), tuple(str(pin) for pin in made_from["pins"]))
+        recorded = json.loads((image / "manifest.json").read_text())["inputs"]
+        inputs = ImageInputs(str(recorded["suite"]), tuple(str(pin) for pin in recorded["pins"]))
     except (OSError, ValueError, KeyError, TypeError, ConfigError):
         return None
     return inputs if inputs.digest() == image.name else None
 
 
 def is_still_made(image: Path) -> bool:
-    """Whether this version would make the image of that name: by default, or from what it was made from."""
+    """Whether this version would make an image with that digest, by default or from its recorded inputs."""
     return image.name == ImageInputs().digest() or _inputs(image) is not None
 
 
 def _still_made(images: Path) -> list[ImageInputs]:
-    found = (_inputs(path) for _, path in _named(images, _IMAGE))
-    return [inputs for inputs in found if inputs is not None]
+    return [inputs for _, path in _named(images, _IMAGE) if (inputs := _inputs(path)) is not None]
 
 
 def _open_directories() -> set[Path]:
-    """Of the files that processes have open. A guest has its root disk open while it runs, also one
-    that was started with another XDG_RUNTIME_DIR, which running_labs() cannot see."""
-    found = set()
+    """Directories of the files that processes have open.
+
+    A running guest has its root disk open, even if it was started with another XDG_RUNTIME_DIR, where
+    running_labs() does not see it.
+    """
+    directories = set()
     for process in Path("/proc").iterdir():
-        # It may have ended or be another user's, and a file may just be closed.
+        # The process may have ended or belong to another user, and a file may just be closed.
         with contextlib.suppress(OSError):
             for link in list((process / "fd").iterdir()) if process.name.isdigit() else []:
                 with contextlib.suppress(OSError):
-                    found.add(Path(os.readlink(link)).parent)
-    return found
+                    directories.add(Path(os.readlink(link)).parent)
+    return directories
 
 
 def _remove(path: Path, what: str, dry_run: bool, result: Pruned) -> None:
@@ -202,7 +206,7 @@ def _remove(path: Path, what: str, dry_run: bool, result: Pruned) -> None:
 
 
 def _remove_whole(path: Path) -> None:
-    """If this is cut off, what is left has the name of a dead build, not that of an image."""
+    """Remove a path. A directory is renamed first: after an interruption it looks like a dead build."""
     if path.is_symlink() or not path.is_dir():
         path.unlink()
         return
@@ -213,12 +217,12 @@ def _remove_whole(path: Path) -> None:
 
 
 def _mounts_below(path: Path) -> list[str]:
-    """Removing must not follow a mount out of the tree, say into the real /dev."""
-    place = os.fspath(path.resolve()) + "/"
+    """Mount points below `path`: a removal must not follow a mount, for example into the real /dev."""
+    prefix = os.fspath(path.resolve()) + "/"
     mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_bytes().splitlines()]
-    # proc(5): a blank is \040 there.
-    plain = [re.sub(rb"\\([0-7]{3})", lambda found: bytes([int(found[1], 8)]), mount) for mount in mounts]
-    return [os.fsdecode(mount) for mount in plain if f"{os.fsdecode(mount)}/".startswith(place)]
+    # proc(5): a space is written as \040.
+    plain = [re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), mount) for mount in mounts]
+    return [os.fsdecode(mount) for mount in plain if f"{os.fsdecode(mount)}/".startswith(prefix)]
 
 
 def _used_bytes(path: Path) -> int:

@@ -1,4 +1,4 @@
-"""One Debian tree made by mmdebstrap and thrown away; what shall stay leaves it by a copy-out hook."""
+"""Temporary Debian trees made by mmdebstrap; results leave a tree through copy-out hooks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded
 from kit.hosts.local import LocalHost
 from kit.lab.image.inputs import COMPONENTS, HERE, KEYRING, ImageInputs, debian_mirror
 
-# The guest's tree and its disk image, both there at once.
+# The guest's tree together with its disk image.
 NEEDED_TREE_BYTES = 3 << 30
-# What make-root.sh says when the cached modules are for another kernel than Debian's newest.
+# Message of make-root.sh if the cached modules are for another kernel than Debian's newest.
 STALE_MODULES = "modules were built for"
 _BUILD_DEADLINE_S = 3600.0
 _TOOLS = {
@@ -36,7 +36,7 @@ _TOOLS = {
 
 
 class StaleModules(HostError):
-    """The cached modules do not fit the guest that was just installed."""
+    """The cached modules do not match the installed guest."""
 
 
 def check_tools() -> None:
@@ -44,14 +44,15 @@ def check_tools() -> None:
     missing = {tool: package for tool, package in _TOOLS.items() if shutil.which(tool) is None}
     if missing:
         raise HostError(
-            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; lab images need it",
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed; "
+            "building the lab image needs it",
             f"install it: apt-get install {' '.join(sorted(set(missing.values())))}",
         )
 
 
 @dataclass(frozen=True)
 class Scratch:
-    """Where trees are made (`trees`), and where hooks lie that the tree's root can reach (`hooks`)."""
+    """Directories for trees (`trees`) and for hooks that the tree's root can access (`hooks`)."""
 
     trees: Path
     hooks: Path
@@ -59,10 +60,10 @@ class Scratch:
 
 @contextmanager
 def scratch(work: Path, name: str) -> Iterator[Scratch]:
-    """Places for trees and hooks, gone at the end. Raises HostError if none has the space.
+    """Make temporary directories for trees and hooks. Raises HostError without enough space.
 
-    Root's trees lie in the build's own directory, so whoever removes that removes them too.
-    An ordinary user's belong to subordinate user ids, which cannot enter a private home.
+    As root, trees are in the build's directory and are removed with it. The trees of an ordinary user
+    belong to subordinate user ids, which have no access to a private home directory.
     """
     if os.geteuid() == 0:
         with _held(work):
@@ -76,13 +77,13 @@ def scratch(work: Path, name: str) -> Iterator[Scratch]:
         raise HostError(
             f"neither {bases[0]} nor {bases[-1]} has {NEEDED_TREE_BYTES >> 30} GiB free; "
             "the guest is installed there",
-            "free some space, or set TMPDIR to a place that has it and that everybody may enter",
+            "free some space, or set TMPDIR to a directory with enough space that every user may enter",
         )
     for stale in dead_scratch():
         shutil.rmtree(stale, ignore_errors=True)
     prefix = f"hsp-{os.geteuid()}-{name}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=base, ignore_cleanup_errors=True) as hooks:
-        # Builds with another cache share no lock with this one.
+        # Builds with another cache directory do not share a lock with this one.
         with _held(Path(hooks)):
             Path(hooks).chmod(0o711)
             yield Scratch(base, Path(hooks))
@@ -90,23 +91,23 @@ def scratch(work: Path, name: str) -> Iterator[Scratch]:
 
 @contextmanager
 def _held(directory: Path) -> Iterator[None]:
-    """Locked while this process lives."""
-    held = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    """Lock a directory; the lock ends with this process at the latest."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def dead_scratch() -> list[Path]:
-    """An ordinary user's directories of hooks whose build was killed."""
+    """Directories of hooks left by killed builds of an ordinary user."""
     name = f"hsp-{os.geteuid()}-{'[0-9a-f]' * 16}-????????"
     return [path for base in _scratch_bases() for path in base.glob(name) if _is_abandoned(path)]
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether it is a directory of this user that no build holds; names in /tmp prove nothing."""
+    """Whether it is a directory of this user that no build has locked; a name in /tmp is not proof."""
     try:
         directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -125,7 +126,7 @@ def _scratch_bases() -> list[Path]:
 
 
 def hook(place: Scratch, name: str) -> str:
-    """A copy that is executable: an installed package's files need not be."""
+    """Make an executable copy of a hook; files of an installed package may not be executable."""
     copy = place.hooks / name
     shutil.copyfile(HERE / name, copy)
     copy.chmod(0o755)
@@ -133,7 +134,7 @@ def hook(place: Scratch, name: str) -> str:
 
 
 def quoted(path: Path) -> str:
-    """For mmdebstrap's own copy-in and copy-out hooks, which are split like a shell's words."""
+    """Quote a path for mmdebstrap's copy-in and copy-out hooks, which are split like shell words."""
     return shlex.quote(os.fspath(path))
 
 
@@ -158,7 +159,7 @@ def make_tree(
     ]  # fmt: skip
     if not mirror and KEYRING.exists():
         argv.append(f"--keyring={KEYRING}")
-    # Without a mirror of this machine's own, mmdebstrap knows Debian's.
+    # Without a configured mirror, mmdebstrap uses Debian's default.
     argv += [inputs.suite, "-", *([mirror] if mirror else [])]
     env = {
         "TMPDIR": os.fspath(place.trees),
@@ -169,28 +170,28 @@ def make_tree(
     begin = log.stat().st_size if log.exists() else 0
     with log.open("ab") as output:
         try:
-            # mmdebstrap needs a directory that the tree's root may enter as well.
+            # The working directory must be accessible for the tree's root too.
             LocalHost().run(argv, deadline_s=_BUILD_DEADLINE_S, output=output, env=env, cwd=Path("/"))
         except (CommandFailed, DeadlineExceeded) as error:
             raise _failure(log, begin, error) from error
 
 
 def _contained(place: Scratch) -> list[str]:
-    """mmdebstrap so that it ends when this process is killed.
+    """Command prefix that ends mmdebstrap when this process is killed.
 
-    mmdebstrap does not heed a signal of its own while a child of it works. As root it would also
-    mount /proc and /sys where everybody sees them, and leave them there; namespaces take both away.
-    For an ordinary user it makes such namespaces itself.
+    mmdebstrap ignores signals while one of its children runs. As root it would also mount /proc and /sys
+    in the host's mount namespace and leave them there; with own namespaces both end with the process. For
+    an ordinary user mmdebstrap makes such namespaces itself.
     """
     root = os.geteuid() == 0
     namespaces = [
         "unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child=KILL", "--",
-        # The same for unshare's child, which cannot see its parent: whoever builds holds the directory.
+        # The same check for unshare's child, which cannot see its parent: the build holds the lock.
         "sh", "-c", 'flock --nonblock "$0" true || exec "$@"', os.fspath(place.hooks),
     ]  # fmt: skip
     return [
         "setpriv", "--pdeathsig", "KILL" if root else "TERM", "--",
-        # No signal comes from a parent that was dead before it was asked for.
+        # The signal does not come if the parent died before setpriv requested it.
         "sh", "-c", 'test "$PPID" = "$0" && exec "$@"', str(os.getpid()),
         *(namespaces if root else []),
         "mmdebstrap", f"--mode={'root' if root else 'unshare'}",
@@ -198,23 +199,23 @@ def _contained(place: Scratch) -> list[str]:
 
 
 def _failure(log: Path, begin: int, error: HostError) -> HostError:
-    said = log.read_bytes()[begin:].decode(errors="replace")
-    if STALE_MODULES in said:
+    output = log.read_bytes()[begin:].decode(errors="replace")
+    if STALE_MODULES in output:
         return StaleModules(f"the compiled modules are for another kernel than the guest's; see {log}")
-    tail = "\n".join(f"  {line}" for line in [line for line in said.splitlines() if line.strip()][-12:])
+    tail = "\n".join(f"  {line}" for line in [line for line in output.splitlines() if line.strip()][-12:])
     if isinstance(error, DeadlineExceeded):
         tail += f"\n  stopped: not ready after {_BUILD_DEADLINE_S:g} s"
-    return HostError(f"building the lab image failed; the last lines of {log}:\n{tail}", _remedy(said))
+    return HostError(f"building the lab image failed; the last lines of {log}:\n{tail}", _remedy(output))
 
 
-def _remedy(said: str) -> str:
-    if "No space left on device" in said:
-        return "free some space, or set XDG_CACHE_HOME and TMPDIR to places that have it"
-    if "hsp: pin " in said:
-        return "does the release have that source package in that version?"
-    if os.geteuid() != 0 and "unshare" in said:
+def _remedy(output: str) -> str:
+    if "No space left on device" in output:
+        return "free some space, or set XDG_CACHE_HOME and TMPDIR to directories with enough space"
+    if "hsp: pin " in output:
+        return "check that the release has that source package in that version"
+    if os.geteuid() != 0 and "unshare" in output:
         return (
-            "is uidmap installed, has your user lines in /etc/subuid and /etc/subgid, and are "
-            "unprivileged user namespaces allowed? Root needs none of that"
+            "check that uidmap is installed, that your user has lines in /etc/subuid and /etc/subgid, and "
+            "that unprivileged user namespaces are allowed; root needs none of them"
         )
-    return "is Debian's mirror reachable, and is the release's name right?"
+    return "check that Debian's mirror is reachable, and the name of the release"

@@ -16,7 +16,7 @@ from kit.config.device_model import (
     to_spec,
 )
 from kit.core.errors import ConfigError
-from tests.kit.emulation.model_library import EmulatedDevice
+from tests.kit.emulation.model_library import ModelDevice
 
 MIB = 1 << 20
 
@@ -39,7 +39,7 @@ def test_the_presets_are_those_that_the_issue_names() -> None:
 def test_a_preset_loads_cites_and_makes_a_device(name: str) -> None:
     preset = find_preset(name)
     assert preset.title and preset.source
-    with EmulatedDevice(preset, 64 * MIB) as device:
+    with ModelDevice(preset, 64 * MIB) as device:
         assert device.submit(0, 0, 0, 1)[1] == 0
     for line in (PRESETS / f"{name}.toml").read_text().partition(f"[{preset.model}]")[2].splitlines():
         key = line.partition(" ")[0]
@@ -186,7 +186,13 @@ def test_a_file_is_found_beside_the_testbed(tmp_path: Path) -> None:
             "controller.backing",
             "controller itself",
         ),
-        ("controller-battery", 'backing = "ssd-2009-write"', "", "controller", "says what is behind it"),
+        (
+            "controller-battery",
+            'backing = "ssd-2009-write"',
+            "",
+            "controller",
+            "needs exactly one of backing",
+        ),
     ],
 )
 def test_an_impossible_parameter_is_named(

@@ -10,7 +10,7 @@ from typing import Any
 
 from kit.doctor.diagnosis import Gathered, Target, judge
 from kit.doctor.facts import Facts
-from kit.doctor.finding import Finding, Wanted
+from kit.doctor.finding import Finding, Requirements
 from kit.doctor.report import Report
 
 DATA = Path(__file__).with_name("data")
@@ -40,7 +40,7 @@ def changed(role: str, *changes: Change) -> dict[str, Any]:
 def report(
     server: dict[str, Any] | None = None,
     client: dict[str, Any] | None = None,
-    wanted: Wanted | None = None,
+    requirements: Requirements | None = None,
     **more: Any,
 ) -> Report:
     """Of one server and one client, each as it was recorded unless given; `more` is about both."""
@@ -48,7 +48,7 @@ def report(
         gathered("server", server or RECORDED["server"], **more),
         gathered("client", client or RECORDED["client"], **more),
     ]
-    return judge(both, wanted or Wanted())
+    return judge(both, requirements or Requirements())
 
 
 def only(found: Report, host: str, check: str) -> Finding:

@@ -10,7 +10,7 @@ import pytest
 
 from kit.doctor.checks import CHECKS
 from kit.doctor.diagnosis import judge
-from kit.doctor.finding import Wanted
+from kit.doctor.finding import Requirements
 from kit.doctor.machine import CLOCK_SOURCE, CPU, ROOT_ONLY
 from kit.doctor.network import NET
 from kit.doctor.server import ARCSTATS, THREADS, VERSIONS, ZFS_VERSION
@@ -285,12 +285,15 @@ def test_the_clock_of_a_host(seconds: float | None, state: str) -> None:
 )
 def test_the_nfs_version_that_a_workload_wants(version: str, offered: str, state: str) -> None:
     facts = changed("server", file(VERSIONS, offered))
-    assert only(report(facts, wanted=Wanted(nfs_version=version)), "server", "nfs-versions").state == state
+    assert (
+        only(report(facts, requirements=Requirements(nfs_version=version)), "server", "nfs-versions").state
+        == state
+    )
 
 
 def test_a_workload_with_more_requests_than_the_server_has_threads() -> None:
     for threads, state in (("64", "ok"), ("63", "warn"), ("0", "fail")):
-        found = report(changed("server", file(THREADS, threads)), wanted=Wanted(outstanding=64))
+        found = report(changed("server", file(THREADS, threads)), requirements=Requirements(outstanding=64))
         assert only(found, "server", "nfsd-threads").state == state
 
 
@@ -298,30 +301,35 @@ def test_a_server_that_is_not_to_be_traced_needs_no_tracer() -> None:
     facts = changed("server", *nowhere("bpftrace"), file(KPROBES, "0"), without("symbols", "arc_read"))
     for check in ("bpftrace", "kprobes", "probes"):
         assert only(report(facts), "server", check).state == "warn"
-        assert only(report(facts, wanted=Wanted(traced=False)), "server", check).state == "note"
+        assert only(report(facts, requirements=Requirements(traced=False)), "server", check).state == "note"
 
 
 @pytest.mark.parametrize(("engines", "state"), [("\tpsync\n\tnfs\n", "ok"), ("\tpsync\n\thttp\n", "fail")])
 def test_fio_that_is_to_read_without_a_mount(engines: str, state: str) -> None:
     facts = changed("client", said("fio-engines", "Available IO engines:\n" + engines), *nowhere("mount.nfs"))
-    found = report(client=facts, wanted=Wanted(libnfs=True))
+    found = report(client=facts, requirements=Requirements(libnfs=True))
     assert only(found, "client", "fio").state == state
     assert only(found, "client", "client-programs").state == "ok"
     assert only(report(client=facts), "client", "fio").state == "ok"
     silent = changed("client", part("command fio-engines", None))
-    assert only(report(client=silent, wanted=Wanted(libnfs=True)), "client", "fio").state == "warn"
+    assert (
+        only(report(client=silent, requirements=Requirements(libnfs=True)), "client", "fio").state == "warn"
+    )
 
 
 def test_rpcbind_is_needed_by_nfs_3_only() -> None:
     facts = changed("server", without("processes", "rpcbind"))
     for version, state in (("3", "fail"), ("4.2", "note"), (None, "warn")):
-        assert only(report(facts, wanted=Wanted(nfs_version=version)), "server", "mountd").state == state
+        assert (
+            only(report(facts, requirements=Requirements(nfs_version=version)), "server", "mountd").state
+            == state
+        )
 
 
 def test_the_same_interface_name_in_another_network_namespace_is_another_interface() -> None:
     facts = changed("client", a_wire("25000"), file(f"{NET}/eth0/ifindex", "99"))
     found = only(report(client=facts), "client", "link")
-    assert found.state == "warn" and "25000" not in found.found
+    assert found.state == "warn" and "25000" not in found.observed
 
 
 def test_sudo_is_as_good_as_root() -> None:
@@ -329,6 +337,6 @@ def test_sudo_is_as_good_as_root() -> None:
     one = gathered("server", facts)
     assert one.facts is not None
     seen = replace(one, facts=replace(one.facts, elsewhere={ROOT_ONLY: "1\n", THREADS: "8\n"}))
-    found = judge([seen], Wanted())
+    found = judge([seen], Requirements())
     assert only(found, "server", "privilege").state == "ok"
     assert only(found, "server", "nfsd").state == "ok"

@@ -19,7 +19,7 @@ from kit.core.errors import EXIT_HOST, EXIT_OK, HostError
 from kit.doctor.checks import CHECKS, CLIENT, EVERY_HOST, SERVER
 from kit.doctor.diagnosis import HELPER, Target, diagnose, judge, request
 from kit.doctor.facts import Request, Unknown, parse_answer
-from kit.doctor.finding import Finding, Wanted
+from kit.doctor.finding import Finding, Requirements
 from kit.doctor.report import Examinee, make_report, words
 from kit.hosts.base import HostLost
 from kit.hosts.local import LocalHost
@@ -47,7 +47,7 @@ def test_a_host_that_cannot_be_reached_is_named_and_the_others_are_looked_at() -
     found = diagnose(targets)
     assert found.exit_code == EXIT_HOST
     lost = only(found, "nas", "reachable")
-    assert lost.state == "fail" and "SHA256:abc" in lost.found and "its console" in lost.found
+    assert lost.state == "fail" and "SHA256:abc" in lost.observed and "its console" in lost.observed
     assert [f.check for f in found.findings if f.host == "nas"] == ["reachable"]
     assert [(host.name, host.reachable, host.examined) for host in found.hosts] == [
         ("nas", False, False), ("client", True, True),
@@ -61,7 +61,7 @@ def test_a_host_whose_connection_breaks_before_it_answers() -> None:
     host = ScriptedHost({"true": ""}, default=HostLost("x: the connection broke"))
     found = diagnose([Target("x", ("client",), lambda: host)])
     assert only(found, "x", "python").state == "fail"
-    assert "the connection broke" in only(found, "x", "python").found
+    assert "the connection broke" in only(found, "x", "python").observed
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_an_ordinary_user_whose_sudo_lets_files_be_read_but_not_python_run() -> 
     assert [argv[0] for argv in host.calls] == ["true", "/usr/bin/python3", "env", "cat", "cat", "cat", "cat"]
     assert only(found, "server", "privilege").state == "ok"
     # What came by that way is what is judged.
-    assert "is read" in only(found, "server", "nfsd").found
+    assert "is read" in only(found, "server", "nfsd").observed
 
 
 def test_a_client_asks_for_python_without_sudo() -> None:
@@ -106,7 +106,7 @@ def test_a_host_that_is_both_is_looked_at_once() -> None:
     both["programs"] = RECORDED["server"]["programs"] | RECORDED["client"]["programs"]
     one = gathered("server", both)
     one = type(one)(Target("local", ("server", "client"), no_host), one.facts, None, 0.01, 0.0)
-    told = [finding.check for finding in judge([one], Wanted()).findings]
+    told = [finding.check for finding in judge([one], Requirements()).findings]
     assert sorted(told) == sorted(check.name for check in EVERY_HOST + SERVER + CLIENT)
 
 
@@ -114,7 +114,7 @@ def test_clients_with_different_versions_of_fio() -> None:
     def client(name: str, version: str) -> Any:
         return gathered("client", changed("client", said("fio", version)), name)
 
-    alike = judge([client("a", "fio-3.39"), client("b", "fio-3.39")], Wanted())
+    alike = judge([client("a", "fio-3.39"), client("b", "fio-3.39")], Requirements())
     assert {only(alike, name, "fio-alike").state for name in "ab"} == {"ok"}
     some = [
         client("a", "fio-3.39"),
@@ -122,10 +122,10 @@ def test_clients_with_different_versions_of_fio() -> None:
         client("c", "fio-3.39"),
         client("d", "gibberish"),
     ]
-    unlike = judge(some, Wanted())
+    unlike = judge(some, Requirements())
     assert {only(unlike, name, "fio-alike").state for name in "abcd"} == {"warn"}
-    assert "3.35 here" in only(unlike, "b", "fio-alike").found
-    assert "could not be determined" in only(unlike, "d", "fio-alike").found
+    assert "3.35 here" in only(unlike, "b", "fio-alike").observed
+    assert "could not be determined" in only(unlike, "d", "fio-alike").observed
 
 
 # Text with a character in it that no host writes.
@@ -170,7 +170,7 @@ def test_nonsense_in_one_place_never_makes_a_check_well(role: str, data: st.Data
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(list(RECORDED["server"] | RECORDED["client"])), GARBAGE))
 def test_nothing_but_nonsense_is_never_well(raw: dict[str, Any]) -> None:
-    found = judge([gathered("server", raw), gathered("client", raw)], Wanted())
+    found = judge([gathered("server", raw), gathered("client", raw)], Requirements())
     # These three are this machine's own knowledge.
     own = ("reachable", "round-trip", "clock-offset")
     assert [f for f in found.findings if f.state == "ok" and f.check not in own] == []
@@ -181,7 +181,7 @@ def test_nothing_but_nonsense_is_never_well(raw: dict[str, Any]) -> None:
 def test_what_hosts_say_is_inert() -> None:
     evil = "\x1b[31m</script>\r\n[red]\u202e" + "x" * 5000
     found = report(server=changed("server", said("bpftrace", evil), part("processes", [evil])))
-    shown = only(found, "server", "bpftrace").found
+    shown = only(found, "server", "bpftrace").observed
     assert "\x1b" not in shown and "\n" not in shown and len(shown) < 1100
     assert "\x1b" not in words(found)
     json.loads(json.dumps(found.as_json(), allow_nan=False))
@@ -219,7 +219,7 @@ def test_this_very_machine() -> None:
     found = diagnose([Target("here", ("server", "client"), LocalHost, "127.0.0.1")])
     assert only(found, "here", "reachable").state == "ok"
     assert only(found, "here", "python").state == "ok"
-    assert only(found, "here", "system").found.startswith("Linux ")
+    assert only(found, "here", "system").observed.startswith("Linux ")
     assert only(found, "here", "clock-offset").state == "ok"
 
 

@@ -11,7 +11,7 @@ from kit.config.address import HostAddress
 from kit.config.testbed import read_testbed
 from kit.config.workload import find_workload
 from kit.core.errors import HostError
-from kit.doctor.targets import targets_of, wanted_by
+from kit.doctor.targets import requirements_of, targets_of
 
 DISK = (
     '[[device]]\nname = "d"\nrole = "data"\npath = "/dev/disk/by-id/ata-X_1"\nserial = "1"\nsize = "1GiB"\n'
@@ -60,5 +60,5 @@ def test_an_appliance_is_not_looked_into(tmp_path: Path, export: str, peer: str)
 
 
 def test_what_a_workload_wants() -> None:
-    wanted = wanted_by(find_workload("top-speeds"), clients=4)
+    wanted = requirements_of(find_workload("top-speeds"), clients=4)
     assert wanted.nfs_version == "3" and wanted.outstanding == 4

@@ -13,7 +13,7 @@ import pytest
 
 from kit.emulation.compilation import HERE as EMULATION
 from kit.emulation.compilation import models as sources
-from tests.kit.emulation.model_library import FLUSH, WRITE, EmulatedDevice, requests
+from tests.kit.emulation.model_library import FLUSH, WRITE, ModelDevice, requests
 
 HERE = Path(__file__).parent
 Spec = dict[str, int | str]
@@ -46,7 +46,7 @@ def contract(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Load:
     """One request after the other at a device, from where its time has come to. Latencies in ns."""
 
-    def __init__(self, device: EmulatedDevice, seed: int = 1) -> None:
+    def __init__(self, device: ModelDevice, seed: int = 1) -> None:
         self.device = device
         self.now_ns = 0
         self.random = np.random.default_rng(seed)

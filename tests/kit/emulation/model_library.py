@@ -63,7 +63,7 @@ def requests(count: int) -> Requests:
     return np.zeros(count, REQUEST)
 
 
-class EmulatedDevice:
+class ModelDevice:
     """A device of the library. Times are ns since it was made; arrivals never decrease."""
 
     def __init__(self, device: DeviceModel | str, size_bytes: int, seed: int = 1) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kit.config.device_model import resolve
-from tests.kit.emulation.model_library import FLUSH, READ, ROTATIONAL, VOLATILE_CACHE, WRITE, EmulatedDevice
+from tests.kit.emulation.model_library import FLUSH, READ, ROTATIONAL, VOLATILE_CACHE, WRITE, ModelDevice
 
 pytestmark = pytest.mark.one_python
 
@@ -17,8 +17,8 @@ US = 1_000
 S = 1_000_000_000
 
 
-def controller(name: str, **overrides: object) -> EmulatedDevice:
-    return EmulatedDevice(resolve(name, overrides=overrides), 64 * MIB)
+def controller(name: str, **overrides: object) -> ModelDevice:
+    return ModelDevice(resolve(name, overrides=overrides), 64 * MIB)
 
 
 def sync_us(load: Any, name: str, backing: str) -> float:

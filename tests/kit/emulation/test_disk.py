@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, resolve
-from tests.kit.emulation.model_library import FLUSH, READ, ROTATIONAL, VOLATILE_CACHE, WRITE, EmulatedDevice
+from tests.kit.emulation.model_library import FLUSH, READ, ROTATIONAL, VOLATILE_CACHE, WRITE, ModelDevice
 
 pytestmark = pytest.mark.one_python
 
@@ -16,8 +16,8 @@ SIZE = 512 << 20
 MS = 1_000_000
 
 
-def disk(name: str = "disk-7200", **overrides: object) -> EmulatedDevice:
-    return EmulatedDevice(resolve(name, overrides=overrides), SIZE)
+def disk(name: str = "disk-7200", **overrides: object) -> ModelDevice:
+    return ModelDevice(resolve(name, overrides=overrides), SIZE)
 
 
 def shortest_range(latencies: Any, share: float = 0.95) -> tuple[int, int]:
@@ -53,7 +53,7 @@ def test_95_percent_at_10000_rpm_are_within_the_published_range(load: Any, op: i
 def test_sequential_reads_have_the_rate_of_the_zone(load: Any, name: str, part: float) -> None:
     table = find_preset(name).disk
     assert table
-    device = EmulatedDevice(resolve(name, overrides={"stroke_percent": 100}), SIZE)
+    device = ModelDevice(resolve(name, overrides={"stroke_percent": 100}), SIZE)
     one = load(device)
     first = int(device.sectors * part) // 256 * 256
     one.in_order(READ, 256, 300, first)

@@ -17,7 +17,7 @@ from tests.kit.emulation.model_library import (
     READ,
     WRITE,
     WRITE_ZEROES,
-    EmulatedDevice,
+    ModelDevice,
     requests,
 )
 
@@ -28,8 +28,8 @@ S = 1_000_000_000
 ALL = pytest.mark.parametrize("name", preset_names())
 
 
-def device(name: str) -> EmulatedDevice:
-    return EmulatedDevice(find_preset(name), 32 * MIB)
+def device(name: str) -> ModelDevice:
+    return ModelDevice(find_preset(name), 32 * MIB)
 
 
 @ALL
@@ -124,7 +124,7 @@ def test_time_that_goes_back_does_not(name: str) -> None:
 @ALL
 def test_equal_requests_get_equal_answers_and_another_seed_others(name: str, load: Any) -> None:
     def answers(seed: int) -> Any:
-        one = load(EmulatedDevice(find_preset(name), 32 * MIB, seed))
+        one = load(ModelDevice(find_preset(name), 32 * MIB, seed))
         return np.concatenate(
             [one.at_random(WRITE, 8, 300), one.at_random(READ, 1, 300), one.sync_writes(8, 50)]
         )
@@ -151,9 +151,9 @@ def test_an_aged_device_can_be_kept(name: str, load: Any) -> None:
 def test_state_that_does_not_fit_is_refused() -> None:
     saved = device("nvme-consumer").save(0)
     for other, why in (
-        (device("ssd-2009-read"), "other parameters"),
-        (EmulatedDevice(find_preset("nvme-consumer"), 16 * MIB), "another size"),
-        (EmulatedDevice(find_preset("nvme-consumer"), 32 * MIB, seed=2), "other parameters"),
+        (device("ssd-2009-read"), "different parameters"),
+        (ModelDevice(find_preset("nvme-consumer"), 16 * MIB), "a different size"),
+        (ModelDevice(find_preset("nvme-consumer"), 32 * MIB, seed=2), "different parameters"),
     ):
         with pytest.raises(ConfigError, match=why):
             other.load(saved)

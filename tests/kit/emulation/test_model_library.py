@@ -12,7 +12,7 @@ import pytest
 from kit.config.device_model import find_preset, preset_names, state_bytes, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation.compilation import HERE as EMULATION
-from tests.kit.emulation.model_library import ANSWER, REQUEST, EmulatedDevice, _library, requests
+from tests.kit.emulation.model_library import ANSWER, REQUEST, ModelDevice, _library, requests
 
 MIB = 1 << 20
 
@@ -75,26 +75,26 @@ CONTROLLER = (
 )
 def test_a_spec_that_is_none_is_refused(spec: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why):
-        EmulatedDevice(spec, MIB)
+        ModelDevice(spec, MIB)
 
 
 @pytest.mark.parametrize("size", [0, -512, 100, 513, 1 << 50])
 def test_a_size_that_is_none_is_refused(size: int) -> None:
     with pytest.raises(ConfigError):
-        EmulatedDevice(GOOD, size)
+        ModelDevice(GOOD, size)
 
 
 @pytest.mark.parametrize("size", [512, 64 * MIB, 512 * MIB])
 @pytest.mark.parametrize("name", preset_names())
 def test_memory_is_estimated(name: str, size: int) -> None:
     preset = find_preset(name)
-    with EmulatedDevice(preset, size) as device:
+    with ModelDevice(preset, size) as device:
         estimate = state_bytes(preset, size)
         assert device.memory_bytes <= estimate < 1.2 * device.memory_bytes + 20_000
 
 
 def test_requests_of_another_layout_are_refused() -> None:
-    device = EmulatedDevice(GOOD, MIB)
+    device = ModelDevice(GOOD, MIB)
     with pytest.raises(TypeError):
         device.submit_many(np.zeros(4, np.uint64))
     with pytest.raises(TypeError):

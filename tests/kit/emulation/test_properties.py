@@ -16,7 +16,7 @@ from tests.kit.emulation.model_library import (
     READ,
     WRITE,
     WRITE_ZEROES,
-    EmulatedDevice,
+    ModelDevice,
     requests,
 )
 
@@ -44,7 +44,7 @@ def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
         sector = int(where * kind.sectors)
         row["arrival_ns"], row["op"], row["sector"] = arrival_ns, op, sector
         row["sectors"], row["fua"] = min(count, kind.sectors - sector), fua
-    first, second = (EmulatedDevice(kind.text, kind.sectors * 512) for _ in range(2))
+    first, second = (ModelDevice(kind.text, kind.sectors * 512) for _ in range(2))
     answers = first.submit_many(rows.copy())
     assert (answers["done_ns"] >= rows["arrival_ns"]).all()
     assert not answers["error"].any()
@@ -71,7 +71,7 @@ def test_pages_are_neither_lost_nor_made(random_device: Callable[[int], Any], se
     kind = random_device(seed)
     if kind.model != "ssd" or "flush ignored" in kind.text or "protection 1" in kind.text:
         return
-    device = EmulatedDevice(kind.text, kind.sectors * 512)
+    device = ModelDevice(kind.text, kind.sectors * 512)
     draw = np.random.default_rng(seed)
     rows = requests(writes + 1)
     rows["op"] = WRITE

@@ -16,7 +16,7 @@ from tests.kit.emulation.model_library import (
     VOLATILE_CACHE,
     WRITE,
     WRITE_ZEROES,
-    EmulatedDevice,
+    ModelDevice,
 )
 
 pytestmark = pytest.mark.one_python
@@ -26,8 +26,8 @@ US = 1_000
 S = 1_000_000_000
 
 
-def ssd(name: str, size: int = 64 * MIB, **overrides: object) -> EmulatedDevice:
-    return EmulatedDevice(resolve(name, overrides=overrides), size)
+def ssd(name: str, size: int = 64 * MIB, **overrides: object) -> ModelDevice:
+    return ModelDevice(resolve(name, overrides=overrides), size)
 
 
 def shortest_range(latencies: Any, share: float = 0.95) -> tuple[int, int]:
@@ -210,7 +210,7 @@ def test_over_provisioning_holds_at_small_sizes(load: Any, name: str, size: int)
     """Amplification of random writes is that of the spare flash, whatever the size."""
     preset = find_preset(name).ssd
     assert preset
-    device = EmulatedDevice(resolve(name, overrides={"destage_at_percent": 0}), size)
+    device = ModelDevice(resolve(name, overrides={"destage_at_percent": 0}), size)
     one = load(device)
     page = preset.page // 512
     one.in_order(WRITE, page)

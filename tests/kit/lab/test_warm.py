@@ -73,7 +73,7 @@ def place(tmp_path: Path) -> Path:
     files = {}
     for name in ("root-01234567", "memory-01234567"):
         (place / name).write_bytes(name.encode() * 1000)
-        files[name] = {"bytes": (place / name).stat().st_size, "sha256": warm._sha256(place / name)}
+        files[name] = {"bytes": (place / name).stat().st_size, "sha256": warm.sha256(place / name)}
     (place / "manifest.json").write_text(
         json.dumps({"format": warm.FORMAT, "token": "01234567", "files": files})
     )
@@ -90,7 +90,7 @@ def test_what_is_cut_short_or_changed_or_missing_is_named(place: Path) -> None:
     memory.write_bytes(content[:-1])
     assert f"{memory} has {len(content) - 1} bytes, {len(content)} were written" in warm.damage(place)
     memory.write_bytes(content[:-1] + b"!")
-    assert warm.damage(place) == f"{memory} is not what was written"
+    assert warm.damage(place) == f"{memory} was changed after it was written"
     memory.unlink()
     assert warm.damage(place) == f"{memory}: No such file or directory"
 
