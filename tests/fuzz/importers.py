@@ -21,11 +21,13 @@ sys.path.insert(0, str(ROOT))
 
 with atheris.instrument_imports(include=["kit.importers", "kit.trace", "kit.core.bins"]):
     from kit.core.errors import KitError
-    from kit.importers.detect import FORMATS
-    from kit.importers.run import Options, read_files
+    from kit.importers.base import Options
+    from kit.importers.detect import BY_NAME
+    from kit.importers.run import read_files
 
 TESTS = ROOT / "tests" / "kit"
 LOGS = TESTS / "importers" / "data"
+FORMATS = (*BY_NAME,)
 WAYS = (*FORMATS, None)
 SEEDS: dict[str, list[bytes]] = {
     "fio-log": [p.read_bytes() for p in sorted(LOGS.glob("*lat.*.log"))],

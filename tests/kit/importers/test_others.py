@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_index
 from kit.core.errors import ConfigError, KitError
-from kit.importers.detect import FORMATS
+from kit.importers.base import Options
+from kit.importers.detect import BY_NAME
 from kit.importers.histogram_accumulator import Tally
-from kit.importers.run import Imported, Options, read_files
+from kit.importers.run import Imported, read_files
 
 DATA = Path(__file__).with_name("data")
 KIT_DATA = DATA.parents[1] / "data"
@@ -83,7 +84,7 @@ def test_what_is_compressed_twice_is_text_that_is_damaged(tmp_path: Path, inner:
         (gzip.compress(gzip.compress(b"1 2\n", mtime=0), mtime=0), "compressed twice", "once"),
     ],
 )
-@pytest.mark.parametrize("format_", [None, *FORMATS])
+@pytest.mark.parametrize("format_", [None, *BY_NAME])
 def test_what_is_no_text_is_called_what_it_is(
     tmp_path: Path, content: bytes, found: str, hint: str, format_: str | None
 ) -> None:
@@ -354,7 +355,7 @@ def test_every_way_to_count_counts_the_same(
     assert found[0]["count"].sum() == 2 * len(rows)
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", BY_NAME)
 def test_little_that_inflates_to_much_is_refused_in_little_memory(tmp_path: Path, format_: str) -> None:
     path = put(tmp_path, gzip.compress(bytes(300 << 20), 1), "x.gz")
     tracemalloc.start()
@@ -431,7 +432,7 @@ def test_damaged_files_are_read_or_refused(
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(max_size=300),
-    st.sampled_from([*FORMATS, None]),
+    st.sampled_from([*BY_NAME, None]),
     st.sampled_from([b"", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"]),
 )
 def test_any_bytes_are_read_or_refused(
