@@ -19,10 +19,11 @@ from kit.core.output import emit_json, say
 from kit.core.progress import Progress
 from kit.core.units import parse_duration_ns
 from kit.importers import run as importing
-from kit.importers.detect import FORMATS
+from kit.importers.base import Options
+from kit.importers.detect import BY_NAME
 from kit.store import run_directory
 
-Format = StrEnum("Format", {name: name for name in FORMATS})  # type: ignore[misc]
+Format = StrEnum("Format", {name: name for name in BY_NAME})  # type: ignore[misc]
 Op = StrEnum("Op", ["read", "write"])
 Layer = StrEnum("Layer", {name: name for name in run_directory.LAYERS})  # type: ignore[misc]
 Unit = StrEnum("Unit", ["ns", "us", "ms", "s"])
@@ -64,7 +65,7 @@ def import_(
             f"--host {host[:100]!r}: not the name of a host",
             "give 1 to 100 printable characters, such as nas1",
         )
-    options = importing.Options(
+    options = Options(
         format=from_.value if from_ else None,
         host=host,
         op=op.value,

@@ -1,16 +1,30 @@
-"""Which format a file has, from its first bytes and its name."""
+"""The formats that are known, and which of them a file has, from its first bytes and its name."""
 
 from __future__ import annotations
 
-import re
-
 from kit.core.errors import ConfigError
-from kit.importers import fio_latency_log
+from kit.importers import (
+    fio_histogram_log,
+    fio_json,
+    fio_latency_log,
+    kit_trace,
+    two_columns,
+    zpool_iostat,
+)
+from kit.importers.base import Format
 from kit.importers.source import Source
+from kit.load.fio_latency_log import shown
 
-FORMATS = ("fio-log", "fio-hist", "fio-json", "trace", "bpftrace", "zpool-iostat")
-_HINT = f"say what it is: --from {', '.join(FORMATS)}"
-_LOG = re.compile(r"_(?P<kind>clat_hist|clat|slat|lat)(?:\.(?P<job>\d+))?\.log(?:\.(?P<host>[^/]+))?$")
+# The first that recognises a file is taken: those with an unmistakable beginning come first.
+FORMATS = (
+    kit_trace.FORMAT,
+    fio_json.FORMAT,
+    zpool_iostat.FORMAT,
+    fio_latency_log.FORMAT,
+    fio_histogram_log.FORMAT,
+    two_columns.FORMAT,
+)
+BY_NAME = {known.name: known for known in FORMATS}
 _UNPACK = "decompress it first; of compressed files gzip and zstd are read"
 _NO_TEXT = {
     b"\x1f\x8b": ("compressed twice", "decompress it once"),
@@ -27,9 +41,6 @@ _NO_TEXT = {
 }
 # What comes later is judged with its line.
 _NULS_IN = 256
-_COMPRESSED = re.compile(r"\.(gz|zst)$")
-_FIRST_BUCKETS = ([b"1", b"3", b"7"], [b"1ns", b"3ns", b"7ns"])
-_MORE = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
 
 
 def check_text(source: Source) -> None:
@@ -45,49 +56,17 @@ def check_text(source: Source) -> None:
         raise source.fail(line, "binary: a NUL byte in what should be text", "give what the tool printed")
 
 
-def detect(source: Source) -> str:
-    """One of FORMATS. Raises ConfigError if the beginning is none of theirs."""
+def detect(source: Source) -> Format:
+    """The format of a file. Raises ConfigError if its beginning is of none."""
     lines = [line for line in source.head().splitlines() if line.strip()]
-    if re.match(rb'\{"type": ?"', lines[0].lstrip()):
-        return "bpftrace"
-    if any(line.lstrip().startswith(b"{") for line in lines):
-        return "fio-json"
-    if any(b"total_wait" in line for line in lines[:4]) or _bucket_table(lines):
-        return "zpool-iostat"
-    data = next((line for line in lines if not line.lstrip().startswith(b"#")), b"")
-    commas = data.count(b",")
-    if fio_latency_log.MIN_COLUMNS <= commas + 1 <= fio_latency_log.MAX_COLUMNS:
-        return "fio-log"
-    if commas >= 19:
-        return "fio-hist"
-    if commas == 1 or (commas == 0 and len(data.split()) == 2):
-        return "trace"
-    raise source.fail(None, f"no known format; the first line is {fio_latency_log.shown(lines[0])}", _HINT)
-
-
-def _bucket_table(lines: list[bytes]) -> bool:
-    """Whether the lines begin as `zpool iostat -wH` does: 1, 3, 7 and so on, with many columns.
-
-    Before that may be two times and a name.
-    """
-    firsts = [line.split()[0] for line in lines[:6]]
-    found = next((at for at in range(4) if firsts[at : at + 3] in _FIRST_BUCKETS), None)
-    return found is not None and len(lines[found].split()) > 8
-
-
-def kind_of(source: Source) -> str | None:
-    """`clat`, `slat` or `lat` as fio names its logs; None if the name does not tell."""
-    found = _LOG.search(_COMPRESSED.sub("", source.path.name))
-    return found["kind"] if found else None
-
-
-def host_of(source: Source) -> str:
-    """The host that a file's name tells, and the job: "nodeA/read.1" of read_clat.1.log.nodeA."""
-    name = _COMPRESSED.sub("", source.path.name)
-    if found := _LOG.search(name):
-        job = name[: found.start()] + (f".{found['job']}" if found["job"] else "")
-        return f"{found['host']}/{job}" if found["host"] else job
-    return _MORE.sub("", name) or name
+    for known in FORMATS:
+        if known.recognises(lines):
+            return known
+    raise source.fail(
+        None,
+        f"no known format; the first line is {shown(lines[0])}",
+        f"say what it is: --from {', '.join(BY_NAME)}",
+    )
 
 
 def check_alike(sources: list[Source]) -> None:
@@ -97,7 +76,7 @@ def check_alike(sources: list[Source]) -> None:
         if other := seen.get(source.identity):
             raise ConfigError(f"{source.path} and {other.path} are the same file", "give each file once")
         seen[source.identity] = source
-    kinds = {kind: source for source in sources if (kind := kind_of(source))}
+    kinds = {kind: source for source in sources if (kind := source.log_kind)}
     if len(kinds) > 1:
         told = ", ".join(f"{source.path} ({kind})" for kind, source in kinds.items())
         raise ConfigError(

@@ -15,17 +15,34 @@ from operator import itemgetter
 import numpy as np
 
 from kit.core.errors import ConfigError
+from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line
 from kit.importers.fio_bins import Layout, layout_of
-from kit.importers.fio_latency_log import CUT, MAX_TIME_MS, OPS, TRIM, TRIMS, shown
 from kit.importers.histogram_accumulator import Account, IntArray, Tally
 from kit.importers.number_columns import Irregular, not_zero
 from kit.importers.parallel import in_order
 from kit.importers.source import Block, Source
+from kit.load.fio_latency_log import MAX_TIME_MS, TRIM, shown
+from kit.store.import_source import BY_FORMAT
 
 _FIRST = 3
+_MIN_COMMAS = 19
 MAX_COUNT = 1 << 40
 _HINT = "repair or remove the line; nothing was imported"
 _NATURAL = re.compile(rb"[ \t]*0*[0-9]{1,19}[ \t\r]*")
+
+
+def recognises(lines: Sequence[bytes]) -> bool:
+    """Whether the first line has at least as many columns as the coarsest histogram."""
+    return data_line(lines).count(b",") >= _MIN_COMMAS
+
+
+def open_files(sources: Sequence[Source], options: Options) -> Reading:
+    """Open logs, whose bins may be of unlike coarseness. Raises ConfigError for other bins than fio's."""
+    layouts = {source: layout(source) for source in sources}
+    common = common_layout(layouts)
+    tally = Tally(options.interval_ns, common.edges)
+    hosts = [options.host_of(source) for source in sources]
+    return Reading(tally, read(layouts, hosts, tally, common))
 
 
 def layout(source: Source) -> Layout:
@@ -198,3 +215,6 @@ def _row(source: Source, number: int, line: bytes, columns: int) -> tuple[int, i
     if time_ms > MAX_TIME_MS or direction > TRIM or int(counts.max()) > MAX_COUNT:
         raise source.fail(number, f"time, direction or count is impossible: {shown(line)}", _HINT)
     return time_ms, direction, counts.astype(np.int64)
+
+
+FORMAT = Format("fio-hist", "client", BY_FORMAT["fio-hist"], recognises, open_files)

@@ -1,48 +1,53 @@
-"""fio's json+ output: one histogram per job and direction, over the whole job.
+"""fio's json+ output of others: one histogram per job and direction, over the whole job.
 
-fio prints warnings before the JSON; with --status-interval it prints several documents, each with all I/Os so
-far: the last one counts. With several clients `client_stats` also holds their sum, "All clients".
+kit.load.fio_json finds the documents. Of several (--status-interval) the last one counts: it has all I/Os.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from kit.importers import fio_bins
-from kit.importers.fio_latency_log import OPS, TRIMS
+from kit.importers.base import OPS, TRIMS, Format, Options, Reading
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
+from kit.load.fio_json import Json, documents, jobs
+from kit.store.import_source import BY_FORMAT
 
 _MAX_BYTES = 64 << 20
 # An hour of --status-interval=1 is more than a document may be: it is read in parts, each of whole documents.
 _PART_BYTES = 8 << 20
 _END = b"\n}\n"
 _MAX_COUNT = 1 << 50
-_MAX_STARTS = 10_000
 MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
-_ALL_CLIENTS = "All clients"
 _HINT = "run fio with --output-format=json+ and clat_percentiles on"
-Json = dict[str, Any]
 
 
-def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> tuple[Account, int]:
-    """Add one file to `tally`, whose bins are fio's; also returns the longest runtime, in ns.
+def recognises(lines: Sequence[bytes]) -> bool:
+    """Whether a line begins as a JSON object does: warnings may come before it."""
+    return any(line.lstrip().startswith(b"{") for line in lines)
+
+
+def open_files(sources: Sequence[Source], options: Options) -> Reading:
+    """Open outputs."""
+    tally = Tally(options.interval_ns, fio_bins.Layout(0).edges)
+    fixed = options.host is not None
+    return Reading(tally, (read(source, tally, options.host_of(source), fixed) for source in sources))
+
+
+def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> Account:
+    """Add one file to `tally`, whose bins are fio's.
 
     `host` is put before the clients' names; with `fixed_host` it is the host of all. Raises ConfigError.
     """
     account = Account(str(source.path))
     document, notes = _document(source)
     account.warnings += notes
-    jobs = [*_entries(document, "jobs"), *_entries(document, "client_stats")]
-    runtime_ms = 0
-    for job in jobs:
+    for job in [*(jobs(document, "jobs") or []), *(jobs(document, "client_stats") or [])]:
         name = str(job.get("jobname", ""))
-        if name == _ALL_CLIENTS:
-            continue
         if job.get("error"):
             account.warnings.append(f"fio reports an error in job {name!r}")
         client = str(job["hostname"]) if job.get("hostname") else ""
@@ -55,17 +60,12 @@ def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> tuple[Acc
             account.read(synced)
             account.leave_out("syncs: fio's fsync is no op of latency.parquet", synced)
         if type(runtime := job.get("job_runtime")) is int and 0 < runtime < 10**11:
-            runtime_ms = max(runtime_ms, runtime)
-    return account, runtime_ms * 10**6
+            account.runtime_ns = max(account.runtime_ns, runtime * 10**6)
+    return account
 
 
 def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
-
-
-def _entries(document: Json, key: str) -> list[Json]:
-    found = document.get(key, [])
-    return [job for job in found if isinstance(job, dict)] if isinstance(found, list) else []
 
 
 def _take(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> None:
@@ -133,10 +133,10 @@ def _document(source: Source) -> tuple[Json, list[str]]:
         except UnicodeDecodeError as error:
             line = lines + data.count(b"\n", 0, error.start) + 1
             raise source.fail(line, "not UTF-8", "is this fio's output?") from None
-        found = _documents(source, text)
+        found = documents(text)
         if found.last is not None:
-            if last is None and (lines or text[: found.first].strip()):
-                before = lines + text.count("\n", 0, found.first)
+            if last is None and (lines or text[: found.begin].strip()):
+                before = lines + text.count("\n", 0, found.begin)
             last = found.last
             failure = None
         if found.failure:
@@ -156,46 +156,4 @@ def _document(source: Source) -> tuple[Json, list[str]]:
     return last, notes
 
 
-class _Found(NamedTuple):
-    """The documents of a text: where the first begins, the last, their number; a failure after that one."""
-
-    first: int
-    last: Json | None
-    number: int
-    failure: tuple[int, str] | None
-
-
-def _documents(source: Source, text: str) -> _Found:
-    decoder = json.JSONDecoder(parse_constant=_refuse)
-    last: Json | None = None
-    failure: tuple[int, str] | None = None
-    at = first = found = 0
-    for number, start in enumerate(_starts(text)):
-        if number == _MAX_STARTS:
-            raise source.fail(None, f"more than {_MAX_STARTS} documents", "import the last one alone")
-        if start < at:
-            continue
-        try:
-            value, at = decoder.raw_decode(text, start)
-        except (ValueError, RecursionError) as error:
-            failure = (text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error))
-            continue
-        if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
-            if not found:
-                first = start
-            last, found, failure = value, found + 1, None
-    return _Found(first, last, found, failure)
-
-
-def _starts(text: str) -> Iterator[int]:
-    """Where lines begin with a brace."""
-    at = 0 if text.startswith("{") else text.find("\n{") + 1
-    while at or text.startswith("{"):
-        yield at
-        at = text.find("\n{", at) + 1
-        if not at:
-            return
-
-
-def _refuse(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
+FORMAT = Format("fio-json", "client", BY_FORMAT["fio-json"], recognises, open_files)

@@ -38,13 +38,17 @@ def plain(text: str) -> str:
 
 @dataclass
 class Account:
-    """What became of the rows of one file. `left_out`: reason -> rows (or I/Os of a histogram)."""
+    """What became of the rows of one file. `left_out`: reason -> rows (or I/Os of a histogram).
+
+    `runtime_ns` is how long the longest job was, where I/Os have no times; else 0.
+    """
 
     file: str
     rows_read: int = 0
     rows_counted: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    runtime_ns: int = 0
 
     def __post_init__(self) -> None:
         self.file = plain(self.file)

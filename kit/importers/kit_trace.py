@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
+from kit.importers.base import Format, Options, Reading
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
+from kit.store.import_source import BY_FORMAT
 from kit.trace.output import Trace, differences, parse_trace
 from kit.trace.tier import LOG_WRITE, tier_of
 
@@ -16,6 +19,17 @@ _MAX_LINES = 1_000_000
 _MAX_COUNT = 1 << 50
 _DAMAGED = re.compile(r"line (\d+), is damaged")
 _OPS = ("read", "write", "commit")
+
+
+def recognises(lines: Sequence[bytes]) -> bool:
+    """Whether the first line begins as each line of bpftrace -f json does."""
+    return re.match(rb'\{"type": ?"', lines[0].lstrip()) is not None
+
+
+def open_files(sources: Sequence[Source], options: Options) -> Reading:
+    """Open traces."""
+    tally = Tally(options.interval_ns)
+    return Reading(tally, (read(s, tally, options.host_of(s), options.log_vdevs) for s in sources))
 
 
 def read(source: Source, tally: Tally, host: str, log_vdevs: frozenset[int] | None) -> Account:
@@ -79,3 +93,6 @@ def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> No
             "whether these are log devices",
             "give --log-vdev ID for each log vdev of the pool, or --log-vdev -1 if it has none",
         )
+
+
+FORMAT = Format("bpftrace", "nfs-server", BY_FORMAT["bpftrace"], recognises, open_files)

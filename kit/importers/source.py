@@ -5,6 +5,7 @@ Memory stays at a few blocks whatever the size of the file, also where little in
 
 from __future__ import annotations
 
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -40,6 +41,11 @@ class Block:
     cut: bool = False
 
 
+_LOG_NAME = re.compile(r"_(?P<kind>clat_hist|clat|slat|lat)(?:\.(?P<job>\d+))?\.log(?:\.(?P<host>[^/]+))?$")
+_COMPRESSED = re.compile(r"\.(gz|zst)$")
+_SUFFIXES = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
+
+
 class Source:
     """One input file. `tell` gets the bytes of the file on disk that have been read so far."""
 
@@ -60,6 +66,21 @@ class Source:
             )
         self.size_bytes = status.st_size
         self.identity = (status.st_dev, status.st_ino)
+
+    @property
+    def log_kind(self) -> str | None:
+        """`clat`, `slat` or `lat` as fio names its logs; None if the name does not tell."""
+        found = _LOG_NAME.search(_COMPRESSED.sub("", self.path.name))
+        return found["kind"] if found else None
+
+    @property
+    def host(self) -> str:
+        """The host that the file's name tells, and the job: "nodeA/read.1" of read_clat.1.log.nodeA."""
+        name = _COMPRESSED.sub("", self.path.name)
+        if found := _LOG_NAME.search(name):
+            job = name[: found.start()] + (f".{found['job']}" if found["job"] else "")
+            return f"{found['host']}/{job}" if found["host"] else job
+        return _SUFFIXES.sub("", name) or name
 
     def fail(self, line: int | None, found: str, hint: str = "") -> ConfigError:
         """The error for damage in this file; `line` counts from 1."""

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from kit.core.bins import bin_index
-from kit.importers.fio_latency_log import CUT, MAX_LATENCY_NS, shown
+from kit.core.errors import ConfigError
+from kit.core.units import NS_PER_UNIT
+from kit.importers.base import CUT, Format, Options, Reading, data_line
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import MAX_LINE_BYTES, Block, Source
+from kit.load.fio_latency_log import MAX_LATENCY_NS, shown
+from kit.store.import_source import BY_FORMAT
 
 Floats = npt.NDArray[np.float64]
 _COMMENTS = "comments and empty lines"
@@ -24,6 +28,24 @@ _MAX_TIME_NS = 2**62
 _NUMBER = re.compile(rb"[0-9]{1,19}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})?")
 _BEGINNINGS = b"0123456789."
 _SPLIT = re.compile(rb"[ \t]*,[ \t]*|[ \t]+")
+
+
+def recognises(lines: Sequence[bytes]) -> bool:
+    """Whether the first line that is not a comment has two columns."""
+    line = data_line(lines)
+    return line.count(b",") == 1 or (b"," not in line and len(line.split()) == 2)
+
+
+def open_files(sources: Sequence[Source], options: Options) -> Reading:
+    """Open traces. Raises ConfigError unless the user says which unit they have."""
+    if options.unit is None:
+        raise ConfigError("a trace does not tell its unit", "give --unit ns, us, ms or s")
+    unit_ns, time_unit_ns = NS_PER_UNIT[options.unit], NS_PER_UNIT[options.time_unit or options.unit]
+    tally = Tally(options.interval_ns)
+    accounts = (
+        read(source, tally, options.host_of(source), options.op, unit_ns, time_unit_ns) for source in sources
+    )
+    return Reading(tally, accounts)
 
 
 def read(source: Source, tally: Tally, host: str, op: str, unit_ns: int, time_unit_ns: int) -> Account:
@@ -98,3 +120,6 @@ def _pairs(source: Source, block: Block, unit_ns: int, time_unit_ns: int) -> Ite
         if not (math.isfinite(time_ns) and time_ns < _MAX_TIME_NS and latency_ns < MAX_LATENCY_NS):
             raise source.fail(number, f"the time or the latency is impossible: {shown(line)}", hint)
         yield time_ns, latency_ns
+
+
+FORMAT = Format("trace", "client", BY_FORMAT["trace"], recognises, open_files)

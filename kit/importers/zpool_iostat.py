@@ -8,6 +8,7 @@ report, the first is read: the others may be parts of it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -15,13 +16,20 @@ import numpy as np
 
 from kit.core.errors import ConfigError
 from kit.importers import zpool_iostat_tables
+from kit.importers.base import OPS, Format, Options, Reading
 from kit.importers.histogram_accumulator import Account, IntArray, Tally
 from kit.importers.source import Source
 from kit.importers.zpool_iostat_tables import BUCKETS, HINT, Report, Table
+from kit.store.import_source import BY_FORMAT
 
 # Counts since the pool was loaded; those of intervals whose times are known; and of others.
 Kind = Literal["since-load", "timed", "intervals"]
-_OPS = ("read", "write")
+_SOURCES = {
+    "since-load": BY_FORMAT["zpool-iostat"],
+    "timed": BY_FORMAT["zpool-iostat timed"],
+    "intervals": BY_FORMAT["zpool-iostat intervals"],
+}
+_FIRST_BUCKETS = ([b"1", b"3", b"7"], [b"1ns", b"3ns", b"7ns"])
 _SHOWN = 5
 _SECOND_NS = 10**9
 
@@ -39,6 +47,28 @@ class Histograms:
     # Reason -> the tables that are not read.
     left_out: dict[str, list[Table]] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+
+
+def recognises(lines: Sequence[bytes]) -> bool:
+    """Whether the lines begin with a header of -w or, as with -H, with the rows 1, 3, 7 of many columns.
+
+    Before these rows may be two times and a name.
+    """
+    if any(b"total_wait" in line for line in lines[:4]):
+        return True
+    firsts = [line.split()[0] for line in lines[:6]]
+    begin = next((at for at in range(4) if firsts[at : at + 3] in _FIRST_BUCKETS), None)
+    return begin is not None and len(lines[begin].split()) > 8
+
+
+def open_files(sources: Sequence[Source], options: Options) -> Reading:
+    """Open outputs, all with counts of one kind. Raises ConfigError for damage, with its line."""
+    found = {source: histograms(source) for source in sources}
+    kind = common_kind(found)
+    # A column is not shorter than what zpool counted at once.
+    tally = Tally(max(options.interval_ns, *(each.step_ns for each in found.values())), edges)
+    accounts = (read(source, found[source], tally, options.host, source.host) for source in sources)
+    return Reading(tally, accounts, _SOURCES[kind], kind)
 
 
 def edges(bucket: IntArray) -> tuple[IntArray, IntArray]:
@@ -143,7 +173,7 @@ def read(source: Source, found: Histograms, tally: Tally, host: str | None, file
         for table in tables:
             account.read(table.ios)
             account.leave_out(reason, table.ios)
-    groups = [tally.group(host or found.name or file_host, op) for op in _OPS]
+    groups = [tally.group(host or found.name or file_host, op) for op in OPS]
     for table, start_ns in zip(found.tables, found.starts_ns, strict=True):
         for column, group in enumerate(groups):
             counts = [_ios(row[column], found.step_ns) for row in table.rows]
@@ -181,3 +211,6 @@ def _inexact(found: Histograms) -> list[str]:
             "second; and if zpool was given -y, the first interval is missing (use -T u)"
         )
     return told
+
+
+FORMAT = Format("zpool-iostat", "vdev", BY_FORMAT["zpool-iostat"], recognises, open_files)

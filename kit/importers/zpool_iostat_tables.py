@@ -16,8 +16,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from kit.core.errors import ConfigError
-from kit.importers.fio_latency_log import shown
 from kit.importers.source import Source
+from kit.load.fio_latency_log import shown
 
 BUCKETS = 37
 HINT = "give what `zpool iostat -wp POOL` prints, or `zpool iostat -wpy -T u POOL 1` over time"

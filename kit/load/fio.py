@@ -1,8 +1,7 @@
-"""fio on a client: the command line, and what its output says."""
+"""fio on a client: the command line, and what the output of an own run says."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +11,9 @@ from kit.config.fio_job import FioJob
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
+from kit.load import fio_json
 
 _DIRECTIONS = ("read", "write")
-_ALL_CLIENTS = "All clients"  # no job of a checked job file can have this name
 _COMPLAINT = re.compile(
     r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE
 )
@@ -128,19 +127,18 @@ def read_through_command(path: str, size_bytes: int, *, direct: bool = False) ->
 
 def parse_output(text: str) -> dict[str, Any]:
     """fio's JSON. Raises MeasurementUnknown if there is other text or an error in it."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+    found = fio_json.documents(text)
+    if found.last is None or found.number > 1 or (text[: found.begin] + text[found.end :]).strip():
         raise MeasurementUnknown(
-            f"fio's output is not JSON; it begins with: {text.strip()[:200]!r}"
-        ) from None
-    jobs = value.get("jobs") if isinstance(value, dict) else None
-    if not isinstance(jobs, list) or not jobs or not all(isinstance(job, dict) for job in jobs):
+            f"fio's output is not JSON with jobs alone; it begins with: {text.strip()[:200]!r}"
+        )
+    jobs = fio_json.jobs(found.last, "jobs")
+    if not jobs:
         raise MeasurementUnknown("fio's JSON has no jobs")
     failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
     if failed:
         raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
-    return {**value}
+    return {**found.last}
 
 
 def parse_group_output(text: str) -> tuple[dict[str, list[dict[str, Any]]], str]:
@@ -148,24 +146,18 @@ def parse_group_output(text: str) -> tuple[dict[str, list[dict[str, Any]]], str]
 
     Lines of the servers come before and after the JSON. Raises MeasurementUnknown if there is no JSON.
     """
-    lines = text.splitlines()
-    begin = lines.index("{") if "{" in lines else len(lines)
-    try:
-        value, end = json.JSONDecoder().raw_decode("\n".join(lines[begin:]))
-    except (ValueError, RecursionError):
-        value, end = None, 0
-    rest = "\n".join(lines[begin:])[end:].splitlines()
-    complaints = [line.strip() for line in (*lines[:begin], *rest) if _COMPLAINT.search(line)]
-    said = "; ".join(complaints[:5]) or "fio does not say why"
-    stats = value.get("client_stats") if isinstance(value, dict) else None
-    if not isinstance(stats, list) or not all(isinstance(job, dict) for job in stats):
-        raise MeasurementUnknown(f"fio's JSON has no results of clients: {said}")
+    found = fio_json.documents(text)
+    around = (*text[: found.begin].splitlines(), *text[found.end :].splitlines())
+    complaints = [line.strip() for line in around if _COMPLAINT.search(line)]
+    reason = "; ".join(complaints[:5]) or "fio does not say why"
+    # The sum of all has no histogram, and is there only if nobody failed.
+    stats = fio_json.jobs(found.last or {}, "client_stats")
+    if stats is None:
+        raise MeasurementUnknown(f"fio's JSON has no results of clients: {reason}")
     jobs: dict[str, list[dict[str, Any]]] = {}
     for job in stats:
-        # The sum of all has no histogram, and is there only if nobody failed.
-        if job.get("jobname") != _ALL_CLIENTS:
-            jobs.setdefault(str(job.get("hostname")), []).append(job)
-    return jobs, said
+        jobs.setdefault(str(job.get("hostname")), []).append(job)
+    return jobs, reason
 
 
 def total_ios(output: dict[str, Any]) -> dict[str, int]:

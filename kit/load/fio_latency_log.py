@@ -1,16 +1,57 @@
-"""fio's log of each I/O."""
+"""fio's per-I/O latency log (write_lat_log): `time_ms, latency_ns, ddir, bs[, offset], prio[, issue_ns]`.
+
+The one parser, for own runs and for imports. Format: fio's HOWTO, "Log File Formats", and flush_samples() in
+its iolog.c: log_offset and log_issue_time add their columns, log_prio makes the priority hexadecimal, fio 2
+has no priority. A log of averages (log_avg_msec) has no I/Os in it; fio writes a block size of 0 there, and
+with log_window_value=both another column for the maximum.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from kit.core.errors import MeasurementUnknown
 
 IntArray = npt.NDArray[np.int64]
-_MAX_NS = 2**63 - 1
+TRIM = 2
+MIN_COLUMNS, MAX_COLUMNS = 4, 7
+# 104 days. Above it bins could not be told exactly; fio writes such numbers for a clock that went back.
+MAX_LATENCY_NS = 2**53
+MAX_TIME_MS = 2**62 // 10**6
+_NAMES = ("time", "latency", "direction", "block size")
+_NUMBER = re.compile(rb"[ \t]*([0-9]{1,19})[ \t\r]*")
+_EXTRA = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
+# The same in polars' terms. Of these bytes alone: polars also reads signs, quotes and fractions.
+_BYTES = b"0123456789, \nxabcdefABCDEF"
+_HEXADECIMAL = r"^ *(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})$"
+_AVERAGE_HINT = "run fio without log_avg_msec: averages are no I/Os"
+
+
+class BadLine(ValueError):
+    """The first line that is not an I/O. `index` counts from 0; `hint` is "" where nothing special helps."""
+
+    def __init__(self, index: int, message: str, line: bytes, hint: str = "") -> None:
+        super().__init__(f"{message}: {shown(line)}")
+        self.index = index
+        self.hint = hint
+
+
+class _Average(ValueError):
+    """A line that no repair makes an I/O."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One entry per line. `direction`: 0 read, 1 write, 2 trim."""
+
+    time_ms: IntArray
+    latency_ns: IntArray
+    direction: IntArray
 
 
 @dataclass(frozen=True)
@@ -22,20 +63,111 @@ class ClientLatencies:
     direction: IntArray
 
 
-def parse_latency_log(text: str) -> ClientLatencies:
-    """fio's per-I/O latency log: `time_ms, latency_ns, direction, block size, offset, priority`.
+def parse_latency_log(log: bytes) -> ClientLatencies:
+    """The log of an own run, in which each line is a read or a write.
 
-    Raises MeasurementUnknown with the number of the first line that is not of that form.
+    Raises MeasurementUnknown with the number of the first line that is not.
     """
-    rows = []
-    for number, line in enumerate(text.splitlines(), start=1):
-        fields = line.split(",")
+    if log and not log.endswith(b"\n"):
+        log += b"\n"
+    try:
+        rows = parse(log, column_count(log[: log.find(b"\n")])) if log else Rows(*np.empty((3, 0), np.int64))
+        trims = np.flatnonzero(rows.direction == TRIM)
+        if trims.size:
+            index = int(trims[0])
+            raise BadLine(index, "neither a read nor a write", log.split(b"\n", index + 1)[index])
+    except BadLine as error:
+        raise MeasurementUnknown(f"fio's latency log, line {error.index + 1}: {error}") from None
+    return ClientLatencies(rows.time_ms * 1_000_000, rows.latency_ns, rows.direction)
+
+
+def column_count(first: bytes) -> int:
+    """Columns of the first line. Raises BadLine if it cannot be a log's."""
+    if not first:
+        return MIN_COLUMNS
+    columns = first.count(b",") + 1
+    if not MIN_COLUMNS <= columns <= MAX_COLUMNS:
+        hint = "8 columns are averages and maxima (log_window_value=both): run fio without log_avg_msec"
+        message = f"{columns} columns, a fio latency log has {MIN_COLUMNS} to {MAX_COLUMNS}"
+        raise BadLine(0, message, first, hint if columns == 8 else "")
+    return columns
+
+
+def parse(data: bytes, columns: int) -> Rows:
+    """The rows of whole lines of `columns` fields. Raises BadLine."""
+    return fast_rows(data, columns) or exact_rows(data, columns)
+
+
+def fast_rows(data: bytes, columns: int) -> Rows | None:
+    """The rows of whole lines, or None where anything is not as it should be: then exact_rows names it."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    if data.translate(None, _BYTES):
+        return None
+    extra: pl.DataType = pl.String() if b"x" in data else pl.UInt64()
+    schema = {str(n): pl.Int64() if n < MIN_COLUMNS else extra for n in range(columns)}
+    try:
+        table = pl.read_csv(data, has_header=False, schema=schema, quote_char=None, infer_schema=False)
+    except pl.exceptions.PolarsError:
+        return None
+    if table.height != data.count(b"\n") or any(column.null_count() for column in table.iter_columns()):
+        return None
+    time_ms, latency_ns, direction, block_bytes = (table[str(n)].to_numpy() for n in range(MIN_COLUMNS))
+    good = (
+        int(time_ms.max()) <= MAX_TIME_MS
+        and int(latency_ns.max()) < MAX_LATENCY_NS
+        and int(direction.max()) <= TRIM
+        and int(block_bytes.min()) > 0
+        and all(
+            table[str(n)].str.contains(_HEXADECIMAL).all()
+            for n in range(MIN_COLUMNS, columns)
+            if extra == pl.String()
+        )
+    )
+    return Rows(time_ms, latency_ns, direction) if good else None
+
+
+def exact_rows(data: bytes, columns: int) -> Rows:
+    """As fast_rows, line by line, and all that fio may write. Raises BadLine."""
+    lines = data.split(b"\n")[:-1]
+    table = np.empty((3, len(lines)), dtype=np.int64)
+    for index, line in enumerate(lines):
         try:
-            stamp, latency, direction = (int(field) for field in fields[:3])
-        except ValueError:
-            raise MeasurementUnknown(f"fio's latency log, line {number}: {line[:80]!r}") from None
-        if not (0 <= latency <= _MAX_NS and 0 <= stamp <= _MAX_NS // 1_000_000) or direction not in (0, 1):
-            raise MeasurementUnknown(f"fio's latency log, line {number} is impossible: {line[:80]!r}")
-        rows.append((stamp, latency, direction))
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return ClientLatencies(table[:, 0] * 1_000_000, table[:, 1], table[:, 2])
+            table[:, index] = _row(line, columns)
+        except _Average as error:
+            raise BadLine(index, str(error), line, _AVERAGE_HINT) from None
+        except ValueError as error:
+            raise BadLine(index, str(error), line) from None
+    return Rows(*table)
+
+
+def _row(line: bytes, columns: int) -> tuple[int, int, int]:
+    fields = line.split(b",")
+    if len(fields) != columns:
+        raise ValueError(f"{len(fields)} columns where the first line has {columns}")
+    values = []
+    for name, text in zip(_NAMES, fields[:4], strict=True):
+        if not (found := _NUMBER.fullmatch(text)):
+            raise ValueError(f"the {name} is not a natural number")
+        values.append(int(found[1]))
+    if not all(_EXTRA.fullmatch(text) for text in fields[4:]):
+        raise ValueError("offset, priority or issue time is not a natural number")
+    time_ms, latency_ns, direction, block_bytes = values
+    if time_ms > MAX_TIME_MS:
+        raise ValueError("the time is impossible")
+    if latency_ns >= MAX_LATENCY_NS:
+        raise ValueError("the latency is impossible (104 days or more)")
+    if direction > TRIM:
+        both = direction >= latency_ns and block_bytes <= TRIM
+        more = ", or log_window_value=both wrote averages and maxima" if both else ""
+        raise (_Average if both else ValueError)(
+            f"the direction is none of 0 (read), 1 (write), 2 (trim){more}"
+        )
+    if block_bytes == 0:
+        raise _Average("an average (log_avg_msec), not an I/O: the block size is 0")
+    return time_ms, latency_ns, direction
+
+
+def shown(line: bytes) -> str:
+    """The start of a line, fit for a message."""
+    return ascii(line[:80].decode("latin-1"))

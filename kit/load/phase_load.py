@@ -144,7 +144,7 @@ def raw_prefix(spec: LoadSpec, host: Host) -> str:
 
 def read_log(host: Host, log: bytes, ios: dict[str, int]) -> ClientLatencies:
     """fio's log, which must have as many I/Os as fio counted. Raises MeasurementUnknown."""
-    latencies = parse_latency_log(log.decode(errors="replace"))
+    latencies = parse_latency_log(log)
     if len(latencies.end_ns) != sum(ios.values()):
         raise MeasurementUnknown(
             f"fio on {host.name} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"

@@ -257,8 +257,7 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
     deadline_s = _MEASURE_DEADLINE_S + settings.ios * _IO_DEADLINE_S
     work.host.run(load.argv(output, log), deadline_s=deadline_s)
     fio.parse_output(work.host.get(output).decode(errors="replace"))
-    text = work.host.get(f"{log}_lat.1.log").decode(errors="replace")
-    latencies = parse_latency_log(text).latency_ns
+    latencies = parse_latency_log(work.host.get(f"{log}_lat.1.log")).latency_ns
     if latencies.size != settings.ios:
         raise MeasurementUnknown(
             f"{work.name}, {stage}: {latencies.size} of {settings.ios} {op}s were logged"

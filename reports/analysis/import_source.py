@@ -5,52 +5,17 @@ From `import` of the manifest (docs/formats.md); an own run has none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+
+from kit.store import import_source
+from kit.store.import_source import ImportSource
 
 Json = dict[str, Any]
 SERVER = "nfs-server"
 LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs"}
 _SHOWN = 3
-
-
-@dataclass(frozen=True)
-class _Source:
-    """A format: what its files are, whose they are, and what a latency in them is."""
-
-    files: str
-    program: str
-    latency: str
-    # False where the file has a sum over all time.
-    timed: bool = True
-
-
-_SOURCES = {
-    "fio-log": _Source("fio latency logs", "fio", "as fio saw it, I/O by I/O (write_lat_log)"),
-    "fio-hist": _Source(
-        "fio histogram logs", "fio", "as fio counted it in its own bins (write_hist_log); a window counts "
-        "where it began"
-    ),
-    "fio-json": _Source(
-        "fio json+", "fio", "as fio counted it over the whole job; when an I/O was done is not in it", False
-    ),
-    "trace": _Source("latency trace", "a program that is not recorded", "as the two columns of the file say"),
-    "bpftrace": _Source("trace of the kit", "the kit's tracer", "from a request's start to its end in nfsd"),
-    "zpool-iostat": _Source(
-        "zpool iostat -w", "zpool", "of whole I/Os in ZFS, queues included (total_wait): a sum since the "
-        "pool was loaded; when an I/O was done is not in it", False
-    ),
-    "zpool-iostat timed": _Source(
-        "zpool iostat -w", "zpool", "of whole I/Os in ZFS, queues included (total_wait), interval by interval"
-    ),
-    "zpool-iostat intervals": _Source(
-        "zpool iostat -w", "zpool", "of whole I/Os in ZFS, queues included (total_wait): a sum over "
-        "intervals; when these were is not in it", False
-    ),
-}  # fmt: skip
-_UNKNOWN = _Source("import", "a program that is not recorded", "as the file says")
 
 
 def section(manifest: Json) -> Json | None:
@@ -59,10 +24,8 @@ def section(manifest: Json) -> Json | None:
     return found if isinstance(found, dict) and found else None
 
 
-def _source(manifest: Json) -> _Source:
-    told = section(manifest) or {}
-    found = _SOURCES.get(str(told.get("format")), _UNKNOWN)
-    return _SOURCES.get(f"{told.get('format')} {told.get('counts')}", found)
+def _source(manifest: Json) -> ImportSource:
+    return import_source.read(section(manifest) or {})
 
 
 def _files(manifest: Json) -> list[str]:

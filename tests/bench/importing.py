@@ -61,7 +61,8 @@ work: Callable[[Path, Path | None], Any]
 as_rows: Callable[[Any], Rows] | None = None
 if side == "kit":
     from kit.core.bins import bin_index
-    from kit.importers.run import Options, read_files
+    from kit.importers.base import Options
+    from kit.importers.run import read_files
     from kit.store.run_directory import RunDir, write_latency
 
     work, as_rows = kit, kit_rows

@@ -16,7 +16,8 @@ from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
-from kit.importers.run import Options, read_files
+from kit.importers.base import Options
+from kit.importers.run import read_files
 from kit.instruments import clock_steps, server_activity, thermal_throttling
 from kit.instruments.arc_zil_counters import Check
 from kit.instruments.clock_steps import Change

@@ -107,7 +107,7 @@ def test_client_extremes_are_per_direction() -> None:
 
 def test_a_recorded_log_is_counted_whole() -> None:
     text = (DATA / "write-slog-fio_lat.log").read_text()
-    parsed = parse_latency_log(text)
+    parsed = parse_latency_log(text.encode())
     first = int(parsed.end_ns.min())
     cells = histograms.client_cells(parsed, Grid(first, first, 200_000_000, Clock("virtual", 4)))
     ios = json.loads((DATA / "write-slog-fio.json").read_text())["jobs"][0]["write"]["total_ios"]

@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kit.config.fio_job import read_job
 from kit.config.workload import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.load import fio
-from kit.load.fio_latency_log import parse_latency_log
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = fio.FioFiles("/run/hsp/x")
-LOG = (DATA / "read-fio_lat.log").read_text()
 JOBS = sorted(WORKLOADS.glob("*.fio"))
 
 
@@ -126,10 +122,11 @@ GOOD = (DATA / "read-fio.json").read_text()
     [
         ("fio: io_u error on file /mnt: Input/output error\n" + GOOD, "it begins with: 'fio: io_u error"),
         (GOOD + "\nnote: clock is slow", "not JSON"),
+        (GOOD + "\n" + GOOD, "not JSON"),
         (GOOD[: len(GOOD) // 2], "not JSON"),
         ("", "not JSON"),
-        ("[]", "has no jobs"),
-        ("{}", "has no jobs"),
+        ("[]", "not JSON with jobs"),
+        ("{}", "not JSON with jobs"),
         ('{"jobs": []}', "has no jobs"),
         ('{"jobs": {"read": 1}}', "has no jobs"),
         (GOOD.replace('"error" : 0', '"error" : 5', 1), "reports an error in job read"),
@@ -142,7 +139,7 @@ GOOD = (DATA / "read-fio.json").read_text()
             "",
         ),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_other_output_is_unknown(text: str, message: str) -> None:
     with pytest.raises(MeasurementUnknown) as caught:
@@ -150,53 +147,6 @@ def test_other_output_is_unknown(text: str, message: str) -> None:
     assert caught.value.exit_code == 3
     assert message in caught.value.message
     assert len(caught.value.message) < 400
-
-
-def test_recorded_log() -> None:
-    found = parse_latency_log(LOG)
-    assert len(found.latency_ns) == len(LOG.splitlines()) == 400
-    assert (found.end_ns[0], found.latency_ns[0], found.direction[0]) == (99_737_000_000, 142_289, 0)
-    writes = parse_latency_log((DATA / "write-slog-fio_lat.log").read_text())
-    assert len(writes.direction) == 815 and set(writes.direction.tolist()) == {1}
-
-
-def test_an_empty_log_has_no_ios() -> None:
-    assert parse_latency_log("").latency_ns.shape == (0,)
-
-
-rows = st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**62), st.integers(0, 1)))
-
-
-@given(rows)
-def test_every_line_of_a_log_is_an_io(given_rows: list[tuple[int, int, int]]) -> None:
-    text = "".join(f"{stamp}, {latency}, {direction}, 512, 0\n" for stamp, latency, direction in given_rows)
-    found = parse_latency_log(text)
-    assert found.end_ns.tolist() == [stamp * 1_000_000 for stamp, _, _ in given_rows]
-    assert found.latency_ns.tolist() == [latency for _, latency, _ in given_rows]
-    assert found.direction.tolist() == [direction for _, _, direction in given_rows]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "99737, 142289", "99737", "", "hello", "a, b, c", "1.5, 2, 0, 512, 0", "1, nan, 0, 512, 0",
-        "1, 2, 2, 512, 0", "1, 2, -1, 512, 0", "-1, 2, 0, 512, 0", "1, -2, 0, 512, 0", "1, 2, read, 512",
-        "1 2 0 512 0", ", , , ,",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("number", [1, 7, 401])
-def test_a_bad_line_is_named(line: str, number: int) -> None:
-    lines = LOG.splitlines()
-    lines.insert(number - 1, line)
-    with pytest.raises(MeasurementUnknown, match=rf"latency log, line {number}\b") as caught:
-        parse_latency_log("\n".join(lines) + "\n")
-    assert repr(line) in caught.value.message
-
-
-@pytest.mark.parametrize("line", [f"{2**70}, 5, 0", f"5, {2**70}, 0", f"{2**63 // 1_000_000 + 1}, 5, 0"])
-def test_numbers_beyond_64_bits_are_impossible(line: str) -> None:
-    with pytest.raises(MeasurementUnknown, match="line 1"):
-        parse_latency_log(f"{line}, 512, 0\n")
 
 
 def test_output_is_json_as_recorded() -> None:

@@ -6,6 +6,8 @@ import re
 import polars as pl
 import pytest
 
+from kit.importers.detect import BY_NAME
+from kit.store.import_source import BY_FORMAT, ImportSource
 from kit.store.run_directory import LATENCY_SCHEMA, ConfigError
 from reports.analysis import summary
 from reports.page import report_page
@@ -123,12 +125,33 @@ def test_iostat_with_times_has_a_heat_map(counts, histogram, said):
     assert said in html and ("when the I/Os were done" in html) == histogram
 
 
+@pytest.mark.parametrize(("kind", "counts"), [(name, None) for name in BY_NAME] + [("zpool-iostat", "timed")])
+def test_a_run_stored_without_words_has_the_page_of_one_with_them(kind, counts):
+    old = manifest_of(IOSTAT, kind)
+    old["import"] |= {"counts": counts} if counts else {}
+    source = BY_FORMAT.get(f"{kind} {counts}", BY_NAME[kind].source)
+    new = {**old, "import": {**old["import"], "source": source.as_json()}}
+    assert drawn(IOSTAT, old)[0] == drawn(IOSTAT, new)[0]
+
+
+def test_the_words_of_a_format_that_the_report_does_not_know():
+    manifest = manifest_of(IOSTAT, "made-up")
+    source = ImportSource("made-up logs", "a maker", "as it was made up", timed=False)
+    manifest["import"]["source"] = source.as_json()
+    html, specs = drawn(IOSTAT, manifest)
+    for words in ("<h1>Imported made-up logs: f0.log</h1>", "what a maker wrote into 1 file",
+                  "Latency is as it was made up.", "when the I/Os were done"):  # fmt: skip
+        assert words in html
+    assert {s["title"].split(":")[0] for s in specs if "cells" in s} == {"made-up logs"}
+
+
 def test_foreign_names_are_inert():
     attack = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
     frame = IOSTAT.with_columns(pl.lit(attack).alias("host"))
     manifest = manifest_of(frame, "zpool-iostat")
     manifest["import"]["files"] = [{"file": attack, "rows_read": attack, "left_out": {attack: attack}}]
     manifest["import"]["warnings"] = [attack]
+    manifest["import"]["source"] = {"files": attack, "program": attack, "latency": attack, "timed": True}
     html, specs = drawn(frame, manifest)
     assert "<img src=x" not in html and "{{ 7*7 }}" in html
     assert not [s for s in specs if "cells" in s and "<" in s["title"]]
@@ -145,6 +168,8 @@ def test_foreign_names_are_inert():
         {"format": None},
         {"counts": ["x"]},
         {"counts": "timed"},
+        {"source": 7},
+        {"source": {"files": ["x"]}},
     ],
 )
 def test_a_damaged_import_is_not_a_traceback(damage):

@@ -1,0 +1,69 @@
+"""What the kit knows of a format of other programs' files: its name, how it is recognised and how it is read.
+
+A new format is a module with a `FORMAT`, and a line in kit.importers.detect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kit.importers.histogram_accumulator import Account, Tally
+from kit.importers.source import Source
+from kit.store.import_source import ImportSource
+
+OPS = ("read", "write")
+# Reasons to leave rows out, of several formats.
+TRIMS = "trims: latency.parquet has no such op"
+CUT = "truncated last line"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user says of the files; None where they tell themselves."""
+
+    format: str | None = None
+    host: str | None = None
+    op: str = "read"
+    layer: str | None = None
+    unit: str | None = None
+    time_unit: str | None = None
+    interval_ns: int = 10**9
+    log_vdevs: frozenset[int] | None = None
+
+    def host_of(self, source: Source) -> str:
+        """The host of a file: as the user says, else as its name has it."""
+        return self.host or source.host
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Files of one format, opened. Going through `accounts` adds the files to `tally`, one after the other.
+
+    `source` and `counts` are of formats whose files can hold unlike things: what these are in words, and the
+    value of `counts` in the manifest.
+    """
+
+    tally: Tally
+    accounts: Iterable[Account]
+    source: ImportSource | None = None
+    counts: str | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format. `name` is that of --from and of the manifest, `layer` where such latencies are measured."""
+
+    name: str
+    layer: str
+    # What its files are, for the report.
+    source: ImportSource
+    # Whether a file has this format, by its first lines, without the empty ones.
+    recognises: Callable[[Sequence[bytes]], bool]
+    # Looks at all files before the first is read. Raises ConfigError for damage and for unlike files.
+    open: Callable[[Sequence[Source], Options], Reading]
+
+
+def data_line(lines: Sequence[bytes]) -> bytes:
+    """The first line that is not a comment; b"" if there is none."""
+    return next((line for line in lines if not line.lstrip().startswith(b"#")), b"")

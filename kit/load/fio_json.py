@@ -1,0 +1,74 @@
+"""fio's json+ output: where documents are in a text, and the jobs in them. For own runs and for imports.
+
+fio prints warnings before the JSON, and its servers lines around it; with --status-interval it prints several
+documents, each with all I/Os so far. With several clients `client_stats` also holds their sum, "All clients".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+ALL_CLIENTS = "All clients"  # no job of a checked job file can have this name
+_MAX_STARTS = 10_000
+
+
+@dataclass
+class Documents:
+    """The documents of a text: where the first begins and the last ends, how many, and the last.
+
+    `failure`: line and words of what is damaged behind the last document.
+    """
+
+    begin: int = 0
+    end: int = 0
+    number: int = 0
+    last: Json | None = None
+    failure: tuple[int, str] | None = None
+
+
+def documents(text: str) -> Documents:
+    """The JSON objects with jobs in them that begin at the start of a line."""
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    found = Documents()
+    at = 0
+    for number, start in enumerate(_starts(text)):
+        if start < at:
+            continue
+        if number == _MAX_STARTS:
+            found.failure = text.count("\n", 0, start) + 1, f"more than {_MAX_STARTS} documents"
+            break
+        try:
+            value, at = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError) as error:
+            found.failure = text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error)
+            continue
+        if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
+            begin = found.begin if found.number else start
+            found = Documents(begin, at, found.number + 1, value)
+    return found
+
+
+def _starts(text: str) -> Iterator[int]:
+    """Where lines begin with a brace."""
+    at = 0 if text.startswith("{") else text.find("\n{") + 1
+    while at or text.startswith("{"):
+        yield at
+        at = text.find("\n{", at) + 1
+        if not at:
+            return
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def jobs(document: Json, key: str) -> list[Json] | None:
+    """The entries of `jobs` or `client_stats`, without the sum of all clients. None if it is no such list."""
+    listed = document.get(key)
+    if not isinstance(listed, list) or not all(isinstance(job, dict) for job in listed):
+        return None
+    return [job for job in listed if job.get("jobname") != ALL_CLIENTS]

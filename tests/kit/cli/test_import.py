@@ -1,0 +1,75 @@
+"""hsp import."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.kit.importers.samples import DATA
+
+ROOT = str(Path(__file__).parents[3])
+
+
+Called = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def hsp(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kit.cli", *args],
+        cwd=cwd, env={**os.environ, "PYTHONPATH": ROOT}, capture_output=True, text=True, timeout=100,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> None:
+    logs = [str(DATA / f"plain_clat.{n}.log") for n in (1, 2)]
+    done = hsp("import", *logs, "--name", "mine", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["verdict"] == "unknown"
+    assert summary["reasons"] == ["Imported: nothing says which tier answered, nor that all I/Os are here."]
+    assert sum(r["count"] for r in summary["rows"]) == 100
+    run = tmp_path / "results" / "mine" / "latest"
+    assert (tmp_path / summary["path"]).resolve() == run.resolve()
+    names = {p.name for p in run.iterdir()}
+    assert {"manifest.json", "latency.parquet", "summary.json", "report.html"} <= names
+    again = hsp("report", str(run), "--json", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["reasons"] == summary["reasons"]
+
+
+def test_a_file_whose_name_is_no_text(tmp_path: Path, hsp_here: Called) -> None:
+    name = os.fsdecode(b"a\xff_lat.1.log")
+    (tmp_path / name).write_text("0, 7, 0, 512, 0\n")
+    done = hsp_here("import", name, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    run = tmp_path / "results" / "import" / "latest"
+    assert pl.read_parquet(run / "latency.parquet")["host"].to_list() == ["a?.1"]
+    assert json.loads((run / "manifest.json").read_text())["import"]["files"][0]["file"] == "a?_lat.1.log"
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["gone.log"], "cannot be read"),
+        (["."], "not a regular file"),
+        ([str(DATA / "avg_lat.1.log")], "line 1: an average"),
+        ([str(DATA / "plain_clat.1.log"), "--name", "../x"], "--name"),
+        ([str(DATA / "plain_clat.1.log"), "--interval", "1us"], "--interval"),
+        ([str(DATA / "plain_clat.1.log"), "--interval", "soon"], "--interval"),
+        ([str(DATA / "plain_clat.1.log"), "--host", "a\nb"], "--host"),
+        ([str(DATA / "plain_clat.1.log"), "--from", "csv"], "--from"),
+    ],
+)
+def test_what_is_refused_leaves_no_run(tmp_path: Path, hsp_here: Called, args: list[str], said: str) -> None:
+    done = hsp_here("import", *args, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr and "Traceback" not in done.stderr
+    assert not done.stdout and not list(tmp_path.glob("results/*/*"))

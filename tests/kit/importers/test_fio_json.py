@@ -1,0 +1,136 @@
+"""fio's json+: histograms of whole jobs, and what damage does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kit.core.errors import ConfigError
+from tests.kit.importers.samples import DATA, imported, put
+
+
+def one_job(**job: object) -> str:
+    return json.dumps({"jobs": [{"jobname": "a", "job_runtime": 5, **job}]})
+
+
+def direction(ios: int) -> dict[str, object]:
+    return {"total_ios": ios, "clat_ns": {"N": ios, "bins": {"100": ios}}}
+
+
+def test_a_job_whose_name_is_half_a_character(tmp_path: Path) -> None:
+    found = imported(put(tmp_path, one_job(jobname="a\ud800", read=direction(5)), "x.json"))
+    assert found.frame["host"].to_list() == ["x/a?"]
+
+
+def test_reads_and_writes_in_one_sum_are_counted_and_left_out(tmp_path: Path) -> None:
+    """unified_rw_reporting: fio then has "mixed" in place of "read" and "write", or beside them."""
+    jobs = [{"jobname": "a", "mixed": direction(7)}, {"jobname": "b", "read": direction(5)}]
+    jobs.append({"jobname": "c", "read": direction(3), "write": direction(1), "mixed": direction(4)})
+    found = imported(put(tmp_path, json.dumps({"jobs": jobs}), "x.json"))
+    (file,) = found.section["files"]
+    assert file["rows_read"] == 16 and file["rows_counted"] == 9 and list(file["left_out"].values()) == [7]
+    assert "unified_rw_reporting" in found.section["warnings"][0]
+    with pytest.raises(ConfigError, match=r"no I/O in .*7 reads and writes in one sum"):
+        imported(put(tmp_path, one_job(mixed=direction(7)), "x.json"))
+
+
+def test_reports_every_second_are_read_in_parts(tmp_path: Path) -> None:
+    """fio --status-interval=1 writes more in an hour than one document may have; the last report counts."""
+    pad = "\n" + " " * 2000
+    report = [json.dumps({"jobs": [{"jobname": "a", "read": direction(n)}]}, indent=1) for n in (5, 6)]
+    path = put(tmp_path, "fio: a word\n" + (report[0].replace("\n", pad) + "\n") * 8000 + report[1], "x.json")
+    # Indented, so that nothing but the end of a document is a brace at the start of a line.
+    text = path.read_text().replace(pad + "}\n", "\n}\n")
+    path.write_text(text)
+    assert len(text) > 80 << 20
+    found = imported(path)
+    assert found.section["rows_counted"] == 6
+    told = " ".join(found.section["warnings"])
+    assert "1 lines of text before" in told and "8000 earlier reports" in told
+    path.write_text(text + "\n{1\n")
+    assert (
+        f"line {text.count(chr(10)) + 2}: a later document is damaged"
+        in imported(path).section["warnings"][0]
+    )
+
+
+def document(**bins: int) -> dict[str, object]:
+    total = sum(bins.values())
+    return {"total_ios": total, "clat_ns": {"N": total, "bins": bins}}
+
+
+def test_json_after_text_of_several_clients(tmp_path: Path) -> None:
+    one, two = document(**{"1160": 3, "127": 1}), document(**{"1160": 5})
+    clients = [
+        {"jobname": "j", "hostname": "a", "job_runtime": 2000, "read": one},
+        {"jobname": "j", "hostname": "b", "job_runtime": 3000, "read": two, "trim": two},
+        {"jobname": "All clients", "read": document(**{"1160": 8, "127": 1})},
+    ]
+    text = "fio: a warning {\nanother\n" + json.dumps({"client_stats": clients}, indent=1) + "\nbye\n"
+    found = imported(put(tmp_path, text, "out.json"))
+    assert found.frame["count"].sum() == 9
+    assert sorted(found.frame["host"].unique()) == ["out/a/j", "out/b/j"]
+    assert (found.phase["interval_ns"], found.phase["end_ns"]) == (3 * 10**9, 3 * 10**9)
+    assert sum(found.section["files"][0]["left_out"].values()) == 5
+    assert any("2 lines of text" in w for w in found.section["warnings"])
+
+
+def test_json_of_fio_itself() -> None:
+    stored = json.loads((DATA / "plain.json").read_text())
+    found = imported(DATA / "plain.json").frame
+    for op in ("read", "write"):
+        wanted = sum(job[op]["total_ios"] for job in stored["jobs"])
+        assert found.filter(op=op)["count"].sum() == wanted
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"total_ios": 3, "clat_ns": {"N": 3}}, "3 I/Os but no bins"),
+        ({"total_ios": 3, "clat_ns": {"N": 4, "bins": {"1160": 3}}}, "hold 3 I/Os, fio says 4"),
+        ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"1161": 3}}}, "none of fio's bins"),
+        ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"1160": -3}}}, "latency: count"),
+        ({"total_ios": 3, "clat_ns": {"N": 3, "bins": {"x": 3}}}, "none of fio's bins"),
+        ({"total_ios": -3, "clat_ns": {"N": 3, "bins": {"1160": 3}}}, "total_ios is '-3'"),
+        ({"total_ios": "3", "clat_ns": {"N": 3, "bins": {"1160": 3}}}, "total_ios is '3'"),
+        ({"total_ios": True, "clat_ns": {"N": 3, "bins": {"1160": 3}}}, "total_ios is 'True'"),
+    ],
+)
+def test_json_that_does_not_add_up_is_refused(tmp_path: Path, part: object, said: str) -> None:
+    path = put(tmp_path, json.dumps({"jobs": [{"jobname": "j", "read": part}]}), "out.json")
+    with pytest.raises(ConfigError, match=said):
+        imported(path)
+
+
+def test_json_that_says_fewer_ios_than_its_bins_hold_is_told(tmp_path: Path) -> None:
+    part = {"total_ios": 2, "clat_ns": {"N": 3, "bins": {"1160": 3}}}
+    found = imported(put(tmp_path, json.dumps({"jobs": [{"jobname": "j", "read": part}]}), "out.json"))
+    assert found.section["rows_counted"] == 3
+    assert any("the bins hold 3 I/Os, total_ios is 2" in w for w in found.section["warnings"])
+
+
+def test_damaged_json_names_its_line(tmp_path: Path) -> None:
+    text = (DATA / "plain.json").read_text()
+    with pytest.raises(ConfigError, match=r"line \d+: not fio's JSON"):
+        imported(put(tmp_path, text[:-400], "out.json"))
+    with pytest.raises(ConfigError, match="NaN is not a number"):
+        imported(put(tmp_path, '{"jobs": NaN}', "out.json"))
+    with pytest.raises(ConfigError, match="line 2: not UTF-8"):
+        imported(put(tmp_path, b'{\n"\xff": 1}', "out.json"))
+
+
+@pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio")
+def test_what_fio_counts_is_what_is_imported(tmp_path: Path) -> None:
+    command = ["fio", "--name=j", "--filename=data", "--size=1m", "--bs=4k", "--rw=randrw",
+               "--ioengine=psync", "--numjobs=2", "--number_ios=200", "--per_job_logs=1", "--write_lat_log=j",
+               "--output-format=json+", "--output=out.json"]  # fmt: skip
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60, stdin=subprocess.DEVNULL)
+    jobs = json.loads((tmp_path / "out.json").read_text())["jobs"]
+    logs, bins = imported(*sorted(tmp_path.glob("j_clat.*.log"))), imported(tmp_path / "out.json")
+    for op in ("read", "write"):
+        wanted = sum(job[op]["total_ios"] for job in jobs)
+        assert [f.frame.filter(op=op)["count"].sum() for f in (logs, bins)] == [wanted, wanted]

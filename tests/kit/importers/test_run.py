@@ -1,0 +1,115 @@
+"""What holds for every format: errors, progress, and any bytes are read or refused."""
+
+from __future__ import annotations
+
+import gzip
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kit.core.errors import ConfigError
+from kit.importers.base import Options
+from kit.importers.detect import BY_NAME
+from kit.importers.run import read_files
+from tests.kit.importers.samples import SEEDS, imported, put, survives
+
+HIST = "{time}, 0, 512, " + ", ".join(["0"] * 1850 + ["{count}"] + ["0"] * 5) + "\n"
+
+
+def hist(lines: int, bad: int = 0) -> bytes:
+    """A histogram log, with a line that is no histogram's."""
+    rows = [HIST.format(time=n * 1000, count="NaN" if n == bad else 7) for n in range(1, lines + 1)]
+    return "".join(rows).encode()
+
+
+@pytest.mark.parametrize("lines", [40, 400])
+def test_the_first_error_in_order_is_told_whatever_was_read_ahead(tmp_path: Path, lines: int) -> None:
+    bad = put(tmp_path, hist(lines, lines), "one_clat_hist.1.log")
+    # More than is looked at to tell what kind of file it is.
+    cut = put(tmp_path, gzip.compress(hist(300))[:-20], "two_clat_hist.2.log.gz")
+    with pytest.raises(ConfigError, match=rf"one_clat_hist.1.log, line {lines}: .*NaN"):
+        imported(bad, cut)
+    with pytest.raises(ConfigError, match=r"two_clat_hist.2.log.gz: damaged compression"):
+        imported(put(tmp_path, hist(9), "good_clat_hist.3.log"), cut, bad)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress])
+def test_progress_over_many_files_never_goes_back(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    paths = [put(tmp_path, pack(hist(20 * n)), f"x{n}_clat_hist.{n}.log") for n in range(1, 5)]
+    told: list[float] = []
+    found = read_files(paths, Options(), told.append)
+    assert found.section["rows_counted"] == 7 * 20 * 10
+    assert told == sorted(told) and told[-1] == 1 and told[0] < 0.5
+
+
+@pytest.mark.parametrize("format_", BY_NAME)
+def test_little_that_inflates_to_much_is_refused_in_little_memory(tmp_path: Path, format_: str) -> None:
+    path = put(tmp_path, gzip.compress(bytes(300 << 20), 1), "x.gz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ConfigError):
+            read_files([path], Options(format=format_, unit="us"))
+        # The formats that are documents are bounded at 64 and 256 MiB of content.
+        assert tracemalloc.get_traced_memory()[1] < 560 << 20
+    finally:
+        tracemalloc.stop()
+
+
+TOKENS = [
+    b"",
+    b"\n",
+    b",",
+    b" ",
+    b"-",
+    b"nan",
+    b"inf",
+    b"1e99",
+    b"9" * 19,
+    b"\xff",
+    b"\0",
+    b"{",
+    b'"',
+    b"}",
+    b"0x",
+]
+
+
+edits = st.lists(
+    st.tuples(st.floats(0, 1), st.integers(0, 40), st.sampled_from(TOKENS) | st.binary(max_size=4)),
+    max_size=4,
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.sampled_from([(name, content) for name, contents in SEEDS.items() for content in contents]),
+    edits,
+    st.booleans(),
+)
+def test_damaged_files_are_read_or_refused(
+    tmp_path: Path, seed: tuple[str, bytes], changes: list[tuple[float, int, bytes]], told: bool
+) -> None:
+    format_, content = seed
+    for where, length, token in changes:
+        at = int(where * len(content))
+        content = content[:at] + token + content[at + length :]
+    path = put(tmp_path, content, "x")
+    survives([path], Options(format=format_ if told else None, unit="us", log_vdevs=frozenset({1})))
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([*BY_NAME, None]),
+    st.sampled_from([b"", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"]),
+)
+def test_any_bytes_are_read_or_refused(
+    tmp_path: Path, content: bytes, format_: str | None, start: bytes
+) -> None:
+    path = put(tmp_path, start + content, "x")
+    survives([path], Options(format=format_, unit="us", log_vdevs=frozenset({1})))

@@ -1,0 +1,51 @@
+"""What the files of an import are: as stored, and by the format where nothing is stored."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kit.importers.base import Format
+from kit.importers.detect import FORMATS
+from kit.store.import_source import BY_FORMAT, ImportSource, read
+
+STORED = ImportSource("a log", "a program", "as it says", False).as_json()
+
+
+def test_stored_words_come_back_whatever_the_format() -> None:
+    section = json.loads(json.dumps({"format": "fio-log", "counts": "timed", "source": STORED}))
+    assert read(section) == ImportSource("a log", "a program", "as it says", False)
+
+
+@pytest.mark.parametrize(
+    ("section", "key"),
+    [
+        *(({"format": name}, name) for name in ("fio-log", "fio-hist", "fio-json", "trace", "bpftrace")),
+        ({"format": "zpool-iostat"}, "zpool-iostat"),
+        ({"format": "zpool-iostat", "counts": "since-load"}, "zpool-iostat"),
+        ({"format": "zpool-iostat", "counts": "timed"}, "zpool-iostat timed"),
+        ({"format": "zpool-iostat", "counts": "intervals"}, "zpool-iostat intervals"),
+    ],
+)
+def test_runs_without_stored_words_have_those_of_their_format(section: dict[str, str], key: str) -> None:
+    assert read(section) == BY_FORMAT[key]
+
+
+def test_an_unknown_format_without_words_is_an_import() -> None:
+    assert read({"format": "made-up"}).files == read({}).files == "import"
+
+
+@pytest.mark.parametrize("known", FORMATS, ids=lambda known: known.name)
+def test_the_words_of_each_format_can_be_stored(known: Format) -> None:
+    assert read({"source": known.source.as_json()}) == known.source
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"files": 3}, {"files": ""}, {"program": "x" * 301}, {"latency": None}, {"timed": 1}, {"timed": None}],
+)
+def test_damaged_words_are_refused(damage: dict[str, object]) -> None:
+    for stored in (STORED | damage, None, "words"):
+        with pytest.raises(TypeError, match=r"import\.source"):
+            read({"format": "fio-log", "source": stored})
