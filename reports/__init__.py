@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kit.store import run_directory
+from kit.core.files import write_atomically
+from kit.store import json_file, run_directory, tables
+from kit.store.manifest import read_manifest
+from kit.store.summary import read_summary
 from reports.analysis.references import Reference
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
@@ -15,7 +18,7 @@ __all__ = ["analyse", "draw", "judged"]
 
 def judged(run: run_directory.RunDir) -> dict[str, Any]:
     """The summary of `run` as it would be now, without bands; nothing is written. Raises ConfigError."""
-    return summarise(run_directory.read_latency(run), run_directory.read_manifest(run), with_bands=False)
+    return summarise(tables.read_latency(run), read_manifest(run), with_bands=False)
 
 
 def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> dict[str, Any]:
@@ -23,19 +26,19 @@ def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> di
 
     `reference` takes the place of the published ranges that the run's workload names.
     """
-    summary = summarise(run_directory.read_latency(run), run_directory.read_manifest(run), reference)
-    run_directory.write_json(run.path / "summary.json", summary)
+    summary = summarise(tables.read_latency(run), read_manifest(run), reference)
+    json_file.write_json(run.path / "summary.json", summary)
     return summary
 
 
 def draw(run: run_directory.RunDir) -> Path:
     """Write report.html of `run`, from manifest, latency and summary. Raises ConfigError."""
-    aged = run_directory.read_ageing(run)
+    aged = tables.read_ageing(run)
     html = render(
-        run_directory.read_latency(run),
-        run_directory.read_manifest(run),
-        run_directory.read_summary(run),
+        tables.read_latency(run),
+        read_manifest(run),
+        read_summary(run),
         aged,
     )
-    run_directory.write_atomically(run.report, html.encode())
+    write_atomically(run.report, html.encode())
     return run.report

@@ -12,7 +12,7 @@ from kit.cli.options import JsonOption
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_json, say, write_target
 from kit.session.comparison import StoredRun, comparison
-from kit.store import run_directory
+from kit.store import tables
 from reports.output import comparison_table
 from reports.page import comparison_page
 
@@ -70,10 +70,7 @@ def compare(
     if html:
         page = comparison_page.render(
             result,
-            *(
-                [(r.manifest, run_directory.read_latency(r.directory)) for r in side]
-                for side in (side_a, side_b)
-            ),
+            *([(r.manifest, tables.read_latency(r.directory)) for r in side] for side in (side_a, side_b)),
         )
         write_target(html, page.encode())
         say(f"page: {html}")

@@ -11,7 +11,8 @@ import typer
 
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, say, write_target
-from kit.store import run_directory
+from kit.store import run_directory, tables
+from kit.store.summary import read_summary
 from reports.output.export import chosen
 from reports.output.export import export as exported
 from reports.statistics.over_time import over_time
@@ -54,12 +55,12 @@ def export(
     if output is None and kind.value == "parquet" and sys.stdout.isatty():
         raise ConfigError("Parquet is no text for a terminal", "give -o FILE, or send stdout to a file")
     run_dir = run_directory.RunDir(run.resolve())
-    frame = chosen(run_directory.read_latency(run_dir), phase or [], layer or [])
+    frame = chosen(tables.read_latency(run_dir), phase or [], layer or [])
     if percentiles:
         frame = over_time(frame)
     summary = None
     if (run_dir.path / "summary.json").exists():
-        summary = run_directory.read_summary(run_dir)
+        summary = read_summary(run_dir)
     content = exported(frame, kind.value, summary)
     if output is None:
         emit(content)

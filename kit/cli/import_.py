@@ -21,11 +21,11 @@ from kit.core.units import parse_duration_ns
 from kit.importers import run as importing
 from kit.importers.base import Options
 from kit.importers.detect import BY_NAME
-from kit.store import run_directory
+from kit.store import json_file, run_directory, tables
 
 Format = StrEnum("Format", {name: name for name in BY_NAME})  # type: ignore[misc]
 Op = StrEnum("Op", ["read", "write"])
-Layer = StrEnum("Layer", {name: name for name in run_directory.LAYERS})  # type: ignore[misc]
+Layer = StrEnum("Layer", {name: name for name in tables.LAYERS})  # type: ignore[misc]
 Unit = StrEnum("Unit", ["ns", "us", "ms", "s"])
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_INTERVAL_NS = 10**6
@@ -86,9 +86,9 @@ def import_(
         # argv may hold what is no text; a manifest is text.
         command = ["hsp", *(a.encode(errors="replace").decode() for a in sys.argv[1:])]
         wall_s = time.monotonic() - began
-        run_directory.write_latency(run, imported.frame)
+        tables.write_latency(run, imported.frame)
         manifest = importing.manifest(imported, run.path.name, name, command, stamp, wall_s)
-        run_directory.write_json(run.path / "manifest.json", manifest)
+        json_file.write_json(run.path / "manifest.json", manifest)
         with progress.step("analysis"):
             summary = reports.analyse(run)
         with progress.step("report"):

@@ -12,7 +12,7 @@ import polars as pl
 
 from kit.core.bins import bin_edges
 from kit.core.errors import ConfigError
-from kit.store.run_directory import LATENCY_SCHEMA
+from kit.store.tables import LATENCY_SCHEMA
 
 IntArray = npt.NDArray[np.int64]
 Edges = Callable[[IntArray], tuple[IntArray, IntArray]]

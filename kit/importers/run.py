@@ -17,7 +17,7 @@ from kit.importers.base import Format, Options, Reading
 from kit.importers.histogram_accumulator import Account
 from kit.importers.memory import keep_freed
 from kit.importers.source import Source
-from kit.store.run_directory import FORMAT
+from kit.store.format import FORMAT
 
 PHASE = "import"
 LOAD = "load as the importer's user ran it; not recorded"

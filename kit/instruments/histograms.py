@@ -14,7 +14,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
 from kit.load.fio_latency_log import ClientLatencies
-from kit.store.run_directory import LATENCY_SCHEMA
+from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
 from kit.trace.tier import tier_of
 

@@ -20,7 +20,7 @@ from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
 from kit.precondition.latency_curve import Point
-from kit.store.run_directory import write_json
+from kit.store.json_file import write_json
 
 _FORMAT = 1
 _SAMPLES = 16

@@ -17,7 +17,7 @@ import polars as pl
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.store.run_directory import AGEING_SCHEMA
+from kit.store.tables import AGEING_SCHEMA
 
 # Columns of a point's heat map, about.
 _COLUMNS = 50

@@ -27,7 +27,7 @@ from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.site import Site, recorded_site
 from kit.run.warmup import warm_up
-from kit.store import run_directory
+from kit.store import json_file, run_directory, tables
 from kit.trace.nfsd_tracer import Tracer
 from kit.zfs import pool, settings_snapshot
 
@@ -218,6 +218,6 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
 
 
 def _store(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
-    empty = pl.DataFrame(schema=run_directory.LATENCY_SCHEMA)
-    run_directory.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
-    run_directory.write_json(run_dir.path / "manifest.json", outcome.manifest)
+    empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
+    tables.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
+    json_file.write_json(run_dir.path / "manifest.json", outcome.manifest)

@@ -18,6 +18,7 @@ from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
 from kit.run.site import Site
 from kit.store import run_directory
+from kit.store.format import FORMAT
 from kit.trace.support import Tracing
 from kit.zfs import openzfs_version
 
@@ -28,7 +29,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
     return {
         **planned(plan),
-        "format": run_directory.FORMAT,
+        "format": FORMAT,
         "run": run_dir.path.name,
         "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": command,

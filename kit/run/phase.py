@@ -33,7 +33,7 @@ from kit.load.phase_load import ClientResult, Load, LoadSpec
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.bench import Bench
-from kit.store.run_directory import LATENCY_SCHEMA
+from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer
 from kit.zfs import pool
 

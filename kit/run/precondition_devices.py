@@ -12,7 +12,7 @@ from kit.precondition import latency_curve
 from kit.precondition.device import Target, precondition
 from kit.precondition.selection import is_fresh, wanted_devices
 from kit.run.context import Context
-from kit.store import run_directory
+from kit.store import tables
 
 _STATE_FOLDER = "preconditioning"
 
@@ -54,7 +54,7 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
                 site.aged.keep(target, settings, outcome, run.run_id)
         manifest["problems"] += outcome.problems
         frames.append(latency_curve.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))
-        run_directory.write_ageing(run.run_dir, pl.concat(frames))
+        tables.write_ageing(run.run_dir, pl.concat(frames))
     manifest["notes"] += [
         f"{' and '.join(names)}: aged in run {aged_in}, whose state this run began with; "
         "--age-again ages anew."

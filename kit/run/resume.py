@@ -15,7 +15,7 @@ from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan
 from kit.precondition.selection import wanted_devices
 from kit.recovery.journal import read_journal
-from kit.store import run_directory
+from kit.store import run_directory, tables
 
 # Between what was measured before an interruption and what is measured after it, on the time axis.
 _PAUSE_NS = 1_000_000_000
@@ -86,8 +86,8 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
             "`hsp report` draws it again; begin a new run for new numbers",
         )
     names = set(wanted[:kept])
-    empty = pl.DataFrame(schema=run_directory.LATENCY_SCHEMA)
-    latency = run_directory.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
+    empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
+    latency = tables.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
     return Earlier(
         manifest,
         tuple(phase for phase in phases if phase["name"] in names),

@@ -7,7 +7,8 @@ from typing import Any
 
 import reports
 from kit.core.errors import ConfigError, MeasurementUnknown
-from kit.store import run_directory
+from kit.store import json_file, run_directory
+from kit.store.manifest import read_manifest
 from reports.analysis import comparability
 from reports.analysis.compare import compare as compared
 
@@ -36,14 +37,14 @@ class StoredRun:
             )
         self.name = name
         self.directory = run_directory.RunDir(path.resolve())
-        self.manifest = run_directory.read_manifest(self.directory)
+        self.manifest = read_manifest(self.directory)
         plan = self.directory.path / "plan.json"
-        stored = run_directory.read_json(plan) if plan.exists() else {}
+        stored = json_file.read_json(plan) if plan.exists() else {}
         try:
             self.settings = comparability.settings(self.manifest, stored if isinstance(stored, dict) else {})
         except RecursionError:
             raise ConfigError(f"{name}: manifest.json or plan.json is nested too deep") from None
-        self.identities = {str(self.directory.path), str(self.manifest.get("run") or self.directory.path)}
+        self.identities = {str(self.directory.path), self.manifest.run or str(self.directory.path)}
         self.summary = reports.judged(self.directory)
 
     @property

@@ -21,7 +21,7 @@ from kit.run.resume import Earlier, read_earlier
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
 from kit.session.side import Side
 from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
-from kit.store import run_directory
+from kit.store import json_file, run_directory
 
 # Trace, logs and report of a short run are far below this.
 _NEEDED_BYTES = 256 << 20
@@ -124,7 +124,7 @@ def _create_run(results: Path, plan: Plan, seed: int | None) -> run_directory.Ru
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = run_directory.create_run(results, plan.workload.name)
         given = {} if seed is None else {"seed": seed}
-        run_directory.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
+        json_file.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
     except OSError as error:
         raise HostError(
             f"{error.filename or results}: {error.strerror}", "choose another place with --results"

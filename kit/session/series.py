@@ -19,6 +19,7 @@ from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
 from kit.session.place import prepare
 from kit.session.side import Side
+from kit.store.manifest import Manifest
 from reports.analysis import comparability
 from reports.output import comparison_table
 
@@ -119,7 +120,10 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
 
 def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
     """What the plans alone tell, before the first of many runs; the rest is found in the runs."""
-    one, other = (comparability.settings(manifest.planned(plan), plan.as_json()) for plan in (a, b))
+    one, other = (
+        comparability.settings(Manifest.from_json(manifest.planned(plan), "plan"), plan.as_json())
+        for plan in (a, b)
+    )
     comparability.check([("A", one)], [("B", other)], [key for key in across if key in {*one, *other}])
 
 

@@ -6,10 +6,11 @@ A format of kit.importers has its words. They are stored with the run: a report 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, TypeGuard
+from typing import Annotated, Any
 
-Json = dict[str, Any]
-_MAX_CHARACTERS = 300
+from pydantic import Field, Strict
+
+_Words = Annotated[str, Strict(), Field(min_length=1, max_length=300)]
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,12 @@ class ImportSource:
     `timed` is False where the files have a sum over all time.
     """
 
-    files: str
-    program: str
-    latency: str
-    timed: bool = True
+    files: _Words
+    program: _Words
+    latency: _Words
+    timed: Annotated[bool, Strict()] = True
 
-    def as_json(self) -> Json:
+    def as_json(self) -> dict[str, Any]:
         """The value of `source`."""
         return asdict(self)
 
@@ -60,22 +61,6 @@ BY_FORMAT = {
 _UNKNOWN = ImportSource("import", "a program that is not recorded", "as the file says")
 
 
-def read(section: Json) -> ImportSource:
-    """The words of `import` of a manifest. Raises TypeError if `source` is damaged."""
-    if "source" in section:
-        return _checked(section["source"])
-    of_format = BY_FORMAT.get(str(section.get("format")), _UNKNOWN)
-    return BY_FORMAT.get(f"{section.get('format')} {section.get('counts')}", of_format)
-
-
-def _checked(stored: Any) -> ImportSource:
-    if isinstance(stored, dict):
-        files, program, latency = (stored.get(key) for key in ("files", "program", "latency"))
-        timed = stored.get("timed")
-        if _short(files) and _short(program) and _short(latency) and isinstance(timed, bool):
-            return ImportSource(files, program, latency, timed)
-    raise TypeError("import.source of the manifest is not three short texts and whether there are times")
-
-
-def _short(value: Any) -> TypeGuard[str]:
-    return isinstance(value, str) and 0 < len(value) <= _MAX_CHARACTERS
+def of_format(name: str | None, counts: str | None) -> ImportSource:
+    """The words of a run that was stored without any: of its format, and of `counts` where that says more."""
+    return BY_FORMAT.get(f"{name} {counts}", BY_FORMAT.get(str(name), _UNKNOWN))

@@ -8,11 +8,12 @@ client to the last of any, so that they add up as well.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from kit.store.phase import ClientRow, Phase
 from reports.statistics.quantiles import Bins, limits_ns, percentiles_ns, shortest_range_ns
 
 Json = dict[str, Any]
@@ -21,25 +22,25 @@ ALL = "all"
 _PERCENTILES = ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us"), (0.999, "p999_us"))
 
 
-def describe(latency: pl.DataFrame, manifest: Json) -> list[Json]:
+def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[Json]:
     """One object per phase, op and client, after one of them all (`merged`); none where one client is all.
 
     Latencies in microseconds, rates in I/O/s of the experiment's time, the skew in microseconds after the
-    first I/O of any client.
+    first I/O of any client. Raises ValueError if the exact extremes of a row are not in its outermost bins.
     """
     mine = latency.filter((pl.col("layer") == LAYER) & (pl.col("count") > 0))
     rows: list[Json] = []
-    for phase in manifest.get("phases") or []:
-        named = mine.filter(pl.col("phase") == str(phase.get("name")))
+    for phase in phases:
+        named = mine.filter(pl.col("phase") == phase.name)
         if named["host"].n_unique() > 1:
             rows += _of_phase(named, phase)
     return rows
 
 
-def _of_phase(frame: pl.DataFrame, phase: Json) -> Iterator[Json]:
-    told = {str(row["host"]): row for row in phase.get("clients") or []}
-    begun = [row["first_ns"] for row in told.values() if row["first_ns"] is not None]
-    ended = [row["last_ns"] for row in told.values() if row["last_ns"] is not None]
+def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[Json]:
+    told = {row.host: row for row in phase.clients}
+    begun = [row.first_ns for row in phase.clients if row.first_ns is not None]
+    ended = [row.last_ns for row in phase.clients if row.last_ns is not None]
     seconds = (max(ended) - min(begun)) / 1e9 if begun and ended else 0.0
     for (op,), of_op in sorted(frame.group_by("op")):
         hosts: list[str] = of_op["host"].unique().sort().to_list()
@@ -47,7 +48,7 @@ def _of_phase(frame: pl.DataFrame, phase: Json) -> Iterator[Json]:
             chosen = of_op if host is None else of_op.filter(pl.col("host") == host)
             extremes = _extremes(phase, str(op), hosts if host is None else [host])
             yield {
-                "phase": str(phase["name"]),
+                "phase": phase.name,
                 "op": str(op),
                 "host": ALL if host is None else host,
                 "merged": host is None,
@@ -62,7 +63,7 @@ def _bins(frame: pl.DataFrame) -> list[tuple[int, int, int]]:
     return [(low, high, count) for low, high, count in summed.iter_rows()]
 
 
-def _figures(bins: Bins, extremes: list[Json], seconds: float) -> Json:
+def _figures(bins: Bins, extremes: list[tuple[int, int]], seconds: float) -> Json:
     count = sum(b[2] for b in bins)
     overlap = any(b[0] < a[1] for a, b in itertools.pairwise(bins))
     limits = (bins[0][0], bins[-1][1]) if overlap else limits_ns(bins, extremes)
@@ -76,19 +77,19 @@ def _figures(bins: Bins, extremes: list[Json], seconds: float) -> Json:
     return found
 
 
-def _extremes(phase: Json, op: str, hosts: list[str]) -> list[Json]:
+def _extremes(phase: Phase, op: str, hosts: list[str]) -> list[tuple[int, int]]:
     """The exact extremes of these clients; none unless each of them has some."""
-    stored = phase.get("extremes") or []
-    mine = [e for e in stored if e["layer"] == LAYER and e["op"] == op and e["host"] in hosts]
-    return mine if {e["host"] for e in mine} == set(hosts) else []
+    mine = [e for e in phase.extremes if e.layer == LAYER and e.op == op and e.host in hosts]
+    return [(e.min_ns, e.max_ns) for e in mine] if {e.host for e in mine} == set(hosts) else []
 
 
-def _skew_us(told: dict[str, Json], hosts: list[str]) -> float | None:
+def _skew_us(told: Mapping[str, ClientRow], hosts: list[str]) -> float | None:
     """How long after the first I/O of any client these had theirs; of several, the last of them."""
-    known = [told[host]["skew_ns"] for host in hosts if host in told and told[host]["skew_ns"] is not None]
+    skews = [told[host].skew_ns for host in hosts if host in told]
+    known = [skew for skew in skews if skew is not None]
     return max(known) / 1e3 if len(known) == len(hosts) else None
 
 
-def _error_us(told: dict[str, Json], hosts: list[str]) -> float | None:
-    known = [told[host]["clock_error_ns"] for host in hosts if host in told]
+def _error_us(told: Mapping[str, ClientRow], hosts: list[str]) -> float | None:
+    known = [told[host].clock_error_ns for host in hosts if host in told]
     return max(known) / 1e3 if len(known) == len(hosts) else None

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.core.errors import ConfigError
+from kit.store.manifest import Manifest
 
 Json = dict[str, Any]
 # Of a phase, where the run has no plan: as the manifest has them.
@@ -19,23 +20,22 @@ _IDENTITY = ("model", "serial", "wwn", "size_bytes")
 _SHOWN = 160
 
 
-def settings(manifest: Json, plan: Json) -> dict[str, Any]:
+def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
     """The settings of a run that decide whether another run is like it.
 
     `plan` is the content of plan.json, {} where a run has none. Names of pools, paths of files, addresses
     and times are not in it: they differ from run to run.
     """
-    workload = _table(plan.get("workload"))
-    testbed = _table(manifest.get("testbed"))
-    imported = _table(manifest.get("import"))
+    workload, imported = _table(plan.get("workload")), manifest.import_
+    testbed = manifest.testbed.as_json()
     value: Json = {
         # Of an import it is what the user called the files.
-        "workload": None if imported else manifest.get("workload"),
-        "import": {key: imported.get(key) for key in ("format", "counts")},
-        "load": manifest.get("load"),
-        "clock": manifest.get("clock"),
-        "versions": manifest.get("versions"),
-        "working_set": manifest.get("working_set"),
+        "workload": None if imported else manifest.workload,
+        "import": {"format": imported.format, "counts": imported.counts} if imported else None,
+        "load": manifest.load,
+        "clock": manifest.clock.as_json() if manifest.clock else None,
+        "versions": manifest.versions,
+        "working_set": manifest.working_set,
         "testbed": {
             "server": testbed.get("server"),
             "clients": testbed.get("clients"),
@@ -43,12 +43,12 @@ def settings(manifest: Json, plan: Json) -> dict[str, Any]:
             "devices": {name: _device(found) for name, found in _by_name(testbed.get("devices")).items()},
             "lab": _table(plan.get("testbed")).get("lab"),
         },
-        "tunables": {str(t.get("name")): t.get("set") for t in _tables(manifest.get("tunables"))},
+        "tunables": {tunable.name: tunable.set for tunable in manifest.tunables},
         "pool": {
-            "properties": _table(manifest.get("pool")).get("properties"),
+            "properties": _table(manifest.pool).get("properties"),
             "data": _table(workload.get("pool")).get("data"),
         },
-        "dataset": {"properties": _table(manifest.get("dataset")).get("properties")},
+        "dataset": {"properties": _table(manifest.dataset).get("properties")},
         "export": {"options": _export(manifest)},
         "nfs": workload.get("nfs"),
         "fill_block": _table(workload.get("working_set")).get("fill_block"),
@@ -137,12 +137,9 @@ def _table(value: Any) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-def _tables(value: Any) -> list[Json]:
-    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
-
-
 def _by_name(value: Any) -> Json:
-    return {str(d.get("name")): {k: v for k, v in d.items() if k != "name"} for d in _tables(value)}
+    tables = [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+    return {str(d.get("name")): {k: v for k, v in d.items() if k != "name"} for d in tables}
 
 
 def _device(found: Json) -> Json:
@@ -154,20 +151,18 @@ def _device(found: Json) -> Json:
     return kept
 
 
-def _export(manifest: Json) -> list[str] | None:
+def _export(manifest: Manifest) -> list[str] | None:
     """The options of the export, without path and client, and without fsid, which follows from the path."""
-    lines = _table(manifest.get("export")).get("lines")
-    if not isinstance(lines, list):
+    if manifest.export is None:
         return None
-    listed = [str(line).partition("(")[2].rstrip(")").split(",") for line in lines]
+    listed = [line.partition("(")[2].rstrip(")").split(",") for line in manifest.export.lines]
     return sorted({",".join(word for word in words if not word.startswith("fsid=")) for words in listed})
 
 
-def _phases(manifest: Json, workload: Json) -> Json:
+def _phases(manifest: Manifest, workload: Json) -> Json:
     planned = _by_name(workload.get("phase"))
     # How much time a column of an import holds says nothing of what was measured.
-    keys = [key for key in _PHASE if key != "interval_ns" or not manifest.get("import")]
-    found = planned or {
-        name: {k: phase.get(k) for k in keys} for name, phase in _by_name(manifest.get("phases")).items()
-    }
+    keys = [key for key in _PHASE if key != "interval_ns" or manifest.import_ is None]
+    stored = {phase.name: phase.as_json() for phase in manifest.phases}
+    found = planned or {name: {k: phase.get(k) for k in keys} for name, phase in stored.items()}
     return {name: {k: v for k, v in phase.items() if k not in _WORDS} for name, phase in found.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kit.store.manifest import Expectation, Manifest
 from reports.statistics.quantiles import sample_needed
 
 Json = dict[str, Any]
@@ -18,17 +19,15 @@ _PERCENTILES = {
 LIMITS = (*_PERCENTILES, "share_min", "share_max")
 
 
-def judge(manifest: Json, rows: Sequence[Json], layer: str) -> tuple[list[Json], list[str]]:
+def judge(manifest: Manifest, rows: Sequence[Json]) -> tuple[list[Json], list[str]]:
     """Each expectation of `manifest` with `ok` and why not, and all those reasons in one list.
 
     Where the server was not traced nobody knows which tier answered what: `ok` of an expectation on a tier
-    is then None. `rows` are a summary's, judged are those of `layer`, if the expectation names none. A limit
-    on a percentile that is withheld, because the sample is too small for it, is not met. Raises
-    LookupError, TypeError or ValueError if an expectation is damaged.
+    is then None. `rows` are a summary's. A limit on a percentile that is withheld, because the sample is too
+    small for it, is not met.
     """
-    expected = manifest.get("expect") or []
-    judged = [_judged(each, rows, each.get("layer", layer)) for each in expected]
-    if (manifest.get("tracing") or {}).get("kind") == "none":
+    judged = [_judged(each, rows) for each in manifest.expect]
+    if not manifest.traced:
         judged = [
             each if each["tier"] == "all" else {**each, "ok": None, "limits": [], "reasons": []}
             for each in judged
@@ -36,10 +35,12 @@ def judge(manifest: Json, rows: Sequence[Json], layer: str) -> tuple[list[Json],
     return judged, [reason for each in judged for reason in each["reasons"]]
 
 
-def _judged(wish: Json, rows: Sequence[Json], layer: str) -> Json:
-    key = {k: wish[k] for k in ("phase", "op", "tier")}
-    row = next((r for r in rows if r["layer"] == layer and all(r[k] == key[k] for k in key)), None)
-    count, needed, inside = (row["count"] if row else 0), int(wish["min_count"]), bool(wish.get("inside"))
+def _judged(expectation: Expectation, rows: Sequence[Json]) -> Json:
+    key = {"phase": expectation.phase, "op": expectation.op, "tier": expectation.tier}
+    row = next(
+        (r for r in rows if r["layer"] == expectation.layer and all(r[k] == key[k] for k in key)), None
+    )
+    count, needed, inside = (row["count"] if row else 0), expectation.min_count, expectation.inside
     reasons = []
     if count < needed:
         reasons.append(f"{count} I/Os, at least {needed} were expected.")
@@ -47,7 +48,8 @@ def _judged(wish: Json, rows: Sequence[Json], layer: str) -> Json:
         reasons.append("no I/O that could be inside the published range.")
     if inside and row:
         reasons += _outside(row)
-    limits = [_limit(name, float(wish[name]), row) for name in LIMITS if wish.get(name) is not None]
+    asked = {name: getattr(expectation, name) for name in LIMITS}
+    limits = [_limit(name, limit, row) for name, limit in asked.items() if limit is not None]
     reasons += [each["reason"] for each in limits if each["reason"]]
     label = f"{key['phase']}: {key['op']}/{key['tier']}"
     return {

@@ -9,8 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.store import import_source
-from kit.store.import_source import ImportSource
+from kit.store.manifest import Import, Manifest
 
 Json = dict[str, Any]
 SERVER = "nfs-server"
@@ -18,48 +17,29 @@ LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs"}
 _SHOWN = 3
 
 
-def section(manifest: Json) -> Json | None:
-    """The part of the manifest that tells of an import; None for a run of the kit's own."""
-    found = manifest.get("import")
-    return found if isinstance(found, dict) and found else None
-
-
-def _source(manifest: Json) -> ImportSource:
-    return import_source.read(section(manifest) or {})
-
-
-def _files(manifest: Json) -> list[str]:
-    listed = (section(manifest) or {}).get("files") or []
-    return [str(entry.get("file")) for entry in listed]
-
-
-def name(manifest: Json, phase: Json) -> str:
+def name(manifest: Manifest, phase: Json) -> str:
     """What figures and headings call a phase: its title, or the kind of file it was imported from."""
-    return _source(manifest).files if section(manifest) else str(phase.get("title") or phase["name"])
+    section = manifest.import_
+    return section.words.files if section else str(phase.get("title") or phase["name"])
 
 
-def title(manifest: Json) -> Any:
+def title(manifest: Manifest) -> str | None:
     """The title of the page."""
-    if not section(manifest):
-        return manifest.get("title")
-    files = _files(manifest)
+    if manifest.import_ is None:
+        return manifest.title
+    files = [each.file for each in manifest.import_.files]
     more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
-    return f"Imported {_source(manifest).files}: {', '.join(files[:_SHOWN])}{more}"
+    return f"Imported {manifest.import_.words.files}: {', '.join(files[:_SHOWN])}{more}"
 
 
-def timed(manifest: Json) -> bool:
+def timed(manifest: Manifest) -> bool:
     """Whether it is known when an I/O was done."""
-    return not section(manifest) or _source(manifest).timed
+    return manifest.import_ is None or manifest.import_.words.timed
 
 
-def latency_words(manifest: Json) -> str:
-    """What a latency of the files is, as the end of a sentence about latency."""
-    return _source(manifest).latency
-
-
-def sentences(manifest: Json, latency: pl.DataFrame) -> list[str]:
+def sentences(section: Import, latency: pl.DataFrame) -> list[str]:
     """What the page says of an import, below "What you are looking at"."""
-    source, files = _source(manifest), _files(manifest)
+    source, files = section.words, section.files
     layers = [str(value) for value in latency["layer"].unique().sort()]
     count = f"{len(files)} file{'s' * (len(files) != 1)}"
     told = [

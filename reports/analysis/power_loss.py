@@ -1,24 +1,26 @@
-"""Whether writes that were acknowledged were there after a power loss (manifest["power_loss"])."""
+"""Whether writes that were acknowledged were there after a power loss (`power_loss` of the manifest)."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kit.core.errors import MeasurementUnknown
+from kit.store.manifest import PowerLoss
+
 Json = dict[str, Any]
 
 
-def judge(manifest: Json) -> tuple[Json | None, list[str], str]:
+def judge(power_loss: PowerLoss | None) -> tuple[Json | None, list[str], str]:
     """What the summary tells, why the promise was not kept (nothing if it was), and words for when it was.
 
-    Raises KeyError, TypeError or ValueError for entries that are damaged.
+    Raises MeasurementUnknown if no write was acknowledged.
     """
-    found = manifest.get("power_loss")
-    if found is None:
+    if power_loss is None:
         return None, [], ""
-    moments = found["moments"]
-    acknowledged = sum(int(moment["acknowledged"]) for moment in moments)
-    lost = sum(int(moment["lost"]) for moment in moments)
-    bad = [index for index, moment in enumerate(moments) if moment["lost"]]
+    moments = power_loss.moments
+    acknowledged = sum(moment.acknowledged for moment in moments)
+    lost = sum(moment.lost for moment in moments)
+    bad = [index for index, moment in enumerate(moments) if moment.lost]
     told = {
         "moments": len(moments),
         "acknowledged": acknowledged,
@@ -26,10 +28,10 @@ def judge(manifest: Json) -> tuple[Json | None, list[str], str]:
         "moments_with_loss": len(bad),
     }
     if not moments or not acknowledged:
-        raise ValueError("no write was acknowledged before a power loss")
+        raise MeasurementUnknown("no write was acknowledged before a power loss")
     if not lost:
         return told, [], f"All {acknowledged} acknowledged writes survived {len(moments)} power losses."
-    first = moments[bad[0]]["first_lost"]
+    first = moments[bad[0]].first_lost
     return (
         told,
         [

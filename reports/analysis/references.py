@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from kit.store.run_directory import ConfigError  # type: ignore[attr-defined]
+from kit.core.errors import ConfigError
 
 _DIRECTORY = Path(__file__).with_name("references")
 

@@ -6,14 +6,15 @@ Stored latencies are in nanoseconds, those of the summary in microseconds.
 from __future__ import annotations
 
 import itertools
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
-from kit.store.run_directory import FORMAT
+from kit.core.errors import ConfigError, MeasurementUnknown
+from kit.store.format import FORMAT
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
 from reports.analysis import appliance, band_table, clients, expectations, power_loss, references
 from reports.statistics.quantiles import (
     COVERAGE,
@@ -41,7 +42,7 @@ _NOT_ENDED = (
 
 def summarise(
     latency: pl.DataFrame,
-    manifest: Json,
+    manifest: Manifest,
     reference: references.Reference | None = None,
     with_bands: bool = True,
 ) -> Json:
@@ -50,40 +51,31 @@ def summarise(
     `reference` takes the place of the one that the manifest names. Bands take most of the time; who needs
     none leaves them out, and finds an empty list.
     """
-    reasons = _Doubts()
-    if reference is None:
-        reference = _guarded("reference", reasons, partial(_reference, manifest), None)
-    rows = _rows(latency, manifest, reference, reasons)
-    reasons += _guarded("phases of latency.parquet", reasons, partial(_strays, manifest, rows), [])
-    reasons += _guarded("problems of the run", reasons, partial(_run_problems, manifest), [])
-    phases = _list(manifest.get("phases"))
-    imported = bool(manifest.get("import"))
+    reasons: list[str] = []
+    if reference is None and manifest.reference:
+        reference = _known_reference(manifest.reference, reasons)
+    phases = manifest.phases
+    rows = _rows(latency, phases, reference, reasons)
+    reasons += _strays(phases, rows)
+    reasons += [*manifest.problems, *([] if manifest.ended else [_NOT_ENDED])]
     by_nature = None
-    if imported:
+    if manifest.import_:
         by_nature = IMPORTED
         reasons.insert(0, IMPORTED)
-    unseen = appliance.section(manifest) is not None
-    judge_phase = _client_problems if unseen else _phase_problems
-    # Nobody counted what was imported a second time: there is no accounting to judge.
-    for index, phase in enumerate([] if imported else phases):
-        label = f"phase {_get(phase, 'name', index)}"
-        reasons += _guarded(label, reasons, partial(judge_phase, phase, rows), [])
+    else:
+        # Nobody counted what was imported a second time: there is no accounting to judge.
+        trouble = appliance.trouble if manifest.appliance else _phase_trouble
+        reasons += [reason for phase in phases for reason in trouble(phase, rows)]
     if not phases:
         reasons.append("The run has no phases.")
-    if unseen:
-        told = partial(appliance.verdict_reason, phases, not reasons)
+    if manifest.appliance:
         by_nature = appliance.UNSEEN
-        reasons.insert(0, _guarded("appliance", reasons, told, appliance.UNSEEN))
-    judge = partial(expectations.judge, manifest, rows, SERVER)
-    expect, unmet = _guarded("expectations", reasons, judge, ([], []))
-    promised, broken, kept = _guarded(
-        "power losses", reasons, partial(power_loss.judge, manifest), (None, [], "")
-    )
+        reasons.insert(0, appliance.verdict_reason(phases, not reasons))
+    expect, unmet = expectations.judge(manifest, rows)
+    promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
-    names = [str(_get(p, "name", "")) for p in phases]
-    separate = partial(band_table.describe, latency, names, reference)
-    bands = _guarded("bands", reasons, separate, []) if with_bands else []
-    of_clients = _guarded("clients", reasons, partial(clients.describe, latency, manifest), [])
+    bands = band_table.describe(latency, [p.name for p in phases], reference) if with_bands else []
+    of_clients = _clients(latency, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
     # What cannot be complete by nature can still show that an expectation is not met.
@@ -93,18 +85,19 @@ def summarise(
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
     return {
         "format": FORMAT,
-        "run": manifest.get("run"),
-        "workload": manifest.get("workload"),
-        "title": manifest.get("title"),
+        "run": manifest.run,
+        "workload": manifest.workload,
+        "title": manifest.title,
         "verdict": verdict,
         "reasons": [*reasons, *unmet],
         "by_nature": by_nature,
-        "notes": [str(note) for note in _list(manifest.get("notes"))],
-        "tracebacks": reasons.tracebacks,
-        "clock": manifest.get("clock"),
-        **({"precondition": manifest["precondition"]} if manifest.get("precondition") else {}),
+        "notes": list(manifest.notes),
+        # A check that raised an exception stood here while manifests were not checked when read.
+        "tracebacks": [],
+        "clock": manifest.clock.as_json() if manifest.clock else None,
+        **({"precondition": manifest.precondition} if manifest.precondition else {}),
         "accounting": _accounting(phases),
-        "versions": manifest.get("versions"),
+        "versions": manifest.versions,
         "reference": references.told(reference),
         "rows": rows,
         "bands": bands,
@@ -114,41 +107,37 @@ def summarise(
     }
 
 
-class _Doubts(list[str]):
-    """Reasons why nothing can be said; `tracebacks` of the checks that failed themselves."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tracebacks: list[str] = []
-
-
-def _guarded(name: str, reasons: _Doubts, check: Callable[[], Any], default: Any) -> Any:
-    """What `check` returns; an exception in it becomes a reason that has its name."""
+def _known_reference(name: str, reasons: list[str]) -> references.Reference | None:
     try:
-        return check()
-    except Exception as error:
-        reasons.tracebacks.append(traceback.format_exc())
-        reasons.append(f'The check "{name}" failed: {type(error).__name__}: {error}.')
-        return default
+        return references.load(name)
+    except ConfigError as error:
+        reasons.append(f"The published ranges cannot be read: {error.message}.")
+        return None
 
 
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _power_losses(manifest: Manifest, reasons: list[str]) -> tuple[Json | None, list[str], str]:
+    try:
+        return power_loss.judge(manifest.power_loss)
+    except MeasurementUnknown as error:
+        reasons.append(f"Power losses: {error.message}.")
+        return None, [], ""
 
 
-def _get(value: Any, key: str, default: Any) -> Any:
-    return value.get(key, default) if isinstance(value, dict) else default
-
-
-def _reference(manifest: Json) -> references.Reference | None:
-    name = manifest.get("reference")
-    return references.load(str(name)) if name else None
+def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[str]) -> list[Json]:
+    try:
+        return clients.describe(latency, phases)
+    except ValueError as error:
+        reasons.append(f"The clients cannot be told apart: {error}.")
+        return []
 
 
 def _rows(
-    latency: pl.DataFrame, manifest: Json, reference: references.Reference | None, reasons: _Doubts
+    latency: pl.DataFrame,
+    phases: Sequence[Phase],
+    reference: references.Reference | None,
+    reasons: list[str],
 ) -> list[Json]:
-    phases = {str(_get(p, "name", "")): p for p in _list(manifest.get("phases"))}
+    named = {phase.name: phase for phase in phases}
     used = latency.lazy().filter(pl.col("count") > 0)
     # In parts: an import has millions of rows, and few bins.
     binned = (
@@ -164,28 +153,28 @@ def _rows(
         bins = [(r["lo_ns"], r["hi_ns"], r["count"]) for r in grouped]
         groups.append((key, bins))
         totals[key[0], key[1]] = totals.get((key[0], key[1]), 0) + sum(b[2] for b in bins)
-    order = {name: index for index, name in enumerate(phases)}
+    order = {name: index for index, name in enumerate(named)}
     groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
     rows = []
     for key, bins in groups:
         row = dict(zip(_KEY, key, strict=True))
-        phase = phases.get(row["phase"])
         if any(b[0] < a[1] for a, b in itertools.pairwise(bins)):
             # Interpolation and the shortest range both take each I/O to be in one bin.
             reasons.append(f"{' '.join(key)}: the bins overlap.")
-        extremes = _guarded("extremes", reasons, partial(_extremes, phase, row, hosts_of[key]), [])
-        outer = (bins[0][0], bins[-1][1])
-        name = f"extremes of {' '.join(key)}"
-        limits = _guarded(name, reasons, partial(limits_ns, bins, extremes), outer)
+        try:
+            limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, hosts_of[key]))
+        except ValueError as error:
+            limits = (bins[0][0], bins[-1][1])
+            reasons.append(f"The extremes of {' '.join(key)} are not those of the counts: {error}.")
         rows.append(_row(row, bins, limits, totals[key[0], key[1]], reference))
     return rows
 
 
-def _extremes(phase: Json | None, row: Json, hosts: set[str]) -> list[Json]:
-    """The exact extremes of `row`; none unless each of its hosts has some."""
-    stored = _list(_get(phase, "extremes", []))
-    mine = [e for e in stored if all(e[k] == row[k] for k in ("layer", "op", "tier"))]
-    return mine if hosts <= {e["host"] for e in mine} else []
+def _extremes(phase: Phase | None, row: Json, hosts: set[str]) -> list[tuple[int, int]]:
+    """The exact (min, max) in ns of `row` at each host; none unless each of its hosts has some."""
+    key = (row["layer"], row["op"], row["tier"])
+    mine = [e for e in phase.extremes if (e.layer, e.op, e.tier) == key] if phase else []
+    return [(e.min_ns, e.max_ns) for e in mine] if hosts <= {e.host for e in mine} else []
 
 
 def _row(
@@ -207,14 +196,9 @@ def _row(
     return result
 
 
-def _run_problems(manifest: Json) -> list[str]:
-    problems = [str(p) for p in manifest.get("problems") or []]
-    return [*problems, *([_NOT_ENDED] if manifest.get("ended") is False else [])]
-
-
-def _strays(manifest: Json, rows: Sequence[Json]) -> list[str]:
+def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[str]:
     """I/Os of phases that the manifest does not have: nobody accounts for them."""
-    names = {_get(p, "name", None) for p in _list(manifest.get("phases"))}
+    names = {phase.name for phase in phases}
     strays: dict[str, int] = {}
     for row in rows:
         if row["phase"] not in names:
@@ -222,24 +206,16 @@ def _strays(manifest: Json, rows: Sequence[Json]) -> list[str]:
     return [f"{n} I/Os are of phase {name}, which the manifest lacks." for name, n in strays.items()]
 
 
-def _phase_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
+def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
     """Why this phase cannot be judged, as sentences."""
-    return list(_phase_trouble(phase, rows))
-
-
-def _client_problems(phase: Json, rows: Sequence[Json]) -> list[str]:
-    """The same of a phase whose server could not be looked into."""
-    return list(appliance.trouble(phase, rows))
-
-
-def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
-    name = phase["name"]
-    yield from (f"{name}: {p}" for p in phase.get("problems") or [])
-    client, server, lost = (int(phase[k]) for k in ("client_ios", "server_ios", "lost_events"))
-    if client != server:
+    name, client, server = phase.name, phase.client_ios, phase.server_ios
+    yield from (f"{name}: {problem}" for problem in phase.problems)
+    if server is None or phase.lost_events is None:
+        yield f"{name}: the manifest lacks the server's I/Os or the lost trace events."
+    elif client != server:
         yield f"{name}: the clients issued {client} I/Os, the server saw {server}."
-    if lost:
-        yield f"{name}: {lost} trace events were lost."
+    if phase.lost_events:
+        yield f"{name}: {phase.lost_events} trace events were lost."
     binned, at_clients = (
         sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
         for layer in (SERVER, "client")
@@ -248,32 +224,29 @@ def _phase_trouble(phase: Json, rows: Sequence[Json]) -> Iterator[str]:
     # A run need not store what its clients saw, but must not store a part of it.
     if at_clients not in (0, client):
         yield f"{name}: latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
-    for check in phase.get("checks") or []:
-        if check["ok"] is not True:
-            yield (
-                f"{name}: {check['name']} ({check['source']}): expected {check['expected']}, "
-                f"found {check['found']}, tolerance {check['tolerance']}."
-            )
+    yield from (f"{name}: {check}" for check in phase.checks if not check.ok)
 
 
-def _server_trouble(phase: Json, binned: int, at_clients: int) -> Iterator[str]:
+def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[str]:
     """Of the server's I/Os in latency.parquet; one that nobody traced has none there, only a count."""
-    name, untraced = phase["name"], bool(phase.get("shares"))
-    client, server = int(phase["client_ios"]), int(phase["server_ios"])
-    if not (client and server and (binned or untraced)):
+    name, untraced = phase.name, phase.shares is not None
+    if not (phase.client_ios and phase.server_ios and (binned or untraced)):
         yield f"{name}: the phase has no I/O."
     elif untraced and binned:
         yield f"{name}: latency.parquet holds {binned} I/Os of a server that was not traced."
     elif untraced and not at_clients:
         yield f"{name}: latency.parquet has neither the server's I/Os nor the clients'."
-    elif not untraced and binned != server:
-        yield f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says {server}."
+    elif not untraced and binned != phase.server_ios:
+        yield (
+            f"{name}: latency.parquet holds {binned} I/Os of the server, the manifest says "
+            f"{phase.server_ios}."
+        )
 
 
-def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
-    checks = sum(len(p.get("checks") or []) for p in phases)
-    missing = sum(len(_list(p.get("unavailable"))) for p in phases)
-    ios = sum(p["server_ios"] for p in phases)
+def _all_well(phases: Sequence[Phase], expect: Sequence[Json]) -> str:
+    checks = sum(len(phase.checks) for phase in phases)
+    missing = sum(len(phase.unavailable) for phase in phases)
+    ios = sum(phase.server_ios or 0 for phase in phases)
     open_ones = sum(e["ok"] is None for e in expect)
     words = (
         f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."
@@ -285,30 +258,27 @@ def _all_well(phases: Sequence[Json], expect: Sequence[Json]) -> str:
     return words
 
 
-def _shares(phase: Any) -> Json | None:
-    """What the server's counters say of tiers; None for a phase that was traced or is damaged."""
-    found = _get(phase, "shares", None)
-    return found if isinstance(_get(found, "counts", None), dict) else None
-
-
-def _sum(values: Sequence[Any]) -> int | None:
+def _sum(values: Sequence[int | None]) -> int | None:
     """None where nobody could count in any phase."""
-    if values and all(value is None for value in values):
-        return None
-    return sum(value for value in values if isinstance(value, int))
+    counted = [value for value in values if value is not None]
+    return sum(counted) if counted or not values else None
 
 
-def _accounting(phases: Sequence[Any]) -> Json:
-    fields = ("client_ios", "server_ios", "lost_events")
-    listed = [
-        {
-            "phase": _get(p, "name", None),
-            **{f: _get(p, f, 0) for f in fields},
-            "checks": _get(p, "checks", []),
-            "unavailable": [c for c in _list(_get(p, "unavailable", [])) if isinstance(c, dict)],
-            "shares": _shares(p),
-        }
-        for p in phases
-    ]
-    sums = {f: _sum([p[f] for p in listed]) for f in fields}
-    return {**sums, "phases": listed}
+def _accounting(phases: Sequence[Phase]) -> Json:
+    return {
+        "client_ios": _sum([phase.client_ios for phase in phases]),
+        "server_ios": _sum([phase.server_ios for phase in phases]),
+        "lost_events": _sum([phase.lost_events for phase in phases]),
+        "phases": [
+            {
+                "phase": phase.name,
+                "client_ios": phase.client_ios,
+                "server_ios": phase.server_ios,
+                "lost_events": phase.lost_events,
+                "checks": [check.as_json() for check in phase.checks],
+                "unavailable": [missing.as_json() for missing in phase.unavailable],
+                "shares": phase.shares.as_json() if phase.shares else None,
+            }
+            for phase in phases
+        ],
+    }

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from kit.store.manifest import Manifest
 from reports.analysis import import_source
 from reports.analysis.summary import SERVER
 from reports.figures import heat_map, heat_map_data, tier_figures
@@ -31,20 +32,17 @@ class View:
     histogram: bool
 
 
-def views(latency: pl.DataFrame, phase: Json, manifest: Json, load: str) -> Iterator[View]:
+def views(latency: pl.DataFrame, phase: Json, manifest: Manifest, load: str) -> Iterator[View]:
     """Every layer and op of `phase` with a row, but for a server that the kit itself traced."""
-    traced = (
-        import_source.section(manifest) is None
-        and tier_figures.phase_frame(latency, phase, SERVER).height > 0
-    )
+    traced = manifest.import_ is None and tier_figures.phase_frame(latency, phase, SERVER).height > 0
     for layer in [*import_source.LAYERS, *_others(latency, phase)]:
         frame = tier_figures.phase_frame(latency, phase, layer)
-        if layer == SERVER and import_source.section(manifest) is None:
+        if layer == SERVER and manifest.import_ is None:
             continue
         ops = frame.filter(pl.col("count") > 0)["op"].unique().sort().to_list()
         for op in ops or frame["op"].unique().sort().to_list()[:1]:
             title = f"{import_source.name(manifest, phase)}: {import_source.LAYERS.get(layer, layer)}"
-            title += f", {op}" if len(ops) > 1 or import_source.section(manifest) else ""
+            title += f", {op}" if len(ops) > 1 or manifest.import_ else ""
             yield _view(frame, (layer, str(op), title), traced, phase, manifest, load)
 
 
@@ -54,7 +52,7 @@ def _others(latency: pl.DataFrame, phase: Json) -> list[str]:
 
 
 def _view(
-    frame: pl.DataFrame, named: tuple[str, str, str], traced: bool, phase: Json, manifest: Json, load: str
+    frame: pl.DataFrame, named: tuple[str, str, str], traced: bool, phase: Json, manifest: Manifest, load: str
 ) -> View:
     layer, op, title = named
     # An interval with I/Os of another op was measured, too: it has none of this one.
@@ -62,8 +60,8 @@ def _view(
         pl.when(pl.col("op") == op).then(pl.col("count")).otherwise(0).alias("count").cast(pl.Int64)
     )
     block = heat_map_data.block(mine, phase)
-    own = import_source.section(manifest) is None
-    histogram = block["columns"] == 1 and not own
+    imported = manifest.import_
+    histogram = block["columns"] == 1 and imported is not None
     second = traced and layer == "client"
     spec = tier_figures.log_map(block, title, *((1.05, 340) if second else (1.6, 480)))
     spec |= {"histogram": histogram, "height": 480 if histogram else spec["height"]}
@@ -73,9 +71,9 @@ def _view(
         if histogram
         else tier_figures.columns_words(heat_map.columns(phase, mine))
     )
-    if own:
+    if imported is None:
         told = "The same I/Os as the clients saw them." if second else f"Latency at the layer {layer}."
     else:
         of = f" of {', '.join(hosts[:4])}{' and others' if len(hosts) > 4 else ''}" if hosts else ""
-        told = f"Latency of each {op}{of}, {import_source.latency_words(manifest)}."
+        told = f"Latency of each {op}{of}, {imported.words.latency}."
     return View(layer, op, mine, spec, block, f"{load}. {told} {words}", histogram)

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from kit.store.run_directory import ConfigError  # type: ignore[attr-defined]
+from kit.core.errors import ConfigError
 
 Json = dict[str, Any]
 FORMATS = ("csv", "parquet", "openmetrics")

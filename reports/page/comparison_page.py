@@ -18,12 +18,13 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 from plotly.subplots import make_subplots  # type: ignore[import-untyped]
 
-from kit.store.run_directory import ConfigError  # type: ignore[attr-defined]
+from kit.core.errors import ConfigError
+from kit.store.manifest import Manifest
 from reports.figures import heat_map, tier_figures
 from reports.page.report_page import load_of, packed
 
 Json = dict[str, Any]
-Side = Sequence[tuple[Json, pl.DataFrame]]  # manifest and latency of each run
+Side = Sequence[tuple[Manifest, pl.DataFrame]]  # manifest and latency of each run
 _HERE = Path(__file__).parent
 _COLUMNS = 300
 # B has less, as much, more: readable with every kind of colour blindness (ColorBrewer PuOr).
@@ -59,7 +60,7 @@ def render(result: Json, a: Side, b: Side) -> str:
 def _figures(a: Side, b: Side) -> list[tuple[str, go.Figure]]:
     """A figure per phase and layer that a side has."""
     made = []
-    for name in dict.fromkeys(str(p["name"]) for manifest, _ in [*a, *b] for p in manifest["phases"]):
+    for name in dict.fromkeys(phase.name for manifest, _ in [*a, *b] for phase in manifest.phases):
         for layer in ("nfs-server", "client", "vdev"):
             frames = [_from_start(side, name, layer) for side in (a, b)]
             if any(f.height for f in frames):
@@ -76,8 +77,8 @@ def _loads(runs: Side, name: str) -> str:
     return f'<span style="font-size:12px">{tier_figures.safe("; ".join(dict.fromkeys(said)))}</span>'
 
 
-def _phase(manifest: Json, name: str) -> Json | None:
-    return next((p for p in manifest["phases"] if str(p["name"]) == name), None)
+def _phase(manifest: Manifest, name: str) -> Json | None:
+    return next((phase.as_json() for phase in manifest.phases if phase.name == name), None)
 
 
 def _from_start(side: Side, name: str, layer: str) -> pl.DataFrame:

@@ -16,8 +16,9 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
-from kit.store.run_directory import ConfigError  # type: ignore[attr-defined]
-from reports.analysis import appliance, import_source, references
+from kit.core.errors import ConfigError
+from kit.store.manifest import Manifest
+from reports.analysis import import_source, references
 from reports.analysis.summary import SERVER
 from reports.figures import ageing, encoding, event_marks, heat_map, layer_figures, range_figure, tier_figures
 from reports.figures import heat_map_data as cells
@@ -30,7 +31,7 @@ _HERE = Path(__file__).parent
 _SCRIPTS = ("cells.js", "picture.js", "figure.js", "controls.js", "report.js")
 
 
-def render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFrame | None = None) -> str:
+def render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.DataFrame | None = None) -> str:
     """The whole report as HTML; `aged` are the rows of ageing.parquet.
 
     Raises ConfigError if a part of the run is damaged.
@@ -51,10 +52,11 @@ def render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFr
         ) from error
 
 
-def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataFrame | None) -> str:
+def _render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.DataFrame | None) -> str:
     collected = _Figures()
     reference = references.of_summary(summary)
-    listed = [event_marks.with_those_of_the_run(p, manifest) for p in manifest.get("phases") or []]
+    stored = manifest.as_json()
+    listed = [event_marks.with_those_of_the_run(p, stored) for p in stored.get("phases", [])]
     phases = [_phase(latency, p, summary, manifest, collected) for p in listed]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     ranged = server or summary["rows"]
@@ -66,17 +68,17 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
     found = ageing.figures(aged, mark) if aged is not None and aged.height else []
     curves = [collected.add(f.spec, f.height, f.caption, "overview") for f in found]
     return _template().render(
-        manifest=manifest,
+        manifest=stored,
         summary=summary,
         reference=reference,
         overview=drawn,
         phases=phases,
         ageing=curves,
         title=import_source.title(manifest),
-        imported=import_source.section(manifest),
-        sentences=import_source.sentences(manifest, latency) if import_source.section(manifest) else [],
+        imported=stored.get("import"),
+        sentences=import_source.sentences(manifest.import_, latency) if manifest.import_ else [],
         timed=import_source.timed(manifest),
-        unseen=appliance.listed(manifest) if appliance.section(manifest) else None,
+        unseen=stored.get("appliance"),
         traced=bool(server),
         sentence=_clock(manifest),
         plotly=_plotly(),
@@ -144,7 +146,9 @@ def packed(figure: Any) -> Markup:
     return htmlsafe_json_dumps(plain)
 
 
-def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, collected: _Figures) -> Json:
+def _phase(
+    latency: pl.DataFrame, phase: Json, summary: Json, manifest: Manifest, collected: _Figures
+) -> Json:
     name = import_source.name(manifest, phase)
     load = load_of(phase, manifest)
     common = {
@@ -157,7 +161,7 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
     rows = {r["tier"]: r for r in tier_figures.server_rows(summary, phase)}
     drawn = []
     # A phase without any I/O has its empty map, all the same.
-    if not others or (rows and not import_source.section(manifest)):
+    if not others or (rows and not manifest.import_):
         drawn = _server(latency, phase, [*expected, *rows], rows, {**common, "name": name}, collected)
     main = not drawn
     for view in others:
@@ -180,7 +184,7 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Json, co
             drawn.append(
                 collected.add({**spec, **zoom}, zoom["height"], f"Only I/Os from {row['tier']}.", "zoom")
             )
-    missing = set() if import_source.section(manifest) else set(expected) - set(rows)
+    missing = set() if manifest.import_ else set(expected) - set(rows)
     return {**phase, "title": name, "figures": drawn, "load": load, "missing": missing}
 
 
@@ -248,32 +252,31 @@ def _overview_caption(rows: Sequence[Json]) -> str:
     return words
 
 
-def load_of(phase: Json, manifest: Json) -> str:
+def load_of(phase: Json, manifest: Manifest) -> str:
     """How many I/Os were outstanding, in words."""
-    if import_source.section(manifest):
+    if manifest.import_:
         return "Load not recorded"
     outstanding = phase.get("outstanding")
     if isinstance(outstanding, int):
         return f"Closed loop, {outstanding} outstanding"
-    return str(manifest.get("load") or "Load not recorded").capitalize()
+    return (manifest.load or "Load not recorded").capitalize()
 
 
-def _clock(manifest: Json) -> str:
+def _clock(manifest: Manifest) -> str:
     """One honest sentence about what the numbers stand for."""
-    clock = manifest.get("clock") or {}
-    testbed = manifest.get("testbed") or {}
-    dilation = clock.get("dilation", 1)
+    clock = manifest.clock
+    dilation = clock.dilation if clock else 1
     parts = []
-    if testbed.get("emulated"):
+    if manifest.testbed.emulated:
         parts.append(
             "These numbers come from the lab: they show how the software path behaves with devices that are "
             "modelled with the latencies listed below, not what your hardware does"
         )
     else:
         parts.append("These numbers come from the hardware of the testbed below and hold for it alone")
-    if clock.get("kind") == "virtual":
+    if clock and clock.kind == "virtual":
         parts.append("times are those of a virtual clock")
-    if dilation not in (1, None):
+    if dilation != 1:
         parts.append(
             f"the experiment ran {dilation} times slower than shown, and all times are divided by it"
         )

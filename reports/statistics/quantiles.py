@@ -72,15 +72,17 @@ def shortest_range_ns(bins: Bins, limits: tuple[int, int], coverage: float = COV
     return max(best[0], limits[0]), min(best[1], limits[1])
 
 
-def limits_ns(bins: Bins, extremes: Sequence[Json]) -> tuple[int, int]:
+def limits_ns(bins: Bins, extremes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """(min, max) in ns: the exact ones if the run kept them, else the outer bin edges.
+
+    `extremes`: (min, max) of each host.
 
     Raises ValueError if the exact ones are not in the outermost bins.
     """
     used = [b for b in bins if b[2]]
     if not extremes:
         return used[0][0], used[-1][1]
-    low, high = min(int(e["min_ns"]) for e in extremes), max(int(e["max_ns"]) for e in extremes)
+    low, high = min(low for low, _ in extremes), max(high for _, high in extremes)
     if not (used[0][0] <= low <= used[0][1] and used[-1][0] <= high <= used[-1][1]):
         raise ValueError(f"extremes {low} and {high} ns are not in the outermost bins")
     return low, high

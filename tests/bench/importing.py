@@ -63,7 +63,8 @@ if side == "kit":
     from kit.core.bins import bin_index
     from kit.importers.base import Options
     from kit.importers.run import read_files
-    from kit.store.run_directory import RunDir, write_latency
+    from kit.store.run_directory import RunDir
+    from kit.store.tables import write_latency
 
     work, as_rows = kit, kit_rows
 elif side == "duckdb":

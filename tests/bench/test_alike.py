@@ -22,7 +22,7 @@ from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan.plan import make_plan
 from kit.run.execute import execute
-from kit.store import run_directory
+from kit.store import json_file, run_directory
 from kit.store.run_directory import RunDir
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
@@ -44,7 +44,7 @@ def six_runs(folder: Path) -> dict[str, list[RunDir]]:
         for side in ORDER:
             plan = make_plan(read_workload(workload), bed, workload, testbed)
             run = run_directory.create_run(folder, plan.workload.name)
-            run_directory.write_json(run.path / "plan.json", plan.as_json())
+            json_file.write_json(run.path / "plan.json", plan.as_json())
             execute(plan, site, run, Progress(quiet=True), ["hsp", "run"])
             assert reports.analyse(run)["verdict"] == "valid"
             runs[side].append(run)

@@ -14,7 +14,9 @@ import pytest
 
 import reports
 from kit.core.bins import bin_edges, bin_index
-from kit.store.run_directory import LATENCY_SCHEMA, RunDir, read_latency, write_json, write_latency
+from kit.store.json_file import write_json
+from kit.store.run_directory import RunDir
+from kit.store.tables import LATENCY_SCHEMA, read_latency, write_latency
 from reports.statistics.quantiles import percentile_ns
 
 pytestmark = pytest.mark.bench

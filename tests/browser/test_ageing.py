@@ -8,7 +8,7 @@ import pytest
 import reports
 from kit.core.clock import Clock
 from kit.precondition.latency_curve import frame, point
-from kit.store.run_directory import write_ageing
+from kit.store.tables import write_ageing
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 TITLES = ("log0 ageing curve", "log0 reads fresh and aged", "log0 sync writes fresh and aged")

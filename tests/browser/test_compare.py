@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
+from reports.analysis import summary
 from reports.analysis.compare import compare
-from reports.analysis.summary import summarise
 from reports.page import comparison_page
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -35,9 +35,9 @@ def path(synthetic, tmp_path_factory):
             frame = synthetic.realistic(20, 60, seed)
             manifest = synthetic.manifest(frame, 20)
             manifest["run"] = f"{seed}{ATTACK}"
-            runs.append((manifest, frame))
+            runs.append((synthetic.parsed(manifest), frame))
         sides.append(runs)
-        summaries.append([summarise(frame, manifest, with_bands=False) for manifest, frame in runs])
+        summaries.append([summary.summarise(frame, manifest, with_bands=False) for manifest, frame in runs])
     result = compare(*summaries)
     result["across"] = {ATTACK: [ATTACK, "b"]}
     path = tmp_path_factory.mktemp("compare") / "page.html"

@@ -197,7 +197,6 @@ def test_percentiles_events_and_gaps(opened, synthetic):
     manifest["phases"][0]["events"] = [
         {"time_ns": 5 * synthetic.SECOND, "end_ns": None, "kind": "txg", "text": "txg 5"},
         {"time_ns": 6 * synthetic.SECOND, "end_ns": 9 * synthetic.SECOND, "kind": ATTACK, "text": ATTACK},
-        {"time_ns": "soon"}, 7,
     ]  # fmt: skip
     page = opened(manifest, frame)
     target = number_of(page, "512 B read: percentiles over time")
@@ -212,7 +211,6 @@ def test_percentiles_events_and_gaps(opened, synthetic):
     assert [x for x, v in single["p50"] if v is None] == [20, 21, 21, 22, 22, 23, 23, 24]
     text = page.locator(f"#{target} .legendtext").all_text_contents()
     assert "nothing recorded" in text and "txg sync" in text and len(text) == 6
-    assert "2 events are damaged" in page.locator("figcaption").all_text_contents()[1]
     figure(page, "512 B read: percentiles over time").get_by_label("events").uncheck()
     until(page, f"!document.getElementById('{target}').data.some(t => t.name === 'txg sync')")
     assert page.evaluate("window.hit") is None
@@ -292,9 +290,9 @@ def test_hostile_strings_are_inert(opened, synthetic):
     manifest["tunables"] = [{"name": ATTACK, "before": ATTACK, "set": ATTACK}]
     manifest["testbed"]["devices"][0] |= {"name": ATTACK, "model": ATTACK, "path": ATTACK}
     for phase in manifest["phases"]:
-        phase["title"] = phase["job"] = phase["outstanding"] = ATTACK
+        phase["title"] = phase["job"] = ATTACK
         phase["events"] = [{"time_ns": phase["start_ns"], "end_ns": None, "kind": ATTACK, "text": ATTACK}]
-        phase["checks"][0] |= {"name": ATTACK, "source": ATTACK, "found": ATTACK}
+        phase["checks"][0] |= {"name": ATTACK, "source": ATTACK}
         phase["expected_tiers"] = [*phase["expected_tiers"], ATTACK]
     page = opened(manifest)
     page.locator("#figure-1").hover()

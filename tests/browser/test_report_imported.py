@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from kit.store.run_directory import LATENCY_SCHEMA
+from kit.store.tables import LATENCY_SCHEMA
 
 _path = Path(__file__).with_name("test_report.py")
 _spec = importlib.util.spec_from_file_location("report_in_browser", _path)

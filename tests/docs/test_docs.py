@@ -12,7 +12,7 @@ import pytest
 from kit.cli.lazy import imported
 from kit.cli.main import Commands
 from kit.core import errors
-from kit.store import run_directory
+from kit.store import tables
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -57,7 +57,7 @@ def test_every_exit_code_is_documented(document: str) -> None:
 
 
 def test_every_column_and_tier_is_documented() -> None:
-    for name in (*run_directory.LATENCY_SCHEMA, *run_directory.TIERS, *run_directory.LAYERS):
+    for name in (*tables.LATENCY_SCHEMA, *tables.TIERS, *tables.LAYERS):
         if name not in ("vdev",):  # named in the format for later; nothing writes it yet
             assert f"`{name}`" in FORMATS, name
 

@@ -32,7 +32,7 @@ from kit.run.bench import Bench
 from kit.run.execute import execute
 from kit.run.resume import read_earlier
 from kit.run.site import Site, SiteClient
-from kit.store import run_directory
+from kit.store import json_file, run_directory
 from kit.zfs.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
 from tests.lab.conftest import RunningLab
 
@@ -184,7 +184,7 @@ def test_a_run_that_was_stopped_goes_on_and_expects_of_its_clients(
     asked = plan(tmp_path, export, read, write, p50_us_max=0.001)
     assert all(Path(source).is_file() for source in asked.sources)
     run_dir = run_directory.create_run(tmp_path, "nas")
-    run_directory.write_json(run_dir.path / "plan.json", asked.as_json())
+    json_file.write_json(run_dir.path / "plan.json", asked.as_json())
     with monkeypatch.context() as stopping:
         measure = phases.run_phase
 

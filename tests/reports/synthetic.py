@@ -10,7 +10,12 @@ import numpy as np
 import polars as pl
 
 from kit.core.bins import IntArray, bin_edges, bin_index
-from kit.store.run_directory import LATENCY_SCHEMA, RunDir, write_json, write_latency
+from kit.store.json_file import write_json
+from kit.store.manifest import Manifest
+from kit.store.run_directory import RunDir
+from kit.store.tables import LATENCY_SCHEMA, write_latency
+from reports.analysis import summary
+from reports.page import report_page
 
 SECOND = 1_000_000_000
 Row = tuple[int, str, str, str, str, str, int, int, int]
@@ -72,6 +77,19 @@ def manifest(frame: pl.DataFrame | None = None, intervals: int = 12) -> dict[str
         "load": "closed loop, 1 outstanding", "phases": phases, "problems": [],
         "expect": [{"phase": p, "op": o, "tier": t, "min_count": 100, "inside": True} for p, o, t, _ in LOAD],
     }  # fmt: skip
+
+
+def parsed(manifest_: dict[str, Any]) -> Manifest:
+    """As it is when it is read. Raises ConfigError."""
+    return Manifest.from_json(manifest_, "manifest.json")
+
+
+def summarise(frame: pl.DataFrame, manifest_: dict[str, Any], *more: Any, **named: Any) -> dict[str, Any]:
+    return summary.summarise(frame, parsed(manifest_), *more, **named)
+
+
+def render(frame: pl.DataFrame, manifest_: dict[str, Any], *more: Any) -> str:
+    return report_page.render(frame, parsed(manifest_), *more)
 
 
 def write(path: Path, manifest_: dict[str, Any], frame: pl.DataFrame) -> RunDir:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from kit.cli import main as cli
-from kit.store.run_directory import write_json
+from kit.store.json_file import write_json
 from reports.analysis.appliance import UNSEEN
 from reports.analysis.summary import IMPORTED
 

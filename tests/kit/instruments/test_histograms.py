@@ -17,8 +17,9 @@ from kit.hosts.clock_offset import Offset
 from kit.instruments import histograms
 from kit.instruments.histograms import Grid
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
-from kit.store import run_directory
-from kit.store.run_directory import LATENCY_SCHEMA, RunDir
+from kit.store import tables
+from kit.store.run_directory import RunDir
+from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, parse_trace
 
 DATA = Path(__file__).parents[1] / "data"
@@ -202,8 +203,8 @@ def test_rows_can_be_stored_and_hold_every_io(
     run = RunDir(tmp_path_factory.getbasetemp())
     cells = histograms.client_cells(latencies(rows), GRID)
     made = histograms.frame(cells, "p", "client", "c0")
-    run_directory.write_latency(run, made)
-    read = run_directory.read_latency(run)
+    tables.write_latency(run, made)
+    read = tables.read_latency(run)
     assert read["count"].sum() == len(rows)
     for row in read.iter_rows(named=True):
         assert (row["phase"], row["layer"], row["host"]) == ("p", "client", "c0")

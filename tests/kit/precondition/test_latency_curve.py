@@ -14,7 +14,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.precondition.latency_curve import frame, nice_interval_ns, point, quantile_ns
-from kit.store import run_directory
+from kit.store import run_directory, tables
 
 latencies = st.lists(st.integers(1, 10**10), min_size=1, max_size=300)
 
@@ -72,9 +72,9 @@ def rows() -> pl.DataFrame:
 
 def test_it_is_stored_and_read_again(tmp_path: Path) -> None:
     run = run_directory.RunDir(tmp_path)
-    assert run_directory.read_ageing(run).height == 0  # most runs have none
-    run_directory.write_ageing(run, rows())
-    read = run_directory.read_ageing(run)
+    assert tables.read_ageing(run).height == 0  # most runs have none
+    tables.write_ageing(run, rows())
+    read = tables.read_ageing(run)
     assert read.equals(rows()) and read["count"].sum() == 4 * 400
     assert read.select("point", "stage", "written_bytes").unique().sort("point").rows() == [
         (0, "purge", 0), (1, "fill 1", 1000),
@@ -92,20 +92,20 @@ def test_impossible_rows_are_refused(tmp_path: Path, column: str, value: object)
     run = run_directory.RunDir(tmp_path)
     bad = rows().with_columns(pl.lit(value).alias(column))
     with pytest.raises(ConfigError, match="impossible"):
-        run_directory.write_ageing(run, bad)
+        tables.write_ageing(run, bad)
     bad.write_parquet(tmp_path / "ageing.parquet")
     with pytest.raises(ConfigError, match="impossible"):
-        run_directory.read_ageing(run)
+        tables.read_ageing(run)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     run = run_directory.RunDir(tmp_path)
     rows().drop("stage").write_parquet(tmp_path / "ageing.parquet")
     with pytest.raises(ConfigError, match="no column stage"):
-        run_directory.read_ageing(run)
+        tables.read_ageing(run)
     rows().with_columns(pl.lit("x").alias("count")).write_parquet(tmp_path / "ageing.parquet")
     with pytest.raises(ConfigError, match="not of its type"):
-        run_directory.read_ageing(run)
+        tables.read_ageing(run)
     (tmp_path / "ageing.parquet").write_bytes(b"PAR1garbage")
     with pytest.raises(ConfigError, match="not a readable Parquet"):
-        run_directory.read_ageing(run)
+        tables.read_ageing(run)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.store.run_directory import TIERS
+from kit.store.tables import TIERS
 from kit.trace.tier import tier_of
 
 LOG = frozenset({3, 7})

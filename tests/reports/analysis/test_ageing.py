@@ -8,8 +8,9 @@ import pytest
 
 import reports
 from kit.core.clock import Clock
+from kit.core.errors import ConfigError
 from kit.precondition.latency_curve import frame, point
-from kit.store.run_directory import ConfigError, read_ageing, write_ageing
+from kit.store.tables import read_ageing, write_ageing
 from reports.analysis import ageing, comparability
 from reports.figures import ageing as figures
 
@@ -166,7 +167,7 @@ def test_aged_and_fresh_runs_are_not_alike(synthetic):
     manifest = synthetic.manifest()
     plan = {"workload": {"precondition": {"method": "snia", "roles": None, "budget": {"write": 5}}}}
     none = {"workload": {"precondition": {"method": "none", "budget": {}}}}
-    a, b = comparability.settings(manifest, plan), comparability.settings(manifest, none)
+    a, b = (comparability.settings(synthetic.parsed(manifest), each) for each in (plan, none))
     assert a["precondition.method"] == "snia" and not any("budget" in key for key in a)
     with pytest.raises(ConfigError, match=r"precondition\.method"):
         comparability.check([("a", a)], [("b", b)], [])

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kit.core.errors import ConfigError
 from reports.analysis import appliance, references
-from reports.analysis.summary import summarise
-from reports.page import report_page
 from tests.reports import synthetic
+from tests.reports.synthetic import render, summarise
 
 
 def run() -> tuple[pl.DataFrame, dict[str, Any]]:
@@ -85,7 +85,7 @@ def test_marks_are_drawn_on_the_map_of_the_clients() -> None:
     phase = manifest["phases"][0]
     step = {"kind": "clock-step", "text": "wall clock of c set by +0.500000 s"}
     phase["events"] = [{"time_ns": phase["start_ns"], "end_ns": phase["end_ns"], **step}]
-    html = report_page.render(latency, manifest, summarise(latency, manifest))
+    html = render(latency, manifest, summarise(latency, manifest))
     assert step["text"] in html and '"events": true' in html
 
 
@@ -105,25 +105,27 @@ def test_bands_are_those_of_the_clients_against_what_is_published() -> None:
     assert {entry["tier"] for band in read["bands"] for entry in band["published"]} >= {"disk", "l2arc"}
 
 
-@pytest.mark.parametrize("damaged", ["text", [], {}, None, 3])
-def test_a_damaged_section_is_none(damaged: Any) -> None:
+@pytest.mark.parametrize("damaged", ["text", [], 3, {"not_seen": 3}, {"not_done": [1]}, {"skipped": ["x"]}])
+def test_a_damaged_section_is_refused(damaged: Any) -> None:
     latency, manifest = run()
     manifest["appliance"] = damaged
-    assert appliance.section(manifest) is None
-    assert summarise(latency, manifest)["verdict"] == "unknown"
+    with pytest.raises(ConfigError, match=r"manifest\.json: appliance"):
+        summarise(latency, manifest)
 
 
-def test_damaged_lists_are_left_out_of_the_box() -> None:
-    found = appliance.listed({"appliance": {"not_seen": 3, "not_done": [1], "skipped": ["x", {"phase": 1}]}})
-    assert found == {"export": None, "not_seen": [], "not_done": ["1"], "skipped": [{"phase": 1}]}
+def test_without_the_section_nobody_counted_at_the_server() -> None:
+    latency, manifest = run()
+    manifest["appliance"] = None
+    found = summarise(latency, manifest)
+    assert found["verdict"] == "unknown" and "lacks the server's I/Os" in found["reasons"][0]
 
 
 def test_the_page_has_the_box_and_no_word_of_missing_tiers() -> None:
     latency, manifest = run()
-    html = report_page.render(latency, manifest, summarise(latency, manifest))
+    html = render(latency, manifest, summarise(latency, manifest))
     assert "What could not be seen" in html and "nas:/pool/export" in html
     assert "which tier answered &lt;b&gt;" in html and "zfs_arc_max=64MiB" in html
     assert "write-pool: it takes the log device out" in html
     assert "No I/O from" not in html and "Every I/O of the clients was found again" not in html
     other = synthetic.latency(), synthetic.manifest()
-    assert "What could not be seen" not in report_page.render(*other, summarise(*other))
+    assert "What could not be seen" not in render(*other, summarise(*other))

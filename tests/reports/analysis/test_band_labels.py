@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.store.run_directory import LATENCY_SCHEMA
-from reports.analysis import band_labels, band_table, references, summary
+from kit.store.tables import LATENCY_SCHEMA
+from reports.analysis import band_labels, band_table, references
+from tests.reports.synthetic import summarise
 
 SUN = references.load("sun-7410-2009")
 
@@ -98,7 +99,7 @@ def test_the_matrix_holds_every_io(by_tier, borders):
 
 def test_bands_of_a_whole_run(synthetic):
     latency = synthetic.realistic()
-    result = summary.summarise(latency, synthetic.manifest(latency, 60))
+    result = summarise(latency, synthetic.manifest(latency, 60))
     assert [(b["phase"], b["layer"], len(b["bands"])) for b in result["bands"]] == [
         ("read", "nfs-server", 3), ("read", "client", 3),
         ("write-slog", "nfs-server", 1), ("write-slog", "client", 1),

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
-from kit.store.run_directory import LATENCY_SCHEMA
-from reports.analysis import clients, summary
+from kit.store.tables import LATENCY_SCHEMA
+from reports.analysis import clients
 from reports.statistics.quantiles import percentile_ns
+from tests.reports.synthetic import parsed, summarise
 
 HOSTS = ("lab/client0", "lab/client1", "lab/client2")
 
@@ -34,7 +35,8 @@ def manifest(latencies: dict[str, list[int]], op: str = "read") -> dict[str, Any
     return {
         "phases": [
             {
-                "name": "p",
+                "name": "p", "start_ns": 0, "end_ns": 3 * 10**9, "interval_ns": 10**9,
+                "client_ios": 0, "server_ios": None, "lost_events": None,
                 "extremes": [
                     {**of_all, "host": host, "min_ns": min(taken), "max_ns": max(taken)}
                     for host, taken in latencies.items()
@@ -52,12 +54,16 @@ def manifest(latencies: dict[str, list[int]], op: str = "read") -> dict[str, Any
     }  # fmt: skip
 
 
+def described(latency: pl.DataFrame, manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    return clients.describe(latency, parsed(manifest).phases)
+
+
 TAKEN = st.lists(st.integers(100, 10**9), min_size=1, max_size=60)
 
 
 @given(st.fixed_dictionaries(dict.fromkeys(HOSTS, TAKEN)))
 def test_the_merged_row_is_the_sum_of_the_clients(latencies: dict[str, list[int]]) -> None:
-    merged, *each = clients.describe(frame(latencies), manifest(latencies))
+    merged, *each = described(frame(latencies), manifest(latencies))
     assert merged["merged"] and merged["host"] == "all"
     assert [row["host"] for row in each] == sorted(latencies)
     assert not any(row["merged"] for row in each)
@@ -72,7 +78,7 @@ def test_the_merged_row_is_the_sum_of_the_clients(latencies: dict[str, list[int]
 def test_percentiles_of_all_are_those_of_everything_at_once(
     latencies: dict[str, list[int]],
 ) -> None:
-    merged, *_ = clients.describe(frame(latencies), manifest(latencies))
+    merged, *_ = described(frame(latencies), manifest(latencies))
     everything = {"one": [value for taken in latencies.values() for value in taken]}
     bins = clients._bins(frame(everything))
     limits = (min(everything["one"]), max(everything["one"]))
@@ -83,14 +89,14 @@ def test_percentiles_of_all_are_those_of_everything_at_once(
 
 def test_an_average_of_percentiles_would_be_wrong() -> None:
     latencies = {HOSTS[0]: [1000] * 999, HOSTS[1]: [1_000_000] * 99}
-    merged, *each = clients.describe(frame(latencies), manifest(latencies))
+    merged, *each = described(frame(latencies), manifest(latencies))
     assert merged["p50_us"] == pytest.approx(each[0]["p50_us"], rel=0.02)
     assert merged["p50_us"] < sum(row["p50_us"] for row in each) / 2
 
 
 def test_the_skew_of_all_is_that_of_the_last() -> None:
     latencies = {host: [1000] for host in HOSTS}
-    merged, *each = clients.describe(frame(latencies), manifest(latencies))
+    merged, *each = described(frame(latencies), manifest(latencies))
     assert [row["skew_us"] for row in each] == [0, 1000, 2000]
     assert merged["skew_us"] == 2000
     assert merged["clock_error_us"] == 2
@@ -98,20 +104,29 @@ def test_the_skew_of_all_is_that_of_the_last() -> None:
 
 def test_one_client_needs_no_table() -> None:
     latencies = {HOSTS[0]: [1000, 2000]}
-    assert clients.describe(frame(latencies), manifest(latencies)) == []
+    assert described(frame(latencies), manifest(latencies)) == []
 
 
 def test_a_manifest_without_clients_still_has_histograms() -> None:
     latencies = {host: [1000] for host in HOSTS}
     told = manifest(latencies)
     del told["phases"][0]["clients"]
-    merged, *_ = clients.describe(frame(latencies), told)
+    merged, *_ = described(frame(latencies), told)
     assert merged["count"] == 3
     assert merged["iops"] is merged["skew_us"] is merged["clock_error_us"] is None
 
 
 def test_the_summary_has_them() -> None:
     latencies = {host: [1000] for host in HOSTS}
-    found = summary.summarise(frame(latencies), {**manifest(latencies), "phases": []}, with_bands=False)
+    found = summarise(frame(latencies), {**manifest(latencies), "phases": []}, with_bands=False)
     assert found["clients"] == []
     assert found["rows"][0]["count"] == 3
+
+
+def test_extremes_that_are_not_those_of_the_counts_are_a_reason() -> None:
+    latencies = {host: [1000] for host in HOSTS}
+    told = manifest(latencies)
+    told["phases"][0]["extremes"][0]["min_ns"] = 5
+    found = summarise(frame(latencies), told, with_bands=False)
+    assert found["verdict"] == "unknown" and found["clients"] == []
+    assert any("extremes 5 and 1000 ns" in reason for reason in found["reasons"])

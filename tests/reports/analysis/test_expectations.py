@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from kit.config.toml import load
 from kit.config.workload import Workload
 from kit.core.errors import ConfigError
-from reports.analysis import expectations, summary
+from reports.analysis import expectations
 from reports.output.junit import junit
-from reports.page import report_page
+from tests.reports import synthetic
+from tests.reports.synthetic import render, summarise
 
 ROW = {
     "phase": "read", "layer": "nfs-server", "op": "read", "tier": "l2arc", "count": 500, "share": 0.25,
@@ -22,7 +23,7 @@ WISH = {"phase": "read", "op": "read", "tier": "l2arc", "min_count": 1, "inside"
 
 
 def judged(**limits):
-    (each,), reasons = expectations.judge({"expect": [{**WISH, **limits}]}, [ROW], "nfs-server")
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [{**WISH, **limits}]}), [ROW])
     assert each["reasons"] == reasons and each["ok"] == (not reasons)
     return each
 
@@ -49,7 +50,7 @@ def test_a_withheld_percentile_is_not_met_and_says_so():
 
 def test_a_tier_without_ios():
     wish = {**WISH, "tier": "disk", "p50_us_max": 5.0, "share_max": 0.5}
-    (each,), reasons = expectations.judge({"expect": [wish]}, [ROW], "nfs-server")
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW])
     assert not each["ok"] and len(reasons) == 2 and each["limits"][1]["found"] == 0
 
 
@@ -58,7 +59,7 @@ def test_what_clients_see_is_judged_where_no_server_was_traced():
     wish = {**WISH, "tier": "all", "layer": "client", "p99_us_max": 180.0}
     for tracing in ({}, {"tracing": {"kind": "none"}}):
         manifest = {**tracing, "expect": [wish, WISH]}
-        (of_clients, on_a_tier), reasons = expectations.judge(manifest, [row, ROW], "nfs-server")
+        (of_clients, on_a_tier), reasons = expectations.judge(synthetic.parsed(manifest), [row, ROW])
         assert of_clients["ok"] is False and "p99 is 190 us" in reasons[0]
         assert on_a_tier["ok"] is (None if tracing else True)
 
@@ -67,26 +68,26 @@ def test_unset_limits_are_none():
     assert judged(p50_us_max=None)["limits"] == []
 
 
-def limited(synthetic, **limits):
+def limited(**limits):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     manifest["expect"][0].update(limits)
-    return frame, manifest, summary.summarise(frame, manifest)
+    return frame, manifest, summarise(frame, manifest)
 
 
-def test_an_unmet_limit_makes_a_run_invalid(synthetic):
-    *_, met = limited(synthetic, p99_us_max=10.0, share_min=0.3)
+def test_an_unmet_limit_makes_a_run_invalid():
+    *_, met = limited(p99_us_max=10.0, share_min=0.3)
     assert met["verdict"] == "valid"
-    frame, manifest, unmet = limited(synthetic, p99_us_max=1.0, share_min=0.99)
+    frame, manifest, unmet = limited(p99_us_max=1.0, share_min=0.99)
     assert unmet["verdict"] == "invalid" and len(unmet["reasons"]) == 2
-    assert "p99_us_max" in report_page.render(frame, manifest, unmet)
+    assert "p99_us_max" in render(frame, manifest, unmet)
 
 
 def parsed(result):
     return ET.fromstring(junit(result)).find("testsuite")
 
 
-def test_junit_of_a_valid_run(synthetic):
-    suite = parsed(limited(synthetic)[2])
+def test_junit_of_a_valid_run():
+    suite = parsed(limited()[2])
     assert suite.attrib == {
         "name": "top-speeds",
         "failures": "0",
@@ -97,17 +98,17 @@ def test_junit_of_a_valid_run(synthetic):
     assert len(suite) == 9 and not any(list(case) for case in suite)
 
 
-def test_junit_of_an_unmet_limit(synthetic):
-    suite = parsed(limited(synthetic, p99_us_max=1.0)[2])
+def test_junit_of_an_unmet_limit():
+    suite = parsed(limited(p99_us_max=1.0)[2])
     (failure,) = suite.findall("testcase/failure")
     assert suite.get("failures") == "1" and "p99 is" in failure.get("message") and "p99 is" in failure.text
 
 
-def test_junit_of_an_unknown_verdict(synthetic):
+def test_junit_of_an_unknown_verdict():
     frame, manifest = synthetic.latency(), synthetic.manifest()
     manifest["problems"] = ["the server rebooted"]
     manifest["expect"][0]["min_count"] = 10**9
-    suite = parsed(summary.summarise(frame, manifest))
+    suite = parsed(summarise(frame, manifest))
     (error,) = suite.findall("testcase/error")
     assert "the server rebooted" in error.text
     assert (suite.get("errors"), suite.get("failures"), suite.get("skipped")) == ("1", "1", "4")

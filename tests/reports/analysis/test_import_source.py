@@ -6,11 +6,11 @@ import re
 import polars as pl
 import pytest
 
+from kit.core.errors import ConfigError
 from kit.importers.detect import BY_NAME
 from kit.store.import_source import BY_FORMAT, ImportSource
-from kit.store.run_directory import LATENCY_SCHEMA, ConfigError
-from reports.analysis import summary
-from reports.page import report_page
+from kit.store.tables import LATENCY_SCHEMA
+from tests.reports.synthetic import render, summarise
 
 SECOND = 10**9
 
@@ -35,7 +35,7 @@ def manifest_of(frame, kind, files=1, seconds=None):
 
 
 def drawn(frame, manifest):
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     specs = [json.loads(t) for t in re.findall(r'id="figure-\d+-data">(.*?)</script>', html, re.S)]
     return html, specs
 
@@ -149,7 +149,7 @@ def test_foreign_names_are_inert():
     attack = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
     frame = IOSTAT.with_columns(pl.lit(attack).alias("host"))
     manifest = manifest_of(frame, "zpool-iostat")
-    manifest["import"]["files"] = [{"file": attack, "rows_read": attack, "left_out": {attack: attack}}]
+    manifest["import"]["files"] = [{"file": attack, "rows_read": 1, "left_out": {attack: 1}}]
     manifest["import"]["warnings"] = [attack]
     manifest["import"]["source"] = {"files": attack, "program": attack, "latency": attack, "timed": True}
     html, specs = drawn(frame, manifest)
@@ -178,7 +178,7 @@ def test_a_damaged_import_is_not_a_traceback(damage):
     try:
         html, _ = drawn(IOSTAT, manifest)
     except ConfigError as error:
-        assert "damaged" in str(error)
+        assert "manifest.json: import." in error.message and "damaged" in error.hint
     else:
         assert "Verdict: unknown" in html
 

@@ -1,7 +1,7 @@
 import pytest
 
 from kit.config.toml import load
-from kit.store.run_directory import ConfigError
+from kit.core.errors import ConfigError
 from reports.analysis import references
 
 

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
-from kit.store.run_directory import LATENCY_SCHEMA
+from kit.core.errors import ConfigError
+from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import summary
+from tests.reports.synthetic import summarise
 
 
 @st.composite
@@ -154,7 +156,7 @@ def test_counts_and_shares_sum(listed):
     edges_of = {lat: tuple(int(e) for e in bin_edges(bin_index(lat))) for *_, lat, _ in listed}
     rows = [(0, p, la, "h", "read", t, *edges_of[lat], n) for p, la, t, lat, n in listed]
     frame = pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
-    result = summary.summarise(frame, {"phases": []})
+    result = summarise(frame, {"phases": []})
     assert sum(r["count"] for r in result["rows"]) == sum(n for *_, n in listed)
     for phase, layer in {(p, la) for p, la, *_ in listed}:
         shares = [r["share"] for r in result["rows"] if (r["phase"], r["layer"]) == (phase, layer)]
@@ -178,7 +180,7 @@ def test_no_io_has_no_range():
 
 def test_valid_run(synthetic):
     frame = synthetic.latency()
-    result = summary.summarise(frame, synthetic.manifest(frame))
+    result = summarise(frame, synthetic.manifest(frame))
     assert result["verdict"] == "valid", result["reasons"]
     assert len(result["reasons"]) == 1
     json.dumps(result, allow_nan=False)
@@ -206,7 +208,7 @@ def test_exact_extremes(synthetic):
         {**key, "min_ns": 141930, "max_ns": 147000},
         {**key, "host": "other", "min_ns": 142000, "max_ns": 147100},
     ]
-    row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
+    row = next(r for r in summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
     assert (row["min_us"], row["max_us"]) == (141.93, 147.1)
     assert row["range_us"] == [141.93, 147.1]
     assert row["min_us"] <= row["p50_us"] <= row["p95_us"] <= row["p99_us"] <= row["max_us"]
@@ -218,7 +220,7 @@ def test_extremes_of_some_hosts_alone_are_not_those_of_the_row(synthetic):
     manifest = synthetic.manifest(frame)
     key = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "l2arc"}
     manifest["phases"][0]["extremes"] = [{**key, "min_ns": 141930, "max_ns": 147000}]
-    row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
+    row = next(r for r in summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
     assert (row["min_us"], row["max_us"]) == (139.264, 147.456)
 
 
@@ -234,14 +236,14 @@ def test_extremes_of_some_hosts_alone_are_not_those_of_the_row(synthetic):
 def test_more_io_than_the_manifest_has(synthetic, rows, words):
     frame = synthetic.latency()
     extra = pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
-    result = summary.summarise(pl.concat([frame, extra]), synthetic.manifest(frame))
+    result = summarise(pl.concat([frame, extra]), synthetic.manifest(frame))
     assert result["verdict"] == "unknown"
     assert words in " ".join(result["reasons"])
 
 
 def test_a_run_without_client_rows_is_complete(synthetic):
     frame = synthetic.latency().filter(pl.col("layer") != "client")
-    assert summary.summarise(frame, synthetic.manifest(frame))["verdict"] == "valid"
+    assert summarise(frame, synthetic.manifest(frame))["verdict"] == "valid"
 
 
 def _set(*path_and_value):
@@ -264,39 +266,46 @@ EXTREME = {"layer": "nfs-server", "host": "lab", "op": "read", "tier": "dram", "
         (_set("problems", ["the server rebooted", "twice"]), "the server rebooted"),
         (_set("phases", 0, "problems", ["fio was killed"]), "fio was killed"),
         (_set("phases", 1, "checks", 0, "ok", False), "tolerance 3"),
-        (_set("phases", 1, "checks", 0, "ok", "yes"), "tolerance 3"),
         (_set("phases", 0, "client_ios", 7), "issued 7"),
         (_set("phases", 0, "lost_events", 3), "3 trace events"),
         (_set("phases", 0, "server_ios", 0), "no I/O"),
         (_set("phases", 0, "name", "other"), "no I/O"),
-        (_set("phases", 2, "checks", 0, {}), "phase write-pool"),
-        (_set("phases", 2, "server_ios", None), "phase write-pool"),
-        (_set("phases", 0, "extremes", [EXTREME]), "extremes of read"),
-        (_set("phases", 0, "extremes", [{}]), "extremes"),
-        (_set("phases", 0, "name", ["read"]), "phases of latency.parquet"),
+        (_set("phases", 2, "server_ios", None), "write-pool: the manifest lacks the server's I/Os"),
+        (_set("phases", 2, "lost_events", None), "write-pool: the manifest lacks the server's I/Os"),
+        (_set("phases", 0, "extremes", [EXTREME]), "The extremes of read"),
         (_set("phases", []), "no phases"),
-        (_set("phases", [3]), "phase 0"),
-        (_set("expect", [{}]), "expectations"),
-        (_set("problems", 3), "problems of the run"),
-        (_set("reference", "nobody"), "reference"),
+        (_set("reference", "nobody"), "no reference 'nobody'"),
     ],
 )
 def test_unknown(synthetic, change, words):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)
     change(manifest)
-    result = summary.summarise(frame, manifest)
+    result = summarise(frame, manifest)
     assert result["verdict"] == "unknown"
     assert words in " ".join(result["reasons"])
 
 
-def test_a_check_that_fails_itself_leaves_its_traceback(synthetic):
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (_set("phases", 1, "checks", 0, "ok", "yes"), r'phases\[1\]\.checks\[0\]\.ok: .*, not "yes"'),
+        (_set("phases", 2, "checks", 0, {}), r"phases\[2\]\.checks\[0\]\.name: field required"),
+        (_set("phases", 0, "extremes", [{}]), r"phases\[0\]\.extremes\[0\]\.layer"),
+        (_set("phases", 0, "name", ["read"]), r"phases\[0\]\.name"),
+        (_set("phases", [3]), r"phases\[0\]"),
+        (_set("phases", 0, "events", [{"time_ns": 1500, "end_ns": 1400, "kind": "txg"}]), "end_ns = 1400"),
+        (_set("expect", [{}]), r"expect\[0\]\.phase"),
+        (_set("problems", 3), r"problems: .*, not 3"),
+    ],
+)
+def test_what_is_damaged_is_refused(synthetic, change, place):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)
-    assert summary.summarise(frame, manifest)["tracebacks"] == []
-    _set("phases", 2, "checks", 0, {})(manifest)
-    [found] = summary.summarise(frame, manifest)["tracebacks"]
-    assert found.startswith("Traceback") and "KeyError" in found and "_phase_trouble" in found
+    change(manifest)
+    with pytest.raises(ConfigError, match=place) as caught:
+        summarise(frame, manifest)
+    assert caught.value.exit_code == 2 and "damaged" in caught.value.hint
 
 
 @pytest.mark.parametrize(("ended", "verdict"), [(False, "unknown"), (True, "valid"), (None, "valid")])
@@ -306,7 +315,7 @@ def test_a_run_that_was_killed_after_a_phase_is_no_whole_one(synthetic, ended, v
     manifest = synthetic.manifest(frame, 20)
     if ended is not None:
         manifest["ended"] = ended
-    told = summary.summarise(frame, manifest)
+    told = summarise(frame, manifest)
     assert told["verdict"] == verdict
     assert any("has not ended" in reason for reason in told["reasons"]) is (ended is False)
 
@@ -315,7 +324,7 @@ def test_all_problems_are_kept(synthetic):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)
     manifest["problems"] = [f"problem {n}" for n in range(500)]
-    assert set(manifest["problems"]) <= set(summary.summarise(frame, manifest)["reasons"])
+    assert set(manifest["problems"]) <= set(summarise(frame, manifest)["reasons"])
 
 
 @pytest.mark.parametrize(
@@ -330,7 +339,7 @@ def test_invalid(synthetic, wish, words):
     frame = synthetic.latency()
     manifest = synthetic.manifest(frame)
     manifest["expect"].append({"phase": "read", "op": "read", **wish})
-    result = summary.summarise(frame, manifest)
+    result = summarise(frame, manifest)
     assert result["verdict"] == "invalid"
     assert words in " ".join(result["reasons"])
     assert result["expect"][-1]["ok"] is False
@@ -343,6 +352,6 @@ def test_outside_the_published_range(synthetic):
             for c in ("lo_ns", "hi_ns")
         ]
     )
-    result = summary.summarise(frame, synthetic.manifest(frame))
+    result = summarise(frame, synthetic.manifest(frame))
     assert result["verdict"] == "invalid"
     assert "137-181" in result["reasons"][0]

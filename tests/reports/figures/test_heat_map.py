@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.store.run_directory import LATENCY_SCHEMA
-from reports.analysis import summary
+from kit.store.tables import LATENCY_SCHEMA
 from reports.figures import heat_map, range_figure, tier_figures
 from reports.figures import heat_map_data as blocks
+from tests.reports.synthetic import summarise
 
 
 def frame_of(rows):
@@ -101,7 +101,7 @@ def test_log_map_has_room_for_every_bin(synthetic):
 def test_zoom_is_linear_from_zero_beyond_the_published_range(synthetic, tier, top_us, lines):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     phase = manifest["phases"][0]
-    row = next(r for r in summary.summarise(frame, manifest)["rows"] if r["tier"] == tier)
+    row = next(r for r in summarise(frame, manifest)["rows"] if r["tier"] == tier)
     frame = tier_figures.phase_frame(frame, phase, "nfs-server")
     spec, hidden = tier_figures.zoom_map(blocks.block(frame, phase), frame, row, "zoom")
     assert (spec["scale"], spec["top_us"], [v for v in spec["published"] if v]) == ("linear", top_us, lines)
@@ -166,7 +166,7 @@ def numbers(array):
 
 def test_ranges_beside_published(synthetic):
     frame, manifest = synthetic.latency(), synthetic.manifest()
-    rows = [r for r in summary.summarise(frame, manifest)["rows"] if r["layer"] == "nfs-server"]
+    rows = [r for r in summarise(frame, manifest)["rows"] if r["layer"] == "nfs-server"]
     # Plotly's own classes refuse what Plotly does not know.
     figure = go.Figure(range_figure.ranges(rows, None))
     assert len(figure.data) == 4

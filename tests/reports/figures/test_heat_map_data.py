@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.store.run_directory import LATENCY_SCHEMA
+from kit.store.tables import LATENCY_SCHEMA
 from reports.figures import encoding, heat_map_data
 
 PHASE = {"name": "p", "start_ns": 100, "end_ns": 1100, "interval_ns": 10}

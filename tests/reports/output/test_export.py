@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from kit.store.run_directory import LATENCY_SCHEMA, ConfigError
+from kit.core.errors import ConfigError
+from kit.store.tables import LATENCY_SCHEMA
 from reports.output.export import chosen, export, inert
 
 HOSTILE = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "  =cmd|' /C calc'!A0", "\uff1d1", "a\x1b[2Jb",

@@ -5,9 +5,10 @@ import polars as pl
 import pytest
 
 import reports
-from kit.store.run_directory import ConfigError, read_summary
-from reports.analysis import summary
-from reports.page import filters, report_page
+from kit.core.errors import ConfigError
+from kit.store.summary import read_summary
+from reports.page import filters
+from tests.reports.synthetic import render, summarise
 
 
 def drawn(synthetic, tmp_path, manifest, frame):
@@ -59,10 +60,15 @@ def test_the_seed_is_there_to_be_replayed(synthetic, tmp_path, seed):
     assert f"random numbers from <code>--seed {seed}</code>" in html
 
 
-@pytest.mark.parametrize("seed", [None, "<b>", [1], {"x": 1}])
-def test_a_seed_that_is_none_is_not_shown(synthetic, tmp_path, seed):
-    html = drawn(synthetic, tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
+def test_a_run_without_a_seed_shows_none(synthetic, tmp_path):
+    html = drawn(synthetic, tmp_path, {**synthetic.manifest(), "seed": None}, synthetic.latency())
     assert "random numbers from" not in html
+
+
+@pytest.mark.parametrize("seed", ["<b>", [1], {"x": 1}, -1, 1 << 63, True])
+def test_a_damaged_seed_is_refused(synthetic, tmp_path, seed):
+    with pytest.raises(ConfigError, match="seed"):
+        drawn(synthetic, tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
 
 
 def test_unknown_marks_every_map(synthetic, tmp_path):
@@ -83,32 +89,33 @@ def test_withheld_percentiles_say_so(synthetic, tmp_path):
 def test_a_manifest_that_lacks_something_is_drawn(synthetic, missing):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     del manifest[missing]
-    assert "Verdict: valid" in report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    assert "Verdict: valid" in render(frame, manifest, summarise(frame, manifest))
 
 
 @pytest.mark.parametrize("phases", [[3], [{}], [{"name": "read"}], {"name": "read"}, 7])
 def test_a_damaged_manifest_is_not_a_traceback(synthetic, phases):
     frame, manifest = synthetic.latency(), synthetic.manifest()
+    result = summarise(frame, manifest)
     manifest["phases"] = phases
-    result = summary.summarise(frame, manifest)
-    assert result["verdict"] == "unknown"
-    with pytest.raises(ConfigError, match="damaged"):
-        report_page.render(frame, manifest, result)
+    for read in (lambda: summarise(frame, manifest), lambda: render(frame, manifest, result)):
+        with pytest.raises(ConfigError, match="phases") as caught:
+            read()
+        assert "damaged" in caught.value.hint
 
 
 def test_merged_columns_are_told(synthetic):
     frame, manifest = synthetic.latency(), synthetic.manifest()
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     assert "stored intervals" not in html
     manifest["phases"][0]["interval_ns"] = 1_000_000
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     assert "A column is 3 ms, the sum of 3 stored intervals" in html
 
 
 def test_an_unexpected_tier_has_its_map(synthetic):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     manifest["phases"][0]["expected_tiers"] = ["dram", "slog"]
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     for tier in ("dram", "l2arc", "disk"):
         assert f"Only I/Os from {tier}" in html
     assert "No I/O from: slog" in html
@@ -117,7 +124,7 @@ def test_an_unexpected_tier_has_its_map(synthetic):
 def test_a_server_that_was_not_traced(synthetic):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     frame = frame.filter(pl.col("layer") == "client")
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     assert "the server was not traced" in html and "as the kernel told" not in html
 
 
@@ -128,7 +135,7 @@ def test_a_long_run_stays_small(synthetic):
     manifest = synthetic.manifest(frame, 100)
     for phase in manifest["phases"]:
         phase["interval_ns"] = synthetic.SECOND // 20
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     assert "A column is 50 ms; a row" in html
     assert len(html.encode()) < 4_000_000
 
@@ -138,7 +145,7 @@ def test_foreign_text_is_escaped(synthetic):
     attack = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
     manifest["title"] = manifest["phases"][0]["title"] = attack
     manifest["versions"][attack] = attack
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     assert "<img src=x" not in html
     assert "{{ 7*7 }}" in html
 
@@ -152,7 +159,7 @@ def test_the_load_is_told_with_each_figure(synthetic):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     for number, phase in enumerate(manifest["phases"]):
         phase["outstanding"] = number + 3
-    html = report_page.render(frame, manifest, summary.summarise(frame, manifest))
+    html = render(frame, manifest, summarise(frame, manifest))
     specs = [json.loads(t) for t in re.findall(r'id="figure-\d+-data">(.*?)</script>', html, re.S)]
     loads = [spec["load"] for spec in specs if "load" in spec]
     assert len(loads) == 14

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges
-from kit.store.run_directory import LATENCY_SCHEMA
+from kit.store.tables import LATENCY_SCHEMA
 from reports.statistics.over_time import QUANTILES, over_time
 from reports.statistics.quantiles import limits_ns, percentiles_ns
 

@@ -1,0 +1,60 @@
+"""JSON files of a run directory: written whole, read with a limit of size. All numbers are finite."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+from kit.core.errors import ConfigError
+from kit.core.files import write_atomically
+
+_MAX_BYTES = 64 << 20
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+DAMAGED = "the run directory is damaged: copy it again, or leave the run out"
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_atomically(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file of a run. Raises ConfigError if it is missing, huge, damaged or not finite."""
+    try:
+        check_regular(path)
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path}: larger than {_MAX_BYTES >> 20} MiB", DAMAGED)
+        text = path.read_text("utf-8")
+        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+        return _without_halves(value) if _HALF.search(text) else value
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file", "is this a run directory? give results/<workload>/<run>"
+        ) from None
+    except (ValueError, OSError, RecursionError) as error:
+        raise ConfigError(f"{path}: not a readable JSON file ({error})", DAMAGED) from error
+
+
+def _without_halves(value: Any) -> Any:
+    """`value` with "?" for each half of a surrogate pair: JSON can escape one, text cannot hold it."""
+    return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def check_regular(path: Path) -> None:
+    """A FIFO in a run directory would be waited for without end. Raises ConfigError, FileNotFoundError."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise ConfigError(f"{path}: not a file", DAMAGED)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is not a number")
+
+
+def _finite_float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large a number")
+    return value

@@ -1,0 +1,180 @@
+"""manifest.json: what was asked for, on what, with which versions, and what came out (docs/formats.md).
+
+Tables that are only shown (pool, dataset, mount, preconditioning) stay JSON objects.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kit.core.seed import SEED_BITS
+from kit.store import import_source
+from kit.store.import_source import ImportSource
+from kit.store.phase import Event, Phase
+from kit.store.run_directory import RunDir
+from kit.store.stored import Count, Json, Many, Stored, read_versioned
+
+_MOST_PHASES = 10_000
+_Limit = Annotated[float, Field(ge=0)] | None
+
+
+class Clock(Stored):
+    """`dilation`: how many times slower the experiment ran than its stored times say."""
+
+    kind: str
+    dilation: Annotated[int, Field(ge=1, le=1 << 20)] = 1
+
+
+class Testbed(Stored):
+    """`devices` have name, role, model, size_bytes, latency_ns, parameters, path and identity."""
+
+    name: str | None = None
+    file: str | None = None
+    server: str | None = None
+    clients: Many[str] = ()
+    emulated: bool | None = None
+    devices: Many[Json] = ()
+
+
+class Tunable(Stored):
+    """A tunable of the server and its values, as text."""
+
+    name: str
+    before: str | None = None
+    set: str | None = None
+    written: str | None = None
+
+
+class Export(Stored):
+    """`lines` as exportfs prints them."""
+
+    lines: Many[str] = ()
+
+
+class Tracing(Stored):
+    """`kind`: "full" or "none"; of "none", why."""
+
+    kind: str
+
+
+class Expectation(Stored):
+    """A row that the workload expects, and its limits; latencies in us, shares of 1."""
+
+    phase: str
+    op: str
+    tier: str
+    layer: str = "nfs-server"
+    min_count: Count
+    inside: bool = False
+    p50_us_max: _Limit = None
+    p95_us_max: _Limit = None
+    p99_us_max: _Limit = None
+    p999_us_max: _Limit = None
+    share_min: _Limit = None
+    share_max: _Limit = None
+
+
+class Skipped(Stored):
+    """A phase that was not measured."""
+
+    phase: str
+    reason: str
+
+
+class Appliance(Stored):
+    """A server that nobody could log into; `not_seen` and `not_done` are sentences."""
+
+    export: str | None = None
+    not_seen: Many[str] = ()
+    not_done: Many[str] = ()
+    skipped: Many[Skipped] = ()
+
+
+class Moment(Stored):
+    """One power loss: writes that were acknowledged before it, and those that were gone after it."""
+
+    acknowledged: Count
+    lost: Count
+    first_lost: Count | None = None
+
+
+class PowerLoss(Stored):
+    """Every power loss of the run."""
+
+    moments: Many[Moment]
+
+
+class ImportedFile(Stored):
+    """A file of an import; `left_out`: I/Os by the reason why they are not counted."""
+
+    file: str
+    rows_read: Count | None = None
+    rows_counted: Count | None = None
+    left_out: dict[str, Count] | None = None
+
+
+class Import(Stored):
+    """What an import was made from. Runs stored without `source`: see kit.store.import_source."""
+
+    format: str | None = None
+    counts: str | None = None
+    source: ImportSource | None = None
+    origin_ns: int | None = None
+    rows_counted: Count | None = None
+    warnings: Many[str] = ()
+    files: Many[ImportedFile] = ()
+
+    @property
+    def words(self) -> ImportSource:
+        """What the files are, also of a run stored without `source`."""
+        return self.source or import_source.of_format(self.format, self.counts)
+
+
+class Manifest(Stored):
+    """The whole file. What is None or empty was not written: by an import, an appliance or an old version."""
+
+    workload: str | None = None
+    title: str | None = None
+    reference: str | None = None
+    testbed: Testbed = Testbed()
+    tunables: Many[Tunable] = ()
+    working_set: Json | None = None
+    phases: Annotated[Many[Phase], Field(max_length=_MOST_PHASES)] = ()
+    ended: bool = True
+    problems: Many[str] = ()
+    notes: Many[str] = ()
+    format: int = 1
+    run: str | None = None
+    started_utc: str | None = None
+    command: Many[str] = ()
+    seed: Annotated[int, Field(ge=0, lt=1 << SEED_BITS)] | None = None
+    clock: Clock | None = None
+    versions: dict[str, str] | None = None
+    load: str | None = None
+    expect: Many[Expectation] = ()
+    appliance: Appliance | None = None
+    resumed: Many[Json] = ()
+    tracing: Tracing | None = None
+    precondition: Json | None = None
+    pool: Json | None = None
+    dataset: Json | None = None
+    export: Export | None = None
+    mount: Json | None = None
+    warmup: Json | None = None
+    power_loss: PowerLoss | None = None
+    import_: Annotated[Import | None, Field(alias="import")] = None
+    events: Many[Event] = ()
+    wall_s: float | None = None
+
+    @property
+    def traced(self) -> bool:
+        """Whether the testbed let the kit trace the server; runs of versions before do not say."""
+        return self.tracing is None or self.tracing.kind != "none"
+
+
+def read_manifest(run: RunDir) -> Manifest:
+    """manifest.json, checked. Raises ConfigError."""
+    path = run.path / "manifest.json"
+    return Manifest.from_json(read_versioned(path), path)

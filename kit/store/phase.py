@@ -1,0 +1,119 @@
+"""A phase of manifest.json: what was measured, the sums that must close, and what disturbed it.
+
+Times in ns of the experiment since the run began. Counts are I/Os.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
+
+
+class Check(Stored):
+    """One sum that must close. `source` names the counter; unit of all numbers: I/Os, if `name` has none."""
+
+    name: str
+    source: str
+    expected: int
+    found: int
+    tolerance: int
+    ok: bool
+
+    @classmethod
+    def of(cls, name: str, source: str, expected: int, found: int, tolerance: int) -> Self:
+        """`found` held against `expected`."""
+        ok = abs(expected - found) <= tolerance
+        return cls(name=name, source=source, expected=expected, found=found, tolerance=tolerance, ok=ok)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.name} ({self.source}): expected {self.expected}, found {self.found}, "
+            f"tolerance {self.tolerance}."
+        )
+
+
+class Missing(Stored):
+    """A check that this host cannot make: it neither passes nor fails, and is always reported."""
+
+    name: str
+    source: str
+    why: str
+
+
+class Event(Stored):
+    """A mark on the time axis. `end_ns`: None where it has no length."""
+
+    time_ns: Nanoseconds
+    end_ns: Nanoseconds | None = None
+    kind: str
+    text: str = ""
+
+    @model_validator(mode="after")
+    def _ends_after_its_start(self) -> Self:
+        if self.end_ns is not None and self.end_ns < self.time_ns:
+            raise ValueError(f"end_ns = {self.end_ns} is before time_ns = {self.time_ns}")
+        return self
+
+
+class Extreme(Stored):
+    """The exact smallest and largest latency of a host, op and tier; the bins know them only roughly."""
+
+    layer: str
+    host: str
+    op: str
+    tier: str
+    min_ns: Nanoseconds
+    max_ns: Nanoseconds
+
+
+class ClientRow(Stored):
+    """When a client began and ended, None without an I/O. `skew_ns`: after the first I/O of any client."""
+
+    host: str
+    ios: Count
+    first_ns: Nanoseconds | None
+    last_ns: Nanoseconds | None
+    skew_ns: Nanoseconds | None
+    clock_offset_ns: Nanoseconds
+    clock_error_ns: Nanoseconds
+
+
+class Shares(Stored):
+    """I/Os by tier as the server's own counters have them, where it was not traced."""
+
+    unit: str
+    source: str
+    counts: dict[str, Count]
+
+
+class Phase(Stored):
+    """The entry of a phase. What only a server can tell is None where nobody could log into it.
+
+    Imports have `tiers` and no `expected_tiers`, job or block size.
+    """
+
+    name: str
+    title: str | None = None
+    op: str | None = None
+    expected_tiers: Many[str] = ()
+    tiers: Many[str] = ()
+    job: str | None = None
+    block_bytes: Count | None = None
+    outstanding: Count | None = None
+    interval_ns: Annotated[Nanoseconds, Field(gt=0)]
+    client_ios: Count
+    server_ios: Count | None
+    lost_events: Count | None
+    checks: Many[Check] = ()
+    unavailable: Many[Missing] = ()
+    events: Many[Event] = ()
+    extremes: Many[Extreme] = ()
+    clients: Many[ClientRow] = ()
+    problems: Many[str] = ()
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    shares: Shares | None = None
+    machines: Many[Json] = ()

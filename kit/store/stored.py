@@ -1,0 +1,80 @@
+"""Base of the values that a run directory holds, and the one reader that checks them.
+
+Types are strict: no text becomes a number. Keys that this version does not know are kept: a newer version
+may have added them. Keys that an older version did not write have a default.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from kit.core.errors import ConfigError
+from kit.core.text import safe_text
+from kit.store.format import FORMAT
+from kit.store.json_file import DAMAGED, read_json
+
+Json = dict[str, Any]
+_BITS_63 = (1 << 63) - 1
+Count = Annotated[int, Field(ge=0, le=_BITS_63)]
+Nanoseconds = Annotated[int, Field(ge=-_BITS_63, le=_BITS_63)]
+T = TypeVar("T")
+# The first element that is wrong is enough: a hostile file could have millions.
+Many = Annotated[tuple[T, ...], FailFast()]
+_SHOWN_PROBLEMS = 5
+_SHOWN_CHARACTERS = 60
+
+
+class Stored(BaseModel):
+    """A frozen value of a stored file. `as_json` gives back what was read."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="allow", populate_by_name=True)
+
+    @classmethod
+    def from_json(cls, value: Any, where: str | Path) -> Self:
+        """`value` checked. Raises ConfigError with `where`, the place in it and what was observed."""
+        try:
+            # JSON, not Python values: only so do strict types take a list for a tuple.
+            return cls.model_validate_json(json.dumps(value))
+        except ValidationError as error:
+            problems = [_problem(each) for each in error.errors(include_url=False)]
+        except RecursionError:
+            problems = ["nested too deep"]
+        more = f" and {len(problems) - _SHOWN_PROBLEMS} more" if len(problems) > _SHOWN_PROBLEMS else ""
+        raise ConfigError(f"{where}: {'; '.join(problems[:_SHOWN_PROBLEMS])}{more}", DAMAGED)
+
+    def as_json(self) -> Json:
+        """The keys that were set, with the names of the file."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def read_versioned(path: Path) -> Json:
+    """The object of a JSON file whose `format` this version reads. Raises ConfigError."""
+    value = read_json(path)
+    # JSON's true is 1 to Python.
+    if not isinstance(value, dict) or value.get("format") is True or value.get("format") != FORMAT:
+        observed = value.get("format") if isinstance(value, dict) else type(value).__name__
+        raise ConfigError(
+            f"{path}: format {observed!r}, this version reads {FORMAT}",
+            "use the version of the kit that wrote the run",
+        )
+    return value
+
+
+def _problem(error: ErrorDetails) -> str:
+    """The place in the file, what is wrong there and what was observed: `phases[0].name: ..., not 3`."""
+    place = ""
+    for part in error["loc"]:
+        place += f"[{part}]" if isinstance(part, int) else f"{'.' * bool(place)}{part}"
+    message = error["msg"].removeprefix("Value error, ")
+    observed = "" if error["type"] == "missing" else f", not {_shown(error['input'])}"
+    return f"{safe_text(place) or 'the file'}: {message[:1].lower()}{message[1:]}{observed}"
+
+
+def _shown(value: Any) -> str:
+    text = safe_text(json.dumps(value, ensure_ascii=False, default=repr))
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
