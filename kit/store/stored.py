@@ -76,5 +76,6 @@ def _problem(error: ErrorDetails) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = safe_text(json.dumps(value, ensure_ascii=False, default=repr))
+    short = value[:_SHOWN_CHARACTERS] if isinstance(value, str) else value
+    text = safe_text(json.dumps(short, ensure_ascii=False, default=repr))
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."

@@ -17,12 +17,13 @@ def read(section: dict[str, object]) -> ImportSource:
     return Import.from_json(section, "import").words
 
 
-STORED = ImportSource("a log", "a program", "as it says", False).as_json()
+WORDS = ImportSource(files="a log", program="a program", latency="as it says", timed=False)
+STORED = WORDS.as_json()
 
 
 def test_stored_words_come_back_whatever_the_format() -> None:
     section = json.loads(json.dumps({"format": "fio-log", "counts": "timed", "source": STORED}))
-    assert read(section) == ImportSource("a log", "a program", "as it says", False)
+    assert read(section) == WORDS
 
 
 @pytest.mark.parametrize(

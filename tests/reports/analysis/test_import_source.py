@@ -136,7 +136,7 @@ def test_a_run_stored_without_words_has_the_page_of_one_with_them(kind, counts):
 
 def test_the_words_of_a_format_that_the_report_does_not_know():
     manifest = manifest_of(IOSTAT, "made-up")
-    source = ImportSource("made-up logs", "a maker", "as it was made up", timed=False)
+    source = ImportSource(files="made-up logs", program="a maker", latency="as it was made up", timed=False)
     manifest["import"]["source"] = source.as_json()
     html, specs = drawn(IOSTAT, manifest)
     for words in ("<h1>Imported made-up logs: f0.log</h1>", "what a maker wrote into 1 file",

@@ -1,0 +1,118 @@
+"""manifest.json as frozen values: what was stored comes back, what is damaged is refused with its place."""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from kit.core.errors import ConfigError
+from kit.store.json_file import write_json
+from kit.store.manifest import Manifest, read_manifest
+from kit.store.run_directory import RunDir
+from tests.kit.store.mutations import mutated
+
+# Written by runs of format 1: traced and resumed, untraced with power losses, an appliance, an import.
+STORED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("manifests/*.json")}
+PHASE = {
+    "name": "read", "start_ns": 0, "end_ns": 9, "interval_ns": 1, "client_ios": 1, "server_ios": 1,
+    "lost_events": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_stored_manifest_comes_back_whole(run: RunDir, name: str) -> None:
+    write_json(run.path / "manifest.json", STORED[name])
+    manifest = read_manifest(run)
+    assert manifest.as_json() == STORED[name]
+    assert Manifest.from_json(manifest.as_json(), "again") == manifest
+
+
+def test_the_values_are_typed_and_frozen() -> None:
+    manifest = Manifest.from_json(STORED["traced"], "x")
+    assert manifest.clock is not None and manifest.clock.kind == "real"
+    assert all(check.ok for phase in manifest.phases for check in phase.checks)
+    with pytest.raises(ValidationError, match="frozen"):
+        manifest.phases[0].client_ios = 7  # type: ignore[misc]
+
+
+def test_keys_of_a_newer_version_are_kept() -> None:
+    value = {"format": 1, "weather": {"wet": True}, "phases": [{**PHASE, "colour": "red"}]}
+    assert Manifest.from_json(value, "x").as_json() == value
+
+
+def test_keys_that_an_older_version_lacks_have_a_default() -> None:
+    manifest = Manifest.from_json({"format": 1, "phases": [PHASE]}, "x")
+    assert manifest.ended and manifest.traced and manifest.problems == () and manifest.import_ is None
+    assert manifest.phases[0].checks == () and manifest.phases[0].shares is None
+
+
+@pytest.mark.parametrize("name", STORED)
+@given(st.data())
+def test_a_mutated_manifest_comes_back_or_is_refused_with_its_place(name: str, data: Any) -> None:
+    value = data.draw(mutated(STORED[name]))
+    try:
+        manifest = Manifest.from_json(value, "a/manifest.json")
+    except ConfigError as error:
+        assert error.exit_code == 2 and error.message.startswith("a/manifest.json: ")
+        assert "damaged" in error.hint and len(error.message) < 4000
+    else:
+        # A limit may be stored as 5 or as 5.0: both are equal.
+        assert manifest.as_json() == value
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"phases": 7}, "phases: input should be a valid array, not 7"),
+        ({"phases": [{**PHASE, "client_ios": True}]}, r"phases\[0\]\.client_ios: .* valid integer, not true"),
+        ({"phases": [{**PHASE, "client_ios": 2**63}]}, r"phases\[0\]\.client_ios: .* less than or equal"),
+        ({"phases": [{**PHASE, "interval_ns": 0}]}, r"phases\[0\]\.interval_ns: .* greater than 0, not 0"),
+        ({"phases": [{"name": "read"}]}, r"phases\[0\]\.interval_ns: field required; .* and 1 more"),
+        ({"run": "\x1b[31m", "title": 3}, "title: input should be a valid string, not 3"),
+        ({"versions": {"\x1b": 3}}, r"versions\.\?: input should be a valid string"),
+        ({"clock": {"kind": "real", "dilation": 0}}, r"clock\.dilation"),
+    ],
+)
+def test_a_refusal_has_file_place_and_what_was_observed(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        Manifest.from_json({"format": 1, **change}, "manifest.json")
+    assert caught.value.message.isprintable()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"problems": [1] * 2_000_000},
+        {"phases": [PHASE] * 10_001},
+        {"phases": [{**PHASE, "checks": [{}] * 1_000_000}]},
+        {"title": ["x" * 10_000_000]},
+    ],
+)
+def test_a_huge_file_of_damage_is_refused_at_once(value: Any) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ConfigError) as caught:
+        Manifest.from_json(value, "x")
+    assert time.monotonic() - begun < 20 and len(caught.value.message) < 1000
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    value: Any = {}
+    for _ in range(900):
+        value = {"a": value}
+    with pytest.raises(ConfigError, match=r"recursion|too deep"):
+        Manifest.from_json({"mount": value}, "x")
+
+
+def test_the_read_value_is_no_view_of_what_was_given() -> None:
+    value = copy.deepcopy(STORED["import"])
+    manifest = Manifest.from_json(value, "x")
+    value["phases"].clear()
+    assert manifest.as_json() == STORED["import"]
