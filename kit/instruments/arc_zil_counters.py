@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
-from kit.instruments.base import Check, Instrument, Measured, Missing, Report
+from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.tier_tracer import TierTracer
+from kit.store.phase import Check, Missing
 from kit.zfs.openzfs_version import ZfsVersion
 
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
@@ -109,17 +110,17 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iter
     indirect = reads.get("indirect", 0)
     slack = _tolerance(total) + indirect
     from_devices = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
-    yield Check(
+    yield Check.of(
         "reads that missed the ARC", "arcstats demand_data_misses",
         from_devices, arc["demand_data_misses"], slack,
     )  # fmt: skip
-    yield Check("reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack)
-    yield Check(
+    yield Check.of("reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack)
+    yield Check.of(
         "reads from DRAM", "arcstats demand_data_hits (the dbuf cache's are not in it)",
         reads.get("dram", 0), arc["demand_data_hits"], slack + _tolerance(total, _DBUF_CACHE_SHARE),
     )  # fmt: skip
     for name in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
-        yield Check("L2ARC trouble", f"arcstats {name}", 0, arc[name], 0)
+        yield Check.of("L2ARC trouble", f"arcstats {name}", 0, arc[name], 0)
 
 
 def _write_checks(
@@ -131,22 +132,22 @@ def _write_checks(
     if not total:
         return
     slack = _tolerance(total, 0.005)
-    yield Check("synchronous writes", f"{source} zil_commit_count", total, zil["zil_commit_count"], slack)
+    yield Check.of("synchronous writes", f"{source} zil_commit_count", total, zil["zil_commit_count"], slack)
     slog, pool = writes.get("slog", 0), writes.get("pool", 0)
     indirect = writes.get("indirect", 0)
     # With a log device not one block may have gone to the pool, and the other way round.
-    yield Check(
+    yield Check.of(
         "log blocks on the log device", f"{source} zil_itx_metaslab_slog_count",
         slog + (indirect if slog else 0), zil["zil_itx_metaslab_slog_count"], slack if slog else 0,
     )  # fmt: skip
-    yield Check(
+    yield Check.of(
         "log blocks in the pool", f"{source} zil_itx_metaslab_normal_count",
         pool + (0 if slog else indirect), zil["zil_itx_metaslab_normal_count"], slack if pool else 0,
     )  # fmt: skip
-    yield Check("log trouble", f"{source} zil_itx_indirect_count", 0, zil["zil_itx_indirect_count"], 0)
+    yield Check.of("log trouble", f"{source} zil_itx_indirect_count", 0, zil["zil_itx_indirect_count"], 0)
     # 2.3 counts these two.
     for name in ("zil_commit_stall_count", "zil_commit_error_count"):
         if name in zil:
-            yield Check("log trouble", f"{source} {name}", 0, zil[name], 0)
+            yield Check.of("log trouble", f"{source} {name}", 0, zil[name], 0)
         else:
-            yield Missing("log trouble", f"{source} {name}", f"not available on {zfs}")
+            yield Missing.of("log trouble", f"{source} {name}", f"not available on {zfs}")

@@ -6,45 +6,16 @@ A phase calls, on each of its instruments: `begin`, then the load runs, then `en
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from kit.core.clock import Clock
 from kit.instruments.histograms import Grid
+from kit.store.phase import Check, Event, Extreme, Missing
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One sum that must close. `source` names the counter; unit of all numbers: I/Os, if `name` has none."""
-
-    name: str
-    source: str
-    expected: int
-    found: int
-    tolerance: int
-
-    @property
-    def ok(self) -> bool:
-        return abs(self.expected - self.found) <= self.tolerance
-
-    def as_json(self) -> Json:
-        return {**asdict(self), "ok": self.ok}
-
-
-@dataclass(frozen=True)
-class Missing:
-    """A check that this host cannot make: it neither passes nor fails, and is always reported."""
-
-    name: str
-    source: str
-    why: str
-
-    def as_json(self) -> Json:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -75,19 +46,16 @@ class Latency:
     """What an instrument adds to latency.parquet, and the exact extremes of the same I/Os."""
 
     rows: list[pl.DataFrame] = field(default_factory=list)
-    extremes: list[Json] = field(default_factory=list)
+    extremes: list[Extreme] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 @dataclass
 class Report:
-    """What an instrument adds to the phase's entry of the manifest; `entry`: other keys of it.
-
-    `events`: {"time_ns", "end_ns" or None, "kind", "text"}, in ns of the experiment since the run began.
-    """
+    """What an instrument adds to the phase's entry of the manifest; `entry`: other keys of it."""
 
     checks: list[Check | Missing] = field(default_factory=list)
-    events: list[Json] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     entry: Json = field(default_factory=dict)
 

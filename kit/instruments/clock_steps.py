@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import Check
+from kit.store.phase import Check
 
 SOURCE = "CLOCK_REALTIME - CLOCK_BOOTTIME"
 # Latencies, and the place of I/Os on the time axis, are of monotonic clocks. Scrubs are placed by the wall
@@ -116,4 +116,4 @@ def check(found: Change, host: str) -> Check:
     """Whether the step is small enough."""
     # Of numbers below zero the integer division would make larger ones.
     step_us = abs(found.step_ns) // 1000 * (1 if found.step_ns > 0 else -1)
-    return Check(f"wall clock of {host} set forward, in us", SOURCE, 0, step_us, MOST_NS // 1000)
+    return Check.of(f"wall clock of {host} set forward, in us", SOURCE, 0, step_us, MOST_NS // 1000)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.instruments.base import Instrument, Measured, Report
+from kit.store.phase import Event
 
 
 class FaultSource(Protocol):
@@ -36,15 +37,15 @@ class FaultEvents(Instrument):
         return Report(events=events, problems=died)
 
 
-def fault_events(faults: list[tuple[int, str]], origin_ns: int, clock: Clock) -> list[dict[str, Any]]:
+def fault_events(faults: list[tuple[int, str]], origin_ns: int, clock: Clock) -> list[Event]:
     """As events of the experiment. `faults` in ns of the server's clock, `origin_ns`: when the run began."""
     return [
-        {
-            "time_ns": clock.from_host_ns(max(0, at_ns - origin_ns)),
-            "end_ns": None,
-            "kind": "fault",
-            "text": f"fault: {text}",
-        }
+        Event(
+            time_ns=clock.from_host_ns(max(0, at_ns - origin_ns)),
+            end_ns=None,
+            kind="fault",
+            text=f"fault: {text}",
+        )
         for at_ns, text in faults
     ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +13,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
 from kit.load.fio_latency_log import ClientLatencies
+from kit.store.phase import ClientRow, Extreme
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
 from kit.trace.tier import tier_of
@@ -79,7 +79,7 @@ def on_axis(latencies: ClientLatencies, offset: Offset) -> ClientLatencies:
 
 def client_rows(
     found: Sequence[tuple[str, ClientLatencies, Offset]], grid: Grid, run_origin_ns: int
-) -> list[dict[str, Any]]:
+) -> list[ClientRow]:
     """When each client began and ended, and how many I/Os it made; rows of the manifest, experiment's ns.
 
     `skew_ns` is from the first I/O of any client to the client's first; `found` is on the server's axis.
@@ -88,26 +88,26 @@ def client_rows(
     first = min(starts.values(), default=0)
     to_experiment = grid.clock.from_host_ns
     return [
-        {
-            "host": host,
-            "ios": int(seen.end_ns.size),
-            "first_ns": to_experiment(starts[host] - run_origin_ns) if host in starts else None,
-            "last_ns": to_experiment(int(seen.end_ns.max()) - run_origin_ns) if host in starts else None,
-            "skew_ns": to_experiment(starts[host] - first) if host in starts else None,
-            "clock_offset_ns": offset.ns,
-            "clock_error_ns": to_experiment(offset.error_ns),
-        }
+        ClientRow(
+            host=host,
+            ios=int(seen.end_ns.size),
+            first_ns=to_experiment(starts[host] - run_origin_ns) if host in starts else None,
+            last_ns=to_experiment(int(seen.end_ns.max()) - run_origin_ns) if host in starts else None,
+            skew_ns=to_experiment(starts[host] - first) if host in starts else None,
+            clock_offset_ns=offset.ns,
+            clock_error_ns=to_experiment(offset.error_ns),
+        )
         for host, seen, offset in found
     ]
 
 
-def late_clients(rows: Sequence[dict[str, Any]], most_ns: int) -> list[str]:
+def late_clients(rows: Sequence[ClientRow], most_ns: int) -> list[str]:
     """Clients that began more than `most_ns` after the first one, in words. Pure."""
     return [
-        f"the clients did not start together: the first I/O of {row['host']} came "
-        f"{row['skew_ns'] / 1e6:.1f} ms after that of the first client, more than {most_ns / 1e6:.1f} ms"
+        f"the clients did not start together: the first I/O of {row.host} came "
+        f"{row.skew_ns / 1e6:.1f} ms after that of the first client, more than {most_ns / 1e6:.1f} ms"
         for row in rows
-        if row["skew_ns"] is not None and row["skew_ns"] > most_ns
+        if row.skew_ns is not None and row.skew_ns > most_ns
     ]
 
 
@@ -153,7 +153,7 @@ def totals(cells: Cells) -> dict[tuple[str, str], int]:
     return dict(sums)
 
 
-def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[dict[str, Any]]:
+def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[Extreme]:
     """Exact smallest and largest latency per (op, tier), already in experiment time."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for key, low in trace.lowest.items():
@@ -162,25 +162,25 @@ def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[
         before = found.get(where, (low, high))
         found[where] = min(before[0], low), max(before[1], high)
     return [
-        {"layer": "nfs-server", "host": host, "op": op, "tier": tier, "min_ns": low, "max_ns": high}
+        Extreme(layer="nfs-server", host=host, op=op, tier=tier, min_ns=low, max_ns=high)
         for (op, tier), (low, high) in sorted(found.items())
     ]
 
 
-def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[dict[str, Any]]:
+def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[Extreme]:
     """The same for one client, per op."""
     rows = []
     for direction, op in enumerate(("read", "write")):
         chosen = latencies.latency_ns[latencies.direction == direction] // clock.dilation
         if chosen.size:
             rows.append(
-                {
-                    "layer": "client",
-                    "host": host,
-                    "op": op,
-                    "tier": "all",
-                    "min_ns": int(chosen.min()),
-                    "max_ns": int(chosen.max()),
-                }
+                Extreme(
+                    layer="client",
+                    host=host,
+                    op=op,
+                    tier="all",
+                    min_ns=int(chosen.min()),
+                    max_ns=int(chosen.max()),
+                )
             )
     return rows

@@ -10,9 +10,10 @@ from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments import clock_steps
 from kit.instruments import thermal_throttling as throttling
-from kit.instruments.base import Check, Instrument, Measured, Missing, Report
+from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.clock_steps import WallClock
 from kit.instruments.thermal_throttling import Throttling
+from kit.store.phase import Check, Event, Missing
 
 Seen = TypeVar("Seen")
 Changed = TypeVar("Changed")
@@ -105,11 +106,15 @@ def _hottest(found: Throttling | str) -> int | None:
 def checks(found: Change, duration_ns: int) -> Iterator[Check | Missing]:
     """`duration_ns`: of the load, on the hosts' clock. Pure."""
     if isinstance(found.throttling, str):
-        yield Missing(f"CPU of {found.host} held back by heat", throttling.SOURCE, found.throttling)
+        yield Missing(
+            name=f"CPU of {found.host} held back by heat", source=throttling.SOURCE, why=found.throttling
+        )
     else:
         yield from throttling.checks(found.throttling, found.host, duration_ns)
     if isinstance(found.wall, str):
-        yield Missing(f"wall clock of {found.host} set forward", clock_steps.SOURCE, found.wall)
+        yield Missing(
+            name=f"wall clock of {found.host} set forward", source=clock_steps.SOURCE, why=found.wall
+        )
     else:
         yield clock_steps.check(found.wall, found.host)
 
@@ -145,7 +150,7 @@ def report(observed: Sequence[Change], measured: Measured) -> Report:
     return Report(
         [check for change in observed for check in checks(change, measured.duration_ns)],
         [
-            {"time_ns": measured.start_ns, "end_ns": measured.end_ns, "kind": kind, "text": text}
+            Event(time_ns=measured.start_ns, end_ns=measured.end_ns, kind=kind, text=text)
             for kind, text in happened
         ],
         # Monotonic clocks stand still meanwhile, and those of the other hosts do not.

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import Check, Instrument, Measured, Report
+from kit.instruments.base import Instrument, Measured, Report
+from kit.store.phase import Check
 
 _SOURCE = "/proc/self/mountstats"
 # NFS 4.2 reads with READ_PLUS, where both sides know it.
@@ -111,11 +112,11 @@ def checks(change: MountStats, ios: dict[str, int], block_bytes: int | None, hos
             continue
         name = op.upper()
         where = f"{_SOURCE} of {host}, {name}"
-        found.append(Check(f"NFS {name} calls that were answered", where, ios[op], change.calls[op], 0))
+        found.append(Check.of(f"NFS {name} calls that were answered", where, ios[op], change.calls[op], 0))
         if block_bytes:
             expected = ios[op] * block_bytes
             moved = change.server_bytes[op]
-            found.append(Check(f"bytes of NFS {name} calls", f"{where} bytes", expected, moved, 0))
+            found.append(Check.of(f"bytes of NFS {name} calls", f"{where} bytes", expected, moved, 0))
         again = change.transmissions[op] - change.calls[op] + change.timeouts[op]
-        found.append(Check(f"NFS {name} calls sent again, or late", where, 0, again, 0))
+        found.append(Check.of(f"NFS {name} calls sent again, or late", where, 0, again, 0))
     return found

@@ -8,14 +8,14 @@ came from L2ARC, and the ZIL counts where its blocks went: shares of all, and no
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.hosts.base import Result as _Result
 from kit.instruments.arc_zil_counters import ArcZilCounters, Counters
-from kit.instruments.base import Instrument, Measured, Missing, Report
+from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.server_activity import ServerActivity
+from kit.store.phase import Missing, Shares
 from kit.trace.support import Tracing
 from kit.zfs.tunables import HISTORY_ENTRIES
 
@@ -109,13 +109,16 @@ def report(op: str, calls: int, change: Counters, reads: Reads) -> Report:
             f"the list of reads was full after {HISTORY_ENTRIES}: its shares are those of the last ones"
         )
     return Report(
-        [Missing("I/Os by tier", source, why), Missing("latency at the server", "nfsd.bt", why)],
+        [
+            Missing.of("I/Os by tier", source, why),
+            Missing.of("latency at the server", "nfsd.bt", why),
+        ],
         problems=problems,
         entry={"server_ios": calls, "shares": shares(op, calls, change, reads)},
     )
 
 
-def shares(op: str, calls: int, change: Counters, reads: Reads) -> dict[str, Any]:
+def shares(op: str, calls: int, change: Counters, reads: Reads) -> Shares:
     """I/Os by tier, by counters alone. Pure.
 
     A read that the dbuf cache answers is no read of the ARC; it came from DRAM as well. Where a request
@@ -126,7 +129,7 @@ def shares(op: str, calls: int, change: Counters, reads: Reads) -> dict[str, Any
             "slog": change.zil.get("zil_itx_metaslab_slog_count", 0),
             "pool": change.zil.get("zil_itx_metaslab_normal_count", 0),
         }
-        return {"unit": "log blocks", "source": change.zil_source, "counts": counts}
+        return Shares(unit="log blocks", source=change.zil_source, counts=counts)
     from_l2arc = min(change.arc.get("l2_hits", 0), reads.misses)
     by_request = reads.hits + reads.misses <= calls
     counts = {
@@ -135,4 +138,4 @@ def shares(op: str, calls: int, change: Counters, reads: Reads) -> dict[str, Any
         "disk": reads.misses - from_l2arc,
     }
     unit = "requests" if by_request else "blocks"
-    return {"unit": unit, "source": "kstat reads, arcstats l2_hits", "counts": counts}
+    return Shares(unit=unit, source="kstat reads, arcstats l2_hits", counts=counts)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
-from kit.instruments.base import Check, Instrument, Measured, Missing, Report
+from kit.instruments.base import Instrument, Measured, Report
+from kit.store.phase import Check, Event, Missing
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.scrub_status import Scan
@@ -163,18 +163,18 @@ def checks(
     moved = after.io_bytes[op] - before.io_bytes[op]
     name = f"NFS {op.upper()} calls"
     found: list[Check | Missing] = [
-        Check(name, f"{_NFSD} proc3, proc4ops", ios, after.calls[op] - before.calls[op], 0),
-        Check(f"bytes of NFS {op.upper()} calls", f"{_NFSD} io", ios * block_bytes, moved, 0),
+        Check.of(name, f"{_NFSD} proc3, proc4ops", ios, after.calls[op] - before.calls[op], 0),
+        Check.of(f"bytes of NFS {op.upper()} calls", f"{_NFSD} io", ios * block_bytes, moved, 0),
     ]
     change = {key: _change(before.iostats, after.iostats, key) for key in after.iostats}
     ours = change.get(pool, {})
     trimmed = sum(value for key, value in ours.items() if key.endswith("_extents_written"))
-    found.append(Check("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))
+    found.append(Check.of("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))
     found += _pool_checks(change, pool, zfs)
     ticks = after.cpu_ticks - before.cpu_ticks
     stolen = after.steal_ticks - before.steal_ticks
     found.append(
-        Check(
+        Check.of(
             "CPU time taken by a hypervisor, in 10 ms",
             f"{_STAT} steal",
             0,
@@ -191,17 +191,19 @@ def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) 
     if zfs.has_direct_io:
         ours = change.get(pool, {})
         direct = ours.get("direct_read_count", 0) + ours.get("direct_write_count", 0)
-        yield Check("direct I/O, past the ARC", source, 0, direct, 0)
+        yield Check.of("direct I/O, past the ARC", source, 0, direct, 0)
     else:
-        yield Missing("direct I/O, past the ARC", source, f"not available on {zfs}, which has no direct I/O")
+        yield Missing.of(
+            "direct I/O, past the ARC", source, f"not available on {zfs}, which has no direct I/O"
+        )
     source = "iostats arc_*_count"
     for other in sorted(set(change) - {pool}):
         name = f"I/Os of another pool, {other}"
         if zfs.has_direct_io:
             busy = change[other].get("arc_read_count", 0) + change[other].get("arc_write_count", 0)
-            yield Check(name, source, 0, busy, TOLERANCE_IOS)
+            yield Check.of(name, source, 0, busy, TOLERANCE_IOS)
         else:
-            yield Missing(name, source, f"not available on {zfs}")
+            yield Missing.of(name, source, f"not available on {zfs}")
 
 
 def _change(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], pool: str) -> dict[str, int]:
@@ -221,7 +223,7 @@ def problems(before: Conditions, after: Conditions) -> list[str]:
     return found
 
 
-def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) -> list[dict[str, Any]]:
+def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) -> list[Event]:
     """What belongs on the time axis, in ns of the experiment since `origin_ns` (of the server's clock).
 
     The time of a scrub is known to a second.
@@ -234,12 +236,12 @@ def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) 
         return end_ns >= before.uptime_ns and begin_ns <= after.uptime_ns
 
     found = [
-        {
-            "time_ns": at(txg.begin_ns),
-            "end_ns": at(txg.end_ns),
-            "kind": "txg",
-            "text": f"txg {txg.number}: sync, {txg.written_bytes} bytes",
-        }
+        Event(
+            time_ns=at(txg.begin_ns),
+            end_ns=at(txg.end_ns),
+            kind="txg",
+            text=f"txg {txg.number}: sync, {txg.written_bytes} bytes",
+        )
         for txg in after.txgs
         if inside(txg.begin_ns, txg.end_ns)
     ]
@@ -250,7 +252,7 @@ def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) 
         if inside(begin, end):
             kind = "resilver" if scan.function == "RESILVER" else "scrub"
             text = f"{kind} of the pool {pool}"
-            found.append({"time_ns": at(begin), "end_ns": at(end), "kind": kind, "text": text})
+            found.append(Event(time_ns=at(begin), end_ns=at(end), kind=kind, text=text))
     return found
 
 

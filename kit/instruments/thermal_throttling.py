@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from kit.hosts.base import Host
-from kit.instruments.base import Check
+from kit.store.phase import Check
 
 SOURCE = "/sys/devices/system/cpu/cpu*/thermal_throttle"
 # Held back for longer than this, a CPU is another one than that which is measured; as for stolen time.
@@ -106,9 +106,9 @@ def checks(found: Change, host: str, duration_ns: int) -> list[Check]:
     if found.time_ms is not None:
         most_ms = int(duration_ns * THROTTLED_SHARE) // 1_000_000
         source = f"{SOURCE}/*_throttle_total_time_ms"
-        made.append(Check(f"CPU of {host} held back by heat, in ms", source, 0, found.time_ms, most_ms))
+        made.append(Check.of(f"CPU of {host} held back by heat, in ms", source, 0, found.time_ms, most_ms))
     name = f"CPU of {host} held back by heat, times of unknown length"
-    return [*made, Check(name, f"{SOURCE}/*_throttle_count", 0, found.unmeasured, 0)]
+    return [*made, Check.of(name, f"{SOURCE}/*_throttle_count", 0, found.unmeasured, 0)]
 
 
 def words(found: Change, host: str) -> str:

@@ -10,6 +10,7 @@ from kit.hosts.base import HostLost
 from kit.instruments import histograms
 from kit.instruments.base import Instrument, Latency, Measured, Report
 from kit.instruments.histograms import Grid
+from kit.store.phase import Event
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.output import Trace, parse_trace
 
@@ -62,9 +63,7 @@ class TierTracer(Instrument):
         origin_ns, to_experiment = measured.run_origin_ns, measured.clock.from_host_ns
         feeds = [to_experiment(max(0, at_ns - origin_ns)) for at_ns in self._trace.feeds_ns]
         return Report(
-            events=[
-                {"time_ns": at, "end_ns": None, "kind": "l2arc-feed", "text": "L2ARC feed"} for at in feeds
-            ],
+            events=[Event(time_ns=at, end_ns=None, kind="l2arc-feed", text="L2ARC feed") for at in feeds],
             problems=[*self._problems, *self._trace.problems],
             entry={
                 "server_ios": sum(count for (op, _), count in (self.ios or {}).items() if op != "commit"),

@@ -202,7 +202,7 @@ def _measure(
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
         result = run_phase(bench, phase, job, tracer)
-        outcome.manifest["phases"].append(result.entry)
+        outcome.manifest["phases"].append(result.entry.as_json())
         outcome.latency.append(result.latency)
         _store(run.run_dir, outcome)
     return bench, result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -18,7 +18,7 @@ from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Offset
 from kit.instruments import histograms
 from kit.instruments.arc_zil_counters import ArcZilCounters
-from kit.instruments.base import Check, Instrument, Measured
+from kit.instruments.base import Instrument, Measured
 from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.histograms import Grid
@@ -33,6 +33,8 @@ from kit.load.phase_load import ClientResult, Load, LoadSpec
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.bench import Bench
+from kit.store.phase import Check
+from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer
 from kit.zfs import pool
@@ -45,17 +47,17 @@ _LATE_S, _LATE_APPLIANCE_S = 900.0, 120.0
 _POLL_S = 0.1
 
 
-@dataclass
+@dataclass(frozen=True)
 class PhaseResult:
     """`entry` goes into the manifest, `latency` into latency.parquet.
 
     `failed`: the load was not carried out.
     """
 
-    entry: dict[str, Any]
-    latency: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LATENCY_SCHEMA))
-    interrupted: bool = False
-    failed: bool = False
+    entry: StoredPhase
+    latency: pl.DataFrame
+    interrupted: bool
+    failed: bool
 
 
 @contextmanager
@@ -122,27 +124,29 @@ def run_phase(
     What goes wrong with the load or the instruments becomes a problem of the result, which
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
     """
-    result = PhaseResult(_entry(bench, phase, job))
+    entry = _entry(bench, phase, job)
+    interrupted = False
     hosts = [client.host for client in bench.site.clients]
     load = load_on(bench, hosts, phase.name, job, phase.duration)
     load.prepare()
     offsets = ClockOffsets(bench.clocks, hosts)
     around = instruments(bench, phase, tracer, offsets)
-    begun = _begin(around, result.entry["problems"])
+    begun = _begin(around, entry["problems"])
     if len(begun) == len(around):
-        result.interrupted = drive(bench, load, phase.duration, around)
-        result.failed = load.failed
+        interrupted = drive(bench, load, phase.duration, around)
     else:
         load.finish(False)
     for instrument in reversed(begun):
         instrument.end()
-    collected = _collect(bench, load, offsets, result.entry) if len(begun) == len(around) else []
-    _analyse(bench, phase, result, collected, list(reversed(begun)))
-    return result
+    collected = _collect(bench, load, offsets, entry) if len(begun) == len(around) else []
+    latency = _analyse(bench, phase, entry, collected, list(reversed(begun)))
+    stored = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    failed = load.failed and len(begun) == len(around)
+    return PhaseResult(StoredPhase.model_validate(stored), latency, interrupted, failed)
 
 
 def _entry(bench: Bench, phase: Phase, job: FioJob) -> dict[str, Any]:
-    """The manifest's. What only a server can tell is None where nobody can log into it."""
+    """The keys of the stored phase, to be filled in. What only a server can tell is None without one."""
     unseen = bench.storage is None
     return {
         "name": phase.name,
@@ -254,12 +258,12 @@ def _collect(bench: Bench, load: Load, offsets: ClockOffsets, entry: dict[str, A
 def _analyse(
     bench: Bench,
     phase: Phase,
-    result: PhaseResult,
+    entry: dict[str, Any],
     collected: Sequence[_Collected],
     ended: Sequence[Instrument],
-) -> None:
-    """Fill in the result. A source that cannot be read is a problem; the others still count."""
-    entry, clock = result.entry, bench.site.clock
+) -> pl.DataFrame:
+    """Fill in the entry; returns the rows. A source that cannot be read is a problem; the others count."""
+    clock = bench.site.clock
     grid = _grid(bench, phase, ended, collected)
     frames = _client_rows(bench, phase, grid, collected, entry)
     for instrument in ended:
@@ -270,9 +274,8 @@ def _analyse(
     entry["start_ns"] = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in frames if frame.height), default=0)  # type: ignore[arg-type]
     entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
-    if frames:
-        result.latency = pl.concat(frames)
     _report(bench, phase, entry, {client.host: client.ios for client in collected}, ended)
+    return pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *frames])
 
 
 def _client_rows(
@@ -314,16 +317,16 @@ def _report(
     for instrument in ended:
         report = instrument.report(measured)
         for check in report.checks:
-            entry["checks" if isinstance(check, Check) else "unavailable"].append(check.as_json())
+            entry["checks" if isinstance(check, Check) else "unavailable"].append(check)
         events += report.events
         entry["problems"] += report.problems
         entry |= report.entry
     within = [
         event
         for event in events
-        if event["time_ns"] <= entry["end_ns"] and (event["end_ns"] or event["time_ns"]) >= entry["start_ns"]
+        if event.time_ns <= entry["end_ns"] and (event.end_ns or event.time_ns) >= entry["start_ns"]
     ]
-    entry["events"] = sorted(within, key=lambda event: (event["time_ns"], event["kind"]))
+    entry["events"] = sorted(within, key=lambda event: (event.time_ns, event.kind))
 
 
 def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[_Collected]) -> Grid:

@@ -17,7 +17,6 @@ from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 
 _MOST_PHASES = 10_000
-_Limit = Annotated[float, Field(ge=0)] | None
 
 
 class Clock(Stored):
@@ -68,12 +67,12 @@ class Expectation(Stored):
     layer: str = "nfs-server"
     min_count: Count
     inside: bool = False
-    p50_us_max: _Limit = None
-    p95_us_max: _Limit = None
-    p99_us_max: _Limit = None
-    p999_us_max: _Limit = None
-    share_min: _Limit = None
-    share_max: _Limit = None
+    p50_us_max: float | None = None
+    p95_us_max: float | None = None
+    p99_us_max: float | None = None
+    p999_us_max: float | None = None
+    share_min: float | None = None
+    share_max: float | None = None
 
 
 class Skipped(Stored):

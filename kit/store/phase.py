@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
@@ -42,6 +42,10 @@ class Missing(Stored):
     source: str
     why: str
 
+    @classmethod
+    def of(cls, name: str, source: str, why: str) -> Self:
+        return cls(name=name, source=source, why=why)
+
 
 class Event(Stored):
     """A mark on the time axis. `end_ns`: None where it has no length."""
@@ -50,12 +54,6 @@ class Event(Stored):
     end_ns: Nanoseconds | None = None
     kind: str
     text: str = ""
-
-    @model_validator(mode="after")
-    def _ends_after_its_start(self) -> Self:
-        if self.end_ns is not None and self.end_ns < self.time_ns:
-            raise ValueError(f"end_ns = {self.end_ns} is before time_ns = {self.time_ns}")
-        return self
 
 
 class Extreme(Stored):
@@ -86,7 +84,7 @@ class Shares(Stored):
 
     unit: str
     source: str
-    counts: dict[str, Count]
+    counts: dict[str, int]
 
 
 class Phase(Stored):

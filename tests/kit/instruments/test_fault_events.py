@@ -31,7 +31,12 @@ class Fake:
 def test_faults_are_events_in_the_experiments_time() -> None:
     faults = [(100 + 4 * 1500, "log0 stall 5")]
     (event,) = fault_events.fault_events(faults, 100, Clock("virtual", 4))
-    assert event == {"time_ns": 1500, "end_ns": None, "kind": "fault", "text": "fault: log0 stall 5"}
+    assert event.as_json() == {
+        "time_ns": 1500,
+        "end_ns": None,
+        "kind": "fault",
+        "text": "fault: log0 stall 5",
+    }
 
 
 def test_a_crash_in_a_phase_is_a_problem_of_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from kit.instruments import histograms
 from kit.instruments.histograms import Grid
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.store import tables
+from kit.store.phase import ClientRow
 from kit.store.run_directory import RunDir
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, parse_trace
@@ -94,13 +96,13 @@ def test_client_latencies_are_divided_by_the_dilation() -> None:
     low, high = bin_edges(index)
     assert low <= 100_000 < high
     [row] = histograms.client_extremes(latencies([(6_000, 400_000, 1)]), DILATED.clock, "c")
-    assert (row["op"], row["min_ns"], row["max_ns"]) == ("write", 100_000, 100_000)
+    assert (row.op, row.min_ns, row.max_ns) == ("write", 100_000, 100_000)
 
 
 def test_client_extremes_are_per_direction() -> None:
     rows = [(1, 5, 0), (2, 9, 0), (3, 7, 1)]
     found = histograms.client_extremes(latencies(rows), Clock(), "c0")
-    assert found == [
+    assert [extreme.as_json() for extreme in found] == [
         {"layer": "client", "host": "c0", "op": "read", "tier": "all", "min_ns": 5, "max_ns": 9},
         {"layer": "client", "host": "c0", "op": "write", "tier": "all", "min_ns": 7, "max_ns": 7},
     ]
@@ -179,18 +181,16 @@ def test_a_recorded_trace_is_counted_whole() -> None:
 
 def test_server_extremes_join_the_classes_of_a_tier() -> None:
     trace = parse_trace((DATA / "trace-read.json").read_text())
-    found = {row["tier"]: row for row in histograms.server_extremes(trace, frozenset(), "lab")}
-    assert (found["indirect"]["min_ns"], found["indirect"]["max_ns"]) == (217630, 10096480)
-    assert (found["l2arc"]["min_ns"], found["l2arc"]["max_ns"]) == (141930, 584681)
-    assert {(row["layer"], row["host"], row["op"]) for row in found.values()} == {
-        ("nfs-server", "lab", "read")
-    }
+    found = {row.tier: row for row in histograms.server_extremes(trace, frozenset(), "lab")}
+    assert (found["indirect"].min_ns, found["indirect"].max_ns) == (217630, 10096480)
+    assert (found["l2arc"].min_ns, found["l2arc"].max_ns) == (141930, 584681)
+    assert {(row.layer, row.host, row.op) for row in found.values()} == {("nfs-server", "lab", "read")}
 
 
 def test_log_vdevs_decide_between_slog_and_pool() -> None:
     trace = Trace(lowest={("write", 192, 3): 5}, highest={("write", 192, 3): 9})
-    assert histograms.server_extremes(trace, frozenset({3}), "s")[0]["tier"] == "slog"
-    assert histograms.server_extremes(trace, frozenset({4}), "s")[0]["tier"] == "pool"
+    assert histograms.server_extremes(trace, frozenset({3}), "s")[0].tier == "slog"
+    assert histograms.server_extremes(trace, frozenset({4}), "s")[0].tier == "pool"
 
 
 # --- Rows ---
@@ -304,15 +304,23 @@ def test_each_client_has_its_begin_and_how_late_that_was() -> None:
         ("c", seen([]), Offset()),
     ]
     rows = histograms.client_rows(found, DILATED, 1_000)
-    assert [row["ios"] for row in rows] == [2, 1, 0]
-    assert [row["first_ns"] for row in rows] == [2_075, 2_000, None]
-    assert [row["last_ns"] for row in rows] == [2_225, 2_025, None]
-    assert [row["skew_ns"] for row in rows] == [75, 0, None]
-    assert [row["clock_error_ns"] for row in rows] == [0, 2, 0]
+    assert [row.ios for row in rows] == [2, 1, 0]
+    assert [row.first_ns for row in rows] == [2_075, 2_000, None]
+    assert [row.last_ns for row in rows] == [2_225, 2_025, None]
+    assert [row.skew_ns for row in rows] == [75, 0, None]
+    assert [row.clock_error_ns for row in rows] == [0, 2, 0]
 
 
 def test_clients_that_begin_late_are_named() -> None:
-    rows = [{"host": "a", "skew_ns": 0}, {"host": "b", "skew_ns": 11_000_000}, {"host": "c", "skew_ns": None}]
+    common: dict[str, Any] = {
+        "ios": 1,
+        "first_ns": 0,
+        "last_ns": 9,
+        "clock_offset_ns": 0,
+        "clock_error_ns": 0,
+    }
+    skews = {"a": 0, "b": 11_000_000, "c": None}
+    rows = [ClientRow(host=host, skew_ns=skew, **common) for host, skew in skews.items()]
     assert histograms.late_clients(rows, 11_000_000) == []
     (problem,) = histograms.late_clients(rows, 10_000_000)
     assert "of b came 11.0 ms after" in problem

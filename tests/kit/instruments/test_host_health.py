@@ -9,10 +9,11 @@ import pytest
 from kit.core.clock import Clock
 from kit.hosts.base import HostLost
 from kit.instruments import clock_steps, host_health, thermal_throttling
-from kit.instruments.base import Check, Measured, Missing
+from kit.instruments.base import Measured
 from kit.instruments.clock_steps import WallClock
 from kit.instruments.host_health import Change, Machine
 from kit.instruments.thermal_throttling import Throttling
+from kit.store.phase import Check, Missing
 from tests.fakes import ScriptedHost
 
 SECOND = 1_000_000_000
@@ -60,8 +61,8 @@ def test_heat_is_on_the_time_axis_and_beyond_a_share_it_decides(duration_ns: int
     found = filled(Machine(COOL, CLOCK), Machine(HOT, CLOCK), duration_ns)
     assert broken(found) == names
     [event] = found["events"]
-    assert (event["kind"], event["time_ns"], event["end_ns"]) == ("throttling", 100, 900)
-    assert event["text"] == "CPU of s held back by heat for 500 ms (1 times)"
+    assert (event.kind, event.time_ns, event.end_ns) == ("throttling", 100, 900)
+    assert event.text == "CPU of s held back by heat for 500 ms (1 times)"
     assert found["machines"][0]["hottest_mdegc"] == [40_000, 99_000]
 
 
@@ -73,15 +74,15 @@ def test_a_step_is_on_the_time_axis_and_beyond_a_second_it_decides(step_ns: int,
     found = filled(Machine(COOL, CLOCK), Machine(COOL, WallClock(CLOCK.real_ns + step_ns, 0)))
     assert broken(found) == names and found["problems"] == []
     [event] = found["events"]
-    assert event["kind"] == "clock-step"
-    assert event["text"] == f"wall clock of s set by {step_ns / 1e9:+.6f} s"
+    assert event.kind == "clock-step"
+    assert event.text == f"wall clock of s set by {step_ns / 1e9:+.6f} s"
 
 
 def test_a_host_that_slept_is_a_problem_and_no_step() -> None:
     found = filled(Machine(COOL, CLOCK), Machine(COOL, WallClock(CLOCK.real_ns + SECOND, SECOND)))
     assert broken(found) == []
     assert found["problems"] == ["s slept for 1.000 s during the phase"]
-    assert [event["kind"] for event in found["events"]] == ["suspend"]
+    assert [event.kind for event in found["events"]] == ["suspend"]
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -13,8 +13,8 @@ from kit.hosts.base import Result
 from kit.hosts.local import LocalHost
 from kit.instruments import read_history
 from kit.instruments.arc_zil_counters import Counters
-from kit.instruments.base import Missing
 from kit.instruments.read_history import Reads
+from kit.store.phase import Missing
 from kit.zfs.tunables import HISTORY_ENTRIES
 from tests.fakes import ScriptedHost
 
@@ -58,13 +58,13 @@ def test_shares_of_reads() -> None:
     change = Counters({"l2_hits": 650}, {})
     found = read_history.shares("read", 3456, change, Reads(hits=1500, misses=1812, entries=4000))
     # 144 of them the dbuf cache answered: no read of the ARC, but from DRAM.
-    assert found["counts"] == {"dram": 1644, "l2arc": 650, "disk": 1162}
-    assert found["unit"] == "requests"
+    assert found.counts == {"dram": 1644, "l2arc": 650, "disk": 1162}
+    assert found.unit == "requests"
 
 
 def test_where_a_request_needs_several_records_blocks_are_counted() -> None:
     found = read_history.shares("read", 100, Counters({"l2_hits": 50}, {}), Reads(700, 100, 800))
-    assert found == {
+    assert found.as_json() == {
         "unit": "blocks", "source": "kstat reads, arcstats l2_hits",
         "counts": {"dram": 700, "l2arc": 50, "disk": 50},
     }  # fmt: skip
@@ -78,19 +78,23 @@ def test_shares_are_never_negative_and_make_up_the_whole(calls: int, l2: int, hi
     found = read_history.shares(
         "read", calls, Counters({"l2_hits": l2}, {}), Reads(hits, misses, hits + misses)
     )
-    assert all(count >= 0 for count in found["counts"].values())
-    assert sum(found["counts"].values()) == (calls if found["unit"] == "requests" else hits + misses)
+    assert all(count >= 0 for count in found.counts.values())
+    assert sum(found.counts.values()) == (calls if found.unit == "requests" else hits + misses)
 
 
 def test_shares_of_writes_are_the_zils() -> None:
     zil = {"zil_itx_metaslab_slog_count": 815, "zil_itx_metaslab_normal_count": 2}
     found = read_history.shares("write", 817, Counters({}, zil, "ZIL of all pools"), Reads(0, 0, 0))
-    assert found == {"unit": "log blocks", "source": "ZIL of all pools", "counts": {"slog": 815, "pool": 2}}
+    assert found.as_json() == {
+        "unit": "log blocks",
+        "source": "ZIL of all pools",
+        "counts": {"slog": 815, "pool": 2},
+    }
 
 
 def test_what_the_manifest_gets() -> None:
     report = read_history.report("read", 3456, Counters({"l2_hits": 0}, {}), Reads(3000, 456, 3456))
-    assert report.entry["server_ios"] == 3456 and set(report.entry["shares"]["counts"])
+    assert report.entry["server_ios"] == 3456 and set(report.entry["shares"].counts)
     assert {check.name for check in report.checks} == {"I/Os by tier", "latency at the server"}
     assert all(isinstance(check, Missing) for check in report.checks)
     assert report.problems == []

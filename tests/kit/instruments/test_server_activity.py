@@ -212,10 +212,10 @@ def test_events_are_in_the_experiments_time_and_only_those_of_the_phase(now: Con
     was = moved(now, uptime_ns=25_850_000_000)
     then = moved(now, scans={"tank": replace(SCRUB, start_s=1767225625)})
     found = server_activity.events(was, then, 20_000_000_000, Clock("virtual", 4))
-    assert [event["kind"] for event in found] == ["txg", "scrub"]
+    assert [event.kind for event in found] == ["txg", "scrub"]
     txg, scrub = found
-    assert (scrub["time_ns"], scrub["end_ns"]) == (5_000_000_000 // 4, 6_110_000_000 // 4)
-    assert txg["text"] == "txg 15: sync, 1042432 bytes"
+    assert (scrub.time_ns, scrub.end_ns) == (5_000_000_000 // 4, 6_110_000_000 // 4)
+    assert txg.text == "txg 15: sync, 1042432 bytes"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from kit.load.phase_load import ClientResult
 from kit.run import phase as phases
 from kit.run.bench import Bench, Storage
 from kit.run.site import Site, SiteClient
+from kit.store.phase import Shares
 from kit.store.run_directory import RunDir
 from kit.zfs import openzfs_version, pool
 from tests.fakes import Command, ScriptedHost
@@ -121,7 +122,7 @@ def run(
         monkeypatch.setattr(arc_zil_counters, "read", lambda *_: Counters({"l2_hits": 0}, {}))
         monkeypatch.setattr(read_history, "begin", lambda *_: None)
         monkeypatch.setattr(read_history, "history", lambda *_: Reads(2, 0, 2))
-        monkeypatch.setattr(read_history, "shares", lambda *_: {})
+        monkeypatch.setattr(read_history, "shares", lambda *_: Shares(unit="requests", source="s", counts={}))
         monkeypatch.setattr(phases, "load_on", lambda *_: load or Load(clients, meanwhile))
         site = Site(tuple(SiteClient(c, "", "") for c in clients), Clock(), False, server)  # type: ignore[arg-type]
         tracing = SimpleNamespace(kind="full" if tracer else "none")
@@ -132,13 +133,13 @@ def run(
         if tracer:
             (tmp_path / "raw").mkdir(exist_ok=True)
         bench = Bench(site=site, mount="/mnt", storage=storage, **common)
-        return phases.run_phase(bench, PHASE, JOB, tracer).entry
+        return phases.run_phase(bench, PHASE, JOB, tracer).entry.as_json()
 
     def on_an_appliance(meanwhile: Callable[[], None]) -> dict[str, Any]:
         monkeypatch.setattr(phases, "load_on", lambda *_: Load(machines, meanwhile))
         site = Site(tuple(SiteClient(m, "", "") for m in machines), Clock(), False, seed=1)  # type: ignore[arg-type]
         bench = Bench(site=site, mount="/mnt/d", **common)
-        return phases.run_phase(bench, PHASE, JOB).entry
+        return phases.run_phase(bench, PHASE, JOB).entry.as_json()
 
     return on_a_server if request.param == "server" else on_an_appliance
 
