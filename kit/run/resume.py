@@ -16,6 +16,8 @@ from kit.plan.plan import Plan
 from kit.precondition.selection import wanted_devices
 from kit.recovery.journal import read_journal
 from kit.store import run_directory, tables
+from kit.store.manifest import Manifest, read_manifest
+from kit.store.phase import Phase
 
 # Between what was measured before an interruption and what is measured after it, on the time axis.
 _PAUSE_NS = 1_000_000_000
@@ -28,26 +30,26 @@ _VERSIONS = ("kernel", "zfs", "bpftrace")
 class Earlier:
     """What an interrupted run has measured. `phases` have ended; `latency` is theirs.
 
-    `manifest` is empty if it was killed before it had anything to store; `aged`: whether its
+    `manifest` is None if it was killed before it had anything to store; `aged`: whether its
     preconditioning was complete; `seed`: None is the one of its id.
     """
 
-    manifest: dict[str, Any]
-    phases: tuple[dict[str, Any], ...]
+    manifest: Manifest | None
+    phases: tuple[Phase, ...]
     latency: pl.DataFrame
     aged: bool
     seed: int | None = None
 
     def hand_on(self, manifest: dict[str, Any], latency: list[pl.DataFrame]) -> None:
         """Into the manifest and the tables of the run that goes on."""
-        if not self.manifest:
+        if self.manifest is None:
             return
-        manifest["resumed"] = [*self.manifest.get("resumed", []), {"utc": manifest["started_utc"]}]
-        manifest["started_utc"] = self.manifest["started_utc"]
-        manifest["phases"] += self.phases
+        manifest["resumed"] = [*self.manifest.resumed, {"utc": manifest["started_utc"]}]
+        manifest["started_utc"] = self.manifest.started_utc
+        manifest["phases"] += [phase.as_json() for phase in self.phases]
         if self.aged and not manifest["testbed"]["emulated"]:
-            manifest["precondition"] = self.manifest["precondition"]
-        manifest["earlier_versions"] = self.manifest["versions"]
+            manifest["precondition"] = self.manifest.precondition
+        manifest["earlier_versions"] = self.manifest.versions or {}
         latency.append(self.latency)
 
 
@@ -60,7 +62,7 @@ def sources(run: Path) -> tuple[Path, Path]:
 
 
 def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
-    """What `run_dir` has. Raises ConfigError if the plan is not that run's, or it has ended."""
+    """What `run_dir` has. Raises ConfigError if it is damaged, its plan is another, or it has ended."""
     stored = _json(run_dir.path / "plan.json")
     if stored.get("digest") != plan.digest:
         changed = [
@@ -72,12 +74,11 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
             f"{run_dir.path} cannot be gone on with: its {' and '.join(changed) or 'plan'} changed since",
             "what was measured before and after would not belong together; begin a new run",
         )
-    manifest_path = run_dir.path / "manifest.json"
-    manifest = _json(manifest_path) if manifest_path.exists() else {}
+    manifest = read_manifest(run_dir) if (run_dir.path / "manifest.json").exists() else None
     skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
     wanted = [phase.name for phase in plan.workload.phase if phase.name not in skipped]
-    phases = tuple(phase for phase in manifest.get("phases", []) if not phase["problems"])
-    done = [phase["name"] for phase in phases]
+    phases = tuple(phase for phase in (manifest.phases if manifest else ()) if not phase.problems)
+    done = [phase.name for phase in phases]
     # Phases build on each other: what comes after the first one that is missing is measured again.
     kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
     if kept == len(wanted) and read_journal(run_dir.journal).finished:
@@ -90,10 +91,10 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     latency = tables.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
     return Earlier(
         manifest,
-        tuple(phase for phase in phases if phase["name"] in names),
+        tuple(phase for phase in phases if phase.name in names),
         latency.filter(pl.col("phase").is_in(sorted(names))),
-        _is_aged(manifest, plan),
-        _seed(manifest) if manifest else _seed(stored),
+        manifest is not None and _is_aged(manifest, plan),
+        manifest.seed if manifest else _seed(stored),
     )
 
 
@@ -103,13 +104,14 @@ def _seed(stored: dict[str, Any]) -> int | None:
     return seed if type(seed) is int and 0 <= seed < 1 << SEED_BITS else None
 
 
-def _is_aged(manifest: dict[str, Any], plan: Plan) -> bool:
+def _is_aged(manifest: Manifest, plan: Plan) -> bool:
     """Whether every device that was to be preconditioned was, to the end."""
     settings = plan.workload.precondition
-    if settings is None or "precondition" not in manifest:
+    if settings is None or manifest.precondition is None:
         return False
     wanted = [one.name for one in wanted_devices(settings, plan.testbed)] if settings.writes else []
-    return [entry["device"] for entry in manifest["precondition"]["devices"]] == wanted
+    entries = manifest.precondition.get("devices") or []
+    return [entry.get("device") for entry in entries if isinstance(entry, dict)] == wanted
 
 
 def end_of(manifest: dict[str, Any]) -> int:

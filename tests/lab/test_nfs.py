@@ -15,13 +15,13 @@ from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.instruments import mount_stats, server_activity
-from kit.instruments.arc_zil_counters import Check
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
 from kit.nfs import export as nfs
 from kit.nfs import libnfs
 from kit.recovery import work_directory
 from kit.run.site import SiteClient
+from kit.store.phase import Check
 from kit.zfs import openzfs_version, pool
 from kit.zfs.openzfs_version import ZfsVersion
 from tests.lab.conftest import RunningLab

@@ -19,12 +19,12 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 from kit.importers.base import Options
 from kit.importers.run import read_files
 from kit.instruments import clock_steps, server_activity, thermal_throttling
-from kit.instruments.arc_zil_counters import Check
 from kit.instruments.clock_steps import Change
 from kit.lab.clients import make_client
 from kit.lab.guest import running_labs
 from kit.lab.site import make_devices
 from kit.nfs import export as nfs
+from kit.store.phase import Check
 from kit.trace import nfsd_tracer
 from kit.trace.output import Trace, parse_trace
 from kit.trace.support import find_tracing

@@ -17,6 +17,10 @@ from kit.run.resume import Earlier, check_same_hosts, end_of, read_earlier
 from kit.store import run_directory
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
+PHASE = {
+    "problems": [], "start_ns": 0, "end_ns": 7, "interval_ns": 1, "client_ios": 1, "server_ios": 1,
+    "lost_events": 0,
+}  # fmt: skip
 NEW: dict[str, Any] = {"started_utc": "later", "phases": [], "testbed": {"emulated": False}}
 
 
@@ -33,10 +37,11 @@ def stored(
     (folder / "plan.json").write_text(json.dumps(plan.as_json()))
     if devices is not None:
         manifest = {
+            "format": 1,
             "started_utc": "before",
             "versions": {"kernel": "6"},
             "precondition": {"devices": [{"device": name} for name in devices]},
-            "phases": [{"name": name, "problems": [], "end_ns": 7} for name in phases],
+            "phases": [{**PHASE, "name": name} for name in phases],
         }
         (folder / "manifest.json").write_text(json.dumps(manifest))
     return read_earlier(run_directory.RunDir(folder), plan)
@@ -73,9 +78,22 @@ def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None
     assert read_earlier(run_directory.RunDir(tmp_path), plan).seed == 7
     stored(tmp_path, plan, ["cache0", "log0"], ("read",))
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    for value, seed in ((5, 5), (-1, None), ("5", None), (True, None), (1 << 63, None)):
+    for value in (5, None):
         (tmp_path / "manifest.json").write_text(json.dumps({**manifest, "seed": value}))
-        assert read_earlier(run_directory.RunDir(tmp_path), plan).seed == seed
+        assert read_earlier(run_directory.RunDir(tmp_path), plan).seed == value
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"seed": -1}, {"seed": "5"}, {"seed": 1 << 63}, {"phases": [3]}, {"phases": [{"name": "read"}]}],
+    [{"seed": -1}, {"seed": "5"}, {"seed": 1 << 63}, {"phases": [3]}, {"phases": [{"name": "read"}]}],
+)
+def test_a_damaged_manifest_is_refused(tmp_path: Path, plan: Plan, damage: dict[str, Any]) -> None:
+    stored(tmp_path, plan, ["cache0", "log0"], ("read",))
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    (tmp_path / "manifest.json").write_text(json.dumps({**manifest, **damage}))
+    with pytest.raises(ConfigError, match=r"manifest\.json: "):
+        read_earlier(run_directory.RunDir(tmp_path), plan)
 
 
 def test_another_plan_is_refused(tmp_path: Path, plan: Plan) -> None:
