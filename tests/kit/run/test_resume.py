@@ -86,7 +86,6 @@ def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None
 @pytest.mark.parametrize(
     "damage",
     [{"seed": -1}, {"seed": "5"}, {"seed": 1 << 63}, {"phases": [3]}, {"phases": [{"name": "read"}]}],
-    [{"seed": -1}, {"seed": "5"}, {"seed": 1 << 63}, {"phases": [3]}, {"phases": [{"name": "read"}]}],
 )
 def test_a_damaged_manifest_is_refused(tmp_path: Path, plan: Plan, damage: dict[str, Any]) -> None:
     stored(tmp_path, plan, ["cache0", "log0"], ("read",))
