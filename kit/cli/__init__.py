@@ -1,4 +1,4 @@
-"""The command `hsp`: one command a file, and the table of them in `main`.
+"""The command `hsp`: one command a file, and their table in `main`.
 
-What a command does is in the other folders; here are its options and what it prints.
+Here are options and printed text; the other folders do the work.
 """

@@ -1,4 +1,4 @@
-"""`hsp compare A... -- B...`: is B unlike A, by stored runs alone."""
+"""`hsp compare A... -- B...`: compare two sides of stored runs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kit.store import run_directory
 from reports.output import comparison_table
 from reports.page import comparison_page
 
-# click drops a `--`. An argument cannot hold a NUL, so this stands for it alone.
+# click drops `--`. No other argument can contain a NUL.
 _SEPARATOR = "\0--"
 _USAGE = "hsp compare A1 A2 ... -- B1 B2 ..."
 
 
 class SplitCommand(TyperCommand):
-    """A command whose `--` parts two lists; options may stand on both sides of it."""
+    """A command whose `--` separates two lists; options may stand anywhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         marked = [_SEPARATOR if arg == "--" else arg for arg in args]
@@ -81,7 +81,7 @@ def compare(
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:
     if runs.count(_SEPARATOR) != 1:
-        raise ConfigError(f"A and B are told apart by one --, found {runs.count(_SEPARATOR)}", _USAGE)
+        raise ConfigError(f"one -- must separate A and B, there are {runs.count(_SEPARATOR)}", _USAGE)
     at = runs.index(_SEPARATOR)
     left, right = runs[:at], runs[at + 1 :]
     for letter, names in (("A", left), ("B", right)):
@@ -91,7 +91,7 @@ def _split(runs: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _read(names: list[str]) -> list[StoredRun]:
-    """The runs of one side. Raises ConfigError for one that is given twice: it would count as two."""
+    """The runs of one side. Raises ConfigError if a run is given twice."""
     read = [StoredRun(name) for name in names]
     seen: dict[str, str] = {}
     for run in read:

@@ -1,4 +1,4 @@
-"""`hsp device`: emulated devices outside the lab, and what there is to emulate."""
+"""`hsp device`: emulated devices outside the lab, and the device models."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def emulate(
             say(f"{paths[device.name]}  {device.name}: {device.title}, {format_size_bytes(device.size)}")
         say("serving; Ctrl-C ends it (the devices must not be in use then)")
         _wait_for_the_end(served)
-        # Only now: a state that could not be loaded must not be overwritten by a new device's.
+        # Not on an error: a state that could not be loaded must not be overwritten.
         keep_states(served, emulation.device)
     finally:
         if served.is_running():
@@ -64,16 +64,16 @@ def emulate(
 @app.command("presets")
 def presets(json_output: JsonOption = False) -> None:
     """The kit's own device models, with their sources."""
-    found = {name: find_preset(name) for name in preset_names()}
+    models = {name: find_preset(name) for name in preset_names()}
     if json_output:
-        emit_json({name: model.model_dump(mode="json") for name, model in found.items()})
+        emit_json({name: model.model_dump(mode="json") for name, model in models.items()})
         return
-    for name, model in found.items():
+    for name, model in models.items():
         say(f"{name:20} {model.title}")
 
 
 def _link(served: Served, paths: dict[str, str]) -> None:
-    """So that a testbed can name them; where there is no udev they have only the kernel's names."""
+    """Link the devices below /dev/disk/by-id, so that a testbed can name them; needs udev."""
     try:
         links = link_by_id(served.host, paths)
     except HostError as error:
@@ -84,7 +84,7 @@ def _link(served: Served, paths: dict[str, str]) -> None:
 
 
 def _wait_for_the_end(served: Served) -> None:
-    """Returns on Ctrl-C; raises HostError if the server of the devices ends by itself."""
+    """Wait for Ctrl-C. Raises HostError if the server of the devices ends by itself."""
     try:
         while served.is_running():
             time.sleep(1.0)
@@ -94,12 +94,12 @@ def _wait_for_the_end(served: Served) -> None:
 
 
 def _check_memory(emulation: Emulation) -> None:
-    """Their content is kept in memory. Raises HostError."""
-    wanted = sum(device.size for device in emulation.device)
+    """Raises HostError if the devices' content does not fit into memory."""
+    needed = sum(device.size for device in emulation.device)
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if wanted > available:
+    if needed > available:
         raise HostError(
-            f"the devices hold {format_size_bytes(wanted)}, this machine has "
+            f"the devices hold {format_size_bytes(needed)}, this machine has "
             f"{format_size_bytes(available)} of memory free",
             "make the devices smaller",
         )

@@ -1,4 +1,4 @@
-"""`hsp import`: a run directory out of other people's data."""
+"""`hsp import`: a run directory from files of other programs."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ _LEAST_INTERVAL_NS = 10**6
 def import_(
     files: Annotated[list[Path], typer.Argument(help="Logs, also gzip or zstd.", metavar="FILE...")],
     from_: Annotated[
-        Format | None, typer.Option("--from", help="What the files are, if they do not tell.")
+        Format | None, typer.Option("--from", help="The format of the files, if it is not recognised.")
     ] = None,
     results: ResultsOption = Path("results"),
     name: Annotated[str, typer.Option("--name", help="The run goes into RESULTS/NAME/.")] = "import",
     host: Annotated[
         str | None, typer.Option("--host", help="The host of all files; without it, their names.")
     ] = None,
-    op: Annotated[Op, typer.Option("--op", help="Of a two-column trace, which does not tell.")] = Op.read,
+    op: Annotated[Op, typer.Option("--op", help="The operation of a two-column trace.")] = Op.read,
     layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
     unit: Annotated[
-        Unit | None, typer.Option("--unit", help="Of the latencies of a two-column trace.")
+        Unit | None, typer.Option("--unit", help="The unit of the latencies of a two-column trace.")
     ] = None,
     time_unit: Annotated[
-        Unit | None, typer.Option("--time-unit", help="Of its times, where that differs.")
+        Unit | None, typer.Option("--time-unit", help="The unit of its times, if different.")
     ] = None,
     log_vdev: Annotated[
         list[int] | None,
         typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
     ] = None,
-    interval: Annotated[str, typer.Option("--interval", help="How much time a column holds.")] = "1s",
+    interval: Annotated[str, typer.Option("--interval", help="The duration of a column.")] = "1s",
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -77,13 +77,12 @@ def import_(
     )
     progress = Progress(quiet=quiet)
     started, began = time.gmtime(), time.monotonic()
-    told = f"{len(files)} file{'s' * (len(files) != 1)}"
-    with progress.step(f"reading {told}"):
+    with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
         imported = importing.read_files(files, options, progress.update)
     run = _make_run(results, name)
     try:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", started)
-        # argv may hold what is no text; a manifest is text.
+        # argv may contain bytes that are not text; a manifest is text.
         command = ["hsp", *(a.encode(errors="replace").decode() for a in sys.argv[1:])]
         wall_s = time.monotonic() - began
         run_directory.write_latency(run, imported.frame)
@@ -94,7 +93,7 @@ def import_(
         with progress.step("report"):
             page = reports.draw(run)
     except BaseException:
-        _take_back(run)
+        _remove(run)
         raise
     for warning in imported.section["warnings"]:
         say(f"warning: {warning}")
@@ -111,12 +110,12 @@ def _make_run(results: Path, name: str) -> run_directory.RunDir:
         return run_directory.create_run(results, name)
     except OSError as error:
         raise ConfigError(
-            f"{results / name}: no run directory can be made: {error.strerror}", "choose --results"
+            f"{results / name}: cannot make a run directory: {error.strerror}", "choose --results"
         ) from error
 
 
-def _take_back(run: run_directory.RunDir) -> None:
-    """No half-made run is left, and `latest` does not point at one."""
+def _remove(run: run_directory.RunDir) -> None:
+    """Remove an incomplete run; `latest` then points to the one before."""
     shutil.rmtree(run.path, ignore_errors=True)
     latest = run.path.parent / "latest"
     if latest.is_symlink() and latest.readlink() == Path(run.path.name):
@@ -137,7 +136,7 @@ def _interval_ns(text: str) -> int:
 
 
 def _say(imported: importing.Imported, summary: dict[str, Any]) -> None:
-    """The table of all rows, for people who read no JSON."""
+    """Print the table of all rows."""
     for file in imported.section["files"]:
         say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
     say(f"\nverdict: {summary['verdict']}")

@@ -1,4 +1,4 @@
-"""`hsp lab`: the guest image, and a lab that stays up for looking around."""
+"""`hsp lab`: the guest image, and a lab that stays up for manual use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def lab() -> None:
 def build_image(
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Also if it is there already.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Also if it exists already.")] = False,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -61,7 +61,9 @@ def build_image(
 
 @app.command("prune")
 def prune_cache(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, remove nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be removed, remove nothing.")
+    ] = False,
     json_output: JsonOption = False,
 ) -> None:
     """Remove images, modules and leftovers that this version does not use."""
@@ -86,8 +88,10 @@ def prune_cache(
             say(f"kept: {path} ({reason})")
         say(f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}")
     if pruned.failed:
-        told = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
-        raise HostError(f"could not be removed:\n{told}", "remove it by hand, or unmount what is in it")
+        listed = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
+        raise HostError(
+            f"could not be removed:\n{listed}", "remove it by hand, or unmount file systems in it"
+        )
 
 
 @app.command("up")
@@ -123,7 +127,7 @@ def up(
 
 @app.command("status")
 def status(json_output: JsonOption = False) -> None:
-    """The image, and the labs that are up."""
+    """Show the image, and the labs that are up."""
     image, labs = _found_image(), list(running_labs())
     if json_output:
         emit_json({"image": os.fspath(image.path) if image else None, "labs": labs})
@@ -159,10 +163,10 @@ def device(
     duration: Annotated[str, typer.Option("--for", help="How long it stalls, e.g. 50ms.")] = "",
     sectors: Annotated[str, typer.Option("--sectors", help="FIRST+COUNT sectors that give errors.")] = "",
     of: Annotated[str, typer.Option("--of", help="Which requests give errors: read, write or any.")] = "any",
-    after: Annotated[str, typer.Option("--after", help="When, e.g. in 200ms; else at once.")] = "",
+    after: Annotated[str, typer.Option("--after", help="The delay, e.g. 200ms; without it, at once.")] = "",
     state: Annotated[str, typer.Option("--lab", help="Which lab, if several are up (hsp lab status).")] = "",
 ) -> None:
-    """Break an emulated device of a lab that is up or of a run that is going on."""
+    """Break an emulated device of a lab that is up or of a run in progress."""
     words = fault_words(fault, duration, sectors, of)
     delay_ns = _duration_ns("--after", after) if after else 0
     lab = _lab_to_break(state)
@@ -173,7 +177,7 @@ def device(
 
 
 def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
-    """The command to the devices. Times are of the experiment. Pure. Raises ConfigError."""
+    """The command to the device. Times are of the experiment. Pure. Raises ConfigError."""
     if fault in ("power-loss", "fail", "heal"):
         return [fault]
     if fault == "stall":
@@ -198,9 +202,9 @@ def _duration_ns(option: str, text: str) -> int:
 def _lab_to_break(state: str) -> dict[str, Any]:
     labs = [lab for lab in running_labs() if not state or lab["state"] == state]
     if len(labs) != 1:
-        found = ", ".join(lab["state"] for lab in labs)
+        states = ", ".join(lab["state"] for lab in labs)
         raise ConfigError(
-            f"{len(labs)} labs are up{': ' + found if found else ''}",
+            f"{len(labs)} labs are up{': ' + states if states else ''}",
             "choose one with --lab" if labs else "start one (hsp lab up), or break a device during a run",
         )
     return labs[0]
@@ -230,8 +234,8 @@ def _one_lab() -> dict[str, Any]:
     labs = list(running_labs())
     detached = [lab for lab in labs if lab.get("detached")]
     if not detached:
-        # A shell beside a measurement would be part of it.
-        used = " but those of runs, where nobody else may log in" if labs else ""
+        # A shell would disturb the measurement of a run.
+        used = " but those of runs, which do not allow other logins" if labs else ""
         raise ConfigError(f"no lab is up{used}", "start one: hsp lab up")
     return detached[-1]
 
@@ -241,7 +245,7 @@ def _found_image() -> Image | None:
 
 
 async def _interact(connection: Any) -> int:
-    """The terminal is the guest's until its shell ends."""
+    """Connect the terminal to a shell in the guest until it ends."""
     terminal = sys.stdin.fileno() if sys.stdin.isatty() else None
     before = termios.tcgetattr(terminal) if terminal is not None else None
     kind = os.environ.get("TERM", "linux") if terminal is not None else None

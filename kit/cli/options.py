@@ -12,7 +12,7 @@ from kit.core.seed import SEED_BITS
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")
 ]
-ResultsOption = Annotated[Path, typer.Option("--results", help="Where run directories go.")]
+ResultsOption = Annotated[Path, typer.Option("--results", help="The folder of the run directories.")]
 SuiteOption = Annotated[str, typer.Option("--suite", help="The Debian release of the guest.")]
 PinOption = Annotated[
     list[str] | None,
@@ -25,11 +25,11 @@ SeedOption = Annotated[
     int | None,
     typer.Option(
         "--seed", min=0, max=(1 << SEED_BITS) - 1, metavar="N", show_default=False,
-        help="Random numbers of another run: the seed in its manifest. Without it, the run has its own.",
+        help="The seed of another run, from its manifest, for the same random numbers. Default: a new one.",
     ),
 ]  # fmt: skip
 AgeAgainOption = Annotated[
     bool,
-    typer.Option("--age-again", help="Age the lab's SSDs anew, also if a run before has aged such ones."),
+    typer.Option("--age-again", help="Age the lab's SSDs anew, also if aged ones are stored."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]

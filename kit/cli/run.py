@@ -1,4 +1,4 @@
-"""`hsp run`: a workload on a testbed, once, again and again, or in turn with another."""
+"""`hsp run`: a workload on a testbed, once, several times, or in turn with another."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
 from kit.run.resume import sources
 from kit.session.measure import once
-from kit.session.place import Asked
+from kit.session.place import RunOptions
 from kit.session.series import parse_width, repeat
 from kit.session.side import Side
 
@@ -46,7 +46,7 @@ def run(
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option("--resume", metavar="RUN", help="Go on with a run that was interrupted."),
+        typer.Option("--resume", metavar="RUN", help="Resume a run that was interrupted."),
     ] = None,
     count: Annotated[
         int, typer.Option("--repeat", min=1, max=MAX_RUNS, help="Runs of each side, interleaved ABBA.")
@@ -76,10 +76,10 @@ def run(
 ) -> None:
     """Run a workload on a testbed."""
     inputs = ImageInputs(suite, tuple(pin or ()))
-    one = _side(workload, testbed, resume)
+    side_a = _side(workload, testbed, resume)
     if resume and seed is not None:
-        raise ConfigError("--resume goes on with the seed of that run", "leave --seed out")
-    other = Side(versus_workload or one.workload, versus or one.testbed)
+        raise ConfigError("--resume uses the seed of that run", "leave --seed out")
+    side_b = Side(versus_workload or side_a.workload, versus or side_a.testbed)
     two = versus is not None or versus_workload is not None
     if not two and (until or across):
         raise ConfigError(
@@ -87,23 +87,23 @@ def run(
             "name it with --versus TESTBED or --versus-workload WORKLOAD",
         )
     if not two and count == 1:
-        asked = Asked(seed, age_again)
-        code = once(one, inputs, results, json_output, quiet, junit, erase_serial or (), resume, asked)
+        options = RunOptions(seed, age_again)
+        code = once(side_a, inputs, results, json_output, quiet, junit, erase_serial or (), resume, options)
         raise typer.Exit(code)
     if resume:
-        raise ConfigError("--resume is for a single run", "the others of a series are runs of their own")
+        raise ConfigError("--resume is for a single run", "resume the runs of a series one by one")
     if seed is not None or age_again:
         raise ConfigError(
             "--seed and --age-again are for a single run",
-            "each run of a series has a seed of its own, and all begin with the devices that are kept; to "
-            "age them anew, make one run with --age-again first",
+            "each run of a series has its own seed, and all start with the stored aged devices; to age them "
+            "anew, make one run with --age-again first",
         )
     if junit:
         raise ConfigError(
-            "--junit is for a single run", "`hsp report RUN --junit FILE` makes it of a stored one"
+            "--junit is for a single run", "`hsp report RUN --junit FILE` makes it from a stored run"
         )
     width = parse_width(until) if until else None
-    sides = [one, other] if two else [one]
+    sides = [side_a, side_b] if two else [side_a]
     progress = Progress(quiet=quiet)
     code = repeat(
         sides, count, width, across or [], inputs, results, json_output, progress, erase_serial or ()
@@ -112,14 +112,12 @@ def run(
 
 
 def _side(workload: str | None, testbed: Path | None, resume: Path | None) -> Side:
-    """What is to be run; a run that goes on says itself what it was. Raises ConfigError."""
+    """The side to run; a resumed run has stored its workload and testbed. Raises ConfigError."""
     if resume is None:
         if workload is None:
             raise ConfigError("no workload is named", "for example `hsp run top-speeds`")
         return Side(workload, testbed or LAB_TESTBED)
     if workload is not None or testbed is not None:
-        raise ConfigError(
-            "--resume goes on with the workload and testbed of that run", "name neither beside it"
-        )
+        raise ConfigError("--resume uses the workload and testbed of that run", "leave both out")
     workload_path, testbed_path = sources(resume)
     return Side(str(workload_path), testbed_path)

@@ -1,4 +1,4 @@
-"""`hsp wipe`: remove what lies unused on one device of a testbed, after it was shown and agreed to."""
+"""`hsp wipe`: remove unused signatures and labels from a device of a testbed, after a confirmation."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ def wipe_command(
     """Remove old signatures and labels of destroyed pools; a copy of each is kept on the server."""
     plan = read_testbed(testbed)
     device = _find(plan, name, testbed)
-    wanted = Wanted(device.path or "", device.serial, device.size)
+    requested = Wanted(device.path or "", device.serial, device.size)
     with open_server(plan) as server:
         backup = f"/var/tmp/hsp-wipe-{device.name}"
-        planned = plan_wipe(server, wanted, backup)
+        planned = plan_wipe(server, requested, backup)
         if not planned.commands:
-            say(f"there is nothing on {device.path}: nothing to do")
+            say(f"{device.path} has no signatures: nothing to do")
             return
         say(f"on {server.name}, {device.path}, serial {device.serial}:\n{planned.describe()}")
-        alone = plan.model_copy(update={"device": (device,)})
-        confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
-        assert planned.checked.node is not None  # it would have been refused
+        only_this = plan.model_copy(update={"device": (device,)})
+        confirm_erasing(
+            only_this, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None
+        )
+        assert planned.checked.node is not None  # plan_wipe refuses it otherwise
         with locked(server, [planned.checked.node], f"wipe of {device.name}"):
             wipe(server, planned)
-        say(f"{device.path} is bare; copies of what was on it are in {backup} on {server.name}")
+        say(f"{device.path} is empty; copies of its signatures and labels are in {backup} on {server.name}")
 
 
 def _find(plan: Testbed, name: str, testbed: Path) -> Device:

@@ -1,4 +1,4 @@
-"""What `hsp demo` and `hsp run` do around a run: find the place, measure, draw, judge, repeat.
+"""The work of `hsp demo` and `hsp run` around a run: place, measurement, report, verdict, repeats.
 
 Commands and their options are in kit.cli.
 """

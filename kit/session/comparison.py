@@ -1,4 +1,4 @@
-"""Two sides of stored runs, read, judged again and compared."""
+"""Compare two sides of stored runs, which are judged again."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dic
     )
     _refuse_unknown([*a, *b])
     result = compared([r.summary for r in a], [r.summary for r in b])
-    told = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
-    result["caveats"] = [caveat for caveat in told if caveat]
+    caveats = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
+    result["caveats"] = [caveat for caveat in caveats if caveat]
     result["across"] = {key: list(pair) for key, pair in differing.items()}
     return result
 
 
 class StoredRun:
-    """A stored run, read and judged again."""
+    """A stored run, judged again."""
 
     def __init__(self, name: str) -> None:
         path = Path(name)
@@ -48,7 +48,7 @@ class StoredRun:
 
     @property
     def trusted(self) -> bool:
-        """Whether it says something of its side: nothing is unknown but what no run of its kind can tell."""
+        """Whether the run can be compared: it is not unknown, or only because its kind of run always is."""
         return self.summary["verdict"] != "unknown" or self.summary["by_nature"] is not None
 
 
@@ -58,6 +58,6 @@ def _refuse_unknown(runs: list[StoredRun]) -> None:
     ]
     if lines:
         raise MeasurementUnknown(
-            "runs whose verdict is unknown say nothing of A or B:\n" + "\n".join(lines),
+            "runs with the verdict unknown cannot be compared:\n" + "\n".join(lines),
             "leave them out, or measure again",
         )

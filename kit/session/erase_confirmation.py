@@ -1,4 +1,4 @@
-"""Before devices are erased: a person names each by its serial number, or the command line did."""
+"""Confirmation before devices are erased: a person or the command line names each serial number."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from kit.config.testbed import Device, Testbed
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_size_bytes
 
-# Asks one question, returns the answer; raises EOFError where nobody answers.
+# Asks a question, returns the answer; raises EOFError at the end of the input.
 Ask = Callable[[str], str]
 
 
 def confirm_erasing(testbed: Testbed, named: Sequence[str], ask: Ask | None) -> None:
-    """Every real device of the testbed must be named, each by itself. There is no way to name all at once.
+    """Each real device of the testbed must be named; there is no option for all at once.
 
-    `named`: serials of the command line; if there are none, `ask` is used, which is None without a terminal.
+    `named`: serials of the command line. If it is empty, `ask` is used; it is None without a terminal.
     Raises SafetyRefusal.
     """
     devices = [device for device in testbed.device if device.is_real]
@@ -23,7 +23,7 @@ def confirm_erasing(testbed: Testbed, named: Sequence[str], ask: Ask | None) -> 
         if named:
             raise SafetyRefusal(
                 f"the testbed '{testbed.name}' has no device of the serial {', '.join(named)}",
-                "its devices are emulated: nothing is to be erased",
+                "its devices are emulated: nothing is erased",
             )
         return
     if named:
@@ -31,7 +31,7 @@ def confirm_erasing(testbed: Testbed, named: Sequence[str], ask: Ask | None) -> 
     elif ask is None:
         flags = " ".join(f"--erase-serial {device.serial}" for device in devices)
         raise SafetyRefusal(
-            f"this erases {len(devices)} devices, and nobody can be asked: stdin is not a terminal",
+            f"this erases {len(devices)} devices and needs a confirmation, but stdin is not a terminal",
             f"look at them with `hsp devices --testbed FILE`, then add {flags}",
         )
     else:
@@ -66,6 +66,6 @@ def _ask_for_each(devices: list[Device], ask: Ask) -> None:
             answer = ""
         if answer.strip() != device.serial:
             raise SafetyRefusal(
-                f"what was typed is not the serial number of {device.name}; nothing was touched",
+                f"the answer is not the serial number of {device.name}; nothing was touched",
                 "its serial number is in the testbed, on the device, and in `hsp devices`",
             )

@@ -1,4 +1,4 @@
-"""One measurement, from a plan to a run with its report; what `hsp demo` and `hsp run` share."""
+"""One measurement, from plan to report, for `hsp demo` and `hsp run`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from kit.plan.plan import Plan
 from kit.recovery.clean import clean
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
-from kit.session.place import AS_PLANNED, Asked, Place, prepare
+from kit.session.place import AS_PLANNED, Place, RunOptions, prepare
 from kit.session.side import Side
 from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
 from kit.store import run_directory
 
-# Trace, logs and report of a short run are far below this.
+# Trace, logs and report of a short run need much less.
 _NEEDED_BYTES = 256 << 20
 _NEEDED_FILES = 256
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A run that has ended: `code` as its process would exit, `failure` if a host or tool broke."""
+    """An ended run. `code`: the exit code; `failure`: the error of a host or tool, if any."""
 
     run_dir: run_directory.RunDir
     summary: dict[str, Any]
@@ -47,19 +47,19 @@ def once(
     junit: Path | None,
     erase_serials: Sequence[str] = (),
     resume: Path | None = None,
-    asked: Asked = AS_PLANNED,
+    options: RunOptions = AS_PLANNED,
 ) -> int:
-    """Measure once and say what came of it; returns the exit code. Raises KitError."""
+    """Measure once and print the result. Returns the exit code. Raises KitError."""
     check_target(junit)
     plan = side.plan()
     progress = Progress(quiet=quiet)
     earlier = read_earlier(run_directory.RunDir(resume), plan) if resume else None
     if earlier:
-        asked = replace(asked, seed=earlier.seed)
-    place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
+        options = replace(options, seed=earlier.seed)
+    place = prepare(plan, inputs, results, erase_serials, progress, resume, options)
     if resume:
         clean_first(resume, progress)
-    measured = measure(plan, place, results, progress, resume, earlier, asked.seed)
+    measured = measure(plan, place, results, progress, resume, earlier, options.seed)
     _present(measured, json_output)
     write_junit(junit, measured.summary)
     if measured.failure:
@@ -68,13 +68,12 @@ def once(
 
 
 def clean_first(run: Path, progress: Progress) -> None:
-    """A run that goes on begins on hosts that are as they were before it. Raises HostError."""
-    left = clean(run, progress)
-    if left.left or left.unreachable:
-        why = [str(one) for one in left.left] + [error.message for error in left.unreachable]
-        raise HostError(
-            f"{run} cannot be gone on with: {'; '.join(why)}", f"`hsp clean {run}` says what to do"
-        )
+    """Undo the changes of a run before it is resumed. Raises HostError."""
+    cleaned = clean(run, progress)
+    reasons = [*map(str, cleaned.left), *(error.message for error in cleaned.unreachable)]
+    if reasons:
+        why = f"{run} cannot be resumed: {'; '.join(reasons)}"
+        raise HostError(why, f"`hsp clean {run}` says what to do")
 
 
 def measure(
@@ -86,9 +85,9 @@ def measure(
     earlier: Earlier | None = None,
     seed: int | None = None,
 ) -> Measured:
-    """Run the plan, analyse, draw. Raises KitError if there is nothing to keep.
+    """Run the plan, analyse, draw the report. Raises KitError if the run has no data.
 
-    `seed` is one that was asked for: stored at once, so that a run that is killed goes on with it.
+    `seed`: from the command line; stored first, so that a killed run can be resumed with it.
     """
     run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, seed)
     failure: KitError | None = None
@@ -110,7 +109,7 @@ def measure(
 
 
 def _steps(plan: Plan) -> int:
-    """Boot, check, precondition, pool, export, fill, warm up, trace, phases, power, settings, end, report."""
+    """Number of steps for the progress display."""
     workload = plan.workload
     preconditioned = workload.precondition is not None and workload.precondition.writes
     traced = not plan.testbed.is_appliance and plan.testbed.server.trace == "auto"
@@ -123,8 +122,8 @@ def _create_run(results: Path, plan: Plan, seed: int | None) -> run_directory.Ru
         results.mkdir(parents=True, exist_ok=True)
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = run_directory.create_run(results, plan.workload.name)
-        given = {} if seed is None else {"seed": seed}
-        run_directory.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
+        seeds = {} if seed is None else {"seed": seed}
+        run_directory.write_json(run_dir.path / "plan.json", {**plan.as_json(), **seeds})
     except OSError as error:
         raise HostError(
             f"{error.filename or results}: {error.strerror}", "choose another place with --results"
@@ -142,10 +141,10 @@ def _present(measured: Measured, json_output: bool) -> None:
 
 
 def _exit_code(outcome: Outcome | None, summary: dict[str, Any]) -> int:
-    assert outcome is not None, "it ended without an error"
-    for left in outcome.left:
-        say(f"not undone: {left}")
-        for command in left.by_hand:
+    assert outcome is not None, "a run without an error has an outcome"
+    for leftover in outcome.left:
+        say(f"not undone: {leftover}")
+        for command in leftover.by_hand:
             say(f"  {command}")
     if outcome.interrupted:
         return EXIT_INTERRUPTED

@@ -1,4 +1,4 @@
-"""Where a plan is carried out: in a lab of its own, or on the hosts that its testbed names."""
+"""Where a plan runs: in its own lab, or on the hosts of its testbed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kit.session.erase_confirmation import confirm_erasing
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a run is asked for beside its plan. `seed`: None is one from the run's id."""
+class RunOptions:
+    """Options of a run that are not in its plan. `seed`: None for one from the run's id."""
 
     seed: int | None = None
     age_again: bool = False
 
 
-AS_PLANNED = Asked()
+AS_PLANNED = RunOptions()
 
-# From the id of a run to the site that it has to itself.
+# From a run's id to its site.
 Place = Callable[[str], AbstractContextManager[Site]]
 
 
@@ -42,23 +42,23 @@ def prepare(
     erase_serials: Sequence[str],
     progress: Progress,
     resuming: Path | None = None,
-    asked: Asked = AS_PLANNED,
+    options: RunOptions = AS_PLANNED,
 ) -> Place:
-    """What has to be there, or agreed to, before a run. Raises SafetyRefusal, HostError, ConfigError."""
+    """Confirmations, image and checks before a run. Raises SafetyRefusal, HostError, ConfigError."""
     testbed = plan.testbed
-    if asked.age_again and not testbed.is_lab:
+    if options.age_again and not testbed.is_lab:
         raise ConfigError(
             f"--age-again: the testbed '{testbed.name}' is not the lab",
-            "leave it out: real devices are aged anew in each run, as the workload says",
+            "leave it out: each run ages real devices anew, as the workload says",
         )
 
     def seed(run_id: str) -> int:
-        return seed_of_run(run_id) if asked.seed is None else asked.seed
+        return seed_of_run(run_id) if options.seed is None else options.seed
 
     confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
     if testbed.is_lab:
         image = build(inputs, progress)
-        return lambda run_id: lab_site(testbed, image, progress, seed(run_id), asked.age_again)
+        return lambda run_id: lab_site(testbed, image, progress, seed(run_id), options.age_again)
     refuse_unfinished(plan, results, resuming)
     if testbed.is_appliance:
         return lambda run_id: appliance_site(testbed, progress, seed(run_id))
@@ -66,14 +66,14 @@ def prepare(
 
 
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
-    """A run that was killed may have left things on these hosts. Raises SafetyRefusal."""
+    """Raises SafetyRefusal if an unfinished run may have left changes on these hosts."""
     for run in unfinished(results):
         if not (resuming and run.resolve() == resuming.resolve()) and shares_hosts(
             plan.hosts, stored_hosts(run).addresses
         ):
             raise SafetyRefusal(
-                f"the run {run} on this testbed was not finished: what it made may still be there",
-                f"`hsp clean {run}` undoes it, `hsp run --resume {run}` goes on with it",
+                f"the run {run} on this testbed is unfinished: its changes may still be there",
+                f"`hsp clean {run}` undoes them, `hsp run --resume {run}` resumes the run",
             )
 
 

@@ -1,4 +1,4 @@
-"""`hsp run --repeat`: the same again, or A and B in turn until the difference is known well enough."""
+"""`hsp run --repeat`: several runs of one side, or A and B in turn until the intervals are narrow enough."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from reports.analysis import comparability
 from reports.output import comparison_table
 
 Json = dict[str, Any]
-# Before so many runs a side an interval over runs is not worth stopping for.
+# Runs per side before the stopping rule applies.
 _LEAST_RUNS = 3
-# What the stopping rule looks at; tails and shares of few I/Os would hardly ever be narrow.
+# Figures of the stopping rule; tails and shares of few I/Os would hardly ever be narrow.
 _DECIDING = ("p50",)
 
 
 def order(count: int) -> list[str]:
-    """`count` runs of A and of B in turn, as ABBA ABBA ...: a drift of the machine falls on both."""
+    """`count` runs of A and of B in the order ABBA ABBA ..., so that a drift affects both."""
     return [("A", "B", "B", "A")[place % 4] for place in range(2 * count)]
 
 
@@ -46,18 +46,18 @@ def parse_width(text: str) -> float:
 
 
 def narrow_enough(result: Json, width: float) -> bool:
-    """Whether every deciding interval of the server's layer reaches at most `width` from its ratio.
+    """Whether each deciding interval of the server's layer is within `width` of its ratio.
 
-    Of the clients' layer where the server could not be looked into.
+    Uses the clients' layer for appliances.
     """
-    seen = {row["layer"] for row in result["rows"]}
-    layer = "nfs-server" if "nfs-server" in seen else "client"
-    found = [
+    layers = {row["layer"] for row in result["rows"]}
+    layer = "nfs-server" if "nfs-server" in layers else "client"
+    intervals = [
         row["interval"]
         for row in result["rows"]
         if row["layer"] == layer and row["figure"] in _DECIDING and row["interval"]
     ]
-    return bool(found) and all(high / low <= (1 + width) ** 2 for low, high in found)
+    return bool(intervals) and all(high / low <= (1 + width) ** 2 for low, high in intervals)
 
 
 def repeat(
@@ -71,13 +71,13 @@ def repeat(
     progress: Progress,
     erase_serials: Sequence[str] = (),
 ) -> int:
-    """Run one side `count` times, or two in turn; say and return what came of it. Raises KitError."""
+    """Run one side `count` times, or two in turn; print the result, return the exit code. Raises KitError."""
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
     _refuse_unknown(plans.values(), erase_serials)
     if len(plans) == 2:
         _refuse_unlike(plans["A"], plans["B"], across)
     places = {
-        letter: prepare(plan, inputs, results, _of(plan, erase_serials), progress)
+        letter: prepare(plan, inputs, results, _serials_of(plan, erase_serials), progress)
         for letter, plan in plans.items()
     }
     turns = order(count) if len(plans) == 2 else ["A"] * count
@@ -102,8 +102,8 @@ def repeat(
     return code
 
 
-def _of(plan: Plan, serials: Sequence[str]) -> list[str]:
-    """Those of them that are devices of the plan."""
+def _serials_of(plan: Plan, serials: Sequence[str]) -> list[str]:
+    """The serials that are devices of the plan."""
     return [serial for serial in serials if any(device.serial == serial for device in plan.testbed.device)]
 
 
@@ -113,18 +113,19 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
     if unknown:
         raise SafetyRefusal(
             f"neither A nor B has a device of the serial {', '.join(unknown)}",
-            "`hsp devices` shows the serials; those of the testbeds are the ones that are erased",
+            "`hsp devices` shows the serials; only devices of the testbeds are erased",
         )
 
 
 def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
-    """What the plans alone tell, before the first of many runs; the rest is found in the runs."""
-    one, other = (comparability.settings(manifest.planned(plan), plan.as_json()) for plan in (a, b))
-    comparability.check([("A", one)], [("B", other)], [key for key in across if key in {*one, *other}])
+    """Check the settings in the plans before the first run; those in the manifests are checked later."""
+    settings_a, settings_b = (comparability.settings(manifest.planned(p), p.as_json()) for p in (a, b))
+    known = [key for key in across if key in {*settings_a, *settings_b}]
+    comparability.check([("A", settings_a)], [("B", settings_b)], known)
 
 
 def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None:
-    """None as long as a side has no run that can be trusted."""
+    """None as long as a side has no run that can be compared."""
     stored = {letter: [StoredRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
     trusted = {letter: [run for run in runs if run.trusted] for letter, runs in stored.items()}
     return comparison(trusted["A"], trusted["B"], across) if all(trusted.values()) else None
@@ -133,14 +134,14 @@ def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None
 def _present(done: dict[str, list[Measured]], result: Json | None, json_output: bool) -> None:
     paths = {letter: [str(m.run_dir.path) for m in runs] for letter, runs in done.items()}
     if json_output:
-        runs = {
-            letter: [{"path": str(m.run_dir.path), "verdict": m.summary["verdict"]} for m in found]
-            for letter, found in done.items()
+        listed = {
+            letter: [{"path": str(m.run_dir.path), "verdict": m.summary["verdict"]} for m in runs]
+            for letter, runs in done.items()
         }
         emit_json(
             {
                 "format": 1,
-                "runs": runs,
+                "runs": listed,
                 "spread": spread([m.summary for m in done["A"]]),
                 "comparison": result,
             }
@@ -152,7 +153,7 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
         say(f"again: {shlex.join(parts)}")
         return
     if len(done) == 2:
-        say("A or B has no run that can be trusted: nothing to compare")
+        say("A or B has no run that can be compared")
     say(f"{'phase':12} {'op':6} {'tier':9} {'runs':>4} {'p50 us, least to most':>25}")
     for row in spread([m.summary for m in done["A"]]):
         low, high = row["p50_us"]
@@ -161,13 +162,13 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
 
 
 def spread(summaries: Sequence[Json]) -> list[Json]:
-    """Of the server's layer: the least and the most p50 (us) of each row over its runs."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    """Minimum and maximum p50 (us) of each row of the server's layer over the runs."""
+    values_of: dict[tuple[str, str, str], list[float]] = {}
     for summary in summaries:
         for row in summary["rows"]:
             if row["layer"] == "nfs-server" and row["p50_us"] is not None:
-                found.setdefault((row["phase"], row["op"], row["tier"]), []).append(row["p50_us"])
+                values_of.setdefault((row["phase"], row["op"], row["tier"]), []).append(row["p50_us"])
     return [
         {"phase": phase, "op": op, "tier": tier, "runs": len(values), "p50_us": [min(values), max(values)]}
-        for (phase, op, tier), values in found.items()
+        for (phase, op, tier), values in values_of.items()
     ]
