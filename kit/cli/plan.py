@@ -93,8 +93,8 @@ def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
         lines.append(f"  {entry.device:14} {amount} ({entry.text})")
     return [
         *lines,
-        f"time without start and end: {times[0]:.0f} s if devices write 1 GB/s, {times[1]:.0f} s if 100 MB/s; "
-        "a run measures their speed first, and prints its estimate",
+        f"time without start and end: {times[0]:.0f} s if devices write 1 GB/s, {times[1]:.0f} s if they "
+        "write 100 MB/s; a run measures their speed first, and prints its estimate",
         "",
     ]
 
