@@ -128,7 +128,7 @@ def up(
 @app.command("status")
 def status(json_output: JsonOption = False) -> None:
     """Show the image, and the labs that are up."""
-    image, labs = _found_image(), list(running_labs())
+    image, labs = find(ImageInputs()), list(running_labs())
     if json_output:
         emit_json({"image": os.fspath(image.path) if image else None, "labs": labs})
         return
@@ -238,10 +238,6 @@ def _one_lab() -> dict[str, Any]:
         used = " but those of runs, which do not allow other logins" if labs else ""
         raise ConfigError(f"no lab is up{used}", "start one: hsp lab up")
     return detached[-1]
-
-
-def _found_image() -> Image | None:
-    return find(ImageInputs())
 
 
 async def _interact(connection: Any) -> int:

@@ -22,7 +22,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -59,23 +59,14 @@ class Leftover:
 class Record:
     """The content of a journal. `pending`: oldest first."""
 
-    run: str = ""
-    plan: str = ""
-    pending: tuple[Undo, ...] = ()
-    finished: bool = False
-    last_step: str = ""
+    pending: tuple[Undo, ...]
+    finished: bool
 
 
 # Performs an undo; gets the kinds of failed undos. Raises if it fails.
 Doer = Callable[[Undo, frozenset[str]], object]
 # The commands of an undo for a person.
 ByHand = Callable[[Undo], tuple[str, ...]]
-
-
-@dataclass
-class _State:
-    pending: dict[int, Undo] = field(default_factory=dict)
-    next_number: int = 1
 
 
 class Journal:
@@ -85,8 +76,8 @@ class Journal:
         record = read_journal(path)
         self._path, self._file = path, AppendLog(path)
         self._unwritten: OSError | None = None
-        self._state = _State({undo.number: undo for undo in record.pending})
-        self._state.next_number = _highest_number(path) + 1
+        self._pending = {undo.number: undo for undo in record.pending}
+        self._next_number = _highest_number(path) + 1
         if run:
             self._write({"run": run, "plan": plan})
 
@@ -103,21 +94,21 @@ class Journal:
 
     def on_teardown(self, kind: str, host: str, text: str, **arguments: Any) -> int:
         """Write the undo of the next step. Returns its number, for `know`."""
-        number = self._state.next_number
-        self._state.next_number += 1
-        self._state.pending[number] = Undo(number, kind, host, text, arguments)
+        number = self._next_number
+        self._next_number += 1
+        self._pending[number] = Undo(number, kind, host, text, arguments)
         self._write({"undo": number, "kind": kind, "host": host, "text": text, "arguments": arguments})
         return number
 
     def know(self, number: int, **arguments: Any) -> None:
         """Add arguments that became known by the step."""
-        undo = self._state.pending[number]
-        self._state.pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
+        undo = self._pending[number]
+        self._pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
         self._write({"undo": number, "known": arguments})
 
     @property
     def pending(self) -> tuple[Undo, ...]:
-        return tuple(self._state.pending.values())
+        return tuple(self._pending.values())
 
     def teardown(self, do: Doer, by_hand: ByHand = lambda _: ()) -> list[Leftover]:
         """Undo everything, newest first. Returns the failed undos, which stay pending.
@@ -139,7 +130,7 @@ class Journal:
                 continue
             self._note({"step": step, "state": "done"})
             self._note({"undone": undo.number})
-            del self._state.pending[undo.number]
+            del self._pending[undo.number]
         if not left:
             self._note({"finished": True})
         if self._unwritten:
@@ -174,20 +165,21 @@ def read_journal(path: Path) -> Record:
     Ignores a last line that a crash cut off: its step never ran. Raises ConfigError for other damage: it is
     then not known what is left on the hosts.
     """
-    record, pending = Record(finished=True), dict[int, Undo]()
+    pending, finished = dict[int, Undo](), True
     for number, line in enumerate(_lines(path), start=1):
         try:
-            record = _take(json.loads(line), record, pending)
+            finished = _take(json.loads(line), pending)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigError(
                 f"{path}:{number}: this is not a line of a journal: {line[:80]!r}",
                 "it is not known what this run left on its hosts: look there for a pool hsp-*, mounts of "
                 "/mnt/hsp-* and directories in /run/hsp",
             ) from None
-    return replace(record, pending=tuple(pending.values()))
+    return Record(tuple(pending.values()), finished)
 
 
-def _take(entry: dict[str, Any], record: Record, pending: dict[int, Undo]) -> Record:
+def _take(entry: dict[str, Any], pending: dict[int, Undo]) -> bool:
+    """Apply one line. Returns whether the journal is finished with it."""
     if "known" in entry:
         undo = pending[entry["undo"]]
         pending[undo.number] = replace(undo, arguments={**undo.arguments, **entry["known"]})
@@ -196,13 +188,9 @@ def _take(entry: dict[str, Any], record: Record, pending: dict[int, Undo]) -> Re
         pending[number] = Undo(number, str(entry["kind"]), str(entry["host"]), str(entry["text"]), arguments)
     elif "undone" in entry:
         del pending[entry["undone"]]
-    elif "run" in entry:
-        return replace(record, run=str(entry["run"]), plan=str(entry["plan"]), finished=False)
-    elif "finished" in entry:
-        return replace(record, finished=True)
-    elif entry["state"] == "begin":
-        return replace(record, last_step=str(entry["step"]), finished=False)
-    return replace(record, finished=False)
+    elif not ({"run", "plan"} <= entry.keys() or {"step", "state"} <= entry.keys() or "finished" in entry):
+        raise ValueError("an unknown line")
+    return "finished" in entry
 
 
 def _lines(path: Path) -> list[str]:

@@ -22,11 +22,6 @@ class Fake:
     def faults(self) -> list[tuple[int, str]]:
         return []
 
-    def mark(self) -> int:
-        return 0
-
-    def restore(self) -> None: ...
-
 
 def test_faults_are_events_in_the_experiments_time() -> None:
     faults = [(100 + 4 * 1500, "log0 stall 5")]
