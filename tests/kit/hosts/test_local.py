@@ -60,7 +60,7 @@ def test_a_failed_command_says_what_and_why(host: LocalHost) -> None:
     assert caught.value.exit_code == 5
     assert caught.value.result.returncode == 3
     message = caught.value.message
-    assert "on local:" in message and "ended with 3: no space" in messages
+    assert "on local:" in message and "ended with 3: no space" in message
     assert shlex.join(["sh", "-c", "echo 'no space' >&2; exit 3"]) in message
 
 
@@ -319,7 +319,7 @@ def test_a_socket_forwarded_to_the_same_machine_is_a_link(tmp_path: Path) -> Non
     link = tmp_path / "link"
     forward = LocalHost().forward_unix_to_remote(str(link), "/there")
     assert link.readlink() == Path("/there")
-    with pytest.raises(HostError, match="cannot make"):
+    with pytest.raises(HostError, match="cannot create"):
         LocalHost().forward_remote_unix(str(link), "/other")
     assert link.readlink() == Path("/there")
     forward.close()

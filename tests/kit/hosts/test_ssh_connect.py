@@ -393,7 +393,7 @@ def test_an_account_whose_shell_changes_arguments(tmp_path: Path, shell: str) ->
     script.chmod(0o755)
     with run_sshd(keys, options={"ForceCommand": str(script)}) as server:
         config = server.config(tmp_path / "config", server.known_hosts(tmp_path / "known_hosts"))
-        with pytest.raises(HostError, match="does not get its arguments as they were sent"):
+        with pytest.raises(HostError, match="does not get its arguments unchanged"):
             connect(FAR, config_path=config)
 
 
