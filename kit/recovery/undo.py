@@ -64,7 +64,7 @@ KINDS: Mapping[str, Kind] = {
     ),
     # As bare as it was taken.
     "device": Kind(
-        clear_label.release,
+        clear_label.clear,
         lambda path, serial, pool: [["wipefs", "--all", f"{path}-part1"], ["wipefs", "--all", path]],
         frozenset({"pool", "partition"}),
     ),

@@ -40,12 +40,12 @@ def test_a_bare_device() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"partition": "1", "parent": "sda"}, "it is no whole disk but a partition of sda"),
-        ({"dm": ["x", "mpath-x"]}, "it is no whole disk but a multipath device"),
+        ({"partition": "1", "parent": "sda"}, "it is not a whole disk but a partition of sda"),
+        ({"dm": ["x", "mpath-x"]}, "it is not a whole disk but a multipath device"),
         ({"holders": ["dm-0"]}, "is part of /dev/dm-0"),
         ({"ro": "1"}, "read-only"),
         ({"size_bytes": GIB - 512}, "the testbed says 1073741824"),
-        ({"alone": "Device or resource busy"}, "somebody uses it"),
+        ({"alone": "Device or resource busy"}, "it is in use"),
         ({"signature": "ext4"}, "signature on /dev/sdb: ext4"),
         ({"signature": "gpt"}, "signature on /dev/sdb: gpt"),
         ({"label": "LABEL 0\n    state: 0\n    name: 'tank'\n"}, "belongs to the pool 'tank'"),

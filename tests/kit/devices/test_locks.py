@@ -17,7 +17,7 @@ from kit.devices import locks
 from kit.devices.locks import Locks, lock_names, locked
 from kit.devices.probe import parse
 from kit.hosts.local import LocalHost
-from tests.kit.devices.facts import DISKS, recorded, wanted
+from tests.kit.devices.facts import DISKS, recorded, spec_of
 
 INVENTORY = parse("server", json.dumps(recorded()))
 ONE, TWO = INVENTORY.nodes["vdc"], INVENTORY.nodes["vdd"]
@@ -139,7 +139,7 @@ def test_what_is_in_a_lock_file_is_only_shown(directory: Path) -> None:
     with locked(host, [ONE], "run-a", whole_host=False):
         for words in ("", "[]", '{"run": "\x1b[31m"}', '{"since_unix_s": "x"}', "\0" * 9000):
             (directory / lock_names(ONE)[0]).write_text(words)
-            with pytest.raises(SafetyRefusal, match="did not leave a name") as caught:
+            with pytest.raises(SafetyRefusal, match="an unknown owner") as caught:
                 Locks(host, [ONE], "run-b", whole_host=False)
             assert caught.value.message.isprintable()
         named = {"run": "\x1b[31m", "user": "\u202e", "machine": "m", "pid": 1, "since_unix_s": 0.0}
@@ -150,7 +150,7 @@ def test_what_is_in_a_lock_file_is_only_shown(directory: Path) -> None:
 
 def test_locks_are_of_the_disk_and_of_its_number() -> None:
     inventory = INVENTORY
-    nodes = [inventory.find(wanted(disk).path) for disk in DISKS]
+    nodes = [inventory.find(spec_of(disk).path) for disk in DISKS]
     names = [set(lock_names(node)) for node in nodes if node]
     assert all(len(own) == 2 for own in names)
     assert len(set().union(*names)) == 2 * len(DISKS)  # namespaces of one controller are not one disk
