@@ -78,7 +78,7 @@ def check_same(host: Host, device: BlockDevice) -> None:
 
 def _check(host: Host, path: str, expected_bytes: int | None, content: bool) -> Checked:
     """Path and size are not checked against the testbed: the caller has done that."""
-    (checked,) = check(host, [DeviceSpec(path, None, expected_bytes, emulated=True)], content=content)
+    (checked,) = check(host, [DeviceSpec(path, None, expected_bytes, trusted=True)], content=content)
     return checked
 
 

@@ -83,12 +83,12 @@ class Reason:
 
 @dataclass(frozen=True)
 class DeviceSpec:
-    """A device as the testbed gives it. `emulated` devices of the kit need neither link nor serial."""
+    """A device as the testbed gives it. `trusted`: checked by the caller, needs neither link nor serial."""
 
     path: str
     serial: str | None = None
     size_bytes: int | None = None
-    emulated: bool = False
+    trusted: bool = False
 
 
 def reasons(inventory: Inventory, spec: DeviceSpec, others: Sequence[DeviceSpec] = ()) -> tuple[Reason, ...]:
@@ -113,7 +113,7 @@ def is_by_id(path: str) -> bool:
 
 
 def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> Iterator[Reason]:
-    if not is_by_id(spec.path) and not spec.emulated:
+    if not is_by_id(spec.path) and not spec.trusted:
         link = preferred_link(node) if node else None
         yield Reason(
             Code.KERNEL_NAME,
@@ -147,7 +147,7 @@ def _identity_reasons(node: Node, spec: DeviceSpec) -> Iterator[Reason]:
             node.kind, f"a {node.kind} device"
         )
         yield Reason(Code.NOT_WHOLE, f"it is not a whole disk but {kind}{owner}", "name the whole disk")
-    if spec.serial is None and not spec.emulated:
+    if spec.serial is None and not spec.trusted:
         yield Reason(
             Code.SERIAL,
             f"its serial is '{node.serial}', the testbed says none",

@@ -65,12 +65,12 @@ def test_garbage_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("state", [2, 3, 4])
-def test_labels_of_nobody_are_in_nobodys_way(state: int) -> None:
+def test_labels_of_unused_devices_are_allowed(state: int) -> None:
     label = f"LABEL 0\n    state: {state}\n    name: 'old'\n"
     find_unused(host_of(bare(label=label, signature="zfs_member")), PATH)
 
 
-def test_a_device_that_was_swapped_is_noticed() -> None:
+def test_a_swapped_device_is_detected() -> None:
     device = find_unused(host_of(), PATH)
     check_same(host_of(), device)
     # What lies on it by now is the kit's own.
@@ -80,7 +80,7 @@ def test_a_device_that_was_swapped_is_noticed() -> None:
             check_same(host_of(bare(**changes)), device)
 
 
-def test_bytes_written_are_the_seventh_number() -> None:
+def test_bytes_written_come_from_the_seventh_field() -> None:
     stat = "  100 0 800 5 200 0 4096 7 0 9 12 3 0 99999 1 0 0\n"
     device = find_unused(host_of(), PATH)
     assert read_written(host_of(cat=(0, stat, "")), device).kernel_bytes == 4096 * 512

@@ -25,7 +25,7 @@ json_values = st.recursive(
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_whatever_is_changed_the_answer_is_a_refusal_or_the_same_disk(data: st.DataObject) -> None:
+def test_a_changed_fact_never_frees_a_disk_in_use(data: st.DataObject) -> None:
     """One value anywhere in the answer of the host becomes another one: nothing but KitErrors, and a disk
     that is in use does not become free unless it is told to be another one."""
     facts = recorded()
@@ -47,7 +47,7 @@ def test_whatever_is_changed_the_answer_is_a_refusal_or_the_same_disk(data: st.D
             assert device.reasons
 
 
-def test_all_refusals_are_told_at_once() -> None:
+def test_all_refusals_are_in_one_message() -> None:
     checked = judge(parse("server", recorded()), [spec_of("vd2"), spec_of("sd2"), spec_of("sd1")])
     with pytest.raises(SafetyRefusal) as caught:
         refuse_any("server", checked)

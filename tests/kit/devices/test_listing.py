@@ -35,7 +35,7 @@ def test_hostile_names_are_inert(model: str, serial: str) -> None:
         assert all("/" not in name for name in lock_names(disk.node))
 
 
-def test_the_listing_says_what_to_paste() -> None:
+def test_the_listing_has_a_table_for_the_testbed() -> None:
     facts = recorded("pools")
     log = '{"critical_warning": 0, "temperature": 323, "percent_used": 0}'
     facts["disks"]["nvme0n1"]["nvme"] = {"argv": ["nvme"], "code": 0, "out": log, "err": ""}

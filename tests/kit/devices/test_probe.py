@@ -14,7 +14,7 @@ from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
 
-def test_btrfs_and_other_devices_without_a_number_are_told_by_their_source() -> None:
+def test_btrfs_mounts_are_matched_by_their_source() -> None:
     facts = recorded("pools")
     facts["mounts"].append(["7", "mnt:[1]", "50 1 0:99 / /b\\040c rw - btrfs /dev/sdc rw"])
     facts["links"]["/dev/sdc"] = "/dev/sdc"
@@ -43,7 +43,7 @@ def test_a_tool_that_fails_makes_every_disk_undetermined(tool: str, answer: dict
         assert Code.UNDETERMINED in codes(inventory, spec_of(disk)), (disk, inventory.problems)
 
 
-def test_what_could_not_be_read_is_undetermined() -> None:
+def test_unreadable_facts_make_a_disk_undetermined() -> None:
     for change in (
         lambda facts: facts.update(unread=["5: Permission denied"]),
         lambda facts: facts.update(swaps=None),

@@ -46,7 +46,7 @@ def test_each_membership_in_a_pool_has_its_reason() -> None:
     assert codes(inventory, spec_of("sd2")) == set()
 
 
-def test_where_the_kernel_says_nothing_labels_and_pools_do() -> None:
+def test_one_source_of_information_is_enough() -> None:
     """Each of several witnesses is enough: without the exclusive open, and without the tables of mounts."""
     facts = recorded("pools")
     for disk in facts["disks"].values():
@@ -85,13 +85,13 @@ def test_duplicates() -> None:
     assert Code.DUPLICATE not in codes(inventory, one, [spec_of("vd5"), spec_of("ns1")])
 
 
-def test_a_sibling_of_the_same_testbed_is_no_stranger() -> None:
+def test_a_sibling_of_the_same_testbed_is_allowed() -> None:
     inventory = parse("server", recorded())
     assert codes(inventory, spec_of("ns2"), [spec_of("ns1")]) == set()
     assert Code.SIBLING in codes(inventory, spec_of("ns2"), [spec_of("sd1")])
 
 
-def test_a_controller_on_its_own_is_no_sibling() -> None:
+def test_namespaces_of_different_controllers_are_not_siblings() -> None:
     facts = recorded()
     facts["devices"]["nvme0n1"]["controller"] = "/sys/devices/other/nvme1"
     assert codes(parse("server", facts), spec_of("ns2")) == set()
