@@ -12,7 +12,7 @@ from kit.config.testbed import Device, Testbed, read_testbed
 from kit.core.errors import ConfigError
 from kit.core.output import say
 from kit.devices.locks import locked
-from kit.devices.reasons import Wanted
+from kit.devices.reasons import DeviceSpec
 from kit.devices.wipe import plan_wipe, wipe
 from kit.run.remote_site import open_server
 from kit.session.erase_confirmation import confirm_erasing
@@ -29,7 +29,7 @@ def wipe_command(
     """Remove old signatures and labels of destroyed pools; a copy of each is kept on the server."""
     plan = read_testbed(testbed)
     device = _find(plan, name, testbed)
-    wanted = Wanted(device.path or "", device.serial, device.size)
+    wanted = DeviceSpec(device.path or "", device.serial, device.size)
     with open_server(plan) as server:
         backup = f"/var/tmp/hsp-wipe-{device.name}"
         planned = plan_wipe(server, wanted, backup)

@@ -185,7 +185,7 @@ class Device(Action):
         return f"remove the pool's label from {self.path}"
 
     def undo(self, host: Host) -> None:
-        clear_label.release(host, self.path, self.serial, self.pool)
+        clear_label.clear(host, self.path, self.serial, self.pool)
 
     def commands(self) -> list[list[str]]:
         return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]

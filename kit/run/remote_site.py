@@ -11,7 +11,7 @@ from kit.config.testbed import Client, Testbed
 from kit.core.errors import ConfigError, HostError
 from kit.core.progress import Progress
 from kit.devices.guard import guarded
-from kit.devices.reasons import Wanted
+from kit.devices.reasons import DeviceSpec
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host
 from kit.run.site import Site, SiteClient
@@ -47,7 +47,7 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
 @contextmanager
 def real_site(testbed: Testbed, run_id: str, progress: Progress, seed: int) -> Iterator[Site]:
     """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
-    wanted = [Wanted(device.path or "", device.serial, device.size) for device in testbed.device]
+    wanted = [DeviceSpec(device.path or "", device.serial, device.size) for device in testbed.device]
     with ExitStack() as stack:
         server, clients = stack.enter_context(open_hosts(testbed, progress))
         with progress.step("locking and checking the devices"):

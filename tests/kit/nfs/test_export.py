@@ -36,7 +36,7 @@ def test_an_export_is_for_one_client_synchronous_and_squashed() -> None:
 @pytest.mark.parametrize(
     "address", ["*", "10.0.0.0/24", "@group", "10.0.0.?", "", "a b", "-o", "10.0.0.2:/etc", "<world>", "a,b"]
 )
-def test_what_may_be_more_than_one_client_is_refused(address: str) -> None:
+def test_an_address_of_several_clients_is_refused(address: str) -> None:
     host = ScriptedHost()
     with pytest.raises(ConfigError, match="is not one client"):
         nfs.export(host, "/x", address)
@@ -52,7 +52,7 @@ def test_an_address_is_written_as_exportfs_takes_it(address: str, written: str) 
     assert host.calls[0][3] == f"{written}:/x"
 
 
-def test_exports_of_two_runs_do_not_share_the_number_of_their_handles() -> None:
+def test_exports_of_two_runs_have_different_fsids() -> None:
     numbers = {nfs.fsid(f"/run/hsp/20261121T0000{n:02}Z-abcdef/pool/bench") for n in range(60)}
     assert len(numbers) == 60 and all(0 < number < 2**32 for number in numbers)
     assert nfs.fsid("/x") == nfs.fsid("/x")
@@ -76,7 +76,7 @@ AGAIN = [("sleep", "2"), ("exportfs", "-f")]
 
 
 @pytest.mark.parametrize("looks", [0, 1, 3])
-def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
+def test_an_export_is_removed_when_nfsd_has_no_reference(looks: int) -> None:
     host = flushed_server(r"/x\040y", looks)
     nfs.unexport(host, "/x y", "10.0.0.2")
     assert changes(host) == [TAKEN_BACK, *AGAIN * looks]
@@ -86,7 +86,7 @@ def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
     ("output", "passes"),
     [("exportfs: Could not find '10.0.0.2:/x' to unexport.\n", True), ("exportfs: no permission\n", False)],
 )
-def test_an_export_that_somebody_else_took_back(output: str, passes: bool) -> None:
+def test_an_export_that_is_removed_already(output: str, passes: bool) -> None:
     host = flushed_server("/x", 0, **{"exportfs -u": (1, "", output)})
     if passes:
         nfs.unexport(host, "/x", "10.0.0.2")
@@ -101,7 +101,7 @@ def test_another_path_in_the_caches_is_not_waited_for() -> None:
     assert len(changes(host)) == 1
 
 
-def test_an_export_that_stays_is_an_error() -> None:
+def test_an_export_that_nfsd_still_holds_is_an_error() -> None:
     host = flushed_server("/x", 99)
     with pytest.raises(HostError, match="still holds /x after 15 flushes"):
         nfs.unexport(host, "/x", "10.0.0.2")
@@ -117,7 +117,7 @@ def test_short_and_long_lines_of_exportfs() -> None:
     assert nfs.effective_export(exporting(text), LONG) == [f"{LONG} 10.0.0.3({OPTIONS})"]
 
 
-def test_every_client_of_a_path_is_found_and_no_other_path() -> None:
+def test_every_export_of_a_path_is_listed() -> None:
     text = f"/x\n\t\t10.0.0.2({OPTIONS})\n/x\n\t\t10.0.0.3({OPTIONS})\n/x/y\n\t\t<world>({OPTIONS})\n"
     assert len(nfs.effective_export(exporting(text), "/x")) == 2
 
@@ -140,7 +140,7 @@ def test_open_and_asynchronous_exports_are_errors(line: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "/xy 10.0.0.2(rw)\n", "/x/y 10.0.0.2(rw)\n"])
-def test_what_is_not_exported_is_an_error(text: str) -> None:
+def test_a_missing_export_is_an_error(text: str) -> None:
     with pytest.raises(HostError, match="/x is not exported by server"):
         nfs.effective_export(exporting(text), "/x")
 
@@ -211,7 +211,7 @@ class Client(ScriptedHost):
         return [argv[1:] for argv in self.called("umount")]
 
 
-def test_a_mount_is_what_was_asked_for() -> None:
+def test_a_mount_has_the_requested_options() -> None:
     client = Client()
     mount = nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", "proto=tcp", "nolock", "rsize=131072"))
     assert mount.source == "10.0.0.1:/x" and "hard" in mount.options.split(",")
@@ -251,19 +251,19 @@ def test_another_version_in_effect_is_an_error() -> None:
         ("mount.nfs: Connection refused", "does the server run"),
     ],
 )
-def test_a_mount_that_the_server_refuses_says_what_was_asked_and_why_not(output: str, hint: str) -> None:
+def test_a_refused_mount_reports_the_options_and_the_reason(output: str, hint: str) -> None:
     with pytest.raises(HostError, match=r"cannot mount 10\.0\.0\.1:/x with vers=4\.1,hard") as caught:
         nfs.mount(Client(refuses=output), "10.0.0.1:/x", "/mnt/t", "4.1", ("hard",))
     assert output in caught.value.message and hint in caught.value.hint
 
 
-def test_nothing_is_mounted_over_something_else() -> None:
+def test_an_existing_mount_point_is_refused() -> None:
     with pytest.raises(HostError, match="something is mounted at /mnt/disk already"):
         nfs.mount(Client(), "10.0.0.1:/x", "/mnt/disk", "3", ())
 
 
 @pytest.mark.parametrize("target", ["/mnt/none", "/mnt/disk", "/mnt"])
-def test_what_is_not_an_nfs_mount_is_an_error(target: str) -> None:
+def test_another_mount_than_nfs_is_an_error(target: str) -> None:
     with pytest.raises(HostError, match=f"{target} is not an NFS mount on server"):
         nfs.effective_mount(ScriptedHost({"cat": MOUNTS}), target)
     assert not nfs.is_mounted(ScriptedHost({"cat": MOUNTS}), target)
@@ -275,7 +275,7 @@ def mounted(client: Client) -> Client:
     return client
 
 
-def test_unmounting_asks_nicely_and_can_be_done_again() -> None:
+def test_unmounting_is_plain_first_and_repeatable() -> None:
     client = mounted(Client())
     for _ in range(3):
         nfs.unmount(client, "/mnt/t")
@@ -283,14 +283,14 @@ def test_unmounting_asks_nicely_and_can_be_done_again() -> None:
     assert not client.directories and not client.files
 
 
-def test_what_never_came_to_be_mounted_leaves_no_directory_behind() -> None:
+def test_the_directory_of_a_failed_mount_is_removed() -> None:
     client = Client()
     client.directories.add("/mnt/t")
     nfs.unmount(client, "/mnt/t")
     assert not client.unmounts and not client.directories
 
 
-def test_a_mount_that_hangs_is_forced_then_taken_out_of_sight() -> None:
+def test_a_hanging_mount_is_forced_then_unmounted_lazily() -> None:
     client = mounted(Client(hangs=1))
     nfs.unmount(client, "/mnt/t")
     assert client.unmounts == [("/mnt/t",), ("-f", "/mnt/t")]
@@ -301,7 +301,7 @@ def test_a_mount_that_hangs_is_forced_then_taken_out_of_sight() -> None:
     assert not client.directories and not client.files
 
 
-def test_a_mount_that_the_client_still_holds_is_an_error_each_time_until_it_does_not() -> None:
+def test_a_mount_held_by_the_client_is_an_error_until_it_is_released() -> None:
     client = mounted(Client(stubborn=3, held=True))
     for _ in range(2):
         with pytest.raises(HostError, match="unmounted lazily, but the client still holds it") as caught:
@@ -312,7 +312,7 @@ def test_a_mount_that_the_client_still_holds_is_an_error_each_time_until_it_does
     assert not client.directories and not client.files
 
 
-def test_a_mount_that_nothing_moves_is_an_error() -> None:
+def test_a_mount_that_cannot_be_unmounted_is_an_error() -> None:
     client = mounted(Client(hangs=4))
     with pytest.raises(HostError, match="/mnt/t cannot be unmounted") as caught:
         nfs.unmount(client, "/mnt/t")
@@ -320,12 +320,12 @@ def test_a_mount_that_nothing_moves_is_an_error() -> None:
     assert client.mounted and client.directories
 
 
-def test_of_mounts_on_top_of_each_other_the_topmost_is_in_effect() -> None:
+def test_the_topmost_of_stacked_mounts_is_in_effect() -> None:
     stacked = MOUNTS + "10.0.0.1:/x /mnt/x nfs rw,vers=3,rsize=4096,hard 0 0\n"
     assert "rsize=4096" in nfs.effective_mount(ScriptedHost({"cat": stacked}), "/mnt/x").options
 
 
-def test_a_file_of_the_right_size_is_all_right() -> None:
+def test_a_file_of_the_expected_size_passes() -> None:
     client = ScriptedHost({"stat": "4096\n"})
     nfs.check_file(client, "/mnt/t/f", 4096)
     assert client.commands[0].deadline_s <= 120
@@ -340,7 +340,7 @@ def test_a_file_of_the_right_size_is_all_right() -> None:
         (DeadlineExceeded("host", ["stat"], 120), "does not answer within"),
     ],
 )
-def test_a_file_that_cannot_be_measured_is_found_before_the_load(answer: Answer, message: str) -> None:
+def test_an_unusable_file_is_an_error_before_the_load(answer: Answer, message: str) -> None:
     with pytest.raises(HostError, match=message) as caught:
         nfs.check_file(ScriptedHost({"stat": answer}), "/mnt/t/f", 4096)
     assert caught.value.hint
