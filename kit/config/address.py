@@ -88,7 +88,9 @@ def _split_host_port(host_port: str, text: str) -> tuple[str, int | None]:
     if host_port.startswith("["):
         host, bracket, rest = host_port[1:].partition("]")
         if not bracket or ":" not in host or (rest and not rest.startswith(":")):
-            raise ValueError(f"{_quote(text)}: the text in brackets is not an IPv6 address; write it as in ssh://[fd00::1]:22")
+            raise ValueError(
+                f"{_quote(text)}: the text in brackets is not an IPv6 address; write it as in ssh://[fd00::1]:22"
+            )
         colon, port = rest[:1], rest[1:]
     else:
         if host_port.count(":") > 1:
