@@ -74,7 +74,21 @@ def import_(
         interval_ns=_interval_ns(interval),
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
-    progress = Progress(quiet=quiet)
+    imported, run, summary, page = _import(files, options, results, name, Progress(quiet=quiet))
+    for warning in imported.section["warnings"]:
+        say(f"warning: {warning}")
+    if json_output:
+        emit_json({**summary, "path": str(run.path)})
+    else:
+        _print(imported, summary)
+    say(f"run: {run.path}")
+    say(f"report: {page}")
+
+
+def _import(
+    files: list[Path], options: importing.Options, results: Path, name: str, progress: Progress
+) -> tuple[importing.Imported, run_directory.RunDir, dict[str, Any], Path]:
+    """Read the files into a run and draw it; returns the import, the run, its summary and its report."""
     started, start_s = time.gmtime(), time.monotonic()
     with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
         imported = importing.read_files(files, options, progress.update)
@@ -94,14 +108,7 @@ def import_(
     except BaseException:
         _remove_run(run)
         raise
-    for warning in imported.section["warnings"]:
-        say(f"warning: {warning}")
-    if json_output:
-        emit_json({**summary, "path": str(run.path)})
-    else:
-        _print(imported, summary)
-    say(f"run: {run.path}")
-    say(f"report: {page}")
+    return imported, run, summary, page
 
 
 def _make_run(results: Path, name: str) -> run_directory.RunDir:

@@ -30,41 +30,50 @@ from kit.session.side import Side
 MAX_RUNS = 100
 
 
+TestbedOption = Annotated[
+    Path | None,
+    typer.Option("--testbed", help="Server, clients and devices; without it, the built-in lab."),
+]
+EraseSerialOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--erase-serial", metavar="SERIAL", help="Confirm that this device is erased. Once per device."
+    ),
+]
+ResumeOption = Annotated[
+    Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run.")
+]
+CountOption = Annotated[
+    int, typer.Option("--repeat", min=1, max=MAX_RUNS, help="Runs of each side, interleaved ABBA.")
+]
+VersusOption = Annotated[
+    Path | None, typer.Option("--versus", metavar="TESTBED", help="B: the same workload on this testbed.")
+]
+VersusWorkloadOption = Annotated[
+    str | None, typer.Option("--versus-workload", metavar="WORKLOAD", help="B: this workload instead.")
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option("--until", metavar="WIDTH", help="Stop when each p50 ratio is this precise, e.g. 5%."),
+]
+AcrossOption = Annotated[
+    list[str] | None,
+    typer.Option("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
+]
+
+
 def run(
     workload: Annotated[
         str | None, typer.Argument(help="A workload of the kit, or a .toml file.", show_default=False)
     ] = None,
-    testbed: Annotated[
-        Path | None,
-        typer.Option("--testbed", help="Server, clients and devices; without it, the built-in lab."),
-    ] = None,
-    erase_serial: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--erase-serial", metavar="SERIAL", help="Confirm that this device is erased. Once per device."
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="RUN", help="Resume an interrupted run."),
-    ] = None,
-    count: Annotated[
-        int, typer.Option("--repeat", min=1, max=MAX_RUNS, help="Runs of each side, interleaved ABBA.")
-    ] = 1,
-    versus: Annotated[
-        Path | None, typer.Option("--versus", metavar="TESTBED", help="B: the same workload on this testbed.")
-    ] = None,
-    versus_workload: Annotated[
-        str | None, typer.Option("--versus-workload", metavar="WORKLOAD", help="B: this workload instead.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="WIDTH", help="Stop when each p50 ratio is this precise, e.g. 5%."),
-    ] = None,
-    across: Annotated[
-        list[str] | None,
-        typer.Option("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
-    ] = None,
+    testbed: TestbedOption = None,
+    erase_serial: EraseSerialOption = None,
+    resume: ResumeOption = None,
+    count: CountOption = 1,
+    versus: VersusOption = None,
+    versus_workload: VersusWorkloadOption = None,
+    until: UntilOption = None,
+    across: AcrossOption = None,
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
     json_output: JsonOption = False,

@@ -30,10 +30,10 @@ def wipe_command(
     """Remove old signatures and labels of destroyed pools; a copy of each is kept on the server."""
     plan = read_testbed(testbed)
     device = _find(plan, name, testbed)
-    wanted = Wanted(device.path or "", device.serial, device.size)
+    expected = Wanted(device.path or "", device.serial, device.size)
     with open_server(plan) as server:
         backup = f"/var/tmp/hsp-wipe-{device.name}"
-        planned = plan_wipe(server, wanted, backup)
+        planned = plan_wipe(server, expected, backup)
         if not planned.commands:
             say(f"{device.path} has no signatures: nothing to do")
             return
