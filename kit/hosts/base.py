@@ -154,7 +154,7 @@ class Closing:
     """Base of hosts and forwarded sockets: `close` at the end of a `with` block."""
 
     def close(self) -> None:
-        """Overridden by what holds something."""
+        """Release resources; none by default."""
 
     def __enter__(self) -> Self:
         return self

@@ -23,7 +23,7 @@ def open_host(
     if address.kind == "local":
         return local_host()
     if address.kind != "ssh":
-        raise ConfigError(f"'{address}' is not a host of its own")
+        raise ConfigError(f"'{address}' cannot be connected to directly")
     config = Path(ssh_config) if ssh_config else None
     supervision = Supervision(silence_s=_silence_s())
     return connect(address, deadline_s=deadline_s, config_path=config, supervision=supervision)

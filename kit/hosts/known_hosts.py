@@ -84,7 +84,7 @@ def _entries(path: Path, number: int, line: str, pattern: str) -> Iterable[Entry
     if not line or line.startswith("#"):
         return
     fields = line.split(None, 2)
-    # Names are compared without regard to case; a hash is text of its own.
+    # Names are case-insensitive; hashed names are not changed.
     at = 1 if line.startswith("@") else 0
     if at < len(fields) and not fields[at].startswith("|"):
         fields[at] = fields[at].lower()

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kit.core.clock import Clock
-from kit.hosts.base import HostLost
 from kit.instruments import clock_steps, host_health, thermal_throttling
 from kit.instruments.base import Check, Measured, Missing
 from kit.instruments.clock_steps import WallClock
@@ -111,14 +110,15 @@ def test_hosts_that_answer_nonsense_or_not_at_all_are_told_of() -> None:
     hosts = [
         ScriptedHost(name="silent"),
         ScriptedHost(name="odd", default=garbage),
-        ScriptedHost(name="lost", default=HostLost("lost is gone")),
+        ScriptedHost(name="lost"),
     ]
+    hosts[2].lost = True
     found = host_health.read(hosts)
     assert found["silent"].throttling == Throttling({}, {})
     assert found["odd"].throttling == (
         "not available: cpu0/thermal_throttle/core_throttle_count has 'many', which is no count"
     )
-    assert found["lost"] == Machine("not available: lost is gone", "not available: lost is gone")
+    assert found["lost"] == Machine(*["not available: lost: the connection broke"] * 2)
     assert len(hosts[2].calls) == 1
     assert all("its wall clock cannot be read" in str(found[name].wall) for name in ("silent", "odd"))
     whole = entry(host_health.changes(found, found))
