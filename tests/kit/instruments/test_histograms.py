@@ -226,7 +226,7 @@ def printed(*at_ns: int, ended: bool = True) -> Trace:
     counts = [{("read", 0, 0): {index: number + 1}} for number in range(len(at_ns) - ended)]
     counts += [counts[-1]] if ended else []
     snapshots = [Snapshot(at, count) for at, count in zip(at_ns, counts, strict=True)]
-    return Trace(began=True, ended=ended, snapshots=snapshots)
+    return Trace(phase=1, ended=ended, snapshots=snapshots)
 
 
 def columns(trace: Trace, grid: Grid) -> dict[int, int]:
