@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
 
 Method = Literal["snia", "fills", "none"]
@@ -19,8 +20,7 @@ SNIA_ROUNDS = 25
 # A round writes this part of the capacity unless the workload says how much.
 _ROUND_PART = 4
 _SECTOR = 512
-# The fewest I/Os that bound a p99 with 97.5 % confidence (0.99^368 < 0.025).
-MIN_IOS = 368
+MIN_IOS = sample_needed(0.99)
 
 
 class _Table(BaseModel):

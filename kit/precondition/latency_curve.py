@@ -17,12 +17,11 @@ import polars as pl
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
+from kit.core.sample_size import sample_needed
 from kit.store.run_directory import AGEING_SCHEMA
 
 # Columns of a point's heat map, about.
 _COLUMNS = 50
-# The fewest I/Os that bound the percentile from above with 97.5 % confidence.
-_CONFIDENCE = 0.025
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def point(
 
 def quantile_ns(latency_ns: IntArray, q: float) -> int | None:
     """The smallest latency that at least the part `q` of them do not exceed; None if they are too few."""
-    if latency_ns.size < math.ceil(math.log(_CONFIDENCE) / math.log(q)):
+    if latency_ns.size < sample_needed(q):
         return None
     rank = math.ceil(q * latency_ns.size) - 1
     return int(np.partition(latency_ns, rank)[rank])
