@@ -134,7 +134,8 @@ def test_text_for_a_terminal_has_no_control_characters(text: str) -> None:
     shown = safe_text(text)
     assert len(shown) == len(text)
     assert not any(ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0 for char in shown)
+    shown.encode()
 
 
 def test_ordinary_text_stays() -> None:
-    assert safe_text("Größe 5 µs ~") == "Größe 5 µs ~"
+    assert safe_text("Größe 5 µs ~ 💾") == "Größe 5 µs ~ 💾"
