@@ -17,12 +17,11 @@ import polars as pl
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
+from kit.core.sample_size import sample_needed
 from kit.store.run_directory import AGEING_SCHEMA
 
 # Approximate number of columns of a point's heat map.
 _COLUMNS = 50
-# A percentile needs enough I/Os for an upper bound with 97.5 % confidence.
-_CONFIDENCE = 0.025
 
 
 @dataclass(frozen=True)
@@ -74,8 +73,8 @@ def point(
 
 
 def quantile_ns(latency_ns: IntArray, q: float) -> int | None:
-    """The smallest latency that at least the share `q` of the latencies do not exceed; None with too few."""
-    if latency_ns.size < math.ceil(math.log(_CONFIDENCE) / math.log(q)):
+    """The smallest latency that at least the part `q` of them do not exceed; None if they are too few."""
+    if latency_ns.size < sample_needed(q):
         return None
     rank = math.ceil(q * latency_ns.size) - 1
     return int(np.partition(latency_ns, rank)[rank])
