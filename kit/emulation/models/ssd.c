@@ -435,7 +435,7 @@ struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors)
 	ssd->model.attributes = HSP_DISCARDS | (ssd->is_protected ? 0 : HSP_VOLATILE_CACHE);
 	if (!spec->failed &&
 	    hsp_nand_init(&ssd->nand, sectors, pages_per_block, spare_permyriad, slots, ssd->is_protected))
-		hsp_spec_fail(spec, "no memory for the model of so many pages");
+		hsp_spec_fail(spec, "not enough memory for the pages of the model");
 	if (spec->failed) {
 		ssd_free(&ssd->model);
 		return NULL;
