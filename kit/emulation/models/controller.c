@@ -269,13 +269,6 @@ static void controller_load(struct hsp_model *model, struct hsp_state *state)
 		controller->backing->ops->load(controller->backing, state);
 }
 
-static uint64_t controller_memory(const struct hsp_model *model)
-{
-	const struct controller *controller = (const struct controller *)model;
-
-	return sizeof(*controller) + controller->lines + controller->backing->ops->memory(controller->backing);
-}
-
 static const struct hsp_counts *controller_inner(const struct hsp_model *model)
 {
 	return &((const struct controller *)model)->backing->counts;
@@ -297,7 +290,6 @@ static const struct hsp_model_ops CONTROLLER_OPS = {
 	.power_loss = controller_power_loss,
 	.save = controller_save,
 	.load = controller_load,
-	.memory = controller_memory,
 	.inner = controller_inner,
 	.free = controller_free,
 };

@@ -212,11 +212,6 @@ const char *hsp_device_counter_names(const struct hsp_device *device)
 	return device->names;
 }
 
-uint64_t hsp_device_memory(const struct hsp_device *device)
-{
-	return sizeof(*device) + device->model->ops->memory(device->model);
-}
-
 /* Header of a saved state: magic, digest of the spec, sectors, digest of the payload. */
 enum { HEAD_BYTES = 32 };
 

@@ -390,11 +390,6 @@ static void disk_load(struct hsp_model *model, struct hsp_state *state)
 	disk->elevator = hsp_state_get_upto(state, 8, model->sectors - 1);
 }
 
-static uint64_t disk_memory(const struct hsp_model *model)
-{
-	return sizeof(struct disk) + 8 * model->sectors + (model->sectors + 63) / 64 * 8;
-}
-
 static void disk_free(struct hsp_model *model)
 {
 	struct disk *disk = disk_of(model);
@@ -410,7 +405,6 @@ static const struct hsp_model_ops DISK_OPS = {
 	.power_loss = disk_power_loss,
 	.save = disk_save,
 	.load = disk_load,
-	.memory = disk_memory,
 	.free = disk_free,
 };
 

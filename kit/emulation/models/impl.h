@@ -47,7 +47,6 @@ struct hsp_model_ops {
 	/* Save the state that a power loss at now_ns would leave; load it into a new model, whose time starts at 0. */
 	void (*save)(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state);
 	void (*load)(struct hsp_model *model, struct hsp_state *state);
-	uint64_t (*memory)(const struct hsp_model *model); /* bytes */
 	const struct hsp_counts *(*inner)(const struct hsp_model *model); /* of the backing device, or NULL */
 	void (*free)(struct hsp_model *model);
 };
