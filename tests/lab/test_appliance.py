@@ -169,7 +169,7 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
     assert [entry["published"]["reference"] for entry in summary["bands"]] == ["sun-7410-2009"] * 3
     html = run_dir.report.read_text()
     assert "What could not be seen" in html and "zfs_arc_max=64MiB" in html
-    assert "pool: it takes the log device out of the pool" in html
+    assert "pool: it removes the log device from the pool" in html
     assert read_journal(run_dir.journal).finished
     for host in where.hosts.values():
         assert work_directory.left_by(host) == []
