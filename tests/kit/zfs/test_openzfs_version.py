@@ -1,4 +1,4 @@
-"""kit.zfs.openzfs_version: what a server runs, and what came with which version."""
+"""kit.zfs.openzfs_version: versions of module and tools, and their features."""
 
 from __future__ import annotations
 
