@@ -1,4 +1,4 @@
-"""kit.core.append_log on a disk that gets full in the middle of a line."""
+"""kit.core.append_log: lines are complete, also when the disk gets full."""
 
 from __future__ import annotations
 

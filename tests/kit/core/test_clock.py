@@ -1,4 +1,4 @@
-"""kit.core.clock: time that is told to a host and time that a host tells."""
+"""kit.core.clock: conversion between the experiment's time and a host's clock."""
 
 from __future__ import annotations
 

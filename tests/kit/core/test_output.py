@@ -1,4 +1,4 @@
-"""Where commands put what they print: files, devices, pipes, and places that are full."""
+"""kit.core.output: files, devices, pipes, and full disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.core.seed: another run, another seed; another purpose, another seed."""
+"""kit.core.seed: different seeds for runs and purposes, reproducible."""
 
 from __future__ import annotations
 

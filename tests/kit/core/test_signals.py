@@ -1,4 +1,4 @@
-"""kit.core.signals: a second Ctrl-C does not end the cleaning up."""
+"""kit.core.signals: Ctrl-C does not end the cleanup."""
 
 from __future__ import annotations
 

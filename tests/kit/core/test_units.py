@@ -1,4 +1,4 @@
-"""kit.core.units: exact both ways, and a typo in a unit is answered with the unit meant."""
+"""kit.core.units: exact in both directions; a wrong unit gets a suggestion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What probe_devices.py prints of a host: as recorded in a guest, and made up for one bare device."""
+"""Output of probe_devices.py: recorded in a guest, or made for one unused device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.devices.block_device: what is in use, or cannot be found out, is refused."""
+"""kit.devices.block_device: a device that is in use or undetermined is refused."""
 
 from __future__ import annotations
 

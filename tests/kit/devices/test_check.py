@@ -1,4 +1,4 @@
-"""kit.devices.check: all refusals at once, and nothing is touched after a change."""
+"""kit.devices.check: all refusals in one message, and no write after a change."""
 
 from __future__ import annotations
 

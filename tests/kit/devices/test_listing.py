@@ -1,4 +1,4 @@
-"""kit.devices.listing: what `hsp devices` shows, and what is pasted into a testbed."""
+"""kit.devices.listing: the output of `hsp devices`, and the table for a testbed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.devices.locks on this machine: real flock(2), held by a real process."""
+"""kit.devices.locks: real flock(2), held by a real process."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_a_symbolic_link_as_lock_file_is_not_followed(directory: Path, tmp_path:
 
 
 def test_hostile_contents_of_a_lock_file(directory: Path) -> None:
-    """Whatever somebody else's kit has written there."""
+    """Another program may have written anything there."""
     host = LocalHost("server")
     with locked(host, [ONE], "run-a", whole_host=False):
         for words in ("", "[]", '{"run": "\x1b[31m"}', '{"since_unix_s": "x"}', "\0" * 9000):

@@ -1,4 +1,4 @@
-"""kit.devices.probe: what a host answers, and what cannot be read makes a disk undetermined."""
+"""kit.devices.probe: output of hosts, complete, malformed or missing."""
 
 from __future__ import annotations
 

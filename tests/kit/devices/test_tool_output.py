@@ -1,4 +1,4 @@
-"""kit.devices.tool_output: what zdb and smartctl print."""
+"""kit.devices.tool_output: output of zdb and smartctl."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.devices.wipe: the commands of a wipe are shown, and none of them forces anything."""
+"""kit.devices.wipe: the commands of a wipe are shown, and force nothing."""
 
 from __future__ import annotations
 

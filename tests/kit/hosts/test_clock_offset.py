@@ -1,4 +1,4 @@
-"""kit.hosts.clock_offset: the truth is within the error that is told, whatever the way took."""
+"""kit.hosts.clock_offset: the true offset is within the reported error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.hosts.known_hosts against files as OpenSSH's own tools write them."""
+"""kit.hosts.known_hosts with files as OpenSSH's tools write them."""
 
 from __future__ import annotations
 

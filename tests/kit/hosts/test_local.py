@@ -1,4 +1,4 @@
-"""kit.hosts.local: one argument stays one argument, and what was started is ended as a whole."""
+"""kit.hosts.local: arguments arrive unchanged, and the whole process group is ended."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_input_of_any_size_and_none(host: LocalHost) -> None:
     content = bytes(range(256)) * 4096
     assert host.run(["sha256sum"], stdin=content).stdout != host.run(["sha256sum"]).stdout
     assert host.run(["wc", "-c"], stdin=content).stdout.strip() == str(len(content))
-    assert host.run(["true"], stdin=content).returncode == 0  # nobody reads it
+    assert host.run(["true"], stdin=content).returncode == 0  # `true` does not read it
     assert host.run(["cat"]).stdout == ""  # does not wait for a terminal
 
 
@@ -182,7 +182,7 @@ def test_a_grandchild_is_killed_too(host: LocalHost, tmp_path: Path, monkeypatch
 def test_a_grandchild_that_outlives_its_parent_is_killed_too(
     host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The parent ends when it is asked to; the grandchild holds no pipe that anybody waits for."""
+    """The parent ends on TERM; the grandchild holds no pipe that is waited for."""
     monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
     pid_file = tmp_path / "pid"
     inner = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"

@@ -1,4 +1,4 @@
-"""kit.hosts.netns: every command, and nothing but commands, runs inside the namespace."""
+"""kit.hosts.netns: all commands, and only commands, run in the namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.hosts.recorded: every command is written down, and none is stopped by that."""
+"""kit.hosts.recorded: every command is recorded, and an error there stops none."""
 
 from __future__ import annotations
 

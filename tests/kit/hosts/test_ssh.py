@@ -32,7 +32,7 @@ from .hostile_arguments import BATCH, EXAMPLES, echoed, hostile
 
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This server ends nothing when it is told to."""
+    """This server does not end commands on request."""
     monkeypatch.setattr(ssh, "_KILL_GRACE_S", 0.1)
     monkeypatch.setattr(ssh, "_CLOSE_GRACE_S", 0.5)
 

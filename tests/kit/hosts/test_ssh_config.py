@@ -1,4 +1,4 @@
-"""kit.hosts.ssh_config: the configuration as OpenSSH itself reads it."""
+"""kit.hosts.ssh_config: the configuration as OpenSSH reads it."""
 
 from __future__ import annotations
 

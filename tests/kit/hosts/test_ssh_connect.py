@@ -1,4 +1,4 @@
-"""kit.hosts.ssh_connect against a real OpenSSH server over TCP: who is let in, and who is not believed."""
+"""kit.hosts.ssh_connect with a real OpenSSH server: logins and host keys."""
 
 from __future__ import annotations
 
@@ -316,7 +316,7 @@ def test_the_agent_has_the_key(sshd: Sshd, locked: Path, agent: Path, tmp_path: 
 
 @contextlib.contextmanager
 def listening(greeting: bytes = b"") -> Iterator[int]:
-    """A port where somebody says `greeting` and hangs up, or says nothing at all."""
+    """A port that sends `greeting` and closes, or sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         kept: list[socket.socket] = []
 

@@ -1,4 +1,4 @@
-"""kit.hosts.sudo: a real sudo, and an ordinary user who exists only in a mount namespace of sshd's own."""
+"""kit.hosts.sudo: real sudo, with a user that exists only in sshd's mount namespace."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_sudo_refuses(host: SudoHost, server: Sshd, lines: str) -> None:
 
 
 def test_warnings_of_sudo_are_removed_from_stderr(host: SudoHost) -> None:
-    """The tracer's stderr is read: a host name that nobody knows would have made each run unknown."""
+    """The tracer's stderr is read: a warning about the host name would make each run unknown."""
     warning = "sudo: unable to resolve host nas: Temporary failure in name resolution\n"
     raw = Result("x", elevated(("bpftrace", "-")), 0, "", f"{warning}Lost 3 events\n")
     assert host.command_result(("bpftrace", "-"), raw).stderr == "Lost 3 events\n"

@@ -1,4 +1,4 @@
-"""kit.hosts.supervision: nothing that was started outlives the connection, and nothing else is touched."""
+"""kit.hosts.supervision: commands end with the connection, and nothing else does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.nfs.export: an export is synchronous and for one client; a mount is what was asked for."""
+"""kit.nfs.export: exports are synchronous and for one client; mounts have the requested options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A directory of our own in somebody else's export, and nothing else of it touched."""
+"""kit.nfs.export_directory: a run's directory in an export, and nothing else of it is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.nfs.libnfs: reads only, and a job that is the checked one but for how it reaches the file."""
+"""kit.nfs.libnfs: reads only; the job is otherwise unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.zfs.openzfs_version: what a server runs, and what came with which version."""
+"""kit.zfs.openzfs_version: versions of module and tools, and their features."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_versions_as_they_are_written(text: str, numbers: tuple[int, int, int]) 
 
 @pytest.mark.parametrize("text", ["", "zfs", "two", "-2.1", "2", "2.3.4.5", "2.3.x.1 2.1", "9" * 400 + ".1"])
 def test_an_invalid_version_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no version"):
+    with pytest.raises(ValueError, match="is not a version"):
         openzfs_version.parse(text)
 
 
@@ -45,7 +45,7 @@ def test_any_other_text_is_a_value_error(text: str) -> None:
     try:
         openzfs_version.parse(text)
     except ValueError as error:
-        assert "is no version of OpenZFS" in str(error)
+        assert "is not a version of OpenZFS" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_the_module_that_is_loaded_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "message"), [(None, "no OpenZFS module"), ("new", "no version"), ("2.0.7", "knows 2.1")]
+    ("module", "message"), [(None, "no OpenZFS module"), ("new", "not a version"), ("2.0.7", "knows 2.1")]
 )
 def test_an_unusable_openzfs_version_is_an_error(module: str | None, message: str) -> None:
     with pytest.raises(HostError, match=message):

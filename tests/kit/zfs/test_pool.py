@@ -1,4 +1,4 @@
-"""kit.zfs.pool: only what the run made is touched, and what is in effect is what was asked for."""
+"""kit.zfs.pool: only the run's pool is changed, and properties in effect are checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of `zpool status`, as cmd/zpool/zpool_main.c of OpenZFS 2.1 and 2.2 has them."""
+"""kit.zfs.scrub_status: text of OpenZFS 2.1 and 2.2 (cmd/zpool/zpool_main.c), and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.zfs.settings_snapshot: settings that are not the same after a run."""
+"""kit.zfs.settings_snapshot: settings that differ after a run."""
 
 from __future__ import annotations
 

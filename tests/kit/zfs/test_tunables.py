@@ -1,4 +1,4 @@
-"""kit.zfs.tunables: values reach the module in its unit and in the host's time, and are read back."""
+"""kit.zfs.tunables: values in the module's unit and the host's time, checked after writing."""
 
 from __future__ import annotations
 
