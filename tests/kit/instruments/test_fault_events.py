@@ -11,7 +11,7 @@ from kit.instruments.base import Measured
 
 
 class Fake:
-    """Stands for the devices' server; only its count of crashes is asked for."""
+    """The devices' server with a count of crashes."""
 
     def __init__(self, crashes: int) -> None:
         self._crashes = crashes
