@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from reports.analysis import import_source
 from reports.analysis.references import Reference
 from reports.figures import encoding, still_figure
 from reports.figures.palette import LIGHT
+from reports.figures.still_figure import StillFigure
 from reports.figures.text import human_us, plotly_text, round_up
 
 Json = dict[str, Any]
@@ -21,7 +23,7 @@ _LINE_PX = 2
 _ROOM = 1.04
 
 
-def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> Json:
+def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> StillFigure:
     """A figure of ranges (microseconds) per op and tier beside the published ones; linear and logarithmic.
 
     `load` is written above it.
@@ -49,17 +51,21 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
         140 + 58 * max(len(rows), 1), load, {"l": 128, "r": 16, "t": 62, "b": 54},
         barmode="overlay",
         legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
-        xaxis=still_figure.axis(domain=[0, 0.45], range=[0, high * _ROOM], tickvals=steps,
-                        ticktext=["0", *[human_us(v) for v in steps[1:]]], title={"text": "latency, linear"}),
-        xaxis2=still_figure.axis(domain=[0.5, 1], type="log", range=[np.log10(low), np.log10(high * 40)],
-                         tickvals=[t[0] for t in ticks], ticktext=[t[1] for t in ticks],
-                         title={"text": "latency, logarithmic"}),
+        xaxis=still_figure.axis(
+            domain=[0, 0.45], range=[0, high * _ROOM], title={"text": "latency, linear"},
+            tickvals=steps, ticktext=["0", *[human_us(v) for v in steps[1:]]],
+        ),
+        xaxis2=still_figure.axis(
+            domain=[0.5, 1], type="log", range=[np.log10(low), np.log10(high * 40)],
+            tickvals=[t[0] for t in ticks], ticktext=[t[1] for t in ticks],
+            title={"text": "latency, logarithmic"},
+        ),
         yaxis={**y, "anchor": "x"}, yaxis2={**y, "anchor": "x2", "showticklabels": False},
     )  # fmt: skip
-    return encoding.strict({"data": traces, "layout": layout})
+    return StillFigure("Ranges", traces, layout, _caption(rows), _table(rows))
 
 
-def table(rows: Sequence[Json]) -> list[list[Any]]:
+def _table(rows: Sequence[Json]) -> list[list[Any]]:
     """What the figure shows as rows, the first of them the names of the columns."""
     head = ["phase", "op", "tier", "from_us", "to_us", "published_from_us", "published_to_us"]
     found: list[list[Any]] = [head]
@@ -67,6 +73,19 @@ def table(rows: Sequence[Json]) -> list[list[Any]]:
         theirs = (row.get("published") or {}).get("range_us") or ["", ""]
         found.append([str(row["phase"]), row["op"], row["tier"], *row["range_us"], *theirs])
     return found
+
+
+def _caption(rows: Sequence[Json]) -> str:
+    where = " and ".join(dict.fromkeys(import_source.LAYERS.get(r["layer"], str(r["layer"])) for r in rows))
+    words = f"95 % of the I/O at the {where or 'NFS server'} lie within the blue bar"
+    words += "; the published range is below it." if any(r.get("published") for r in rows) else "."
+    small = too_small(rows)
+    if small:
+        words += (
+            f" On the linear side {', '.join(small)} would be less than a pixel wide: "
+            "the outline alone is what can be seen."
+        )
+    return words
 
 
 def too_small(rows: Sequence[Json]) -> list[str]:

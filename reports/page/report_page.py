@@ -48,9 +48,7 @@ def _render(latency: pl.DataFrame, manifest: Json, summary: Json, aged: pl.DataF
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     ranged = server or summary["rows"]
     load = ", ".join(dict.fromkeys(p["load"] for p in phases))
-    ranges = range_figure.ranges(ranged, reference, load)
-    spec = {"title": "Ranges", "figure": ranges, "csv": range_figure.table(ranged)}
-    drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(ranged), "overview")
+    drawn = collected.add_still(range_figure.ranges(ranged, reference, load), "overview")
     mark = "Verdict unknown" if summary["verdict"] == "unknown" else ""
     found = ageing.figures(aged, mark) if aged is not None and aged.height else []
     curves = [collected.add_still(figure, "overview") for figure in found]
@@ -167,19 +165,6 @@ def _lines(spec: Json, name: str, collected: Figures) -> Json:
 def _left_out(block: Json) -> str:
     number = block["events_ignored"]
     return f" {number} events are damaged or too many and left out." if number else ""
-
-
-def _overview_caption(rows: Sequence[Json]) -> str:
-    where = " and ".join(dict.fromkeys(import_source.LAYERS.get(r["layer"], str(r["layer"])) for r in rows))
-    words = f"95 % of the I/O at the {where or 'NFS server'} lie within the blue bar"
-    words += "; the published range is below it." if any(r.get("published") for r in rows) else "."
-    small = range_figure.too_small(rows)
-    if small:
-        words += (
-            f" On the linear side {', '.join(small)} would be less than a pixel wide: "
-            "the outline alone is what can be seen."
-        )
-    return words
 
 
 def _clock(manifest: Json) -> str:

@@ -125,6 +125,8 @@ export function matrix(cells, weights, [r0, r1], c0, c1, merge) {
 // The largest of the values' sizes; 0 where there is none.
 export function largest(values) {
   let most = 0;
-  for (const line of values) for (const value of line) if (Math.abs(value) > most) most = Math.abs(value);
+  for (const line of values) {
+    for (let n = 0; n < line.length; n++) if (Math.abs(line[n]) > most) most = Math.abs(line[n]);
+  }
   return most;
 }
