@@ -18,7 +18,7 @@ from kit.core.errors import ConfigError, MeasurementUnknown, SafetyRefusal, erro
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 from kit.hosts.base import Host
-from kit.hosts.clock_offset import Clocks
+from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import fio, fio_server
 from kit.nfs import export as nfs
 from kit.nfs import export_directory, libnfs
@@ -29,7 +29,6 @@ from kit.recovery.journal import Journal
 from kit.run import appliance_load
 from kit.run.appliance_load import Bench
 from kit.run.execute import Outcome
-from kit.run.phase import server_now_ns
 from kit.run.resume import Earlier, check_same_hosts, end_of
 from kit.run.site import ApplianceSite
 from kit.store import run_directory
@@ -132,7 +131,7 @@ def _run_steps(
         _fill(plan, mounting, target, directory, journal)
     bench = Bench(
         clients=site.clients,
-        origin_ns=server_now_ns(site.clients[0]) - site.clock.to_host_ns(end_of(manifest)),
+        origin_ns=read_clock_ns(site.clients[0]) - site.clock.to_host_ns(end_of(manifest)),
         mounted=site.clients if workload.nfs.engine == "kernel" else (),
         run_dir=run_dir,
         target=target,

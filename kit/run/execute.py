@@ -13,7 +13,7 @@ from kit.config.workload import Phase
 from kit.core.errors import HostError, KitError, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
-from kit.hosts.clock_offset import Clocks
+from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.hosts.recorded import Recorder
 from kit.instruments import read_history, server_activity
 from kit.nfs import export as nfs
@@ -23,7 +23,7 @@ from kit.recovery import undo, work_directory
 from kit.recovery.journal import Journal, Leftover
 from kit.run import fault_events, power_loss, precondition_devices, setup
 from kit.run import manifest as manifests
-from kit.run.phase import Bench, PhaseResult, run_phase, server_now_ns, traced
+from kit.run.phase import Bench, PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts, end_of
 from kit.run.site import Site, recorded_site
 from kit.run.warmup import warm_up
@@ -158,7 +158,7 @@ def _run_steps(
             precondition_devices.precondition_all(
                 workload.precondition, plan.testbed, site, run_dir, work_dir, journal, progress, manifest
             )
-    run_origin_ns = server_now_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
+    run_origin_ns = read_clock_ns(site.server) - site.clock.to_host_ns(end_of(manifest))
     with progress.step("building the pool"):
         history = read_history.tunables(plan.tunables) if tracing.kind == "none" else ()
         setup.set_tunables((*plan.tunables, *history), site, journal, manifest)

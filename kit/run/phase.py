@@ -14,8 +14,8 @@ from kit.config.fio_job import FioJob
 from kit.config.workload import Phase
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.seed import seed_for
-from kit.hosts.base import Host, HostLost
-from kit.hosts.clock_offset import Clocks, Offset, combined, read_clock_ns
+from kit.hosts.base import HostLost
+from kit.hosts.clock_offset import Clocks, Offset, combined
 from kit.instruments import arc_zil_counters, host_health, read_history, server_activity
 from kit.load import fio_server
 from kit.load.fio_latency_log import ClientLatencies
@@ -60,11 +60,6 @@ class PhaseResult:
     entry: dict[str, Any]
     latency: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LATENCY_SCHEMA))
     interrupted: bool = False
-
-
-def server_now_ns(server: Host) -> int:
-    """The server's monotonic clock."""
-    return read_clock_ns(server)
 
 
 @contextmanager
