@@ -294,7 +294,7 @@ static const struct hsp_model_ops CONTROLLER_OPS = {
 	.free = controller_free,
 };
 
-struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
+static struct hsp_model *controller_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	static const char *const CACHE[] = { "bypass", "battery", NULL };
 	const uint64_t max_ns = 4000000000u; /* below 2^32: limit of hsp_rng_skewed */
@@ -334,3 +334,5 @@ struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 					       controller->backing->attributes;
 	return &controller->model;
 }
+
+HSP_MODEL_KIND("controller", controller_new);

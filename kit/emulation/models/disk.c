@@ -408,7 +408,7 @@ static const struct hsp_model_ops DISK_OPS = {
 	.free = disk_free,
 };
 
-struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors)
+static struct hsp_model *disk_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	const uint64_t max_ns = 4000000000u; /* below 2^32: limit of hsp_rng_skewed */
 	struct disk *disk = calloc(1, sizeof(*disk));
@@ -442,3 +442,5 @@ struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors)
 	}
 	return &disk->model;
 }
+
+HSP_MODEL_KIND("disk", disk_new);

@@ -399,7 +399,7 @@ static void read_times(struct ssd *ssd, struct hsp_spec *spec)
 	ssd->nand.destage_idle_ns = hsp_spec_number(spec, "destage_idle_ns", 0, UINT64_C(1) << 50);
 }
 
-struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors)
+static struct hsp_model *ssd_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	static const char *const FLUSH[] = { "honoured", "ignored", NULL };
 	uint32_t pages_per_block, spare_permyriad, slots;
@@ -434,3 +434,5 @@ struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors)
 	}
 	return &ssd->model;
 }
+
+HSP_MODEL_KIND("ssd", ssd_new);
