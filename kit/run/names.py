@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kit.config.testbed import Device, client_key
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan.plan import Plan
 from kit.recovery import work_directory
@@ -84,7 +84,7 @@ def planned_names(plan: Plan) -> Names:
 
 def shown(word: str, names: Names) -> str:
     """A word of a planned command, as people read it."""
-    word = word.replace(f"fsid={nfs.fsid(names.path)}", f"fsid={FSID}")
+    word = word.replace(f"fsid={nfs_export.fsid(names.path)}", f"fsid={FSID}")
     return word.replace(names.run_id, RUN).replace(names.pool, f"hsp-{ID}")
 
 
