@@ -134,9 +134,3 @@ def test_open_and_asynchronous_exports_are_errors(line: str) -> None:
 def test_a_missing_export_is_an_error(text: str) -> None:
     with pytest.raises(HostError, match="/x is not exported by server"):
         nfs_export.effective_export(exporting(text), "/x")
-
-
-MOUNTED = {
-    "/x": "rw,relatime,vers=3,rsize=131072,hard,proto=tcp,local_lock=all,addr=10.0.0.1",
-    "/y": "rw,relatime,vers=4.2,rsize=131072,hard,proto=tcp,local_lock=none,addr=10.0.0.1",
-}

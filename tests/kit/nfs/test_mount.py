@@ -19,6 +19,11 @@ proc /proc proc rw,nosuid 0 0
 10.0.0.1:/y /mnt/y nfs4 rw,vers=4.2 0 0
 """
 
+MOUNTED = {
+    "/x": "rw,relatime,vers=3,rsize=131072,hard,proto=tcp,local_lock=all,addr=10.0.0.1",
+    "/y": "rw,relatime,vers=4.2,rsize=131072,hard,proto=tcp,local_lock=none,addr=10.0.0.1",
+}
+
 
 class Client(ScriptedHost):
     """A client of 10.0.0.1. `stubborn`: so many tries to unmount do nothing; `hangs`: so many do not end."""
