@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class View:
-    """One layer and op of a phase: what report.js draws, the cells of it and the words below."""
+    """One layer and op of a phase: what heat_map.js draws, the cells of it and the words below."""
 
     layer: str
     op: str

@@ -1,4 +1,4 @@
-"""What each figure of the report shows: plain values that report.js draws from the cells of its phase.
+"""What each figure of the report shows: plain values that heat_map.js draws from the cells of its phase.
 
 Latencies in microseconds. Colours are the page's own: they change with its theme and palette.
 """

@@ -87,6 +87,12 @@ def test_values_are_ios_per_run_and_their_difference(browser, path, sides):
         of = pl.col("phase").eq(phase) & pl.col("layer").eq(layer)
         expected = [sum(f.filter(of)["count"].sum() for _, f in side) / len(side) for side in sides]
         assert [a, b] == pytest.approx(expected) and difference == pytest.approx(b - a, abs=1e-6)
+    scales = page.evaluate(
+        "[...document.querySelectorAll('.plot')].map(p => p._fullData.map(t => [t.zmin, t.zmax]))"
+    )
+    for a, b, difference in scales:
+        # One scale for both sides, one around zero for the difference.
+        assert a == b and a[0] < a[1] and difference[0] == -difference[1] < 0
     assert errors == []
     page.close()
 

@@ -39,10 +39,10 @@ function painted(trace, colours) {
   if (trace.type === "heatmap") {
     return {...trace, colorscale: isDifference(trace) ? differenceScale() : shadeScale()};
   }
-  const marker = trace.meta === "ours"
-    ? {...trace.marker, color: colours.bars, line: {...trace.marker.line, color: colours.bars}}
-    : trace.marker;
-  return {...trace, textfont: {...trace.textfont, color: colours.ink}, marker};
+  const drawn = {...trace, textfont: {...trace.textfont, color: colours.ink}};
+  if (trace.meta !== "ours") return drawn;
+  const {bars} = colours, {marker} = trace;
+  return {...drawn, marker: {...marker, color: bars, line: {...marker.line, color: bars}}};
 }
 
 export function still(target, spec, blocks) {

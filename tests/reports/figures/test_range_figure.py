@@ -9,7 +9,7 @@ from reports.figures import range_figure
 
 
 def numbers(array):
-    """What packing.typed made of them."""
+    """What encoding.typed made of them."""
     return np.frombuffer(base64.b64decode(array["bdata"]), dtype=array["dtype"])
 
 
