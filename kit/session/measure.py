@@ -19,8 +19,8 @@ from kit.recovery.clean import clean
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
+from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.session.side import Side
-from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
 from kit.store import run_directory
 
 # Trace, logs and report of a short run need much less.
