@@ -93,11 +93,13 @@ def _layout(block: Json, title: str, load: str) -> Json:
     }
     for row, (_, _, domain) in enumerate(_PANELS):
         number = _number(row)
+        # No lines: Plotly cannot place those of a panel without any I/O.
         layout[f"xaxis{number}"] = still_figure.axis(
-            anchor=f"y{number}", range=[0, block["columns"] * block["width_s"]], showgrid=False
-        )
+            anchor=f"y{number}", range=[0, block["columns"] * block["width_s"]], showgrid=False,
+            showline=False,
+        )  # fmt: skip
         layout[f"yaxis{number}"] = still_figure.latency_axis(
-            edges[0], edges[-1], anchor=f"x{number}", domain=list(domain),
+            edges[0], edges[-1], anchor=f"x{number}", domain=list(domain), showline=False,
             title={"text": "latency", "standoff": 6},
         )  # fmt: skip
     for upper in ("xaxis", "xaxis2"):

@@ -41,15 +41,19 @@ def sides(synthetic):
     return made
 
 
-@pytest.fixture(scope="module")
-def path(sides, tmp_path_factory):
-    """A comparison of the runs."""
+def written(sides, path):
+    """The page of a comparison of these runs."""
     summaries = [[summarise(f, manifest, with_bands=False) for manifest, f in side] for side in sides]
     result = compare(*summaries)
     result["across"] = {ATTACK: [ATTACK, "b"]}
-    path = tmp_path_factory.mktemp("compare") / "page.html"
     path.write_text(comparison_page.render(result, *sides), "utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def path(sides, tmp_path_factory):
+    """A comparison of all runs."""
+    return written(sides, tmp_path_factory.mktemp("compare") / "page.html")
 
 
 def opened(browser, path, **options):
@@ -58,6 +62,7 @@ def opened(browser, path, **options):
     page = browser.new_page(viewport={"width": 1280, "height": 900}, **options)
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
     page.goto(path.as_uri())
     for _ in range(200):
         if page.evaluate("window.drawn") == 6:
@@ -73,6 +78,14 @@ def test_three_maps_a_phase_and_nothing_foreign(browser, path):
     assert errors == [] and page.evaluate("window.hit") is None
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
     assert "no difference shown" in page.inner_text("h1")
+    page.close()
+
+
+def test_a_layer_that_only_one_side_has_leaves_a_panel_empty(browser, sides, tmp_path):
+    clients = [(manifest, f.filter(pl.col("layer") == "client")) for manifest, f in sides[1]]
+    page, _, errors = opened(browser, written((sides[0], clients), tmp_path / "page.html"))
+    names = page.evaluate("document.querySelector('.plot')._fullData.filter(t => t.visible).map(t => t.name)")
+    assert names == ["A", "B less A"] and errors == []
     page.close()
 
 
