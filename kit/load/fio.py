@@ -32,8 +32,8 @@ log_alternate_epoch_clock_id=1
 
 
 # Added to a job of fio's client/server mode: file names without the connection's name as prefix, and a wait
-# for the common start time (kit.load.fio_server). Threads, because a job that is a process has its own session
-# and survives a killed server.
+# for the common start time (kit.load.fio_server). Threads, because a job that is a process has its own
+# session and survives a killed server.
 _GROUP_OPTIONS = """\
 unique_filename=0
 exec_prerun=python3 -I start.py
