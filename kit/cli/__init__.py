@@ -1,4 +1,4 @@
-"""The command `hsp`: one command a file, and their table in `main`.
+"""The command line `hsp`: one file per command, and the table of commands in `main`.
 
-Here are options and printed text; the other folders do the work.
+Options and output only; the work is in the other folders.
 """

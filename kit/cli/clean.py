@@ -1,4 +1,4 @@
-"""`hsp clean`: undo the changes that crashed runs left on their hosts."""
+"""`hsp clean`: undo what an interrupted run left on its hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kit.recovery.clean import Cleaned, clean, unfinished
 
 def clean_command(
     run: Annotated[
-        Path | None, typer.Argument(help="The directory of a run; without it, all that are unfinished.")
+        Path | None, typer.Argument(help="The directory of a run; without it, all unfinished runs.")
     ] = None,
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
@@ -47,11 +47,11 @@ def _directory(run: Path) -> Path:
 def _print(cleaned: Cleaned) -> None:
     for error in cleaned.unreachable:
         say(f"not reached: {error.message}")
-    for leftover in cleaned.left:
-        say(f"not undone: {leftover}")
-        for command in leftover.by_hand:
+    for left in cleaned.left:
+        say(f"not undone: {left}")
+        for command in left.by_hand:
             say(f"  by hand, {command}")
-    state = f"{len(cleaned.left)} changes are left" if cleaned.left else "its hosts are as before the run"
+    state = f"{len(cleaned.left)} steps are left" if cleaned.left else "its hosts are clean"
     say(f"{cleaned.run}: {cleaned.undone} undone, {state}")
 
 

@@ -19,7 +19,7 @@ from kit.cli.options import (
 from kit.config.testbed import LAB_TESTBED
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
 from kit.session.measure import once
-from kit.session.place import RunOptions
+from kit.session.place import Asked
 from kit.session.side import Side
 
 
@@ -35,5 +35,5 @@ def demo(
 ) -> None:
     """The main job on the built-in lab: every tier's latency, beside the published ranges."""
     inputs = ImageInputs(suite, tuple(pin or ()))
-    side, options = Side("top-speeds", LAB_TESTBED), RunOptions(seed, age_again)
-    raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, options=options))
+    side, asked = Side("top-speeds", LAB_TESTBED), Asked(seed, age_again)
+    raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, asked=asked))

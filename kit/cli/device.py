@@ -1,4 +1,4 @@
-"""`hsp device`: emulated devices outside the lab, and the device models."""
+"""`hsp device`: emulated devices outside the lab, and the list of presets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def emulate(
     served = Served(LocalHost())
     if served.is_running():
         raise SafetyRefusal(
-            "devices are being emulated on this machine already", "end that `hsp device emulate` first"
+            "devices are already emulated on this machine", "end that `hsp device emulate` first"
         )
     paths = served.start(compilation.server(), served_devices(emulation.device), dilation=1)
     try:
@@ -52,8 +52,8 @@ def emulate(
         for device in emulation.device:
             say(f"{paths[device.name]}  {device.name}: {device.title}, {format_size_bytes(device.size)}")
         say("serving; Ctrl-C ends it (the devices must not be in use then)")
-        _wait_for_the_end(served)
-        # Not on an error: a state that could not be loaded must not be overwritten.
+        _wait(served)
+        # Only after a successful load: the state of a new device must not overwrite one that failed to load.
         keep_states(served, emulation.device)
     finally:
         if served.is_running():
@@ -73,17 +73,17 @@ def presets(json_output: JsonOption = False) -> None:
 
 
 def _link(served: Served, paths: dict[str, str]) -> None:
-    """Link the devices below /dev/disk/by-id, so that a testbed can name them; needs udev."""
+    """Make by-id links for testbeds; without udev the devices have only the kernel's names."""
     try:
         links = link_by_id(served.host, paths)
     except HostError as error:
-        say(f"no links below /dev/disk/by-id, so no testbed can name them: {error.message}")
+        say(f"no links below /dev/disk/by-id, so a testbed cannot use the devices: {error.message}")
         return
     for name, link in links.items():
         say(f"{link}  serial {serial(name)}")
 
 
-def _wait_for_the_end(served: Served) -> None:
+def _wait(served: Served) -> None:
     """Wait for Ctrl-C. Raises HostError if the server of the devices ends by itself."""
     try:
         while served.is_running():
@@ -94,12 +94,12 @@ def _wait_for_the_end(served: Served) -> None:
 
 
 def _check_memory(emulation: Emulation) -> None:
-    """Raises HostError if the devices' content does not fit into memory."""
-    needed = sum(device.size for device in emulation.device)
-    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if needed > available:
+    """Check that the devices' content fits in memory. Raises HostError."""
+    needed_bytes = sum(device.size for device in emulation.device)
+    available_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed_bytes > available_bytes:
         raise HostError(
-            f"the devices hold {format_size_bytes(needed)}, this machine has "
-            f"{format_size_bytes(available)} of memory free",
+            f"the devices hold {format_size_bytes(needed_bytes)}, this machine has "
+            f"{format_size_bytes(available_bytes)} of memory free",
             "make the devices smaller",
         )

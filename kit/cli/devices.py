@@ -1,4 +1,4 @@
-"""`hsp devices`: the disks of a testbed's server, and which of them can be used."""
+"""`hsp devices`: list the disks of a testbed's server and whether they can be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kit.core.output import emit_json, say
 from kit.devices.listing import Listed, describe, device_block, list_devices
 from kit.run.remote_site import open_server
 
-TestbedOption = Annotated[Path, typer.Option("--testbed", help="The testbed whose server is examined.")]
+TestbedOption = Annotated[Path, typer.Option("--testbed", help="The testbed with the server.")]
 
 
 def devices(testbed: TestbedOption, json_output: JsonOption = False) -> None:
@@ -25,7 +25,7 @@ def devices(testbed: TestbedOption, json_output: JsonOption = False) -> None:
 
 
 def show(server: str, listed: tuple[Listed, ...], json_output: bool) -> None:
-    """JSON on stdout; or tables to paste on stdout and other text on stderr."""
+    """Print JSON on stdout; or text on stderr, with the tables for a testbed on stdout."""
     if json_output:
         emit_json({"format": 1, "server": server, "devices": [disk.as_json() for disk in listed]})
         return

@@ -42,7 +42,7 @@ def export(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not on stdout.")
     ] = None,
 ) -> None:
-    """Write the counts of a stored run as CSV, Parquet or OpenMetrics text, or its percentiles over time."""
+    """Write the counts or percentiles over time of a stored run as CSV, Parquet or OpenMetrics text."""
     check_target(output)
     if percentiles and kind.value == "openmetrics":
         raise ConfigError(

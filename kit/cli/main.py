@@ -1,4 +1,4 @@
-"""The command `hsp`: its commands and exit codes."""
+"""The command `hsp`: its subcommands and exit codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 
 unknown (not trustworthy) · 4 refused for safety · 5 a host or a tool failed · 130 interrupted
 """
 
-# Errors of a full or read-only disk, and of a used up quota.
+# Errors of a full or read-only filesystem, or of a quota.
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
@@ -79,23 +79,23 @@ def main() -> None:
         say_error(error)
         sys.exit(error.exit_code)
     except Exception as error:
-        known = _disk_full(error) or _defect(error)
-        say_error(known)
-        sys.exit(known.exit_code)
+        host_error = _disk_error(error) or _defect(error)
+        say_error(host_error)
+        sys.exit(host_error.exit_code)
 
 
-def _disk_full(error: Exception) -> HostError | None:
+def _disk_error(error: Exception) -> HostError | None:
     if not isinstance(error, OSError) or error.errno not in _DISK:
         return None
     return HostError(
         f"{error.filename or 'a file of this machine'}: {error.strerror}",
-        "free some space there, or choose another place; stored data is kept: `hsp clean RUN` restores the "
+        "free some space there, or use another directory; stored data is kept: `hsp clean RUN` cleans the "
         "hosts of a run, `hsp report RUN` draws it again",
     )
 
 
 def _defect(error: Exception) -> HostError:
-    """An unexpected error. Python would exit with 1, which means that an expectation was not met."""
+    """Unexpected exception. Python's exit code 1 would mean that an expectation was not met."""
     say("".join(traceback.format_exception(error)).rstrip())
     return HostError(
         f"a defect of hsp {__version__}: {error_text(error)}",
@@ -104,5 +104,5 @@ def _defect(error: Exception) -> HostError:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """SIGTERM (kill, the end of a CI job) is the same as Ctrl-C."""
+    """Treat SIGTERM (kill, the end of a CI job) like Ctrl-C."""
     raise KeyboardInterrupt

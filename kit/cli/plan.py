@@ -1,4 +1,4 @@
-"""`hsp plan`: the steps of a run, without running it."""
+"""`hsp plan`: what a run would do, before it does anything."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _as_json(
             {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
             for d in plan.testbed.device
         ],
-        "written": [amount.__dict__ for amount in bytes_],
+        "written": [one.__dict__ for one in bytes_],
         "seconds": {"at_least": times[0], "if_slow": times[1]},
         "commands": commands,
     }
@@ -73,7 +73,7 @@ def _devices(plan: Plan) -> list[str]:
 
 
 def _amount(size_bytes: int) -> str:
-    """In the decimal units of data sheets."""
+    """As data sheets say it."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
         if size_bytes >= size:
             return f"{size_bytes / size:.4g} {unit}"
@@ -87,14 +87,14 @@ def _device(device: Device) -> str:
 
 def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
     lines = ["written before anything is measured:"]
-    for entry in bytes_:
-        least, most = _amount(entry.min_bytes), _amount(entry.max_bytes)
+    for one in bytes_:
+        least, most = _amount(one.min_bytes), _amount(one.max_bytes)
         amount = least if least == most else f"{least} to {most}"
-        lines.append(f"  {entry.device:14} {amount} ({entry.text})")
+        lines.append(f"  {one.device:14} {amount} ({one.text})")
     return [
         *lines,
-        f"time without start and end: {times[0]:.0f} s if devices write 1 GB/s, {times[1]:.0f} s if they "
-        "write 100 MB/s; a run measures their speed first, and prints its estimate",
+        f"time, without starting and stopping: {times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if "
+        "they take 100 MB/s; a run probes them first, and says",
         "",
     ]
 

@@ -12,7 +12,7 @@ from kit.cli.options import JsonOption, JunitOption
 from kit.config.toml import load
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit_json, say
-from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
+from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.store import run_directory
 from reports.analysis.references import Document
 

@@ -110,7 +110,9 @@ def fast_rows(data: bytes, columns: int) -> Rows | None:
         table = pl.read_csv(data, has_header=False, schema=schema, quote_char=None, infer_schema=False)
     except pl.exceptions.PolarsError:
         return None
-    if table.height != data.count(b"\n") or any(column.null_count() for column in table.iter_columns()):
+    # polars leaves empty lines out. bytes.count takes four times as long.
+    lines = np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    if table.height != lines or any(column.null_count() for column in table.iter_columns()):
         return None
     time_ms, latency_ns, direction, block_bytes = (table[str(n)].to_numpy() for n in range(MIN_COLUMNS))
     good = (

@@ -1,4 +1,4 @@
-"""Limits of a run on a server without login (an appliance): steps and facts that are not available. Pure."""
+"""Limits of a run on an appliance without login: what cannot be done or known. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from kit.config.workload import Phase, Workload
 
-# For every workload.
+# For every workload. Stored in the manifest.
 _NOT_SEEN = (
     "which tier answered an I/O: bands come from the latencies alone, and are compared with published ranges",
     "latencies at the NFS server: those of the clients include the network and the client's own code",
     "pool, dataset, devices and settings of the server, and whether they changed during the run",
     "other activity of the server: other clients, scrubs, trims, syncs of its pool",
-    "whether the export is synchronous: an asynchronous one confirms a write before it is stable",
+    "whether the export is synchronous: an asynchronous one completes a write before it is stable",
 )
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Texts for the report. `skipped`: phase name -> the reason why it is not measured."""
+    """Texts for the report. `skipped`: the reason for each phase that is not measured, by name."""
 
     not_seen: tuple[str, ...]
     not_done: tuple[str, ...]
@@ -35,7 +35,7 @@ class LeftOut:
 
 
 def left_out(workload: Workload) -> LeftOut:
-    """For a server that cannot be logged into."""
+    """The limits of a workload on a server without login."""
     return LeftOut(_NOT_SEEN, tuple(_not_done(workload)), dict(_skipped(workload.phase)))
 
 
@@ -53,7 +53,7 @@ def _not_done(workload: Workload) -> Iterator[str]:
         yield "devices were not preconditioned: their state is unknown"
     if workload.warmup:
         yield (
-            "the warm-up load ran, but it is not known whether the L2ARC was warm afterwards "
+            "the warm-up load ran, but it is unknown whether the L2ARC was warm after it "
             f"(the workload requires {workload.warmup.l2arc_min >> 20} MiB in it)"
         )
     on_tiers = sum(expectation.layer != "client" for expectation in workload.expect)
@@ -66,6 +66,9 @@ def _skipped(phases: tuple[Phase, ...]) -> Iterator[tuple[str, str]]:
     for phase in phases:
         if phase.remove:
             removed = phase.remove
-            yield phase.name, f"it removes the {removed} device from the pool, which only the server can do"
+            yield (
+                phase.name,
+                f"it removes the {removed} device from the pool, which needs a login there",
+            )
         elif removed:
-            yield phase.name, f"it comes after a phase that removes the {removed} device from the pool"
+            yield phase.name, f"it follows a phase that removes the {removed} device from the pool"

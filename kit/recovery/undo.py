@@ -16,8 +16,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from kit.core.errors import HostError
 from kit.devices import clear_label, partition
 from kit.hosts.base import Host
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
+from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
 from kit.recovery.journal import Journal, Undo
 from kit.trace import nfsd_tracer
@@ -184,7 +185,7 @@ class Device(Action):
         return f"remove the pool's label from {self.path}"
 
     def undo(self, host: Host) -> None:
-        clear_label.release(host, self.path, self.serial, self.pool)
+        clear_label.clear(host, self.path, self.serial, self.pool)
 
     def commands(self) -> list[list[str]]:
         return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]
@@ -205,13 +206,13 @@ class Export(Action):
         return f"unexport {self.path} to {self.client}"
 
     def undo(self, host: Host) -> None:
-        nfs.unexport(host, self.path, self.client)
+        nfs_export.unexport(host, self.path, self.client)
 
     def commands(self) -> list[list[str]]:
         return [["exportfs", "-u", f"{self.client}:{self.path}"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
-        return [(nfs.unexport_command(self.path, self.client), "")]
+        return [(nfs_export.unexport_command(self.path, self.client), "")]
 
 
 class ExportDirectory(Action):
@@ -254,7 +255,7 @@ class Mount(Action):
         return f"unmount {self.target} on {host}"
 
     def undo(self, host: Host) -> None:
-        nfs.unmount(host, self.target)
+        nfs_mount.unmount(host, self.target)
 
     def commands(self) -> list[list[str]]:
         return [["umount", self.target], ["rmdir", self.target]]

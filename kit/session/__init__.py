@@ -1,4 +1,4 @@
-"""The work of `hsp demo` and `hsp run` around a run: place, measurement, report, verdict, repeats.
+"""Sessions of `hsp demo` and `hsp run`: prepare a site, measure, draw, judge, repeat, compare.
 
 Commands and their options are in kit.cli.
 """

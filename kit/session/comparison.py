@@ -1,4 +1,4 @@
-"""Compare two sides of stored runs, which are judged again."""
+"""Comparison of two sides of stored runs, which are read and judged again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.analysis.compare import compare as compared
 
 
 def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:
-    """docs/formats.md, "Comparison". Raises ConfigError (unlike runs), MeasurementUnknown."""
+    """Compare two sides (docs/formats.md, "Comparison"). Raises ConfigError, MeasurementUnknown."""
     differing = comparability.check(
         [(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across
     )
@@ -26,7 +26,7 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dic
 
 
 class StoredRun:
-    """A stored run, judged again."""
+    """A stored run, read and judged again."""
 
     def __init__(self, name: str) -> None:
         path = Path(name)
@@ -48,7 +48,7 @@ class StoredRun:
 
     @property
     def trusted(self) -> bool:
-        """Whether the run can be compared: it is not unknown, or only because its kind of run always is."""
+        """Whether its result can be used: known, or unknown only by the nature of its kind of run."""
         return self.summary["verdict"] != "unknown" or self.summary["by_nature"] is not None
 
 
@@ -58,6 +58,6 @@ def _refuse_unknown(runs: list[StoredRun]) -> None:
     ]
     if lines:
         raise MeasurementUnknown(
-            "runs with the verdict unknown cannot be compared:\n" + "\n".join(lines),
+            "runs with an unknown verdict cannot be compared:\n" + "\n".join(lines),
             "leave them out, or measure again",
         )

@@ -1,4 +1,4 @@
-"""One measurement, from plan to report, for `hsp demo` and `hsp run`."""
+"""One measurement, from a plan to a run with its report; used by `hsp demo` and `hsp run`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kit.plan.plan import Plan
 from kit.recovery.clean import clean
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
-from kit.session.place import AS_PLANNED, Place, RunOptions, prepare
+from kit.session.place import AS_PLANNED, Asked, Place, prepare
+from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.session.side import Side
-from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
 from kit.store import run_directory
 
 # Trace, logs and report of a short run need much less.
@@ -30,7 +30,7 @@ _NEEDED_FILES = 256
 
 @dataclass(frozen=True)
 class Measured:
-    """An ended run. `code`: the exit code; `failure`: the error of a host or tool, if any."""
+    """A completed run. `code`: its exit code; `failure`: the error of a host or tool."""
 
     run_dir: run_directory.RunDir
     summary: dict[str, Any]
@@ -47,19 +47,19 @@ def once(
     junit: Path | None,
     erase_serials: Sequence[str] = (),
     resume: Path | None = None,
-    options: RunOptions = AS_PLANNED,
+    asked: Asked = AS_PLANNED,
 ) -> int:
-    """Measure once and print the result. Returns the exit code. Raises KitError."""
+    """Measure once and print the result; returns the exit code. Raises KitError."""
     check_target(junit)
     plan = side.plan()
     progress = Progress(quiet=quiet)
     earlier = read_earlier(run_directory.RunDir(resume), plan) if resume else None
     if earlier:
-        options = replace(options, seed=earlier.seed)
-    place = prepare(plan, inputs, results, erase_serials, progress, resume, options)
+        asked = replace(asked, seed=earlier.seed)
+    place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
     if resume:
         clean_first(resume, progress)
-    measured = measure(plan, place, results, progress, resume, earlier, options.seed)
+    measured = measure(plan, place, results, progress, resume, earlier, asked.seed)
     _present(measured, json_output)
     write_junit(junit, measured.summary)
     if measured.failure:
@@ -68,12 +68,13 @@ def once(
 
 
 def clean_first(run: Path, progress: Progress) -> None:
-    """Undo the changes of a run before it is resumed. Raises HostError."""
+    """Clean the hosts before a run is resumed. Raises HostError."""
     cleaned = clean(run, progress)
-    reasons = [*map(str, cleaned.left), *(error.message for error in cleaned.unreachable)]
-    if reasons:
-        why = f"{run} cannot be resumed: {'; '.join(reasons)}"
-        raise HostError(why, f"`hsp clean {run}` says what to do")
+    if cleaned.left or cleaned.unreachable:
+        reasons = [str(left) for left in cleaned.left] + [error.message for error in cleaned.unreachable]
+        raise HostError(
+            f"{run} cannot be resumed: {'; '.join(reasons)}", f"`hsp clean {run}` shows what to do"
+        )
 
 
 def measure(
@@ -85,9 +86,9 @@ def measure(
     earlier: Earlier | None = None,
     seed: int | None = None,
 ) -> Measured:
-    """Run the plan, analyse, draw the report. Raises KitError if the run has no data.
+    """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `seed`: from the command line; stored first, so that a killed run can be resumed with it.
+    `seed`: from the command line; it is stored at once, so that a killed run resumes with it.
     """
     run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, seed)
     failure: KitError | None = None
@@ -109,7 +110,7 @@ def measure(
 
 
 def _steps(plan: Plan) -> int:
-    """Number of steps for the progress display."""
+    """Boot, check, precondition, pool, export, fill, warm up, trace, phases, power, settings, end, report."""
     workload = plan.workload
     preconditioned = workload.precondition is not None and workload.precondition.writes
     traced = not plan.testbed.is_appliance and plan.testbed.server.trace == "auto"
@@ -122,8 +123,8 @@ def _create_run(results: Path, plan: Plan, seed: int | None) -> run_directory.Ru
         results.mkdir(parents=True, exist_ok=True)
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = run_directory.create_run(results, plan.workload.name)
-        seeds = {} if seed is None else {"seed": seed}
-        run_directory.write_json(run_dir.path / "plan.json", {**plan.as_json(), **seeds})
+        given = {} if seed is None else {"seed": seed}
+        run_directory.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
     except OSError as error:
         raise HostError(
             f"{error.filename or results}: {error.strerror}", "choose another place with --results"
@@ -141,10 +142,10 @@ def _present(measured: Measured, json_output: bool) -> None:
 
 
 def _exit_code(outcome: Outcome | None, summary: dict[str, Any]) -> int:
-    assert outcome is not None, "a run without an error has an outcome"
-    for leftover in outcome.left:
-        say(f"not undone: {leftover}")
-        for command in leftover.by_hand:
+    assert outcome is not None, "it ended without an error"
+    for left in outcome.left:
+        say(f"not undone: {left}")
+        for command in left.by_hand:
             say(f"  {command}")
     if outcome.interrupted:
         return EXIT_INTERRUPTED

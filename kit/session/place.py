@@ -1,4 +1,4 @@
-"""Where a plan runs: in its own lab, or on the hosts of its testbed."""
+"""Preparation of the site of a run: the lab, or the hosts of the testbed."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from kit.session.erase_confirmation import confirm_erasing
 
 
 @dataclass(frozen=True)
-class RunOptions:
-    """Options of a run that are not in its plan. `seed`: None for one from the run's id."""
+class Asked:
+    """Options of a run that are not in its plan. `seed`: None derives it from the run's id."""
 
     seed: int | None = None
     age_again: bool = False
 
 
-AS_PLANNED = RunOptions()
+AS_PLANNED = Asked()
 
-# From a run's id to its site.
+# Opens the site for the run with the given id.
 Place = Callable[[str], AbstractContextManager[Site]]
 
 
@@ -42,23 +42,23 @@ def prepare(
     erase_serials: Sequence[str],
     progress: Progress,
     resuming: Path | None = None,
-    options: RunOptions = AS_PLANNED,
+    asked: Asked = AS_PLANNED,
 ) -> Place:
-    """Confirmations, image and checks before a run. Raises SafetyRefusal, HostError, ConfigError."""
+    """Confirm erasing, build the image, refuse unfinished runs. Raises KitError."""
     testbed = plan.testbed
-    if options.age_again and not testbed.is_lab:
+    if asked.age_again and not testbed.is_lab:
         raise ConfigError(
             f"--age-again: the testbed '{testbed.name}' is not the lab",
-            "leave it out: each run ages real devices anew, as the workload says",
+            "leave it out: real devices are preconditioned in each run, as the workload defines",
         )
 
     def seed(run_id: str) -> int:
-        return seed_of_run(run_id) if options.seed is None else options.seed
+        return seed_of_run(run_id) if asked.seed is None else asked.seed
 
     confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
     if testbed.is_lab:
         image = build(inputs, progress)
-        return lambda run_id: lab_site(testbed, image, progress, seed(run_id), options.age_again)
+        return lambda run_id: lab_site(testbed, image, progress, seed(run_id), asked.age_again)
     refuse_unfinished(plan, results, resuming)
     if testbed.is_appliance:
         return lambda run_id: appliance_site(testbed, progress, seed(run_id))
@@ -66,18 +66,18 @@ def prepare(
 
 
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
-    """Raises SafetyRefusal if an unfinished run may have left changes on these hosts."""
+    """Refuse hosts on which an interrupted run may have left something. Raises SafetyRefusal."""
     for run in unfinished(results):
         if not (resuming and run.resolve() == resuming.resolve()) and shares_hosts(
             plan.hosts, stored_hosts(run).addresses
         ):
             raise SafetyRefusal(
-                f"the run {run} on this testbed is unfinished: its changes may still be there",
-                f"`hsp clean {run}` undoes them, `hsp run --resume {run}` resumes the run",
+                f"the run {run} on this testbed was not finished: it may have left pools, exports or mounts",
+                f"`hsp clean {run}` removes them, `hsp run --resume {run}` resumes the run",
             )
 
 
 def ask(question: str) -> str:
-    """A line from the terminal."""
+    """Ask on the terminal; returns the answer."""
     say(question)
     return sys.stdin.readline()

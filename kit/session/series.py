@@ -1,4 +1,4 @@
-"""`hsp run --repeat`: several runs of one side, or A and B in turn until the intervals are narrow enough."""
+"""`hsp run --repeat`: repeated runs, or runs of A and B in turn until the difference is precise enough."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from reports.analysis import comparability
 from reports.output import comparison_table
 
 Json = dict[str, Any]
-# Runs per side before the stopping rule applies.
+# Fewest runs per side before the stopping rule applies: an interval over fewer runs is not reliable.
 _LEAST_RUNS = 3
-# Figures of the stopping rule; tails and shares of few I/Os would hardly ever be narrow.
+# Figures of the stopping rule; intervals of tails and small shares would almost never be narrow.
 _DECIDING = ("p50",)
 
 
 def order(count: int) -> list[str]:
-    """`count` runs of A and of B in the order ABBA ABBA ..., so that a drift affects both."""
-    return [("A", "B", "B", "A")[place % 4] for place in range(2 * count)]
+    """`count` runs of A and of B in turn, as ABBA ABBA ...: a drift of the machine affects both."""
+    return [("A", "B", "B", "A")[position % 4] for position in range(2 * count)]
 
 
 def parse_width(text: str) -> float:
-    """ "5%" as 0.05. Raises ConfigError."""
+    """Parse a percentage: "5%" is 0.05. Raises ConfigError."""
     try:
         value = float(text.removesuffix("%")) / 100 if text.endswith("%") else math.nan
     except ValueError:
@@ -46,9 +46,9 @@ def parse_width(text: str) -> float:
 
 
 def narrow_enough(result: Json, width: float) -> bool:
-    """Whether each deciding interval of the server's layer is within `width` of its ratio.
+    """Whether every deciding interval of the server layer is within `width` of its ratio.
 
-    Uses the clients' layer for appliances.
+    Uses the client layer for appliances.
     """
     layers = {row["layer"] for row in result["rows"]}
     layer = "nfs-server" if "nfs-server" in layers else "client"
@@ -71,7 +71,7 @@ def repeat(
     progress: Progress,
     erase_serials: Sequence[str] = (),
 ) -> int:
-    """Run one side `count` times, or two in turn; print the result, return the exit code. Raises KitError."""
+    """Run one side `count` times, or two in turn; prints the result, returns the exit code."""
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
     _refuse_unknown(plans.values(), erase_serials)
     if len(plans) == 2:
@@ -96,7 +96,7 @@ def repeat(
         if len(plans) == 2 and number % 2 == 0:
             result = _compared(done, across)
             if until is not None and result and number >= 2 * _LEAST_RUNS and narrow_enough(result, until):
-                say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: enough")
+                say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: stopping")
                 break
     _present(done, result, json_output)
     return code
@@ -112,20 +112,19 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
     unknown = sorted(set(serials) - {serial for serial in known if serial})
     if unknown:
         raise SafetyRefusal(
-            f"neither A nor B has a device of the serial {', '.join(unknown)}",
+            f"neither A nor B has a device with the serial {', '.join(unknown)}",
             "`hsp devices` shows the serials; only devices of the testbeds are erased",
         )
 
 
 def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
-    """Check the settings in the plans before the first run; those in the manifests are checked later."""
-    settings_a, settings_b = (comparability.settings(manifest.planned(p), p.as_json()) for p in (a, b))
-    known = [key for key in across if key in {*settings_a, *settings_b}]
-    comparability.check([("A", settings_a)], [("B", settings_b)], known)
+    """Check before the first run that the plans are comparable; the runs are checked later."""
+    of_a, of_b = (comparability.settings(manifest.planned(plan), plan.as_json()) for plan in (a, b))
+    comparability.check([("A", of_a)], [("B", of_b)], [key for key in across if key in {*of_a, *of_b}])
 
 
 def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None:
-    """None as long as a side has no run that can be compared."""
+    """Compare the trusted runs; None while a side has none."""
     stored = {letter: [StoredRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
     trusted = {letter: [run for run in runs if run.trusted] for letter, runs in stored.items()}
     return comparison(trusted["A"], trusted["B"], across) if all(trusted.values()) else None
@@ -134,14 +133,14 @@ def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None
 def _present(done: dict[str, list[Measured]], result: Json | None, json_output: bool) -> None:
     paths = {letter: [str(m.run_dir.path) for m in runs] for letter, runs in done.items()}
     if json_output:
-        listed = {
-            letter: [{"path": str(m.run_dir.path), "verdict": m.summary["verdict"]} for m in runs]
-            for letter, runs in done.items()
+        runs = {
+            letter: [{"path": str(m.run_dir.path), "verdict": m.summary["verdict"]} for m in measured]
+            for letter, measured in done.items()
         }
         emit_json(
             {
                 "format": 1,
-                "runs": listed,
+                "runs": runs,
                 "spread": spread([m.summary for m in done["A"]]),
                 "comparison": result,
             }
@@ -153,8 +152,8 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
         say(f"again: {shlex.join(parts)}")
         return
     if len(done) == 2:
-        say("A or B has no run that can be compared")
-    say(f"{'phase':12} {'op':6} {'tier':9} {'runs':>4} {'p50 us, least to most':>25}")
+        say("A or B has no trusted run: nothing to compare")
+    say(f"{'phase':12} {'op':6} {'tier':9} {'runs':>4} {'p50 us, lowest to highest':>25}")
     for row in spread([m.summary for m in done["A"]]):
         low, high = row["p50_us"]
         say(f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['runs']:4} {low:12.2f}-{high:<12.2f}")
@@ -162,13 +161,13 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
 
 
 def spread(summaries: Sequence[Json]) -> list[Json]:
-    """Minimum and maximum p50 (us) of each row of the server's layer over the runs."""
-    values_of: dict[tuple[str, str, str], list[float]] = {}
+    """Lowest and highest p50 (us) of each row of the server layer over the runs."""
+    medians: dict[tuple[str, str, str], list[float]] = {}
     for summary in summaries:
         for row in summary["rows"]:
             if row["layer"] == "nfs-server" and row["p50_us"] is not None:
-                values_of.setdefault((row["phase"], row["op"], row["tier"]), []).append(row["p50_us"])
+                medians.setdefault((row["phase"], row["op"], row["tier"]), []).append(row["p50_us"])
     return [
         {"phase": phase, "op": op, "tier": tier, "runs": len(values), "p50_us": [min(values), max(values)]}
-        for (phase, op, tier), values in values_of.items()
+        for (phase, op, tier), values in medians.items()
     ]

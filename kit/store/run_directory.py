@@ -1,4 +1,4 @@
-"""The files of a run directory. The only module that reports/ imports from kit/.
+"""The files of a run directory. Of kit/, reports/ imports kit.store and kit.core alone.
 
     results/<workload>/<UTC time>-<id>/
         plan.json         what was asked for (kit.plan.plan), written before anything is touched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from reports.statistics.quantiles import sample_needed
+from kit.core.sample_size import sample_needed
 
 Json = dict[str, Any]
 # Key of a limit -> (field of the row, its quantile, how a reason calls it).

@@ -21,7 +21,7 @@ from kit.hosts.base import Host
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
 from kit.load import phase_load
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import undo, work_directory
@@ -103,14 +103,14 @@ def made(guest: Host) -> Iterator[tuple[Site, str, Host]]:
     # As an appliance gives it to the user that clients' root is squashed to.
     guest.run(["chown", "65534:65534", path])
     client = make_client(guest, 21)
-    nfs.export(guest, path, client.address)
+    nfs_export.export(guest, path, client.address)
     yield (
         Site((SiteClient(client.host, "", ""),), Clock("virtual", 4), emulated=True),
         f"{client.server_address}:{path}",
         guest,
     )
     assert guest.run(["ls", "-A", path]).stdout == ""
-    nfs.unexport(guest, path, client.address)
+    nfs_export.unexport(guest, path, client.address)
     destroy_pool(guest, pool)
 
 
@@ -169,7 +169,7 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
     assert [entry["published"]["reference"] for entry in summary["bands"]] == ["sun-7410-2009"] * 3
     html = run_dir.report.read_text()
     assert "What could not be seen" in html and "zfs_arc_max=64MiB" in html
-    assert "pool: it takes the log device out of the pool" in html
+    assert "pool: it removes the log device from the pool" in html
     assert read_journal(run_dir.journal).finished
     for host in where.hosts.values():
         assert work_directory.left_by(host) == []

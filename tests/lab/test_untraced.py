@@ -18,7 +18,8 @@ from kit.hosts.ssh import SshHost
 from kit.instruments import read_history
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
+from kit.nfs import mount as nfs_mount
 from kit.plan.plan import Plan, make_plan
 from kit.run.execute import execute
 from kit.run.site import Site
@@ -222,8 +223,8 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     objset = int(pool.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
     wanted = {**READ_HISTORY, "zfs_prefetch_disable": "1"}
     before = read_tunables(server, list(wanted))
-    nfs.export(server, path, client.address)
-    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
+    nfs_export.export(server, path, client.address)
+    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
 
     def read_all() -> read_history.Reads:
         read_history.begin(server, built.name)
@@ -237,8 +238,8 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     finally:
         for name, value in reversed(before.items()):
             write_tunable(server, name, value)
-        nfs.unmount(client.host, "/mnt/reads")
-        nfs.unexport(server, path, client.address)
+        nfs_mount.unmount(client.host, "/mnt/reads")
+        nfs_export.unexport(server, path, client.address)
         pool.destroy_pool(server, built)
     assert (cold.hits, cold.misses) == (0, 200)
     # What the dbuf cache has is no read of the ARC.

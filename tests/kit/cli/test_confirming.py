@@ -43,7 +43,7 @@ def run(testbed: Path, tmp_path: Path, *more: str, stdin: int = subprocess.DEVNU
 
 @contextlib.contextmanager
 def terminal(lines: Sequence[str]) -> Iterator[int]:
-    """A terminal with these typed lines, then the end of the input."""
+    """A terminal at which somebody has typed these lines, and nobody will type more."""
     ours, theirs = pty.openpty()
     try:
         os.write(ours, "".join(f"{line}\n" for line in lines).encode() + b"\x04")
@@ -58,12 +58,12 @@ def on_a_terminal(testbed: Path, tmp_path: Path, lines: Sequence[str]) -> tuple[
         return run(testbed, tmp_path, stdin=typed)
 
 
-def test_without_a_terminal_the_run_is_refused(testbed: Path, tmp_path: Path) -> None:
-    code, stderr = run(testbed, tmp_path)
+def test_without_a_terminal_it_is_refused_at_once(testbed: Path, tmp_path: Path) -> None:
+    code, said = run(testbed, tmp_path)
     assert code == 4
-    assert "stdin is not a terminal" in stderr
+    assert "stdin is not a terminal" in said
     for serial in SERIALS:
-        assert f"--erase-serial {serial}" in stderr
+        assert f"--erase-serial {serial}" in said
     assert not (tmp_path / "results").exists()
 
 
@@ -78,16 +78,16 @@ def test_a_wrong_answer_is_a_refusal(
     with terminal(lines) as typed, os.fdopen(os.dup(typed)) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         done = hsp_here(*words(testbed, tmp_path), cwd=ROOT)
-    code, stderr = done.returncode, done.stderr
-    assert code == 4, stderr
-    assert "Type its serial number" in stderr and "nothing was touched" in stderr
+    code, said = done.returncode, done.stderr
+    assert code == 4, said
+    assert "Type its serial number" in said and "nothing was touched" in said
 
 
-def test_the_serials_confirm(testbed: Path, tmp_path: Path) -> None:
-    """The run continues to the hosts, which do not exist."""
-    for code, stderr in (
+def test_the_serials_are_an_agreement(testbed: Path, tmp_path: Path) -> None:
+    """It goes on to the hosts, which are not there."""
+    for code, said in (
         on_a_terminal(testbed, tmp_path, SERIALS),
         run(testbed, tmp_path, *(word for serial in SERIALS for word in ("--erase-serial", serial))),
     ):
-        assert code == 5, stderr
-        assert "127.0.0.1:1" in stderr
+        assert code == 5, said
+        assert "127.0.0.1:1" in said

@@ -15,10 +15,10 @@ TEXT = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\nkee
 
 
 class Server:
-    """Knows whether it runs, and its commands."""
+    """Knows whether it runs, and what it was told."""
 
     def __init__(self, refuses: str) -> None:
-        self.refuses, self.running, self.commands = refuses, False, list[str]()
+        self.refuses, self.running, self.told = refuses, False, list[str]()
         self.host = ScriptedHost()
 
     def start(self, *_: Any, **__: Any) -> dict[str, str]:
@@ -26,7 +26,7 @@ class Server:
         return {"ssd0": "/dev/ublkb0"}
 
     def tell(self, name: str, word: str, path: str) -> None:
-        self.commands.append(word)
+        self.told.append(word)
         if word == self.refuses:
             raise HostError("not its state")
         if word == "save":
@@ -48,7 +48,7 @@ def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") 
     (tmp_path / "ssd0.state").write_bytes(b"old state")
     monkeypatch.setattr(device, "Served", lambda host: server)
     monkeypatch.setattr(device.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(device, "_wait_for_the_end", lambda served: None)
+    monkeypatch.setattr(device, "_wait", lambda served: None)
     try:
         device.emulate(tmp_path / "devices.toml")
     finally:
@@ -56,12 +56,14 @@ def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") 
     return server
 
 
-def test_the_state_is_stored_at_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert emulate(tmp_path, monkeypatch).commands == ["load", "save"]
+def test_the_state_is_kept_when_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert emulate(tmp_path, monkeypatch).told == ["load", "save"]
     assert (tmp_path / "ssd0.state").read_bytes() == b"new state"
 
 
-def test_a_state_that_cannot_be_loaded_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_that_cannot_be_loaded_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConfigError, match="not its state"):
         emulate(tmp_path, monkeypatch, refuses="load")
     assert (tmp_path / "ssd0.state").read_bytes() == b"old state"

@@ -37,10 +37,10 @@ def found(state: Any) -> Report:
 
 
 @pytest.mark.parametrize(("state", "code"), [("fail", EXIT_HOST), ("warn", EXIT_OK), ("ok", EXIT_OK)])
-def test_json_on_stdout_text_on_stderr(
+def test_data_on_stdout_words_on_stderr(
     real: str, state: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "diagnose", lambda targets, requirements: found(state))
+    monkeypatch.setattr(command, "diagnose", lambda targets, wanted: found(state))
     words = CliRunner().invoke(app, ["doctor", "--testbed", real])
     assert (words.exit_code, words.stdout) == (code, "")
     assert ("nfsd: as it is" in words.stderr) is (state != "ok")
@@ -48,15 +48,15 @@ def test_json_on_stdout_text_on_stderr(
     assert "smt: off" in CliRunner().invoke(app, ["doctor", "--testbed", real, "--verbose"]).stderr
     data = CliRunner().invoke(app, ["doctor", "--testbed", real, "--json", "--quiet"])
     assert (data.exit_code, data.stderr) == (code, "")
-    output = json.loads(data.stdout)
-    assert (output["format"], output["ready"]) == (1, code == EXIT_OK)
-    assert {"host", "check", "state", "found", "meaning", "remedy"} == set(output["findings"][0])
-    assert output["hosts"] == [
+    said = json.loads(data.stdout)
+    assert (said["format"], said["ready"]) == (1, code == EXIT_OK)
+    assert {"host", "check", "state", "found", "meaning", "remedy"} == set(said["findings"][0])
+    assert said["hosts"] == [
         {"name": "local", "roles": ["server", "client"], "reachable": True, "examined": True}
     ]
 
 
-def test_a_testbed_in_the_lab_is_booted_only_with_boot(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_testbed_in_the_lab_is_not_booted_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     def boots(*_: Any) -> None:
         raise AssertionError("nobody asked for that")
 

@@ -45,7 +45,7 @@ def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> N
     assert json.loads(again.stdout)["reasons"] == summary["reasons"]
 
 
-def test_a_file_name_that_is_not_text(tmp_path: Path, hsp_here: Called) -> None:
+def test_a_file_whose_name_is_no_text(tmp_path: Path, hsp_here: Called) -> None:
     name = os.fsdecode(b"a\xff_lat.1.log")
     (tmp_path / name).write_text("0, 7, 0, 512, 0\n")
     done = hsp_here("import", name, "--json", cwd=tmp_path)
@@ -56,7 +56,7 @@ def test_a_file_name_that_is_not_text(tmp_path: Path, hsp_here: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("args", "said"),
     [
         (["gone.log"], "cannot be read"),
         (["."], "not a regular file"),
@@ -68,10 +68,8 @@ def test_a_file_name_that_is_not_text(tmp_path: Path, hsp_here: Called) -> None:
         ([str(DATA / "plain_clat.1.log"), "--from", "csv"], "--from"),
     ],
 )
-def test_a_refused_import_leaves_no_run(
-    tmp_path: Path, hsp_here: Called, args: list[str], message: str
-) -> None:
+def test_what_is_refused_leaves_no_run(tmp_path: Path, hsp_here: Called, args: list[str], said: str) -> None:
     done = hsp_here("import", *args, cwd=tmp_path)
     assert done.returncode == 2
-    assert message in done.stderr and "Traceback" not in done.stderr
+    assert said in done.stderr and "Traceback" not in done.stderr
     assert not done.stdout and not list(tmp_path.glob("results/*/*"))

@@ -1,4 +1,4 @@
-"""`hsp lab device`: options, and the commands for the devices."""
+"""`hsp lab device`: what a person says, and what the devices are told."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kit.core.errors import ConfigError
         ("error", "", "2048+8", "read", ["error", "2048", "8", "read"]),
     ],
 )
-def test_commands_of_faults(fault: str, duration: str, sectors: str, of: str, words: list[str]) -> None:
+def test_faults_in_words(fault: str, duration: str, sectors: str, of: str, words: list[str]) -> None:
     assert fault_words(fault, duration, sectors, of) == words
 
 
@@ -36,7 +36,7 @@ def test_commands_of_faults(fault: str, duration: str, sectors: str, of: str, wo
         ("error", "", "0+8", "trim", "--of"),
     ],
 )
-def test_an_invalid_fault_is_refused(
+def test_what_is_no_fault_is_refused(
     fault: str, duration: str, sectors: str, of: str, complaint: str
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):

@@ -93,19 +93,19 @@ def test_a_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", Commands.targets)
-def test_a_list_has_the_help_of_each_command(name: str) -> None:
+def test_a_list_says_of_a_command_what_the_command_says_of_itself(name: str) -> None:
     root = typer.main.get_command(app)
     context = typer.Context(root)
     listed = root.get_command(context, name)  # type: ignore[attr-defined]
-    resolved, command, rest = root.resolve_command(context, [name, "word"])  # type: ignore[attr-defined]
-    assert (resolved, command.name, rest) == (name, name, ["word"])
+    found, command, rest = root.resolve_command(context, [name, "word"])  # type: ignore[attr-defined]
+    assert (found, command.name, rest) == (name, name, ["word"])
     assert listed.help and listed.help == command.help
     assert command.callback is not None
     # Completion is a matter of the whole program.
     assert not any("completion" in (parameter.name or "") for parameter in command.params)
 
 
-def test_an_unknown_command() -> None:
+def test_a_name_that_is_none() -> None:
     root = typer.main.get_command(app)
     assert root.get_command(typer.Context(root), "nonesuch") is None  # type: ignore[attr-defined]
 

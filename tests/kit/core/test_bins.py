@@ -1,4 +1,4 @@
-"""kit.core.bins: every latency lies in exactly one bin, none is wider than 1/32 of its lower edge."""
+"""kit.core.bins: every latency is in exactly one bin, no wider than 1/32 of its lower edge."""
 
 from __future__ import annotations
 

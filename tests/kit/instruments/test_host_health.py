@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kit.core.clock import Clock
-from kit.hosts.base import HostLost
 from kit.instruments import clock_steps, host_health, thermal_throttling
 from kit.instruments.base import Check, Measured, Missing
 from kit.instruments.clock_steps import WallClock
@@ -111,14 +110,15 @@ def test_hosts_with_malformed_or_no_answers_are_not_available() -> None:
     hosts = [
         ScriptedHost(name="silent"),
         ScriptedHost(name="odd", default=garbage),
-        ScriptedHost(name="lost", default=HostLost("lost is gone")),
+        ScriptedHost(name="lost"),
     ]
+    hosts[2].lost = True
     observed = host_health.read(hosts)
     assert observed["silent"].throttling == Throttling({}, {})
     assert observed["odd"].throttling == (
         "not available: cpu0/thermal_throttle/core_throttle_count has 'many', which is not a count"
     )
-    assert observed["lost"] == Machine("not available: lost is gone", "not available: lost is gone")
+    assert observed["lost"] == Machine(*["not available: lost: the connection broke"] * 2)
     assert len(hosts[2].calls) == 1
     assert all("its wall clock cannot be read" in str(observed[name].wall) for name in ("silent", "odd"))
     whole = entry(host_health.changes(observed, observed))

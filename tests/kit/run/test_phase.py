@@ -105,7 +105,7 @@ def run(
 ) -> Callable[[Callable[[], None]], dict[str, Any]]:
     """The entry of a phase during which something happens."""
     server, *clients = machines
-    monkeypatch.setattr(clock_offset, "_against_ours", lambda host: clock_offset.Offset())
+    monkeypatch.setattr(clock_offset, "_offset_to_local", lambda host: clock_offset.Offset())
     common: dict[str, Any] = {
         "run_dir": RunDir(tmp_path), "work_dir": "/w", "size_bytes": 512, "clocks": Clocks(server),  # type: ignore[arg-type]
         "mount_point": "/mnt", "mounted": (), "run_origin_ns": 0,

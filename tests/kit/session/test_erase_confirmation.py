@@ -52,39 +52,39 @@ def test_every_serial_on_the_command_line(testbed: Testbed) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "message"),
+    ("named", "said"),
     [
         (["S1"], "log0, serial S2"),
         (["S1", "S1"], "log0, serial S2"),
-        (["S1", "S2", "S3"], "no device of the serial S3"),
-        (["S1", "s2"], "no device of the serial s2"),
-        (["all"], "no device of the serial all"),
-        (["*"], r"no device of the serial \*"),
+        (["S1", "S2", "S3"], "no device with the serial S3"),
+        (["S1", "s2"], "no device with the serial s2"),
+        (["all"], "no device with the serial all"),
+        (["*"], r"no device with the serial \*"),
     ],
 )
-def test_missing_or_other_serials_are_refused(testbed: Testbed, named: Sequence[str], message: str) -> None:
-    with pytest.raises(SafetyRefusal, match=message) as refused:
+def test_one_too_few_or_another_is_refused(testbed: Testbed, named: Sequence[str], said: str) -> None:
+    with pytest.raises(SafetyRefusal, match=said) as refused:
         confirm_erasing(testbed, named, answers("S1", "S2"))
     assert refused.value.exit_code == EXIT_SAFETY
 
 
-def test_without_a_terminal_the_message_has_the_options(testbed: Testbed) -> None:
+def test_nobody_to_ask_is_refused_and_says_what_to_add(testbed: Testbed) -> None:
     with pytest.raises(SafetyRefusal, match="not a terminal") as refused:
         confirm_erasing(testbed, [], None)
     assert "--erase-serial S1 --erase-serial S2" in refused.value.hint
 
 
-def test_each_serial_is_typed(testbed: Testbed) -> None:
+def test_a_person_types_each(testbed: Testbed) -> None:
     confirm_erasing(testbed, [], answers("S1\n", " S2 \n"))
 
 
 @pytest.mark.parametrize("given", [("S1",), ("S1", "y"), ("yes",), ("",), ("S2", "S1"), ("S1", "S1")])
-def test_any_other_answer_is_refused(testbed: Testbed, given: Sequence[str]) -> None:
+def test_anything_else_is_a_no(testbed: Testbed, given: Sequence[str]) -> None:
     with pytest.raises(SafetyRefusal, match="not the serial number"):
         confirm_erasing(testbed, [], answers(*given))
 
 
-def test_emulated_devices_need_no_confirmation(testbed: Testbed) -> None:
+def test_emulated_devices_need_no_word(testbed: Testbed) -> None:
     confirm_erasing(read_testbed(LAB_TESTBED), [], None)
-    with pytest.raises(SafetyRefusal, match="no device of the serial S1"):
+    with pytest.raises(SafetyRefusal, match="no device with the serial S1"):
         confirm_erasing(read_testbed(LAB_TESTBED), ["S1"], None)

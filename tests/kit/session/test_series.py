@@ -25,7 +25,7 @@ def test_the_order_is_abba() -> None:
 
 
 @given(st.integers(1, 100))
-def test_both_sides_have_as_many_runs_and_the_same_drift(count: int) -> None:
+def test_each_side_is_run_as_often_and_a_drift_falls_on_both(count: int) -> None:
     turns = series.order(count)
     assert turns.count("A") == turns.count("B") == count
     places = {letter: [n for n, turn in enumerate(turns) if turn == letter] for letter in "AB"}
@@ -41,7 +41,7 @@ def test_widths(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["5", "0%", "-1%", "100%", "nan%", "%", "", "x%", "inf%"])
-def test_an_invalid_width(text: str) -> None:
+def test_what_is_no_width(text: str) -> None:
     with pytest.raises(ConfigError, match="not a width"):
         series.parse_width(text)
 
@@ -62,7 +62,7 @@ def row(interval: list[float] | None, figure: str = "p50", layer: str = "nfs-ser
         ([row([0.98, 1.02]), row([0.5, 2.0], figure="p99")], True),
         ([row([0.98, 1.02]), row([0.5, 2.0], layer="client")], True),
         ([row([0.98, 1.02]), row(None)], True),
-        # An appliance has only the clients' layer.
+        # Only the clients say anything where the server is an appliance.
         ([row([0.98, 1.02], layer="client")], True),
         ([row([0.9, 1.1], layer="client")], False),
         ([row(None), row([0.98, 1.02], layer="client")], False),
@@ -82,14 +82,14 @@ def test_the_spread_over_runs() -> None:
             "rows": [*rows, {"layer": "client", "phase": "p", "op": "read", "tier": "all", "p50_us": 1.0}]
         }
 
-    rows = series.spread([summary(5.0, None), summary(4.0, 9.0), summary(6.0, None)])
-    assert [(row["tier"], row["runs"], row["p50_us"]) for row in rows] == [
+    found = series.spread([summary(5.0, None), summary(4.0, 9.0), summary(6.0, None)])
+    assert [(one["tier"], one["runs"], one["p50_us"]) for one in found] == [
         ("t0", 3, [4.0, 6.0]), ("t1", 1, [9.0, 9.0]),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "said"),
     [
         (["--until", "5%"], "there is no B"),
         (["--across", "versions.zfs", "--repeat", "3"], "there is no B"),
@@ -101,12 +101,12 @@ def test_the_spread_over_runs() -> None:
         (["--repeat", "101"], "Error"),
     ],
 )
-def test_invalid_options_are_refused_before_any_build(
-    arguments: list[str], message: str, tmp_path: Path, hsp_here: Called
+def test_what_makes_no_sense_is_refused_before_anything_is_built(
+    arguments: list[str], said: str, tmp_path: Path, hsp_here: Called
 ) -> None:
     done = hsp_here("run", "top-speeds", "--results", str(tmp_path), *arguments, cwd=ROOT)
     assert done.returncode == 2, done.stderr
-    assert message in done.stderr
+    assert said in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

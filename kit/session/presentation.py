@@ -1,4 +1,4 @@
-"""Output of a summary: table, exit code, JUnit file."""
+"""Output of a summary: text, exit code, JUnit file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_
 
 
 def say_summary(summary: dict[str, Any]) -> None:
-    """Print the table of the server's rows; of the clients' rows if the server was not traced."""
+    """Print the verdict and the table of the server's rows, or the clients' if the server was not traced."""
     layer = "nfs-server" if any(row["layer"] == "nfs-server" for row in summary["rows"]) else "client"
     say(f"\nverdict: {summary['verdict']}")
     for note in summary.get("notes") or []:
