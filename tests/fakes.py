@@ -11,12 +11,12 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from kit.core.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, HostLost, Result, checked_argv
+from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, CommandFailed, HostLost, Result, checked_argv
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,12 @@ Plain: TypeAlias = str | dict[str, Any] | int | tuple[int, str, str] | Exception
 Answer: TypeAlias = "Plain | list[Answer] | Callable[[Command], Answer]"
 
 
-class ScriptedHost:
+class ScriptedHost(Closing):
     """A kit.hosts.base.Host. The longest key of `answers` that begins a command answers it.
 
     The program of a command may be written with its folder or without. `cat` reads `files`.
-    `default` answers everything else: an AssertionError makes the host refuse it.
+    `default` answers everything else: an AssertionError makes the host refuse it. With `lost` each call
+    raises HostLost.
     """
 
     def __init__(
@@ -130,12 +131,6 @@ class ScriptedHost:
 
     def close(self) -> None:
         self.closed += 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _check_lost(self) -> None:
         if self.lost:

@@ -1,4 +1,4 @@
-"""The command `hsp`: one command a file, and the table of them in `main`.
+"""The command line `hsp`: one file per command, and the table of commands in `main`.
 
-What a command does is in the other folders; here are its options and what it prints.
+Options and output only; the work is in the other folders.
 """

@@ -1,4 +1,4 @@
-"""`hsp clean`: finish what a run that crashed has left on its hosts."""
+"""`hsp clean`: undo what an interrupted run left on its hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kit.recovery.clean import Cleaned, clean, unfinished
 
 def clean_command(
     run: Annotated[
-        Path | None, typer.Argument(help="The directory of a run; without it, all that are unfinished.")
+        Path | None, typer.Argument(help="The directory of a run; without it, all unfinished runs.")
     ] = None,
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
@@ -29,7 +29,7 @@ def clean_command(
     progress = Progress(quiet=quiet)
     done = [clean(path, progress) for path in runs]
     for cleaned in done:
-        _tell(cleaned)
+        _print(cleaned)
     if json_output:
         emit_json({"format": 1, "runs": [_as_json(cleaned) for cleaned in done]})
     failed = any(cleaned.left or cleaned.unreachable for cleaned in done)
@@ -44,14 +44,14 @@ def _directory(run: Path) -> Path:
     return run.resolve()
 
 
-def _tell(cleaned: Cleaned) -> None:
+def _print(cleaned: Cleaned) -> None:
     for error in cleaned.unreachable:
         say(f"not reached: {error.message}")
     for left in cleaned.left:
         say(f"not undone: {left}")
         for command in left.by_hand:
             say(f"  by hand, {command}")
-    state = f"{len(cleaned.left)} things are left" if cleaned.left else "its hosts are as they were"
+    state = f"{len(cleaned.left)} steps are left" if cleaned.left else "its hosts are clean"
     say(f"{cleaned.run}: {cleaned.undone} undone, {state}")
 
 
@@ -59,6 +59,8 @@ def _as_json(cleaned: Cleaned) -> dict[str, Any]:
     return {
         "run": str(cleaned.run),
         "undone": cleaned.undone,
-        "left": [{"what": one.text, "why": one.why, "by_hand": list(one.by_hand)} for one in cleaned.left],
+        "left": [
+            {"what": left.text, "why": left.why, "by_hand": list(left.by_hand)} for left in cleaned.left
+        ],
         "unreachable": [error.message for error in cleaned.unreachable],
     }

@@ -1,4 +1,4 @@
-"""`hsp compare A... -- B...`: is B unlike A, by stored runs alone."""
+"""`hsp compare A... -- B...`: does B differ from A, from stored runs alone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kit.store import tables
 from reports.output import comparison_table
 from reports.page import comparison_page
 
-# click drops a `--`. An argument cannot hold a NUL, so this stands for it alone.
+# click drops a `--`, so it is replaced by a marker. No argument can contain a NUL.
 _SEPARATOR = "\0--"
 _USAGE = "hsp compare A1 A2 ... -- B1 B2 ..."
 
 
 class SplitCommand(TyperCommand):
-    """A command whose `--` parts two lists; options may stand on both sides of it."""
+    """A command with two lists separated by `--`; options are allowed on both sides."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         marked = [_SEPARATOR if arg == "--" else arg for arg in args]
@@ -78,21 +78,23 @@ def compare(
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:
     if runs.count(_SEPARATOR) != 1:
-        raise ConfigError(f"A and B are told apart by one --, found {runs.count(_SEPARATOR)}", _USAGE)
-    at = runs.index(_SEPARATOR)
-    left, right = runs[:at], runs[at + 1 :]
-    for letter, names in (("A", left), ("B", right)):
+        raise ConfigError(f"one -- must separate A and B, found {runs.count(_SEPARATOR)}", _USAGE)
+    separator = runs.index(_SEPARATOR)
+    side_a, side_b = runs[:separator], runs[separator + 1 :]
+    for letter, names in (("A", side_a), ("B", side_b)):
         if not names:
             raise ConfigError(f"{letter} has no run", _USAGE)
-    return left, right
+    return side_a, side_b
 
 
 def _read(names: list[str]) -> list[StoredRun]:
-    """The runs of one side. Raises ConfigError for one that is given twice: it would count as two."""
-    read = [StoredRun(name) for name in names]
-    seen: dict[str, str] = {}
-    for run in read:
-        for identity in run.identities & seen.keys():
-            raise ConfigError(f"{run.name} and {seen[identity]} are the same run", "give each run once")
-        seen.update(dict.fromkeys(run.identities, run.name))
-    return read
+    """The runs of one side. Raises ConfigError for a run that is given twice: it would count twice."""
+    runs = [StoredRun(name) for name in names]
+    names_by_identity: dict[str, str] = {}
+    for run in runs:
+        for identity in run.identities & names_by_identity.keys():
+            raise ConfigError(
+                f"{run.name} and {names_by_identity[identity]} are the same run", "give each run once"
+            )
+        names_by_identity.update(dict.fromkeys(run.identities, run.name))
+    return runs

@@ -1,4 +1,4 @@
-"""`hsp device`: emulated devices outside the lab, and what there is to emulate."""
+"""`hsp device`: emulated devices outside the lab, and the list of presets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def emulate(
     served = Served(LocalHost())
     if served.is_running():
         raise SafetyRefusal(
-            "devices are being emulated on this machine already", "end that `hsp device emulate` first"
+            "devices are already emulated on this machine", "end that `hsp device emulate` first"
         )
     paths = served.start(compilation.server(), served_devices(emulation.device), dilation=1)
     try:
@@ -52,8 +52,8 @@ def emulate(
         for device in emulation.device:
             say(f"{paths[device.name]}  {device.name}: {device.title}, {format_size_bytes(device.size)}")
         say("serving; Ctrl-C ends it (the devices must not be in use then)")
-        _wait_for_the_end(served)
-        # Only now: a state that could not be loaded must not be overwritten by a new device's.
+        _wait(served)
+        # Only after a successful load: the state of a new device must not overwrite one that failed to load.
         keep_states(served, emulation.device)
     finally:
         if served.is_running():
@@ -64,27 +64,27 @@ def emulate(
 @app.command("presets")
 def presets(json_output: JsonOption = False) -> None:
     """The kit's own device models, with their sources."""
-    found = {name: find_preset(name) for name in preset_names()}
+    models = {name: find_preset(name) for name in preset_names()}
     if json_output:
-        emit_json({name: model.model_dump(mode="json") for name, model in found.items()})
+        emit_json({name: model.model_dump(mode="json") for name, model in models.items()})
         return
-    for name, model in found.items():
+    for name, model in models.items():
         say(f"{name:20} {model.title}")
 
 
 def _link(served: Served, paths: dict[str, str]) -> None:
-    """So that a testbed can name them; where there is no udev they have only the kernel's names."""
+    """Make by-id links for testbeds; without udev the devices have only the kernel's names."""
     try:
         links = link_by_id(served.host, paths)
     except HostError as error:
-        say(f"no links below /dev/disk/by-id, so no testbed can name them: {error.message}")
+        say(f"no links below /dev/disk/by-id, so a testbed cannot use the devices: {error.message}")
         return
     for name, link in links.items():
         say(f"{link}  serial {serial(name)}")
 
 
-def _wait_for_the_end(served: Served) -> None:
-    """Returns on Ctrl-C; raises HostError if the server of the devices ends by itself."""
+def _wait(served: Served) -> None:
+    """Wait for Ctrl-C. Raises HostError if the server of the devices ends by itself."""
     try:
         while served.is_running():
             time.sleep(1.0)
@@ -94,12 +94,12 @@ def _wait_for_the_end(served: Served) -> None:
 
 
 def _check_memory(emulation: Emulation) -> None:
-    """Their content is kept in memory. Raises HostError."""
-    wanted = sum(device.size for device in emulation.device)
-    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if wanted > available:
+    """Check that the devices' content fits in memory. Raises HostError."""
+    needed_bytes = sum(device.size for device in emulation.device)
+    available_bytes = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed_bytes > available_bytes:
         raise HostError(
-            f"the devices hold {format_size_bytes(wanted)}, this machine has "
-            f"{format_size_bytes(available)} of memory free",
+            f"the devices hold {format_size_bytes(needed_bytes)}, this machine has "
+            f"{format_size_bytes(available_bytes)} of memory free",
             "make the devices smaller",
         )

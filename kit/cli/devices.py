@@ -1,4 +1,4 @@
-"""`hsp devices`: the disks of a testbed's server, and which of them can be used."""
+"""`hsp devices`: list the disks of a testbed's server and whether they can be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kit.core.output import emit_json, say
 from kit.devices.listing import Listed, describe, device_block, list_devices
 from kit.run.remote_site import open_server
 
-TestbedOption = Annotated[Path, typer.Option("--testbed", help="The testbed whose server is looked at.")]
+TestbedOption = Annotated[Path, typer.Option("--testbed", help="The testbed with the server.")]
 
 
 def devices(testbed: TestbedOption, json_output: JsonOption = False) -> None:
@@ -25,14 +25,14 @@ def devices(testbed: TestbedOption, json_output: JsonOption = False) -> None:
 
 
 def show(server: str, listed: tuple[Listed, ...], json_output: bool) -> None:
-    """JSON on stdout; or for a person, with the tables to paste on stdout and all else on stderr."""
+    """Print JSON on stdout; or text on stderr, with the tables for a testbed on stdout."""
     if json_output:
-        emit_json({"format": 1, "server": server, "devices": [one.as_json() for one in listed]})
+        emit_json({"format": 1, "server": server, "devices": [disk.as_json() for disk in listed]})
         return
-    available = [one for one in listed if one.available]
-    for one in listed:
-        say(describe(one))
+    available = [disk for disk in listed if disk.available]
+    for disk in listed:
+        say(describe(disk))
     say(f"\n{len(available)} of {len(listed)} disks of {server} are available")
-    for one in available:
-        sys.stdout.write(device_block(one) + "\n\n")
+    for disk in available:
+        sys.stdout.write(device_block(disk) + "\n\n")
     sys.stdout.flush()

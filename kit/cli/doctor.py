@@ -1,4 +1,4 @@
-"""`hsp doctor`: whether a testbed can be measured on, before anything is measured."""
+"""`hsp doctor`: check a testbed before a run."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ from kit.hosts.connect import open_host
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build
 from kit.lab.site import lab_site
 
-# Logins with slow name services take half a minute; a machine that is not there is not waited for longer.
+# A login with slow name services takes half a minute.
 _CONNECT_DEADLINE_S = 45.0
 
 
 def doctor(
     testbed: Annotated[Path, typer.Option("--testbed", help="Server, clients and devices.")],
     workload: Annotated[
-        str | None, typer.Option("--workload", help="Also look at what this workload asks for.")
+        str | None, typer.Option("--workload", help="Also check what this workload needs.")
     ] = None,
     boot: Annotated[
-        bool, typer.Option("--boot", help="A testbed in the lab: boot it, and look inside.")
+        bool, typer.Option("--boot", help="A testbed in the lab: boot it, and check the guest.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every check, also what is well.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show also checks that are ok.")] = False,
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Look at every host of a testbed: what would stop a run, and what would put its numbers off."""
+    """Check every host of a testbed: what would prevent a run, and what would distort its results."""
     plan, progress = read_testbed(testbed), Progress(quiet=quiet)
     requirements = requirements_of(find_workload(workload), len(plan.client)) if workload else Requirements()
     requirements = replace(requirements, traced=plan.server.trace != "none")
     if plan.is_lab:
-        report = _look_at_lab(plan, ImageInputs(suite, tuple(pin or ())), requirements, boot, progress)
+        report = _diagnose_lab(plan, ImageInputs(suite, tuple(pin or ())), requirements, boot, progress)
     elif boot:
         raise ConfigError(
-            f'{testbed}: --boot is for server.host = "lab"', "leave it out: these hosts are up, or are not"
+            f'{testbed}: --boot is for server.host = "lab"',
+            "leave it out: hsp does not start these hosts",
         )
     else:
-        report = _look(
+        report = _diagnose(
             targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S)),
             requirements,
             progress,
@@ -64,19 +65,19 @@ def doctor(
     raise typer.Exit(report.exit_code)
 
 
-def _look(targets: list[Target], requirements: Requirements, progress: Progress) -> Report:
-    with progress.step(f"looking at {len(targets)} host{'s' * (len(targets) != 1)}"):
+def _diagnose(targets: list[Target], requirements: Requirements, progress: Progress) -> Report:
+    with progress.step(f"checking {len(targets)} host{'s' * (len(targets) != 1)}"):
         return diagnose(targets, requirements)
 
 
-def _look_at_lab(
+def _diagnose_lab(
     testbed: Testbed, inputs: ImageInputs, requirements: Requirements, boot: bool, progress: Progress
 ) -> Report:
-    """This machine; with `boot` the guest too, unless it cannot start here."""
+    """Check this machine; with `boot` also the guest, unless it cannot start here."""
     findings: list[Finding] = list(judge_lab(gather_lab(inputs), testbed.lab.memory, testbed.lab.clock))
     report = make_report((Examinee(HERE, (), reachable=True, examined=True),), findings)
     if not boot or report.exit_code:
         return report
     with lab_site(testbed, build(inputs, progress), progress, seed=0) as site:
-        inside = _look(targets_in(site), requirements, progress)
+        inside = _diagnose(targets_in(site), requirements, progress)
     return make_report(report.hosts + inside.hosts, [*report.findings, *inside.findings])

@@ -19,7 +19,7 @@ from reports.statistics.over_time import over_time
 
 
 class Format(StrEnum):
-    """What reports.output.export can write."""
+    """Formats of reports.output.export."""
 
     CSV = "csv"
     PARQUET = "parquet"
@@ -43,7 +43,7 @@ def export(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not on stdout.")
     ] = None,
 ) -> None:
-    """Write the counts of a stored run as CSV, Parquet or OpenMetrics text, or its percentiles over time."""
+    """Write the counts or percentiles over time of a stored run as CSV, Parquet or OpenMetrics text."""
     check_target(output)
     if percentiles and kind.value == "openmetrics":
         raise ConfigError(
@@ -53,7 +53,7 @@ def export(
     if not run.is_dir():
         raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
     if output is None and kind.value == "parquet" and sys.stdout.isatty():
-        raise ConfigError("Parquet is no text for a terminal", "give -o FILE, or send stdout to a file")
+        raise ConfigError("Parquet is not text for a terminal", "give -o FILE, or send stdout to a file")
     run_dir = run_directory.RunDir(run.resolve())
     frame = chosen(tables.read_latency(run_dir), phase or [], layer or [])
     if percentiles:

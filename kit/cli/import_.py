@@ -1,4 +1,4 @@
-"""`hsp import`: a run directory out of other people's data."""
+"""`hsp import`: make a run directory from logs of other programs."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _LEAST_INTERVAL_NS = 10**6
 def import_(
     files: Annotated[list[Path], typer.Argument(help="Logs, also gzip or zstd.", metavar="FILE...")],
     from_: Annotated[
-        Format | None, typer.Option("--from", help="What the files are, if they do not tell.")
+        Format | None, typer.Option("--from", help="Format of the files, if it cannot be detected.")
     ] = None,
     results: ResultsOption = Path("results"),
     name: Annotated[str, typer.Option("--name", help="The run goes into RESULTS/NAME/.")] = "import",
     host: Annotated[
-        str | None, typer.Option("--host", help="The host of all files; without it, their names.")
+        str | None, typer.Option("--host", help="Host name for all files; default: the file names.")
     ] = None,
-    op: Annotated[Op, typer.Option("--op", help="Of a two-column trace, which does not tell.")] = Op.read,
+    op: Annotated[Op, typer.Option("--op", help="Operation of a two-column trace.")] = Op.read,
     layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
     unit: Annotated[
-        Unit | None, typer.Option("--unit", help="Of the latencies of a two-column trace.")
+        Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace.")
     ] = None,
     time_unit: Annotated[
-        Unit | None, typer.Option("--time-unit", help="Of its times, where that differs.")
+        Unit | None, typer.Option("--time-unit", help="Unit of its times, if different.")
     ] = None,
     log_vdev: Annotated[
         list[int] | None,
         typer.Option("--log-vdev", metavar="ID", help="A log vdev of the traced pool; -1: it has none."),
     ] = None,
-    interval: Annotated[str, typer.Option("--interval", help="How much time a column holds.")] = "1s",
+    interval: Annotated[str, typer.Option("--interval", help="Time per column of the heat maps.")] = "1s",
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a run of fio logs, fio json+, latency traces, bpftrace output or zpool iostat -w."""
+    """Make a run from fio logs, fio json+, latency traces, bpftrace output or zpool iostat -w."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"--name {name!r}: letters, digits, . _ and - only", "64 at most")
     if host is not None and not (0 < len(host) <= 100 and host.isprintable()):
@@ -75,17 +75,30 @@ def import_(
         interval_ns=_interval_ns(interval),
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
-    progress = Progress(quiet=quiet)
-    started, began = time.gmtime(), time.monotonic()
-    told = f"{len(files)} file{'s' * (len(files) != 1)}"
-    with progress.step(f"reading {told}"):
+    imported, run, summary, page = _import(files, options, results, name, Progress(quiet=quiet))
+    for warning in imported.section["warnings"]:
+        say(f"warning: {warning}")
+    if json_output:
+        emit_json({**summary, "path": str(run.path)})
+    else:
+        _print(imported, summary)
+    say(f"run: {run.path}")
+    say(f"report: {page}")
+
+
+def _import(
+    files: list[Path], options: Options, results: Path, name: str, progress: Progress
+) -> tuple[importing.Imported, run_directory.RunDir, dict[str, Any], Path]:
+    """Read the files into a run and draw it; returns the import, the run, its summary and its report."""
+    started, start_s = time.gmtime(), time.monotonic()
+    with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
         imported = importing.read_files(files, options, progress.update)
     run = _make_run(results, name)
     try:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", started)
-        # argv may hold what is no text; a manifest is text.
+        # argv may contain bytes that are not UTF-8; a manifest is UTF-8.
         command = ["hsp", *(a.encode(errors="replace").decode() for a in sys.argv[1:])]
-        wall_s = time.monotonic() - began
+        wall_s = time.monotonic() - start_s
         tables.write_latency(run, imported.frame)
         manifest = importing.manifest(imported, run.path.name, name, command, stamp, wall_s)
         json_file.write_json(run.path / "manifest.json", manifest)
@@ -94,16 +107,9 @@ def import_(
         with progress.step("report"):
             page = reports.draw(run)
     except BaseException:
-        _take_back(run)
+        _remove_run(run)
         raise
-    for warning in imported.section["warnings"]:
-        say(f"warning: {warning}")
-    if json_output:
-        emit_json({**summary, "path": str(run.path)})
-    else:
-        _say(imported, summary)
-    say(f"run: {run.path}")
-    say(f"report: {page}")
+    return imported, run, summary, page
 
 
 def _make_run(results: Path, name: str) -> run_directory.RunDir:
@@ -115,8 +121,8 @@ def _make_run(results: Path, name: str) -> run_directory.RunDir:
         ) from error
 
 
-def _take_back(run: run_directory.RunDir) -> None:
-    """No half-made run is left, and `latest` does not point at one."""
+def _remove_run(run: run_directory.RunDir) -> None:
+    """Remove an incomplete run, and point `latest` to the newest remaining run."""
     shutil.rmtree(run.path, ignore_errors=True)
     latest = run.path.parent / "latest"
     if latest.is_symlink() and latest.readlink() == Path(run.path.name):
@@ -136,8 +142,8 @@ def _interval_ns(text: str) -> int:
     return value
 
 
-def _say(imported: importing.Imported, summary: dict[str, Any]) -> None:
-    """The table of all rows, for people who read no JSON."""
+def _print(imported: importing.Imported, summary: dict[str, Any]) -> None:
+    """Print the verdict and the table of all rows."""
     for file in imported.section["files"]:
         say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
     say(f"\nverdict: {summary['verdict']}")

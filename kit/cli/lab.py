@@ -1,15 +1,11 @@
-"""`hsp lab`: the guest image, and a lab that stays up for looking around."""
+"""`hsp lab`: build the guest image, start and stop a lab, inject faults, open a shell."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import shlex
 import signal
 import sys
-import termios
 import time
-import tty
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +25,7 @@ from kit.lab.clients import make_client
 from kit.lab.guest import LabSpec, free_port, open_host, running_labs
 from kit.lab.image.image import DEFAULT_SUITE, Image, ImageInputs, build, find
 from kit.lab.image.prune import prune
+from kit.lab.shell import interact
 from kit.lab.site import check_clock, make_devices
 
 _DOWN_DEADLINE_S = 15.0
@@ -45,7 +42,7 @@ def lab() -> None:
 def build_image(
     suite: SuiteOption = DEFAULT_SUITE,
     pin: PinOption = None,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="Also if it is there already.")] = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Build even if it exists.")] = False,
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -61,7 +58,7 @@ def build_image(
 
 @app.command("prune")
 def prune_cache(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, remove nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be removed.")] = False,
     json_output: JsonOption = False,
 ) -> None:
     """Remove images, modules and leftovers that this version does not use."""
@@ -81,13 +78,16 @@ def prune_cache(
         )
     else:
         for item in pruned.removed:
-            say(f"{'would go' if dry_run else 'removed'}: {item.path} ({item.what}, {item.used_bytes} bytes)")
+            verb = "would remove" if dry_run else "removed"
+            say(f"{verb}: {item.path} ({item.what}, {item.used_bytes} bytes)")
         for path, reason in pruned.kept.items():
             say(f"kept: {path} ({reason})")
         say(f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}")
     if pruned.failed:
-        told = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
-        raise HostError(f"could not be removed:\n{told}", "remove it by hand, or unmount what is in it")
+        lines = "\n".join(f"  {path}: {reason}" for path, reason in pruned.failed.items())
+        raise HostError(
+            f"could not be removed:\n{lines}", "unmount what is mounted there, or remove it by hand"
+        )
 
 
 @app.command("up")
@@ -114,7 +114,7 @@ def up(
                 make_client(guest, number)
         lab.detach()
     if json_output:
-        emit_json(_one_lab())
+        emit_json(_detached_lab())
     else:
         say(f"the lab is up ({plan.clock.kind} clock, dilation {plan.clock.dilation}): hsp lab shell")
         if plan.clock.kind == "virtual":
@@ -124,7 +124,7 @@ def up(
 @app.command("status")
 def status(json_output: JsonOption = False) -> None:
     """The image, and the labs that are up."""
-    image, labs = _found_image(), list(running_labs())
+    image, labs = find(ImageInputs()), list(running_labs())
     if json_output:
         emit_json({"image": os.fspath(image.path) if image else None, "labs": labs})
         return
@@ -154,18 +154,18 @@ def down() -> None:
 
 @app.command("device")
 def device(
-    name: Annotated[str, typer.Argument(help="The device, as the testbed calls it.")],
+    name: Annotated[str, typer.Argument(help="Name of the device in the testbed.")],
     fault: Annotated[str, typer.Argument(help="power-loss, stall, fail, error or heal.")],
-    duration: Annotated[str, typer.Option("--for", help="How long it stalls, e.g. 50ms.")] = "",
-    sectors: Annotated[str, typer.Option("--sectors", help="FIRST+COUNT sectors that give errors.")] = "",
-    of: Annotated[str, typer.Option("--of", help="Which requests give errors: read, write or any.")] = "any",
-    after: Annotated[str, typer.Option("--after", help="When, e.g. in 200ms; else at once.")] = "",
+    duration: Annotated[str, typer.Option("--for", help="Duration of a stall, e.g. 50ms.")] = "",
+    sectors: Annotated[str, typer.Option("--sectors", help="FIRST+COUNT sectors that return errors.")] = "",
+    of: Annotated[str, typer.Option("--of", help="Requests that return errors: read, write or any.")] = "any",
+    after: Annotated[str, typer.Option("--after", help="Delay, e.g. 200ms; default: at once.")] = "",
     state: Annotated[str, typer.Option("--lab", help="Which lab, if several are up (hsp lab status).")] = "",
 ) -> None:
-    """Break an emulated device of a lab that is up or of a run that is going on."""
+    """Inject a fault into an emulated device of a lab that is up, or of a running run."""
     words = fault_words(fault, duration, sectors, of)
     delay_ns = _duration_ns("--after", after) if after else 0
-    lab = _lab_to_break(state)
+    lab = _selected_lab(state)
     clock = Clock(lab["clock"], lab["dilation"])
     with open_host(Path(lab["state"]), free_port()) as guest:
         Served(guest).tell(name, *words, after_s=clock.to_host_ns(delay_ns) / 1e9)
@@ -173,7 +173,7 @@ def device(
 
 
 def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
-    """The command to the devices. Times are of the experiment. Pure. Raises ConfigError."""
+    """Words of a command of emulation/server/commands.c, in experiment time. Pure. Raises ConfigError."""
     if fault in ("power-loss", "fail", "heal"):
         return [fault]
     if fault == "stall":
@@ -183,7 +183,7 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
         if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
             raise ConfigError(f"--sectors: '{sectors}' is not FIRST+COUNT", "for example: --sectors 2048+8")
         if of not in ("read", "write", "any"):
-            raise ConfigError(f"--of: '{of}' is not read, write or any", "give one of the three")
+            raise ConfigError(f"--of: '{of}' is not read, write or any", "use one of these three")
         return ["error", first, count, of]
     raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
 
@@ -195,13 +195,13 @@ def _duration_ns(option: str, text: str) -> int:
         raise ConfigError(f"{option}: {error}", f"for example: {option} 50ms") from None
 
 
-def _lab_to_break(state: str) -> dict[str, Any]:
+def _selected_lab(state: str) -> dict[str, Any]:
     labs = [lab for lab in running_labs() if not state or lab["state"] == state]
     if len(labs) != 1:
-        found = ", ".join(lab["state"] for lab in labs)
+        paths = ", ".join(lab["state"] for lab in labs)
         raise ConfigError(
-            f"{len(labs)} labs are up{': ' + found if found else ''}",
-            "choose one with --lab" if labs else "start one (hsp lab up), or break a device during a run",
+            f"{len(labs)} labs are up{': ' + paths if paths else ''}",
+            "choose one with --lab" if labs else "start one (hsp lab up), or use this command during a run",
         )
     return labs[0]
 
@@ -210,12 +210,10 @@ def _lab_to_break(state: str) -> dict[str, Any]:
 def shell(
     command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
 ) -> None:
-    """A root shell in the lab that is up, or one command."""
-    lab = _one_lab()
-    state = Path(lab["state"])
-    with open_host(state, free_port()) as guest:
+    """Open a root shell in the lab that is up, or run one command."""
+    with open_host(Path(_detached_lab()["state"]), free_port()) as guest:
         if not command:
-            raise typer.Exit(call(_interact(guest.connection)))
+            raise typer.Exit(call(interact(guest.connection)))
         result = guest.run(command, check=False, deadline_s=24 * 3600)
         sys.stdout.write(result.stdout)
         sys.stderr.write(result.stderr)
@@ -226,38 +224,11 @@ def _spec(testbed: Testbed, image: Image) -> LabSpec:
     return LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
 
 
-def _one_lab() -> dict[str, Any]:
+def _detached_lab() -> dict[str, Any]:
     labs = list(running_labs())
     detached = [lab for lab in labs if lab.get("detached")]
     if not detached:
-        # A shell beside a measurement would be part of it.
-        used = " but those of runs, where nobody else may log in" if labs else ""
-        raise ConfigError(f"no lab is up{used}", "start one: hsp lab up")
+        # A shell during a measurement would disturb it.
+        runs = " except those of runs, which allow no other login" if labs else ""
+        raise ConfigError(f"no lab is up{runs}", "start one: hsp lab up")
     return detached[-1]
-
-
-def _found_image() -> Image | None:
-    return find(ImageInputs())
-
-
-async def _interact(connection: Any) -> int:
-    """The terminal is the guest's until its shell ends."""
-    terminal = sys.stdin.fileno() if sys.stdin.isatty() else None
-    before = termios.tcgetattr(terminal) if terminal is not None else None
-    kind = os.environ.get("TERM", "linux") if terminal is not None else None
-    try:
-        if terminal is not None:
-            tty.setraw(terminal)
-        process = await connection.create_process(
-            shlex.join(["bash", "-l"]),
-            term_type=kind,
-            stdin=os.dup(0),
-            stdout=os.dup(1),
-            stderr=os.dup(2),
-            encoding=None,
-        )
-        await asyncio.shield(process.wait_closed())
-        return int(process.returncode or 0)
-    finally:
-        if terminal is not None and before is not None:
-            termios.tcsetattr(terminal, termios.TCSADRAIN, before)

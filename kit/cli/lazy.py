@@ -1,4 +1,4 @@
-"""Commands that are imported when they are used, and neither to list them nor for another one's sake."""
+"""Lazy import of commands: only the command that runs is imported, for a fast start."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are named in `targets`: a command's name to "module:function".
+    """A group of commands. `targets`: a command's name to "module:function".
 
-    Where the module has a Typer of its own, as `app`, that is the command, or the group of commands,
-    and the function is the one whose docstring describes it.
+    If the module has a Typer `app`, that is the command or group of commands; the function then provides
+    only the help text.
     """
 
     targets: ClassVar[dict[str, str]] = {}
@@ -25,14 +25,14 @@ class LazyGroup(TyperGroup):
         self.commands = {name: TyperCommand(name=name, callback=None) for name in self.targets}
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command as lists show it: with its help, and no more."""
+        """The command for a list: only its help text."""
         listed = super().get_command(ctx, cmd_name)
         if listed is not None and listed.help is None:
             listed.help = _docstring(self.targets[cmd_name])
         return listed
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The command itself, to be run or to tell about its options."""
+        """The real command, to run it or to show its options."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, imported(name, self.targets[name]) if name else None, rest
 
@@ -51,7 +51,7 @@ def imported(name: str, target: str) -> Any:
 
 
 def _docstring(target: str) -> str:
-    """Read in the source: to import all commands takes longer than most of them run."""
+    """Docstring of the function, read from the source: importing all commands would be slow."""
     module, _, function = target.partition(":")
     spec = find_spec(module)
     source = spec.loader.get_source(module) if spec and spec.loader else None  # type: ignore[attr-defined]

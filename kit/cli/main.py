@@ -1,4 +1,4 @@
-"""The command `hsp`: its subcommands, and what its exit code means."""
+"""The command `hsp`: its subcommands and exit codes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 
 unknown (not trustworthy) · 4 refused for safety · 5 a host or a tool failed · 130 interrupted
 """
 
-# What a full, used up or read-only disk answers.
+# Errors of a full or read-only filesystem, or of a quota.
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 class Commands(LazyGroup):
-    """Every command, in the order in which help shows them."""
+    """All commands, in the order of the help."""
 
     targets: ClassVar[dict[str, str]] = {
         "demo": "kit.cli.demo:demo",
@@ -55,8 +55,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         sys.stdout.write(f"hsp {__version__}\n")
         raise typer.Exit
 
@@ -79,23 +79,23 @@ def main() -> None:
         say_error(error)
         sys.exit(error.exit_code)
     except Exception as error:
-        told = _full(error) or _defect(error)
-        say_error(told)
-        sys.exit(told.exit_code)
+        host_error = _disk_error(error) or _defect(error)
+        say_error(host_error)
+        sys.exit(host_error.exit_code)
 
 
-def _full(error: Exception) -> HostError | None:
+def _disk_error(error: Exception) -> HostError | None:
     if not isinstance(error, OSError) or error.errno not in _DISK:
         return None
     return HostError(
         f"{error.filename or 'a file of this machine'}: {error.strerror}",
-        "free some space there, or choose another place; what was stored before is kept: `hsp clean RUN` "
-        "looks after the hosts of a run, `hsp report RUN` draws it again",
+        "free some space there, or use another directory; stored data is kept: `hsp clean RUN` cleans the "
+        "hosts of a run, `hsp report RUN` draws it again",
     )
 
 
 def _defect(error: Exception) -> HostError:
-    """What nobody foresaw. Python would end with 1, which says that an expectation was not met."""
+    """Unexpected exception. Python's exit code 1 would mean that an expectation was not met."""
     say("".join(traceback.format_exception(error)).rstrip())
     return HostError(
         f"a defect of hsp {__version__}: {error_text(error)}",
@@ -104,5 +104,5 @@ def _defect(error: Exception) -> HostError:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """A polite end (kill, a closing CI job) is the same as Ctrl-C."""
+    """Treat SIGTERM (kill, the end of a CI job) like Ctrl-C."""
     raise KeyboardInterrupt

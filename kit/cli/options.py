@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of several commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit.core.seed import SEED_BITS
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")
 ]
-ResultsOption = Annotated[Path, typer.Option("--results", help="Where run directories go.")]
+ResultsOption = Annotated[Path, typer.Option("--results", help="Directory for run directories.")]
 SuiteOption = Annotated[str, typer.Option("--suite", help="The Debian release of the guest.")]
 PinOption = Annotated[
     list[str] | None,
@@ -25,11 +25,11 @@ SeedOption = Annotated[
     int | None,
     typer.Option(
         "--seed", min=0, max=(1 << SEED_BITS) - 1, metavar="N", show_default=False,
-        help="Random numbers of another run: the seed in its manifest. Without it, the run has its own.",
+        help="Use the random numbers of another run: the seed in its manifest. Default: a new seed.",
     ),
 ]  # fmt: skip
 AgeAgainOption = Annotated[
     bool,
-    typer.Option("--age-again", help="Age the lab's SSDs anew, also if a run before has aged such ones."),
+    typer.Option("--age-again", help="Age the lab's SSDs again, even if an earlier run has aged them."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]

@@ -12,7 +12,7 @@ from kit.cli.options import JsonOption, JunitOption
 from kit.config.toml import load
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit_json, say
-from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
+from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.store import run_directory
 from reports.analysis.references import Document
 
@@ -28,7 +28,7 @@ def report(
 ) -> None:
     """Analyse and draw a stored run again. Needs no host, no root and no network.
 
-    Exit code 1 where an expectation is not met; with --junit also 3 where the result is unknown.
+    Exit code 1 if an expectation is not met; with --junit also 3 if the result is unknown.
     """
     check_target(junit)
     ranges = load(reference, Document).reference(reference.stem) if reference else None

@@ -1,4 +1,4 @@
-"""`hsp wipe`: remove what lies unused on one device of a testbed, after it was shown and agreed to."""
+"""`hsp wipe`: remove unused signatures from a device of a testbed, after they are shown and confirmed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit.config.testbed import Device, Testbed, read_testbed
 from kit.core.errors import ConfigError
 from kit.core.output import say
 from kit.devices.locks import locked
-from kit.devices.reasons import Wanted
+from kit.devices.reasons import DeviceSpec
 from kit.devices.wipe import plan_wipe, wipe
 from kit.run.remote_site import open_server
 from kit.session.erase_confirmation import confirm_erasing
@@ -20,29 +20,30 @@ from kit.session.place import ask
 
 
 def wipe_command(
-    name: Annotated[str, typer.Argument(help="The device, as the testbed calls it.")],
-    testbed: Annotated[Path, typer.Option("--testbed", help="The testbed that names it.")],
+    name: Annotated[str, typer.Argument(help="Name of the device in the testbed.")],
+    testbed: Annotated[Path, typer.Option("--testbed", help="The testbed with the device.")],
     erase_serial: Annotated[
-        str | None, typer.Option("--erase-serial", metavar="SERIAL", help="Agree that this device is erased.")
+        str | None,
+        typer.Option("--erase-serial", metavar="SERIAL", help="Confirm that this device is erased."),
     ] = None,
 ) -> None:
     """Remove old signatures and labels of destroyed pools; a copy of each is kept on the server."""
     plan = read_testbed(testbed)
     device = _find(plan, name, testbed)
-    wanted = Wanted(device.path or "", device.serial, device.size)
+    expected = DeviceSpec(device.path or "", device.serial, device.size)
     with open_server(plan) as server:
         backup = f"/var/tmp/hsp-wipe-{device.name}"
-        planned = plan_wipe(server, wanted, backup)
+        planned = plan_wipe(server, expected, backup)
         if not planned.commands:
-            say(f"there is nothing on {device.path}: nothing to do")
+            say(f"{device.path} has no signatures: nothing to do")
             return
         say(f"on {server.name}, {device.path}, serial {device.serial}:\n{planned.describe()}")
         alone = plan.model_copy(update={"device": (device,)})
         confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
-        assert planned.checked.node is not None  # it would have been refused
+        assert planned.checked.node is not None  # plan_wipe refuses a missing device
         with locked(server, [planned.checked.node], f"wipe of {device.name}"):
             wipe(server, planned)
-        say(f"{device.path} is bare; copies of what was on it are in {backup} on {server.name}")
+        say(f"{device.path} is wiped; copies of its signatures are in {backup} on {server.name}")
 
 
 def _find(plan: Testbed, name: str, testbed: Path) -> Device:

@@ -47,6 +47,18 @@ class HostAddress:
         if self.port is not None and not 1 <= self.port <= 65535:
             raise ValueError(f"{self.port} is not a port (1 to 65535)")
 
+    @property
+    def name(self) -> str:
+        """Name of the host in results."""
+        if self.host is None:
+            return self.kind
+        return self.host if self.port is None else f"{self.host}:{self.port}"
+
+    @property
+    def server_address(self) -> str | None:
+        """What clients call a server with this address; None where only the host itself can tell."""
+        return "127.0.0.1" if self.kind == "local" else self.host
+
     def __str__(self) -> str:
         """Text form, as in a testbed file; `parse_address` reads it back."""
         if self.kind != "ssh":

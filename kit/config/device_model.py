@@ -97,9 +97,6 @@ class Disk(Table):
         for name in ("track_buffer", "read_ahead", "write_cache"):
             yield f"{name}_bytes", getattr(self, name)
 
-    def state_bytes(self, sectors: int) -> int:
-        return 8192 + 8 * (sectors + sectors // 64)
-
 
 class Ssd(Table):
     """An SSD with a page-mapped flash translation layer.
@@ -176,17 +173,6 @@ class Ssd(Table):
         yield "power_loss_protection", int(self.power_loss_protection)
         yield "flush", self.flush
 
-    def state_bytes(self, sectors: int) -> int:
-        pages = -(-sectors * SECTOR_BYTES // self.page)
-        dies = self.channels * self.dies_per_channel
-        user = -(-pages // dies)
-        blocks = (
-            max(-(-int(user * (1 + self.over_provisioning_percent / 100)) // self.pages_per_block), 1) + 4
-        )
-        flash = dies * (blocks * (4 * self.pages_per_block + 8) + 100)
-        durability = 0 if self.power_loss_protection else 8 * (sectors + pages)
-        return 4096 + 8 * pages + flash + 52 * (self.buffer // self.page) + durability
-
 
 class Controller(Table):
     """A controller in front of a device: a preset (`backing`), or a table `disk` or `ssd`."""
@@ -237,9 +223,6 @@ class Controller(Table):
         yield "backing.model", "disk" if isinstance(device, Disk) else "ssd"
         for key, value in device.lines():
             yield f"backing.{key}", value
-
-    def state_bytes(self, sectors: int) -> int:
-        return 4096 + sectors // 8 + self.device.state_bytes(sectors)
 
 
 class DeviceModel(Table):
@@ -336,8 +319,3 @@ def to_spec(device: DeviceModel, seed: int = 1) -> str:
         lines.append(("backing.seed", seed))
     lines += device.table.lines()
     return "".join(f"{key} {value}\n" for key, value in lines)
-
-
-def state_bytes(device: DeviceModel, size_bytes: int) -> int:
-    """Memory of the model of a device of `size_bytes`, in bytes, without its content; a few percent high."""
-    return device.table.state_bytes(-(-size_bytes // SECTOR_BYTES))

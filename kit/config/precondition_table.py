@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from kit.config.toml import Table
+from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
 
 Method = Literal["snia", "fills", "none"]
@@ -20,8 +21,7 @@ SNIA_ROUNDS = 25
 # A round writes 1 / _ROUND_PART of the capacity unless the workload sets round_size.
 _ROUND_PART = 4
 _SECTOR = 512
-# The fewest I/Os that bound a p99 with 97.5 % confidence (0.99^368 < 0.025).
-MIN_IOS = 368
+MIN_IOS = sample_needed(0.99)
 
 
 class Budget(Table):

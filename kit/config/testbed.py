@@ -73,6 +73,7 @@ class _Host(Table):
 
     @property
     def at(self) -> HostAddress:
+        """Parsed address of `host`."""
         return parse_address(self.host)
 
 

@@ -1,4 +1,4 @@
-"""Real disks: what a host has, why one may not be used, locks while one is used, the explicit wipe.
+"""Real disks: the disks of a host, reasons not to use one, locks, `hsp wipe`.
 
-Emulated devices are in kit.emulation; ageing is in kit.precondition.
+Emulated devices are in kit.emulation; preconditioning is in kit.precondition.
 """

@@ -1,6 +1,6 @@
-"""A block device of a host: what it is, whether anybody uses it, and how much was written to it.
+"""A block device of a host: its properties, whether it is in use, and the bytes written to it.
 
-Who uses it is for kit.devices to say. Sources: Documentation/block/stat.rst, NVM Express base specification
+Sources: Documentation/block/stat.rst, NVM Express base specification
 2.0 (SMART / Health Information log: data units of 1000 x 512 bytes).
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.check import Checked, check, refuse_any
 from kit.devices.inventory import Node
-from kit.devices.reasons import CONTENT, Code, Wanted
+from kit.devices.reasons import CONTENT, Code, DeviceSpec
 from kit.hosts.base import Host
 
 _SECTOR_BYTES = 512
@@ -35,7 +35,7 @@ class BlockDevice:
     transport: str
 
     def identity(self) -> dict[str, Any]:
-        """What it is recognised by."""
+        """Values that identify it."""
         return {"path": self.path, "serial": self.serial, "size_bytes": self.size_bytes}
 
     def as_json(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class BlockDevice:
 
 @dataclass(frozen=True)
 class Written:
-    """Bytes written since the kernel found the device, and over its life as SMART has it (None: unknown)."""
+    """Bytes written since the kernel detected the device, and over its life from SMART (None: unknown)."""
 
     kernel_bytes: int
     smart_bytes: int | None = None
@@ -52,9 +52,9 @@ class Written:
 
 
 def find_unused(host: Host, path: str, expected_bytes: int | None = None) -> BlockDevice:
-    """The device at `path`, which nobody uses and which holds nothing but, perhaps, an old ZFS label.
+    """The device at `path`. It must be unused and empty; an old ZFS label is allowed.
 
-    Raises SafetyRefusal with all reasons (kit.devices.reasons), also where it could not be found out.
+    Raises SafetyRefusal with all reasons (kit.devices.reasons), also if it cannot be determined.
     """
     checked = _check(host, path, expected_bytes, content=True)
     refuse_any(host.name, [checked], frozenset({Code.OLD_LABEL, Code.TOO_SMALL}))
@@ -63,22 +63,22 @@ def find_unused(host: Host, path: str, expected_bytes: int | None = None) -> Blo
 
 
 def check_same(host: Host, device: BlockDevice) -> None:
-    """That the path still leads to the same device, and nobody else uses it. Raises SafetyRefusal."""
+    """Check that the path still leads to the same device, and it is unused. Raises SafetyRefusal."""
     checked = _check(host, device.path, None, content=False)
     refuse_any(host.name, [checked], CONTENT | {Code.TOO_SMALL})
     assert checked.node is not None
-    found = _block_device(device.path, checked.node)
-    if (found.identity(), found.kernel_name) != (device.identity(), device.kernel_name):
+    current = _block_device(device.path, checked.node)
+    if (current.identity(), current.kernel_name) != (device.identity(), device.kernel_name):
         raise SafetyRefusal(
             f"{device.path} on {host.name} is not touched: it was {device.identity()}, it is now "
-            f"{found.identity()}",
-            "devices were changed while the kit was at work; begin again",
+            f"{current.identity()}",
+            "devices were changed during the run; start again",
         )
 
 
 def _check(host: Host, path: str, expected_bytes: int | None, content: bool) -> Checked:
-    """The caller's path and size are trusted to be what was meant: the testbed's devices were checked."""
-    (checked,) = check(host, [Wanted(path, None, expected_bytes, emulated=True)], content=content)
+    """Path and size are not checked against the testbed: the caller has done that."""
+    (checked,) = check(host, [DeviceSpec(path, None, expected_bytes, trusted=True)], content=content)
     return checked
 
 
@@ -96,20 +96,20 @@ def _block_device(path: str, node: Node) -> BlockDevice:
 
 
 def read_written(host: Host, device: BlockDevice, with_smart: bool = False) -> Written:
-    """The device's own counters now. Raises HostError if the kernel's cannot be read."""
+    """Read the counters of written bytes. Raises HostError if the kernel's cannot be read."""
     path = f"/sys/class/block/{device.kernel_name}/stat"
     text = host.run(["cat", path]).stdout
     try:
         sectors = int(text.split()[_SECTORS_WRITTEN])
     except (ValueError, IndexError):
-        raise HostError(f"on {host.name}: {path} does not say how much was written: {text[:200]!r}") from None
+        raise HostError(f"on {host.name}: {path} has no count of written sectors: {text[:200]!r}") from None
     if not with_smart:
         return Written(sectors * _SECTOR_BYTES)
     return Written(sectors * _SECTOR_BYTES, *_read_smart(host, device))
 
 
 def has_smart(host: Host, device: BlockDevice) -> bool:
-    """Whether the device is NVMe, nvme-cli is there, and its SMART log can be read."""
+    """Whether the device is NVMe and nvme-cli can read its SMART log."""
     if not device.kernel_name.startswith("nvme"):
         return False
     return _read_smart(host, device)[0] is not None
@@ -117,17 +117,17 @@ def has_smart(host: Host, device: BlockDevice) -> bool:
 
 def _read_smart(host: Host, device: BlockDevice) -> tuple[int | None, int]:
     argv = ["nvme", "smart-log", device.path, "--output-format=json"]
-    answer = host.run(["sh", "-c", 'command -v "$1" >/dev/null && exec "$@"', "sh", *argv], check=False)
-    if answer.returncode != 0:
+    result = host.run(["sh", "-c", 'command -v "$1" >/dev/null && exec "$@"', "sh", *argv], check=False)
+    if result.returncode != 0:
         return None, 0
-    return parse_smart(answer.stdout)
+    return parse_smart(result.stdout)
 
 
 def parse_smart(text: str) -> tuple[int | None, int]:
-    """Bytes written and the critical warning, from `nvme smart-log -o json`; (None, 0) if it is none."""
+    """Bytes written and the critical warning, from `nvme smart-log -o json`; (None, 0) if malformed."""
     try:
         log = json.loads(text)
-        # A number too large for JSON readers comes as text.
+        # nvme-cli writes very large numbers as strings.
         units, warning = int(log["data_units_written"]), log.get("critical_warning", 0)
         if isinstance(warning, dict):
             warning = warning.get("value", 0)

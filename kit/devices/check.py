@@ -1,4 +1,4 @@
-"""Checking the devices of a testbed, and once more before the first write: a plan is of what was seen."""
+"""Checks of the devices of a testbed, and the check before each write that nothing has changed since."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kit.core.errors import SafetyRefusal
 from kit.devices.inventory import Inventory, Node
 from kit.devices.probe import probe
-from kit.devices.reasons import CONTENT, Code, Reason, Wanted, reasons
+from kit.devices.reasons import CONTENT, Code, DeviceSpec, Reason, reasons
 from kit.hosts.base import Host
 
 __all__ = ["Checked", "check", "judge", "recheck", "refuse_any"]
@@ -16,9 +16,9 @@ __all__ = ["Checked", "check", "judge", "recheck", "refuse_any"]
 
 @dataclass(frozen=True)
 class Checked:
-    """A device as it was when it was looked at. `node` is None if there was none."""
+    """A device at the time of the check. `node` is None if it did not exist."""
 
-    wanted: Wanted
+    spec: DeviceSpec
     node: Node | None
     reasons: tuple[Reason, ...]
 
@@ -26,31 +26,31 @@ class Checked:
         return tuple(reason for reason in self.reasons if reason.code not in allowed)
 
 
-def check(host: Host, wanted: Sequence[Wanted], *, content: bool = True) -> tuple[Checked, ...]:
-    """Look at all devices of a testbed with one command. Raises SafetyRefusal if that is not possible."""
-    return judge(probe(host, [one.path for one in wanted], content=content), wanted)
+def check(host: Host, specs: Sequence[DeviceSpec], *, content: bool = True) -> tuple[Checked, ...]:
+    """Check all devices of a testbed with one command. Raises SafetyRefusal if that is not possible."""
+    return judge(probe(host, [spec.path for spec in specs], content=content), specs)
 
 
-def judge(inventory: Inventory, wanted: Sequence[Wanted]) -> tuple[Checked, ...]:
-    """Each device with all reasons not to use it, the others of the testbed taken into account. Pure."""
+def judge(inventory: Inventory, specs: Sequence[DeviceSpec]) -> tuple[Checked, ...]:
+    """Each device with all reasons not to use it; depends on the other devices of the testbed. Pure."""
     return tuple(
         Checked(
-            one,
-            inventory.find(one.path),
-            reasons(inventory, one, [other for other in wanted if other is not one]),
+            spec,
+            inventory.find(spec.path),
+            reasons(inventory, spec, [other for other in specs if other is not spec]),
         )
-        for one in wanted
+        for spec in specs
     )
 
 
 def refuse_any(host: str, checked: Sequence[Checked], allowed: frozenset[Code] = frozenset()) -> None:
-    """Raises SafetyRefusal that names every device that may not be used, with all reasons."""
+    """Raises SafetyRefusal with every device that may not be used, and all reasons."""
     texts, remedies = [], []
-    for one in checked:
-        found = one.reasons_but(allowed)
-        if found:
-            texts.append(f"{one.wanted.path} on {host} is not touched: " + "; ".join(r.text for r in found))
-            remedies += [f"{one.wanted.path}: {r.remedy}" for r in found]
+    for device in checked:
+        path, listed = device.spec.path, device.reasons_but(allowed)
+        if listed:
+            texts.append(f"{path} on {host} is not touched: " + "; ".join(r.text for r in listed))
+            remedies += [f"{path}: {r.remedy}" for r in listed]
     if texts:
         raise SafetyRefusal("\n".join(texts), "\n".join(dict.fromkeys(remedies)))
 
@@ -58,20 +58,18 @@ def refuse_any(host: str, checked: Sequence[Checked], allowed: frozenset[Code] =
 def recheck(
     host: Host, checked: Sequence[Checked], paths: Sequence[str] | None = None, *, content: bool = True
 ) -> None:
-    """That the devices are what they were when they were checked, and nothing came to be the matter since.
+    """Check that the devices have not changed since they were checked, and have no new reasons.
 
-    For the moment before something is written, under the lock. `checked` are all devices of the testbed, of
-    which those of `paths` (None: all) must be as they were. `content=False` leaves out what lies on them
-    (for a device that the kit itself is filling). Raises SafetyRefusal: the plan is void.
+    Called under the lock before each write. `checked`: all devices of the testbed; those of `paths`
+    (None: all) must be unchanged. `content=False` ignores their contents (for a device that the kit
+    itself fills). Raises SafetyRefusal: the plan is void.
     """
-    now = judge(
-        probe(host, [one.wanted.path for one in checked], content=content), [one.wanted for one in checked]
-    )
+    now = check(host, [before.spec for before in checked], content=content)
     ignored = frozenset[Code]() if content else CONTENT
     changed = {
-        before.wanted.path: changes
-        for before, found in zip(checked, now, strict=True)
-        if (paths is None or before.wanted.path in paths) and (changes := _changes(before, found, ignored))
+        before.spec.path: changes
+        for before, after in zip(checked, now, strict=True)
+        if (paths is None or before.spec.path in paths) and (changes := _changes(before, after, ignored))
     }
     if changed:
         raise SafetyRefusal(
@@ -79,12 +77,12 @@ def recheck(
                 f"{path} on {host.name} is not touched: the plan is void, because {changes}"
                 for path, changes in changed.items()
             ),
-            "devices were changed since the plan was made; look with `hsp devices`, and begin again",
+            "devices were changed since the plan was made; check with `hsp devices`, and start again",
         )
 
 
 def _changes(before: Checked, now: Checked, ignored: frozenset[Code]) -> str:
-    """In words; empty if it is as it was."""
+    """The changes as text; empty if there are none."""
     if before.node is None or now.node is None:
         return "" if before.node is now.node else "it was there and is not" if before.node else "it is new"
     old, new = before.node.identity(), now.node.identity()

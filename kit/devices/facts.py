@@ -1,4 +1,4 @@
-"""What probe_helper.py has printed, validated: nothing of another type gets any further."""
+"""The output of probe_devices.py as validated values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class _Facts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Said(_Facts):
-    """How a tool ended (None: it was not there, or did not end) and what it said."""
+class ToolResult(_Facts):
+    """Exit code of a tool (None: it does not exist, or did not end) and its output."""
 
     argv: list[str]
     code: int | None
@@ -24,15 +24,15 @@ class Said(_Facts):
 
     @property
     def failure(self) -> str:
-        """Why the tool has said nothing, or ""."""
+        """Why the tool failed, or ""."""
         if self.code == 0:
             return ""
-        words = (self.err.strip().splitlines() or ["no reason given"])[-1]
-        return words if self.code is None else f"ended with {self.code}: {words}"
+        message = (self.err.strip().splitlines() or ["no reason given"])[-1]
+        return message if self.code is None else f"ended with {self.code}: {message}"
 
 
 class Queue(_Facts):
-    """Of /sys/block/NAME/queue; None where the kernel has no such file."""
+    """/sys/block/NAME/queue; None: the kernel has no such file."""
 
     rotational: str | None
     logical_block_size: Number | None
@@ -42,7 +42,7 @@ class Queue(_Facts):
 
 
 class DeviceFacts(_Facts):
-    """Of /sys/class/block/NAME; None where the kernel has no such file."""
+    """/sys/class/block/NAME; None: the kernel has no such file."""
 
     dev: Annotated[str, Field(pattern=r"^\d+:\d+$")]
     sectors: Number | None
@@ -62,17 +62,17 @@ class DeviceFacts(_Facts):
 
 
 class DiskFacts(_Facts):
-    """What was found by a closer look; `zdb` by kernel name, None where no label can be."""
+    """An examined disk. `alone`: open error. `zdb`: by kernel name, None where no label is possible."""
 
     alone: str
-    zdb: dict[KernelName, Said | None] | None = None
-    wipefs: Said | None = None
-    nvme: Said | None = None
-    smartctl: Said | None = None
+    zdb: dict[KernelName, ToolResult | None] | None = None
+    wipefs: ToolResult | None = None
+    nvme: ToolResult | None = None
+    smartctl: ToolResult | None = None
 
 
 class Facts(_Facts):
-    """Everything. `mounts`: process, namespace and line of mountinfo; `own`: the namespace it ran in."""
+    """All facts. `mounts`: process, namespace and line of mountinfo; `own`: the helper's mount namespace."""
 
     format: Literal[1]
     devices: dict[KernelName, DeviceFacts]
@@ -81,5 +81,5 @@ class Facts(_Facts):
     unread: list[str]
     own: str
     swaps: str | None
-    tools: dict[str, Said]
+    tools: dict[str, ToolResult]
     disks: dict[KernelName, DiskFacts]

@@ -1,7 +1,7 @@
-"""Every block device of a host, who uses it, and what lies on it, as values (kit.devices.probe reads them).
+"""The block devices of a host, their users and their contents, as values (read by kit.devices.probe).
 
-What a tool did not say, or not in a way that can be understood, is a problem: of one disk, or of all of them.
-Whoever has a problem is refused (kit.devices.reasons).
+Missing or malformed output of a tool is a problem of one disk or of all disks. A disk with a problem
+is refused (kit.devices.reasons).
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from kit.devices.tool_output import Health, Label, Pool, Signature
+from kit.devices.tool_output import Health, Label, ListedPool, Signature
 
 BY_ID = "/dev/disk/by-id/"
 NO_HEALTH = Health()
-# With NVMe multipath each way to a namespace is a hidden device of its own.
+# With NVMe multipath each path to a namespace is a hidden device of its own.
 _PATH_OF_A_NAMESPACE = re.compile(r"nvme\d+c\d+n\d+")
 
 
 @dataclass(frozen=True)
 class Node:
-    """One block device: a disk, a partition, or what is made of others (dm, md, loop, zvol).
+    """A block device: a disk, a partition, or a device made of others (dm, md, loop, zvol).
 
     `kind` is disk, part, lvm, crypt, multipath, dm, md, loop, zvol or rom. `links` are its by-id paths.
-    `sequence` is another one each time a disk is plugged in (diskseq of Linux 5.15, else "").
+    `sequence` is new each time a disk is connected (diskseq since Linux 5.15, else "").
     """
 
     kernel_name: str
@@ -54,7 +54,7 @@ class Node:
         return self.kind in ("disk", "loop")
 
     def identity(self) -> dict[str, Any]:
-        """What it is recognised by, also after something was plugged in or out."""
+        """Values that identify it, also after devices were connected or removed."""
         return {
             "kernel_name": self.kernel_name,
             "device_number": self.device_number,
@@ -67,21 +67,21 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Mount:
-    """`own`: in the mount namespace of the host's commands, else of process `pid` only."""
+class DeviceMount:
+    """A mount of a block device. `own`: in the mount namespace of the host's commands, else of `pid`."""
 
     device_number: str
     kernel_name: str
-    place: str
+    mountpoint: str
     pid: int
     own: bool
 
 
 @dataclass(frozen=True)
-class Look:
-    """What was found on one disk and its partitions. `alone`: why it cannot be opened exclusively, or ""."""
+class DiskContent:
+    """Contents of a disk and its partitions. `open_error`: why it cannot be opened exclusively, or ""."""
 
-    alone: str
+    open_error: str
     signatures: tuple[Signature, ...] = ()
     labels: tuple[Label, ...] = ()
     health: Health = NO_HEALTH
@@ -90,20 +90,20 @@ class Look:
 
 @dataclass(frozen=True)
 class Inventory:
-    """`links` leads from paths to kernel names; `looks` are of the disks that were asked for."""
+    """`links`: kernel names by path. `disks`: contents of the examined disks, by kernel name."""
 
     host: str
     nodes: dict[str, Node]
     links: dict[str, str]
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[DeviceMount, ...] = ()
     swaps: tuple[str, ...] = ()
-    imported: tuple[Pool, ...] = ()
-    importable: tuple[Pool, ...] = ()
-    looks: dict[str, Look] = field(default_factory=dict)
+    imported: tuple[ListedPool, ...] = ()
+    importable: tuple[ListedPool, ...] = ()
+    disks: dict[str, DiskContent] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     def find(self, path: str) -> Node | None:
-        """What a path leads to, if it was asked for or is a by-id link."""
+        """The device of an examined path or by-id link; None if there is none."""
         name = self.links.get(path) or (path.removeprefix("/dev/") if path.startswith("/dev/") else "")
         return self.nodes.get(name)
 
@@ -111,15 +111,15 @@ class Inventory:
         return tuple(other for other in self.nodes.values() if other.parent == node.kernel_name)
 
     def tree(self, node: Node) -> tuple[Node, ...]:
-        """The device, its partitions, and whatever is made of any of them."""
-        found: dict[str, Node] = {}
+        """The device, its partitions, and all devices made of them."""
+        tree: dict[str, Node] = {}
         waiting = [node]
         while waiting:
-            one = waiting.pop()
-            if one.kernel_name not in found:
-                found[one.kernel_name] = one
-                waiting += [*self.parts(one), *(self.nodes[h] for h in one.holders if h in self.nodes)]
-        return tuple(found.values())
+            device = waiting.pop()
+            if device.kernel_name not in tree:
+                tree[device.kernel_name] = device
+                waiting += [*self.parts(device), *(self.nodes[h] for h in device.holders if h in self.nodes)]
+        return tuple(tree.values())
 
     def siblings(self, node: Node) -> tuple[Node, ...]:
         """Other namespaces of the same NVMe controller."""
@@ -132,8 +132,8 @@ class Inventory:
         )  # fmt: skip
 
 
-def paste_ready(node: Node) -> str | None:
-    """The by-id link to put into a testbed: the shortest that says the serial; None if there is none."""
+def preferred_link(node: Node) -> str | None:
+    """The by-id link for a testbed: the shortest one with the serial; None if there is no link."""
     plain = [link for link in node.links if not _is_derived(PurePosixPath(link).name)]
     return min(plain, key=lambda link: _rank(node, link), default=None)
 
@@ -142,20 +142,20 @@ def _is_derived(name: str) -> bool:
     return name.startswith(("dm-", "md-", "lvm-", "raid-"))
 
 
-def names_no_namespace(node: Node, link: str) -> bool:
-    """Whether a link says an NVMe device's serial and not which of its namespaces: all of them claim it."""
+def lacks_namespace(node: Node, link: str) -> bool:
+    """Whether a link has the serial of an NVMe device but no namespace: it may lead to any of them."""
     return bool(node.serial) and node.kernel_name.startswith("nvme") and link.endswith(node.serial)
 
 
 def _rank(node: Node, link: str) -> tuple[bool, bool, bool, int, str]:
-    """Of a namespace the link with its number, which need not be that of the kernel's name."""
+    """Sort key. For a namespace a link with its number is best, which may differ from the kernel's number."""
     name = PurePosixPath(link).name
-    said = bool(node.serial) and node.serial in name
-    numbered = said and not names_no_namespace(node, link)
+    has_serial = bool(node.serial) and node.serial in name
+    has_number = has_serial and not lacks_namespace(node, link)
     return (
         name.startswith(("wwn-", "nvme-eui.", "nvme-uuid.", "nvme-nvme.")),
-        not said,
-        not numbered,
+        not has_serial,
+        not has_number,
         len(name),
         name,
     )

@@ -1,4 +1,4 @@
-"""What `hsp devices` shows: each disk of a host, whether it can be used, and what to write into a testbed."""
+"""Output of `hsp devices`: each disk of a host, whether it is available, and its table for a testbed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
-from kit.devices.inventory import Node, paste_ready
+from kit.devices.inventory import Node, preferred_link
 from kit.devices.probe import probe
-from kit.devices.reasons import Reason, Wanted, reasons
+from kit.devices.reasons import DeviceSpec, Reason, reasons
 from kit.devices.tool_output import Health
 from kit.hosts.base import Host
 
@@ -19,7 +19,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Listed:
-    """A disk. `path` is the by-id link to name it by, None if it has none; no reasons: it is available."""
+    """A disk. `path`: its by-id link, None if it has none. Without reasons it is available."""
 
     node: Node
     path: str | None
@@ -54,19 +54,19 @@ class Listed:
 
 
 def list_devices(host: Host) -> tuple[Listed, ...]:
-    """Every disk of the host. Nothing is written. Raises SafetyRefusal if nothing can be found out."""
+    """All disks of the host. Writes nothing. Raises SafetyRefusal if they cannot be examined."""
     inventory = probe(host, None, health=True)
     listed = []
-    for name in inventory.looks:
+    for name in inventory.disks:
         node = inventory.nodes[name]
-        path = paste_ready(node)
-        wanted = Wanted(path or f"/dev/{name}", node.serial, node.size_bytes)
-        listed.append(Listed(node, path, inventory.looks[name].health, reasons(inventory, wanted)))
+        path = preferred_link(node)
+        spec = DeviceSpec(path or f"/dev/{name}", node.serial, node.size_bytes)
+        listed.append(Listed(node, path, inventory.disks[name].health, reasons(inventory, spec)))
     return tuple(listed)
 
 
 def describe(listed: Listed) -> str:
-    """For a terminal. What disks say of themselves is shown without anything a terminal would act on."""
+    """Lines for a terminal, without control characters."""
     node, health = listed.node, listed.health
     about = [
         safe_text(node.model) or "no model",
@@ -79,7 +79,10 @@ def describe(listed: Listed) -> str:
         "temperature unknown" if health.temperature_c is None else f"{health.temperature_c} C",
         *(["SMART WARNS"] if health.warning else []),
     ]
-    lines = [safe_text(listed.path or f"/dev/{node.kernel_name} (no by-id link)"), f"  {', '.join(about)}"]
+    lines = [
+        safe_text(listed.path or f"/dev/{node.kernel_name} (no by-id link)"),
+        f"  {', '.join(about)}",
+    ]
     if listed.available:
         lines.append("  available: yes")
     else:
@@ -89,7 +92,7 @@ def describe(listed: Listed) -> str:
 
 
 def device_block(listed: Listed) -> str:
-    """A [[device]] table to paste into a testbed; its name and role are for the reader to choose."""
+    """A [[device]] table to paste into a testbed; the user chooses name and role."""
     node = listed.node
     size = f"{node.size_bytes // _MIB}MiB" if node.size_bytes % _MIB == 0 else node.size_bytes
     return "\n".join(
@@ -114,7 +117,7 @@ def _escaped(char: str) -> str:
         return "\\" + char
     if " " <= char <= "~":
         return char
-    # A lone surrogate is no character of TOML's; it stands for a byte that was not text.
+    # TOML has no lone surrogates; one stands for a byte that is not text.
     code = ord(char) if not 0xD800 <= ord(char) < 0xE000 else 0xFFFD
     return f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
 

@@ -1,7 +1,4 @@
-"""Reading the disks of a host with one command, and understanding what it says.
-
-`probe` reads, `parse` understands (pure). Nothing is written.
-"""
+"""Reads the disks of a host with one command. `probe` runs it, `parse` parses its output (pure)."""
 
 from __future__ import annotations
 
@@ -14,15 +11,15 @@ from typing import TypeVar
 from kit.core import proc_path
 from kit.core.errors import SafetyRefusal
 from kit.devices import tool_output
-from kit.devices.facts import DeviceFacts, DiskFacts, Facts, Said
-from kit.devices.inventory import BY_ID, NO_HEALTH, Inventory, Look, Mount, Node
-from kit.devices.tool_output import Health, Identity, Label, Pool, Signature
+from kit.devices.facts import DeviceFacts, DiskFacts, Facts, ToolResult
+from kit.devices.inventory import BY_ID, NO_HEALTH, DeviceMount, DiskContent, Inventory, Node
+from kit.devices.tool_output import Health, Identity, Label, ListedPool, Signature
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 
 T = TypeVar("T")
 _HELPER = Path(__file__).parents[1] / "remote" / "probe_devices.py"
-# Of the host's clock for each tool, and of ours for all: a tool that hangs shall be named.
-# `zpool import` reads every disk, and the clock of a lab runs on while it does.
+# For each tool on the host's clock, and for all on ours: the output then names the tool that hangs.
+# `zpool import` reads every disk, and a lab's clock may run faster than ours.
 _TOOL_DEADLINE_S = 240
 _DEADLINE_S = 1800.0
 _SECTOR_BYTES = 512
@@ -32,61 +29,59 @@ _DM_KINDS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
 def probe(
     host: Host, paths: Iterable[str] | None = None, *, content: bool = True, health: bool = False
 ) -> Inventory:
-    """Look at a host's disks: those that `paths` lead to, or all. Nothing is written.
+    """Read the disks of `paths` (None: all disks). Writes nothing.
 
-    `content`: also at what lies on them. Raises SafetyRefusal if nothing could be found out; HostLost.
+    `content`: also read their contents. Raises SafetyRefusal if that fails, HostLost.
     """
-    asked = {
+    request = {
         "paths": None if paths is None else list(paths),
         "content": content,
         "health": health,
         "deadline_s": _TOOL_DEADLINE_S,
     }
-    argv = ["/usr/bin/python3", "-I", "-", json.dumps(asked)]
+    argv = ["/usr/bin/python3", "-I", "-", json.dumps(request)]
     try:
-        answer = host.run(argv, stdin=_HELPER.read_bytes(), deadline_s=_DEADLINE_S)
-        return parse(host.name, answer.stdout, content=content)
+        result = host.run(argv, stdin=_HELPER.read_bytes(), deadline_s=_DEADLINE_S)
+        return parse(host.name, result.stdout, content=content)
     except (CommandFailed, DeadlineExceeded) as error:
         raise _undetermined(host, error.message[-400:]) from error
     except (ValueError, RecursionError) as error:
-        raise _undetermined(host, f"the answer cannot be understood ({error})"[:400]) from error
+        raise _undetermined(host, f"the output cannot be parsed ({error})"[:400]) from error
 
 
 def _undetermined(host: Host, reason: str) -> SafetyRefusal:
     return SafetyRefusal(
-        f"what the disks of {host.name} are could not be determined: {reason}",
-        "the kit looks at them with the host's /usr/bin/python3, as root; what is not known is not touched",
+        f"the disks of {host.name} could not be determined: {reason}",
+        "the kit reads them with the host's /usr/bin/python3, as root, and touches no unknown disk",
     )
 
 
 def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
-    """From what probe_helper.py has printed. Raises ValueError if it is not that."""
+    """Parse the output of probe_devices.py. Raises ValueError if it has another form."""
     facts = Facts.model_validate_json(text)
-    tools = facts.tools
+    results = facts.tools
     problems = [f"mounts of process {process}" for process in facts.unread]
-    told = _understood(problems, tools, "lsblk", tool_output.parse_lsblk) or {}
+    by_lsblk = _parsed(problems, results, "lsblk", tool_output.parse_lsblk) or {}
     links = {path: _kernel_name(real) for path, real in facts.links.items()}
     by_node: dict[str, list[str]] = {}
     for path, name in links.items():
         if path.startswith(BY_ID):
             by_node.setdefault(name, []).append(path)
     nodes = {
-        name: _node(name, entry, told.get(name), tuple(sorted(by_node.get(name, ()))))
+        name: _node(name, entry, by_lsblk.get(name), tuple(sorted(by_node.get(name, ()))))
         for name, entry in facts.devices.items()
     }
-    imported: tuple[Pool, ...] | None = ()
-    importable: tuple[Pool, ...] | None = ()
+    imported: tuple[ListedPool, ...] | None = ()
+    importable: tuple[ListedPool, ...] | None = ()
     signatures: tuple[Signature, ...] | None = None
     if content:
-        names = _understood(problems, tools, "guids", tool_output.parse_guids)
+        names = _parsed(problems, results, "guids", tool_output.parse_guids)
         if names is not None:
-            imported = _understood(
-                problems, tools, "imported", lambda t: tool_output.parse_imported(names, t)
-            )
-        if "importable" in tools:
-            importable = _understood(problems, tools, "importable", tool_output.parse_importable)
-        if "wipefs" not in tools or tools["wipefs"].code == 0:
-            signatures = _understood(problems, tools, "wipefs", tool_output.parse_wipefs)
+            imported = _parsed(problems, results, "imported", lambda t: tool_output.parse_imported(names, t))
+        if "importable" in results:
+            importable = _parsed(problems, results, "importable", tool_output.parse_importable)
+        if "wipefs" not in results or results["wipefs"].code == 0:
+            signatures = _parsed(problems, results, "wipefs", tool_output.parse_wipefs)
     return Inventory(
         host=host,
         nodes=nodes,
@@ -95,30 +90,30 @@ def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
         swaps=tuple(_swaps(facts.swaps, links, problems)),
         imported=imported or (),
         importable=importable or (),
-        looks={n: _look(n, found, nodes, signatures, content) for n, found in facts.disks.items()},
+        disks={n: _disk_content(n, disk, nodes, signatures, content) for n, disk in facts.disks.items()},
         problems=tuple(problems),
     )
 
 
-def _node(name: str, entry: DeviceFacts, told: Identity | None, links: tuple[str, ...]) -> Node:
-    """Sizes and flags are the kernel's; names that the device gives itself are as lsblk has them."""
+def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[str, ...]) -> Node:
+    """Sizes and flags from the kernel; serial, model and WWN from lsblk."""
     queue = entry.queue
     size_bytes = int(entry.sectors or 0) * _SECTOR_BYTES
-    if told is not None and told.size_bytes != size_bytes:
-        raise ValueError(f"{name} has {size_bytes} bytes, lsblk says {told.size_bytes}")
+    if lsblk is not None and lsblk.size_bytes != size_bytes:
+        raise ValueError(f"{name} has {size_bytes} bytes, {lsblk.size_bytes} according to lsblk")
     return Node(
         kernel_name=name,
         device_number=entry.dev,
         sequence=entry.diskseq or "",
-        kind=_kind(name, entry, told),
+        kind=_kind(name, entry, lsblk),
         size_bytes=size_bytes,
         sector_bytes=int(queue.logical_block_size or 0),
         physical_sector_bytes=int(queue.physical_block_size or 0),
         discard_bytes=int(queue.discard_max_bytes or 0),
-        serial=told.serial if told else "",
-        model=told.model if told else "",
-        wwn=told.wwn if told else "",
-        transport=told.transport if told else "",
+        serial=lsblk.serial if lsblk else "",
+        model=lsblk.model if lsblk else "",
+        wwn=lsblk.wwn if lsblk else "",
+        transport=lsblk.transport if lsblk else "",
         rotational=queue.rotational == "1",
         removable=entry.removable != "0",
         read_only=entry.ro != "0",
@@ -126,12 +121,12 @@ def _node(name: str, entry: DeviceFacts, told: Identity | None, links: tuple[str
         parent=entry.parent,
         holders=tuple(entry.holders),
         controller=entry.controller or "",
-        udev_fstype=told.udev_fstype if told else "",
+        udev_fstype=lsblk.udev_fstype if lsblk else "",
         links=links,
     )
 
 
-def _kind(name: str, entry: DeviceFacts, told: Identity | None) -> str:
+def _kind(name: str, entry: DeviceFacts, lsblk: Identity | None) -> str:
     if entry.partition is not None:
         return "part"
     uuid = entry.dm[1]
@@ -143,97 +138,105 @@ def _kind(name: str, entry: DeviceFacts, told: Identity | None) -> str:
         return "zvol"
     if entry.slaves:
         return "dm"
-    if told is not None and told.kind not in ("disk", "loop"):
-        return told.kind
+    if lsblk is not None and lsblk.kind not in ("disk", "loop"):
+        return lsblk.kind
     return "loop" if name.startswith("loop") else "disk"
 
 
 def _kernel_name(real: str) -> str:
-    """As sysfs has it, of a path without links."""
+    """The name in sysfs of a resolved path."""
     return real.removeprefix("/dev/").replace("/", "!") if real.startswith("/dev/") else ""
 
 
-def _understood(problems: list[str], tools: dict[str, Said], name: str, read: Callable[[str], T]) -> T | None:
-    """What a tool has said, or a problem."""
-    said = tools.get(name)
-    if said is None:
-        problems.append(f"{name} was not asked")
+def _parsed(
+    problems: list[str], tools: dict[str, ToolResult], name: str, parser: Callable[[str], T]
+) -> T | None:
+    """The parsed output of a tool; on an error None, and a problem is added."""
+    result = tools.get(name)
+    if result is None:
+        problems.append(f"{name} was not run")
         return None
-    why = said.failure
-    if not why:
+    problem = result.failure
+    if not problem:
         try:
-            return read(said.out)
+            return parser(result.out)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            why = f"what it says cannot be understood ({error})"[:300]
-    problems.append(f"{' '.join(said.argv[:3])}: {why}")
+            problem = f"its output cannot be parsed ({error})"[:300]
+    problems.append(f"{' '.join(result.argv[:3])}: {problem}")
     return None
 
 
 def _mounts(
     facts: Facts, links: dict[str, str], nodes: dict[str, Node], problems: list[str]
-) -> Iterable[Mount]:
+) -> Iterable[DeviceMount]:
     """proc_pid_mountinfo(5): "ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS... - TYPE SOURCE OPTIONS"."""
-    for pid, space, line in facts.mounts:
-        before, _, after = line.rpartition(" - ")
-        words, source = before.split(" "), after.split(" ")
-        if len(words) < 6 or len(source) < 2:
-            problems.append(f"a mount of process {pid} cannot be understood: {line[:100]!r}")
+    for pid, namespace, line in facts.mounts:
+        mount_part, _, source_part = line.rpartition(" - ")
+        fields, source = mount_part.split(" "), source_part.split(" ")
+        if len(fields) < 6 or len(source) < 2:
+            problems.append(f"a mount of process {pid} cannot be parsed: {line[:100]!r}")
             continue
-        # Btrfs has a device number of its own; there only the source leads to the disk.
+        # Btrfs has its own device number; only the source names the disk.
         name = links.get(source[1], "")
-        own = space == facts.own
-        yield Mount(words[2], name if name in nodes else "", proc_path.unescape(words[4]), int(pid), own)
+        is_own = namespace == facts.own
+        yield DeviceMount(
+            fields[2], name if name in nodes else "", proc_path.unescape(fields[4]), int(pid), is_own
+        )
 
 
-def _swaps(told: str | None, links: dict[str, str], problems: list[str]) -> Iterable[str]:
-    if told is None or not told.startswith("Filename"):
-        problems.append("/proc/swaps cannot be understood")
+def _swaps(text: str | None, links: dict[str, str], problems: list[str]) -> Iterable[str]:
+    if text is None or not text.startswith("Filename"):
+        problems.append("/proc/swaps cannot be parsed")
         return
-    for line in told.splitlines()[1:]:
+    for line in text.splitlines()[1:]:
         yield links.get(proc_path.unescape(line.split(" ")[0].split("\t")[0]), "")
 
 
-def _look(
-    name: str, found: DiskFacts, nodes: dict[str, Node], every: tuple[Signature, ...] | None, content: bool
-) -> Look:
+def _disk_content(
+    name: str,
+    facts: DiskFacts,
+    nodes: dict[str, Node],
+    all_signatures: tuple[Signature, ...] | None,
+    content: bool,
+) -> DiskContent:
     problems: list[str] = []
     labels: list[Label] = []
     signatures: tuple[Signature, ...] = ()
     if content:
         tree = {name} | {node.kernel_name for node in nodes.values() if node.parent == name}
-        if every is None:
-            tools = {} if found.wipefs is None else {"wipefs": found.wipefs}
-            every = _understood(problems, tools, "wipefs", tool_output.parse_wipefs)
+        if all_signatures is None:
+            tools = {} if facts.wipefs is None else {"wipefs": facts.wipefs}
+            all_signatures = _parsed(problems, tools, "wipefs", tool_output.parse_wipefs)
         # wipefs gives names below /dev, where the kernel's "!" is a directory.
-        signatures = tuple(s for s in every or () if s.kernel_name.replace("/", "!") in tree)
-        if found.zdb is None or set(found.zdb) != tree:
-            problems.append("its partitions changed while it was looked at")
-        labels = _labels(found.zdb or {}, problems)
-    return Look(found.alone, signatures, tuple(labels), _health(found), tuple(problems))
+        signatures = tuple(s for s in all_signatures or () if s.kernel_name.replace("/", "!") in tree)
+        if facts.zdb is None or set(facts.zdb) != tree:
+            problems.append("its partitions changed while it was examined")
+        labels = _labels(facts.zdb or {}, problems)
+    return DiskContent(facts.alone, signatures, tuple(labels), _health(facts), tuple(problems))
 
 
-def _labels(told: dict[str, Said | None], problems: list[str]) -> list[Label]:
-    found: list[Label] = []
-    for name, said in told.items():
-        if said is None:
+def _labels(zdb: dict[str, ToolResult | None], problems: list[str]) -> list[Label]:
+    labels: list[Label] = []
+    for name, result in zdb.items():
+        if result is None:
             continue
-        if said.code is None:
-            problems.append(f"zdb -l /dev/{name}: {said.failure}")
+        if result.code is None:
+            problems.append(f"zdb -l /dev/{name}: {result.failure}")
             continue
         try:
-            found += tool_output.parse_zdb(name, said.code, said.out)
+            labels += tool_output.parse_zdb(name, result.code, result.out)
         except ValueError as error:
-            problems.append(f"zdb -l /dev/{name}: {error} ({said.failure or 'exit code 0'})")
-    return found
+            problems.append(f"zdb -l /dev/{name}: {error} ({result.failure or 'exit code 0'})")
+    return labels
 
 
-def _health(found: DiskFacts) -> Health:
-    """Not known is no reason to refuse: many disks do not tell."""
-    tools = ((found.nvme, tool_output.parse_nvme_health), (found.smartctl, tool_output.parse_smartctl))
-    for said, read in tools:
-        if said is not None and said.out:
+def _health(facts: DiskFacts) -> Health:
+    """Unknown health is not a problem: many disks do not report it."""
+    tools = ((facts.nvme, tool_output.parse_nvme_health), (facts.smartctl, tool_output.parse_smartctl))
+    for result, parser in tools:
+        if result is not None and result.out:
             try:
-                return read(said.out)
+                return parser(result.out)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
     return NO_HEALTH

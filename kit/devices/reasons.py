@@ -1,7 +1,7 @@
-"""Why a device may not be used: a closed list of reasons, each with what to do about it. Pure.
+"""Reasons why a device may not be used: a closed list, each with what to do about it. Pure.
 
-The whole tree is looked at: the disk, its partitions, whatever is made of them, and who uses any of those.
-What is not known is a reason like any other. There is nothing here that switches a reason off.
+The whole tree is checked: the disk, its partitions, all devices made of them, and their users.
+Missing information is a reason, too. No option switches a reason off.
 """
 
 from __future__ import annotations
@@ -12,18 +12,26 @@ from enum import StrEnum
 from pathlib import PurePosixPath
 
 from kit.core.units import format_size_bytes
-from kit.devices.inventory import BY_ID, Inventory, Look, Mount, Node, names_no_namespace, paste_ready
-from kit.devices.tool_output import CACHE, DESTROYED, EXPORTED, SPARE, Label, Pool
+from kit.devices.inventory import (
+    BY_ID,
+    DeviceMount,
+    DiskContent,
+    Inventory,
+    Node,
+    lacks_namespace,
+    preferred_link,
+)
+from kit.devices.tool_output import CACHE, DESTROYED, EXPORTED, SPARE, Label, ListedPool
 
 # ZFS refuses smaller devices (SPA_MINDEVSIZE, include/sys/fs/zfs.h).
 MIN_DEVICE_BYTES = 64 << 20
-_BOOT_PLACES = ("/", "/usr", "/boot", "/boot/efi", "/efi")
+_SYSTEM_MOUNTS = ("/", "/usr", "/boot", "/boot/efi", "/efi")
 _ROLES = {SPARE: "a spare", CACHE: "a cache device"}
 _SIGNATURES = {"LVM2_member": "lvm", "linux_raid_member": "md", "crypto_LUKS": "crypt"}
 
 
 class Code(StrEnum):
-    """What can be the matter with a device."""
+    """Kinds of reasons."""
 
     KERNEL_NAME = "kernel-name"
     NO_ID = "no-by-id-link"
@@ -55,10 +63,10 @@ class Code(StrEnum):
 
 
 WIPEABLE = frozenset({Code.SIGNATURE, Code.PARTITIONS, Code.OLD_LABEL})
-"""What the explicit wipe step removes: contents that nobody uses."""
+"""Unused contents, which `hsp wipe` removes."""
 
 CONTENT = WIPEABLE | {Code.POOL_LABEL}
-"""What lies on a device, as against who uses it."""
+"""Reasons about the contents of a device, not about its use."""
 
 _HOLDERS = {"lvm": Code.LVM, "md": Code.MD, "multipath": Code.MULTIPATH, "crypt": Code.CRYPT}
 _IN_USE = frozenset(Code) - CONTENT - {Code.SIBLING, Code.REMOVABLE, Code.READ_ONLY, Code.TOO_SMALL}
@@ -74,136 +82,136 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What a testbed says of a device. `emulated` ones, made by the kit, need neither link nor serial."""
+class DeviceSpec:
+    """A device as the testbed gives it. `trusted`: checked by the caller, needs neither link nor serial."""
 
     path: str
     serial: str | None = None
     size_bytes: int | None = None
-    emulated: bool = False
+    trusted: bool = False
 
 
-def reasons(inventory: Inventory, wanted: Wanted, others: Sequence[Wanted] = ()) -> tuple[Reason, ...]:
-    """All reasons not to use `wanted`; `others` are the other devices of the same testbed."""
-    node = inventory.find(wanted.path)
-    found = list(_of_the_name(inventory, wanted, node))
+def reasons(inventory: Inventory, spec: DeviceSpec, others: Sequence[DeviceSpec] = ()) -> tuple[Reason, ...]:
+    """All reasons not to use a device; `others` are the other devices of the same testbed."""
+    node = inventory.find(spec.path)
+    listed = list(_name_reasons(inventory, spec, node))
     if node is None:
-        found += [_undetermined(problem) for problem in inventory.problems]
-        return tuple(found)
-    found += _of_the_identity(node, wanted)
-    found += _of_the_namespace(inventory, node, wanted)
-    found += _of_the_duplicates(inventory, node, others)
-    found += of_the_device(inventory, node)
-    found += _of_the_siblings(inventory, node, others, found)
-    return tuple(dict.fromkeys(found))
+        listed += [_undetermined(problem) for problem in inventory.problems]
+        return tuple(listed)
+    listed += _identity_reasons(node, spec)
+    listed += _namespace_reasons(inventory, node, spec)
+    listed += _duplicate_reasons(inventory, node, others)
+    listed += device_reasons(inventory, node)
+    listed += _sibling_reasons(inventory, node, others, listed)
+    return tuple(dict.fromkeys(listed))
 
 
 def is_by_id(path: str) -> bool:
-    """Whether a path is one link among the by-id links, and leads nowhere else by itself."""
+    """Whether the path is a link directly in /dev/disk/by-id."""
     name = path.removeprefix(BY_ID)
     return path.startswith(BY_ID) and name not in ("", ".", "..") and "/" not in name
 
 
-def _of_the_name(inventory: Inventory, wanted: Wanted, node: Node | None) -> Iterator[Reason]:
-    if not is_by_id(wanted.path) and not wanted.emulated:
-        link = paste_ready(node) if node else None
+def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> Iterator[Reason]:
+    if not is_by_id(spec.path) and not spec.trusted:
+        link = preferred_link(node) if node else None
         yield Reason(
             Code.KERNEL_NAME,
-            f"it is not named by a link in {BY_ID}; any other name can be another disk's after the next boot",
+            f"it is not named by a link in {BY_ID}; any other name may be another disk after the next boot",
             f'write path = "{link}"' if link else f"write its path below {BY_ID}",
         )
         if node and not link:
-            yield Reason(Code.NO_ID, f"it has no link in {BY_ID}", "use a disk that has a serial of its own")
+            yield Reason(Code.NO_ID, f"it has no link in {BY_ID}", "use a disk that has a serial number")
     if node is None:
         yield Reason(
             Code.NOT_FOUND,
             f"there is no such block device on {inventory.host}",
-            "is it plugged in? `hsp devices` lists the disks of the server",
+            "is it connected? `hsp devices` lists the disks of the server",
         )
 
 
-def _of_the_namespace(inventory: Inventory, node: Node, wanted: Wanted) -> Iterator[Reason]:
-    if inventory.siblings(node) and names_no_namespace(node, wanted.path):
-        link = paste_ready(node)
+def _namespace_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Iterator[Reason]:
+    if inventory.siblings(node) and lacks_namespace(node, spec.path):
+        link = preferred_link(node)
         yield Reason(
             Code.SHARED_ID,
-            "its link does not say which namespace of its controller it is, and can be another's after boot",
+            "its link does not name a namespace of the controller, and may lead to another one after boot",
             f'write path = "{link}"',
         )
 
 
-def _of_the_identity(node: Node, wanted: Wanted) -> Iterator[Reason]:
+def _identity_reasons(node: Node, spec: DeviceSpec) -> Iterator[Reason]:
     if not node.is_whole:
         owner = f" of {node.parent}" if node.parent else ""
         kind = {"part": "a partition", "zvol": "a volume of a ZFS pool"}.get(
             node.kind, f"a {node.kind} device"
         )
-        yield Reason(Code.NOT_WHOLE, f"it is no whole disk but {kind}{owner}", "name the whole disk")
-    if wanted.serial is None and not wanted.emulated:
+        yield Reason(Code.NOT_WHOLE, f"it is not a whole disk but {kind}{owner}", "name the whole disk")
+    if spec.serial is None and not spec.trusted:
         yield Reason(
             Code.SERIAL,
             f"its serial is '{node.serial}', the testbed says none",
             f'write serial = "{node.serial}"',
         )
-    if wanted.serial is not None and wanted.serial != node.serial:
+    if spec.serial is not None and spec.serial != node.serial:
         yield Reason(
             Code.SERIAL,
-            f"its serial is '{node.serial}', the testbed says '{wanted.serial}'",
-            "is it the disk that was meant? correct path or serial in the testbed",
+            f"its serial is '{node.serial}', the testbed says '{spec.serial}'",
+            "is it the intended disk? correct path or serial in the testbed",
         )
-    if wanted.serial == "":
-        yield Reason(Code.SERIAL, "it has no serial to recognise it by", "use another disk")
-    if wanted.size_bytes is not None and wanted.size_bytes != node.size_bytes:
+    if spec.serial == "":
+        yield Reason(Code.SERIAL, "it has no serial number to identify it", "use another disk")
+    if spec.size_bytes is not None and spec.size_bytes != node.size_bytes:
         yield Reason(
             Code.SIZE,
-            f"it has {node.size_bytes} bytes, the testbed says {wanted.size_bytes}",
-            "is it the disk that was meant? correct path or size in the testbed",
+            f"it has {node.size_bytes} bytes, the testbed says {spec.size_bytes}",
+            "is it the intended disk? correct path or size in the testbed",
         )
 
 
-def _of_the_duplicates(inventory: Inventory, node: Node, others: Sequence[Wanted]) -> Iterator[Reason]:
+def _duplicate_reasons(inventory: Inventory, node: Node, others: Sequence[DeviceSpec]) -> Iterator[Reason]:
     own = {tree_node.kernel_name for tree_node in inventory.tree(node)} | {node.parent}
     for other in others:
-        found = inventory.find(other.path)
-        if found is None:
+        other_node = inventory.find(other.path)
+        if other_node is None:
             continue
-        if found.kernel_name == node.kernel_name:
+        if other_node.kernel_name == node.kernel_name:
             text = f"{other.path} of the same testbed is the same disk"
-        elif found.kernel_name in own:
+        elif other_node.kernel_name in own:
             text = f"{other.path} of the same testbed lies on the same disk"
         else:
             continue
         yield Reason(Code.DUPLICATE, text, "name each disk once, for one role")
 
 
-def of_the_device(inventory: Inventory, node: Node) -> Iterator[Reason]:
-    """Reasons that lie in the device itself, whatever a testbed says."""
+def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
+    """Reasons that do not depend on the testbed."""
     disk = inventory.nodes.get(node.parent, node) if node.parent else node
     tree = inventory.tree(disk)
-    look = inventory.looks.get(disk.kernel_name)
-    yield from _of_its_nature(disk)
-    yield from _of_its_use(inventory, disk, tree)
-    if look is None:
-        yield _undetermined("it was not looked at")
+    content = inventory.disks.get(disk.kernel_name)
+    yield from _hardware_reasons(disk)
+    yield from _use_reasons(inventory, disk, tree)
+    if content is None:
+        yield _undetermined("it was not examined")
     else:
-        yield from _of_its_pools(inventory, tree, look)
-        yield from _of_its_content(inventory, disk, look)
-        yield from (_undetermined(problem) for problem in look.problems)
-        if look.alone == "Device or resource busy":
+        yield from _pool_reasons(inventory, tree, content)
+        yield from _content_reasons(inventory, disk, content)
+        yield from (_undetermined(problem) for problem in content.problems)
+        if content.open_error == "Device or resource busy":
             yield Reason(
-                Code.BUSY, "the kernel says that somebody uses it", "find out who; lsblk and fuser help"
+                Code.BUSY, "the kernel reports that it is in use", "find the user with lsblk and fuser"
             )
-        elif look.alone:
-            yield _undetermined(f"opening it failed: {look.alone}")
+        elif content.open_error:
+            yield _undetermined(f"opening it failed: {content.open_error}")
     yield from (_undetermined(problem) for problem in inventory.problems)
 
 
-def _of_its_nature(disk: Node) -> Iterator[Reason]:
+def _hardware_reasons(disk: Node) -> Iterator[Reason]:
     if disk.kind == "rom" or disk.removable:
-        yield Reason(Code.REMOVABLE, "it is a removable disk", "use a disk that stays where it is")
+        yield Reason(Code.REMOVABLE, "it is a removable disk", "use a fixed disk")
     if disk.read_only:
         yield Reason(
-            Code.READ_ONLY, "it is read-only", "use another disk, or find out why; see hdparm -r, blockdev"
+            Code.READ_ONLY, "it is read-only", "use another disk, or find the cause; see hdparm -r, blockdev"
         )
     if disk.size_bytes < MIN_DEVICE_BYTES:
         yield Reason(
@@ -213,16 +221,16 @@ def _of_its_nature(disk: Node) -> Iterator[Reason]:
         )
 
 
-def _of_its_use(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iterator[Reason]:
+def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iterator[Reason]:
     names = {node.kernel_name: node for node in tree}
     numbers = {node.device_number: node for node in tree}
     seen = set()
-    # What is mounted in the host's own namespace is in most others, too.
+    # The host's own namespace first: its mounts are in most others, too.
     for mount in sorted(inventory.mounts, key=lambda mount: not mount.own):
         node = names.get(mount.kernel_name) or numbers.get(mount.device_number)
-        if node is not None and (node.kernel_name, mount.place) not in seen:
-            seen.add((node.kernel_name, mount.place))
-            yield from _of_a_mount(mount, node, disk)
+        if node is not None and (node.kernel_name, mount.mountpoint) not in seen:
+            seen.add((node.kernel_name, mount.mountpoint))
+            yield from _mount_reasons(mount, node, disk)
     for swap in inventory.swaps:
         if swap in names:
             yield Reason(Code.SWAP, f"/dev/{swap} is swap space", f"swapoff /dev/{swap}, if that is right")
@@ -233,28 +241,30 @@ def _of_its_use(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Itera
             yield Reason(
                 _HOLDERS.get(kind, Code.HOLDER),
                 f"/dev/{node.kernel_name} is part of /dev/{name} ({kind})",
-                f"take {name} apart first, if it is not needed",
+                f"remove {name} first, if it is not needed",
             )
         if node.udev_fstype == "mpath_member":
             yield Reason(Code.MULTIPATH, f"/dev/{node.kernel_name} is one path of a multipath disk", _APART)
 
 
-_APART = "use the disk it is a path of, or take multipath off it"
+_APART = "use the multipath disk itself, or disable multipath for it"
 
 
-def _of_a_mount(mount: Mount, node: Node, disk: Node) -> Iterator[Reason]:
+def _mount_reasons(mount: DeviceMount, node: Node, disk: Node) -> Iterator[Reason]:
     where = "" if mount.own else f" in the mount namespace of process {mount.pid}"
-    if mount.own and mount.place in _BOOT_PLACES:
-        yield Reason(Code.ROOT_DISK, f"the system runs from it ({mount.place})", "never this one")
-    on = "" if node == disk else f"/dev/{node.kernel_name} on it "
+    if mount.own and mount.mountpoint in _SYSTEM_MOUNTS:
+        yield Reason(
+            Code.ROOT_DISK, f"the system runs from it ({mount.mountpoint})", "do not use the system disk"
+        )
+    subject = "" if node == disk else f"/dev/{node.kernel_name} on it "
     yield Reason(
         Code.MOUNTED,
-        f"{on or 'it '}is mounted at {mount.place}{where}",
-        f"umount {mount.place}{where}, if that is right",
+        f"{subject or 'it '}is mounted at {mount.mountpoint}{where}",
+        f"umount {mount.mountpoint}{where}, if that is right",
     )
 
 
-def _of_its_pools(inventory: Inventory, tree: Sequence[Node], look: Look) -> Iterator[Reason]:
+def _pool_reasons(inventory: Inventory, tree: Sequence[Node], content: DiskContent) -> Iterator[Reason]:
     paths = {f"/dev/{node.kernel_name.replace('!', '/')}" for node in tree}
     links = {link for node in tree for link in node.links}
     for pool in inventory.imported:
@@ -264,29 +274,29 @@ def _of_its_pools(inventory: Inventory, tree: Sequence[Node], look: Look) -> Ite
                 f"it belongs to the imported pool '{pool.name}' (GUID {pool.guid})",
                 f"destroy that pool, if it is not needed: zpool destroy {pool.name}",
             )
-    known = {label.guid for label in look.labels if label.guid}
-    for label in look.labels:
-        yield from _of_a_label(label, known)
-    if any(label.state in _ROLES for label in look.labels):
-        words = {PurePosixPath(path).name for path in paths | links}
+    known = {label.guid for label in content.labels if label.guid}
+    for label in content.labels:
+        yield from _label_reasons(label, known)
+    if any(label.state in _ROLES for label in content.labels):
+        names = {PurePosixPath(path).name for path in paths | links}
         for pool in inventory.importable:
-            if pool.members & words:
-                yield _belongs(pool, "it belongs to")
+            if pool.members & names:
+                yield _pool_reason(pool, "it belongs to")
 
 
-def _belongs(pool: Pool, what: str) -> Reason:
+def _pool_reason(pool: ListedPool, subject: str) -> Reason:
     return Reason(
         Code.POOL_LABEL,
-        f"{what} the pool '{pool.name}' (GUID {pool.guid}), which is not imported ({pool.state})",
+        f"{subject} the pool '{pool.name}' (GUID {pool.guid}), which is not imported ({pool.state})",
         f"import and destroy that pool, if it is not needed: zpool import {pool.guid}",
     )
 
 
-def _of_a_label(label: Label, known: set[str]) -> Iterator[Reason]:
+def _label_reasons(label: Label, known: set[str]) -> Iterator[Reason]:
     if label.state == DESTROYED or label.state in _ROLES:
-        what = _ROLES.get(label.state, f"the destroyed pool '{label.pool}' (GUID {label.guid})")
+        owner = _ROLES.get(label.state, f"the destroyed pool '{label.pool}' (GUID {label.guid})")
         yield Reason(
-            Code.OLD_LABEL, f"/dev/{label.kernel_name} has the ZFS label of {what}",
+            Code.OLD_LABEL, f"/dev/{label.kernel_name} has the ZFS label of {owner}",
             "if it is not needed, `hsp wipe` clears it",
         )  # fmt: skip
         return
@@ -298,41 +308,41 @@ def _of_a_label(label: Label, known: set[str]) -> Iterator[Reason]:
     )
 
 
-def _of_its_content(inventory: Inventory, disk: Node, look: Look) -> Iterator[Reason]:
-    # What a table of partitions leads to is told by the partitions.
+def _content_reasons(inventory: Inventory, disk: Node, content: DiskContent) -> Iterator[Reason]:
+    # The partitions themselves are reported, not the partition table.
     parts = inventory.parts(disk)
     if parts:
         named = ", ".join(f"/dev/{part.kernel_name}" for part in parts)
         yield Reason(Code.PARTITIONS, f"it has partitions: {named}", _WIPE)
-    for kind, name in dict.fromkeys((s.kind, s.kernel_name) for s in look.signatures):
-        if kind == "zfs_member" and look.labels:
+    for kind, name in dict.fromkeys((s.kind, s.kernel_name) for s in content.signatures):
+        if kind == "zfs_member" and content.labels:
             continue
         code = _HOLDERS.get(_SIGNATURES.get(kind, ""), Code.SIGNATURE)
-        remedy = _WIPE if code is Code.SIGNATURE else "take it out of there with that system's own tools"
+        remedy = _WIPE if code is Code.SIGNATURE else "remove it with the tools of that system"
         yield Reason(code, f"there is a signature on /dev/{name}: {kind}", remedy)
 
 
-_WIPE = "if what is on it is not needed, `hsp wipe` removes it, with a backup of each signature"
+_WIPE = "if its contents are not needed, `hsp wipe` removes them, with a backup of each signature"
 
 
-def _of_the_siblings(
-    inventory: Inventory, node: Node, others: Sequence[Wanted], own: Sequence[Reason]
+def _sibling_reasons(
+    inventory: Inventory, node: Node, others: Sequence[DeviceSpec], known: Sequence[Reason]
 ) -> Iterator[Reason]:
     """Namespaces of one controller share flash, queue and, for many controllers, `nvme format`."""
-    ours = {found.kernel_name for other in others if (found := inventory.find(other.path))}
+    own_names = {other_node.kernel_name for other in others if (other_node := inventory.find(other.path))}
     for sibling in inventory.siblings(node):
-        if sibling.kernel_name in ours:
+        if sibling.kernel_name in own_names:
             continue
         used = [
             reason
-            for reason in of_the_device(inventory, sibling)
-            if reason not in own and (reason.code in _IN_USE or reason.code is Code.POOL_LABEL)
+            for reason in device_reasons(inventory, sibling)
+            if reason not in known and (reason.code in _IN_USE or reason.code is Code.POOL_LABEL)
         ]
         if used:
             yield Reason(
                 Code.SIBLING,
                 f"/dev/{sibling.kernel_name}, a namespace of the same controller, is in use ({used[0].text})",
-                "use a controller of which nothing else is used",
+                "use a controller with no other namespace in use",
             )
 
 
@@ -340,5 +350,5 @@ def _undetermined(problem: str) -> Reason:
     return Reason(
         Code.UNDETERMINED,
         f"it could not be determined ({problem})",
-        "make that work on the server, and look again with `hsp devices`",
+        "correct that on the server, and check with `hsp devices`",
     )

@@ -1,4 +1,4 @@
-"""What the tools of a host say about its disks, as values. Pure; ValueError where it cannot be understood.
+"""Parsers of tools that describe disks. Pure; they raise ValueError for malformed output.
 
 Sources: lsblk(8), wipefs(8), zdb(8), zpool-list(8), zpool-import(8), nvme-cli's and smartctl's JSON.
 """
@@ -23,7 +23,7 @@ _KELVIN = 273
 
 @dataclass(frozen=True)
 class Identity:
-    """What lsblk says of one block device; sizes in bytes."""
+    """A block device as lsblk describes it; sizes in bytes."""
 
     kind: str
     size_bytes: int
@@ -38,7 +38,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Signature:
-    """Something recognisable at `offset_bytes` of a block device: a file system, a partition table..."""
+    """A signature at `offset_bytes` of a block device: a file system, a partition table..."""
 
     kernel_name: str
     kind: str
@@ -48,7 +48,7 @@ class Signature:
 
 @dataclass(frozen=True)
 class Label:
-    """A ZFS label. Those of spares and of cache devices do not say which pool they belong to."""
+    """A ZFS label. Labels of spares and cache devices do not name their pool."""
 
     kernel_name: str
     state: int
@@ -57,8 +57,8 @@ class Label:
 
 
 @dataclass(frozen=True)
-class Pool:
-    """A pool and the block devices it names: paths of an imported one, base names of an importable one."""
+class ListedPool:
+    """A pool and its block devices: paths of an imported pool, base names of an importable one."""
 
     name: str
     guid: str
@@ -68,7 +68,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Health:
-    """Used endurance in percent (may be over 100), degrees Celsius, SMART's warning; None: not told."""
+    """Used endurance in percent (may exceed 100), degrees Celsius, SMART's warning; None: unknown."""
 
     wear_percent: int | None = None
     temperature_c: int | None = None
@@ -77,34 +77,34 @@ class Health:
 
 def parse_lsblk(text: str) -> dict[str, Identity]:
     """By kernel name, from `lsblk --json --bytes --list`."""
-    found = {}
+    devices = {}
     for entry in _object(text)["blockdevices"]:
-        found[str(entry["kname"])] = Identity(
+        devices[str(entry["kname"])] = Identity(
             kind=str(entry["type"]),
             size_bytes=int(entry["size"]),
-            serial=_word(entry["serial"]),
-            model=_word(entry["model"]),
-            wwn=_word(entry["wwn"]),
-            transport=_word(entry["tran"]),
+            serial=_text(entry["serial"]),
+            model=_text(entry["model"]),
+            wwn=_text(entry["wwn"]),
+            transport=_text(entry["tran"]),
             sector_bytes=int(entry["log-sec"]),
             discard_bytes=int(entry["disc-max"] or 0),
-            udev_fstype=_word(entry["fstype"]),
+            udev_fstype=_text(entry["fstype"]),
         )
-    return found
+    return devices
 
 
 def parse_wipefs(text: str) -> tuple[Signature, ...]:
-    """From `wipefs --no-act --json DEVICE...`; it says nothing at all where there is nothing."""
+    """From `wipefs --no-act --json DEVICE...`; no output means no signatures."""
     if not text.strip():
         return ()
     return tuple(
-        Signature(str(entry["device"]), str(entry["type"]), int(entry["offset"], 16), _word(entry["label"]))
+        Signature(str(entry["device"]), str(entry["type"]), int(entry["offset"], 16), _text(entry["label"]))
         for entry in _object(text)["signatures"]
     )
 
 
 def parse_zdb(kernel_name: str, returncode: int | None, text: str) -> tuple[Label, ...]:
-    """From `zdb -l`: one label a state that is found; none if all four places hold no label."""
+    """From `zdb -l`: one label per state; none if none of the four places has a label."""
     lines = [line for line in text.splitlines() if line.strip()]
     if lines == _NO_LABEL:
         return ()
@@ -113,49 +113,51 @@ def parse_zdb(kernel_name: str, returncode: int | None, text: str) -> tuple[Labe
     states = sorted({int(state) for state in _STATE.findall(text)})
     if not states:
         raise ValueError("a label without a state")
-    pool, guid = _one(_POOL_NAME, text), _one(_POOL_GUID, text)
+    pool, guid = _joined(_POOL_NAME, text), _joined(_POOL_GUID, text)
     return tuple(Label(kernel_name, state, pool, guid) for state in states)
 
 
 def parse_guids(text: str) -> dict[str, str]:
     """Pools by name, from `zpool list -H -p -o name,guid`."""
-    found = {}
+    guids = {}
     for line in text.splitlines():
         name, guid = line.split("\t")
-        found[name] = str(int(guid))
-    return found
+        guids[name] = str(int(guid))
+    return guids
 
 
-def parse_imported(guids: dict[str, str], members: str) -> tuple[Pool, ...]:
+def parse_imported(guids: dict[str, str], members: str) -> tuple[ListedPool, ...]:
     """From `zpool list -H -v -P -L`; `guids` of the pools by name."""
-    found: dict[str, set[str]] = {name: set() for name in guids}
+    devices_by_pool: dict[str, set[str]] = {name: set() for name in guids}
     pool = None
     for line in members.splitlines():
-        words = line.split("\t")
-        if words[0] in guids:
-            pool = words[0]
-        elif not words[0]:
-            if pool is None or len(words) < 2:
-                raise ValueError(f"a device of no pool: {line[:200]!r}")
-            found[pool].add(words[1])
-    # What cannot be seen must not look like nothing.
-    if any(not devices for devices in found.values()):
+        fields = line.split("\t")
+        if fields[0] in guids:
+            pool = fields[0]
+        elif not fields[0]:
+            if pool is None or len(fields) < 2:
+                raise ValueError(f"a device without a pool: {line[:200]!r}")
+            devices_by_pool[pool].add(fields[1])
+    # A pool always has devices: without any the output is incomplete.
+    if any(not paths for paths in devices_by_pool.values()):
         raise ValueError("a pool without devices")
-    return tuple(Pool(name, guids[name], "imported", frozenset(found[name])) for name in guids)
+    return tuple(
+        ListedPool(name, guids[name], "imported", frozenset(devices_by_pool[name])) for name in guids
+    )
 
 
-def parse_importable(text: str) -> tuple[Pool, ...]:
-    """From `zpool import` without a pool: what could be imported, or should but cannot."""
-    found = []
+def parse_importable(text: str) -> tuple[ListedPool, ...]:
+    """From `zpool import` without a pool: pools that can be imported, and those with errors."""
+    pools = []
     starts = list(_ZPOOL_IMPORT_POOL.finditer(text))
     for number, start in enumerate(starts):
         end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
         config = text[start.end() : end].partition("config:")[2]
-        words = frozenset(line.split()[0] for line in config.splitlines() if line.split())
-        found.append(Pool(start[1], start[2], start[3], words))
-    if not found and text.strip() and "no pools available" not in text:
-        raise ValueError("zpool import says what is not known")
-    return tuple(found)
+        members = frozenset(line.split()[0] for line in config.splitlines() if line.split())
+        pools.append(ListedPool(start[1], start[2], start[3], members))
+    if not pools and text.strip() and "no pools available" not in text:
+        raise ValueError("unknown output of zpool import")
+    return tuple(pools)
 
 
 def parse_nvme_health(text: str) -> Health:
@@ -168,41 +170,41 @@ def parse_nvme_health(text: str) -> Health:
 
 
 def parse_smartctl(text: str) -> Health:
-    """From `smartctl --json --all`; what it does not tell is None."""
+    """From `smartctl --json --all`; missing values are None."""
     log = _object(text)
     wear = _number(log, "scsi_percentage_used_endurance_indicator")
-    for page in _at(log, "ata_device_statistics", "pages") or []:
-        for row in _at(page, "table") or []:
-            if _at(row, "name") == "Percentage Used Endurance Indicator" and _at(row, "flags", "valid"):
+    for page in _get(log, "ata_device_statistics", "pages") or []:
+        for row in _get(page, "table") or []:
+            if _get(row, "name") == "Percentage Used Endurance Indicator" and _get(row, "flags", "valid"):
                 wear = _number(row, "value")
-    passed = _at(log, "smart_status", "passed")
-    # SCSI disks that have no thermometer say 0.
+    passed = _get(log, "smart_status", "passed")
+    # SCSI disks without a thermometer report 0.
     temperature = _number(log, "temperature", "current") or None
     return Health(wear, temperature, None if not isinstance(passed, bool) else not passed)
 
 
 def _object(text: str) -> dict[str, Any]:
-    found = json.loads(text)
-    if not isinstance(found, dict):
+    value = json.loads(text)
+    if not isinstance(value, dict):
         raise ValueError("not a JSON object")
-    return found
+    return value
 
 
-def _at(value: Any, *keys: str) -> Any:
+def _get(value: Any, *keys: str) -> Any:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def _number(value: Any, *keys: str) -> int | None:
-    found = _at(value, *keys)
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    number = _get(value, *keys)
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
-def _word(value: Any) -> str:
+def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _one(pattern: re.Pattern[str], text: str) -> str:
-    found = sorted(set(pattern.findall(text)))
-    return " or ".join(found)
+def _joined(pattern: re.Pattern[str], text: str) -> str:
+    matches = sorted(set(pattern.findall(text)))
+    return " or ".join(matches)

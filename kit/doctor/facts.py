@@ -11,7 +11,7 @@ from typing import Any
 HELPER_DEADLINE_S = 30.0
 NFS_PORT = 2049
 _INTEGER = re.compile(r"-?[0-9]{1,18}")
-_MISSING = "missing in the host's answer"
+MISSING = "missing in the host's answer"
 
 
 class Unknown(Exception):
@@ -68,7 +68,7 @@ class Facts:
         """One part of the answer, an object."""
         value = self.raw.get(name)
         if not isinstance(value, dict):
-            raise Unknown(_MISSING)
+            raise Unknown(MISSING)
         if isinstance(value.get("error"), str):
             raise Unknown(value["error"])
         return value
@@ -84,7 +84,7 @@ class Facts:
         if isinstance(value, str):
             return value.strip()
         error = value.get("error") if isinstance(value, dict) else None
-        raise Unknown(f"{path}: {error if isinstance(error, str) else _MISSING}")
+        raise Unknown(f"{path}: {error if isinstance(error, str) else MISSING}")
 
     def text(self, path: str) -> str:
         """Text of a file, stripped."""
@@ -107,9 +107,9 @@ class Facts:
         result = self.part(f"command {name}")
         code, out, err = (result.get(key) for key in ("code", "out", "err"))
         if isinstance(code, bool) or not isinstance(code, int):
-            raise Unknown(_MISSING)
+            raise Unknown(MISSING)
         if not (isinstance(out, str) and isinstance(err, str)):
-            raise Unknown(_MISSING)
+            raise Unknown(MISSING)
         return Command(code, out, err)
 
     def output(self, name: str) -> str:
@@ -123,11 +123,11 @@ class Facts:
         """Path of a program in PATH, and its path in system directories that may not be in PATH."""
         value = self.part("programs").get(name)
         if not isinstance(value, dict):
-            raise Unknown(_MISSING)
+            raise Unknown(MISSING)
         path, elsewhere = value.get("path"), value.get("elsewhere")
         for text in (path, elsewhere):
             if not (text is None or (isinstance(text, str) and text.startswith("/"))):
-                raise Unknown(_MISSING)
+                raise Unknown(MISSING)
         return path, elsewhere
 
     def names(self, part: str) -> frozenset[str]:
@@ -136,7 +136,7 @@ class Facts:
         if isinstance(value, dict):
             self.part(part)
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise Unknown(_MISSING)
+            raise Unknown(MISSING)
         return frozenset(value)
 
     def present(self, path: str) -> bool:
@@ -152,7 +152,7 @@ class Facts:
             raise Unknown(parent["error"])
         value = parent.get(keys[-1]) if isinstance(parent, Mapping) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e18:
-            raise Unknown(_MISSING)
+            raise Unknown(MISSING)
         return value
 
 

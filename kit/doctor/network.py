@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kit.doctor.facts import NFS_PORT, Facts, Unknown
+from kit.doctor.facts import MISSING, NFS_PORT, Facts, Unknown
 from kit.doctor.finding import Examined, Judgement, State, Subject
 
 NET = "/sys/class/net"
@@ -21,7 +21,6 @@ _VIRTUAL_BUSES = ("virtio", "xen", "vmbus")
 _FAST_MBIT = 10_000
 _NAME = re.compile(r"[^\s/\x00-\x1f]{1,15}")
 _COUNTERS = ("errors", "dropped")
-_NO_ANSWER = "missing in the host's answer"
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ def _route(facts: Facts) -> tuple[str, str | None]:
     """Interface and gateway of the route to the server."""
     answer = facts.part("peer").get("route")
     if not isinstance(answer, dict):
-        raise Unknown(_NO_ANSWER)
+        raise Unknown(MISSING)
     out, code = answer.get("out"), answer.get("code")
     if not isinstance(out, str) or code != 0:
         error = str(answer.get("error") or answer.get("err") or code).strip()
@@ -212,7 +211,7 @@ def _nfs_port(subject: Subject) -> Iterator[Judgement]:
     address = addresses(subject.facts)[0]
     connect = subject.facts.part("peer").get("connect")
     if not isinstance(connect, dict):
-        raise Unknown(_NO_ANSWER)
+        raise Unknown(MISSING)
     if isinstance(connect.get("error"), str):
         yield Judgement("nfs-port", "fail", f"{address} port {NFS_PORT}: {connect['error']}")
         return

@@ -64,16 +64,16 @@ def _release(version: str) -> tuple[int, int]:
 
 def _zfs_userland(subject: Subject) -> Iterator[Judgement]:
     command = subject.facts.command("zfs")
-    found = re.match(r"zfs-([0-9]\S{0,60})$", command.out, re.MULTILINE)
-    if not found:
+    match = re.match(r"zfs-([0-9]\S{0,60})$", command.out, re.MULTILINE)
+    if not match:
         raise Unknown(f"`zfs --version` prints: {command.words()}")
     module = subject.facts.optional(ZFS_VERSION)
     if module is None:
-        yield Judgement("zfs-userland", "warn", f"{found[1]}; no module is loaded")
+        yield Judgement("zfs-userland", "warn", f"{match[1]}; no module is loaded")
         return
     # Package revisions of the two may differ: 2.3.9-1 and 2.3.9-0 are the same release.
-    same = re.split("[-+~]", found[1])[0] == re.split("[-+~]", module)[0]
-    yield Judgement("zfs-userland", "ok" if same else "warn", f"{found[1]}, module {module}")
+    same = re.split("[-+~]", match[1])[0] == re.split("[-+~]", module)[0]
+    yield Judgement("zfs-userland", "ok" if same else "warn", f"{match[1]}, module {module}")
 
 
 def _pyzfs(subject: Subject) -> Iterator[Judgement]:

@@ -13,7 +13,6 @@ from kit.config.workload import read_workload
 from kit.doctor.diagnosis import Role, Target
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
-from kit.run.remote_site import name_of_server
 from kit.run.site import Site
 
 Connect = Callable[[HostAddress], Host]
@@ -48,7 +47,7 @@ def _server_address(testbed: Testbed) -> str:
         return server.address
     if server.export:
         return server.export.rpartition(":/")[0].strip("[]")
-    return name_of_server(testbed)
+    return server.at.server_address or "127.0.0.1"
 
 
 def targets_in(site: Site) -> list[Target]:

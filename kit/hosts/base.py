@@ -1,8 +1,8 @@
-"""What the kit asks of a machine, whichever machine it is.
+"""The interface of hosts.
 
-A host runs a command to its end, starts one that goes on, and moves small files.
-Every call has an argv list (never a shell string) and a deadline in seconds of the
-caller's own clock: a lab guest's clock may run faster or slower than that.
+A host runs a command to its end, starts a command in the background, and copies small files.
+Commands are argv lists, never shell strings. Deadlines are in seconds of this machine's clock;
+the clock of a lab guest may run faster or slower.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DEFAULT_DEADLINE_S = 120.0
 
 @dataclass(frozen=True)
 class Result:
-    """A command that ended. `stdout` and `stderr` are text, undecodable bytes replaced."""
+    """A command that has ended. `stdout` and `stderr` are text; undecodable bytes are replaced."""
 
     host: str
     argv: tuple[str, ...]
@@ -28,13 +28,13 @@ class Result:
     stderr: str
 
     def describe(self) -> str:
-        """The command as it can be pasted, its exit code, and the end of what it said."""
-        said = (self.stderr.strip() or self.stdout.strip())[-2000:]
-        return f"on {self.host}: `{shlex.join(self.argv)}` ended with {self.returncode}: {said}"
+        """The command (to paste into a shell), its exit code, and the end of its output."""
+        output_end = (self.stderr.strip() or self.stdout.strip())[-2000:]
+        return f"on {self.host}: `{shlex.join(self.argv)}` ended with {self.returncode}: {output_end}"
 
 
 class CommandFailed(HostError):
-    """A command ended with a status that was not asked for."""
+    """A command ended with a non-zero exit code."""
 
     def __init__(self, result: Result, hint: str = "") -> None:
         super().__init__(result.describe(), hint)
@@ -42,39 +42,39 @@ class CommandFailed(HostError):
 
 
 class DeadlineExceeded(HostError):
-    """A command did not end in time; it was told to end."""
+    """A command did not end in time and was stopped."""
 
     def __init__(self, host: str, argv: Sequence[str], deadline_s: float) -> None:
         super().__init__(
             f"on {host}: `{shlex.join(argv)}` did not end within {deadline_s:g} s and was stopped",
-            "a machine that is much busier or slower than usual, or a command that hangs",
+            "the machine is much busier or slower than usual, or the command hangs",
         )
 
 
 class HostLost(HostError):
-    """The host cannot be reached any more; what a running command did is not known."""
+    """The connection to the host is lost; the state of a running command is unknown."""
 
 
 class Process(Protocol):
-    """A command that was started and goes on."""
+    """A command that runs in the background."""
 
     argv: tuple[str, ...]
 
     def running(self) -> bool:
-        """Whether the command has not ended yet."""
+        """Whether the command still runs."""
         ...
 
     def wait(self, deadline_s: float) -> Result:
-        """Wait for its end. Raises DeadlineExceeded (the command is then killed)."""
+        """Wait for the end. Raises DeadlineExceeded (the command is then killed), HostLost."""
         ...
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
-        """Ask it to end with a signal (INT, TERM, KILL), then wait as `wait` does."""
+        """Send a signal (INT, TERM, KILL), then wait as `wait` does."""
         ...
 
 
 class Host(Protocol):
-    """A machine that commands run on."""
+    """A machine on which commands run."""
 
     name: str
 
@@ -86,23 +86,23 @@ class Host(Protocol):
         stdin: bytes = b"",
         check: bool = True,
     ) -> Result:
-        """Run to the end. Raises CommandFailed (if `check`), DeadlineExceeded, HostLost."""
+        """Run a command to its end. Raises CommandFailed (if `check`), DeadlineExceeded, HostLost."""
         ...
 
     def start(self, argv: Sequence[str]) -> Process:
-        """Start a command that goes on. Its output is kept until it has ended."""
+        """Start a command in the background. Its output is kept until it has ended."""
         ...
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
-        """Write a file (mode 0600) whole."""
+        """Write a file, mode 0600."""
         ...
 
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
-        """Read a file whole."""
+        """Read a file."""
         ...
 
     def close(self) -> None:
-        """Let go of the host. Safe to call twice."""
+        """Close the connection. Safe to call twice."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -111,10 +111,10 @@ class Host(Protocol):
 
 
 class Forward(Protocol):
-    """A socket that was forwarded."""
+    """A forwarded socket."""
 
     def close(self) -> None:
-        """Take it away. Safe to call twice, and after the host is lost."""
+        """Remove it. Safe to call twice, and after the host is lost."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -123,27 +123,27 @@ class Forward(Protocol):
 
 
 class Forwarding(Protocol):
-    """A host that Unix sockets can be forwarded to and from."""
+    """A host that can forward Unix sockets."""
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """A new socket here, for this user alone; its connections go to `remote_path` there.
+        """Create a local socket, for this user only, that forwards to `remote_path` on the host.
 
-        Whether anybody listens there is found out with each connection. Raises HostError, HostLost.
+        Without a listener there each connection fails. Raises HostError, HostLost.
         """
         ...
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """A new socket there; its connections go to `local_path` here. Raises HostError, HostLost."""
+        """Create a socket on the host that forwards to the local `local_path`. Raises HostError, HostLost."""
         ...
 
 
-class Reached(Host, Forwarding, Protocol):
-    """A host as this process reaches it, not through another one's eyes."""
+class DirectHost(Host, Forwarding, Protocol):
+    """A directly connected host, not a wrapper of another one."""
 
     def output(
         self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
     ) -> tuple[int | None, bytes, bytes]:
-        """Status, stdout and stderr, as bytes, of a command that only reads.
+        """Exit code, stdout and stderr, as bytes, of a command that only reads.
 
         Raises DeadlineExceeded, HostLost.
         """
@@ -154,7 +154,7 @@ class Closing:
     """Base of hosts and forwarded sockets: `close` at the end of a `with` block."""
 
     def close(self) -> None:
-        """Overridden by what holds something."""
+        """Release resources; none by default."""
 
     def __enter__(self) -> Self:
         return self
@@ -164,7 +164,7 @@ class Closing:
 
 
 def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
-    """Refuse what cannot be one argument list: empty, not text, or with a NUL byte."""
+    """The argv as a tuple. Raises ValueError if it is empty, not text, or has a NUL byte."""
     if isinstance(argv, str) or not argv:
         raise ValueError("a command is a list of arguments")
     for argument in argv:
@@ -174,5 +174,5 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
 
 
 def decode(raw: bytes | None) -> str:
-    """Text of a command's output."""
+    """A command's output as text; undecodable bytes are replaced."""
     return (raw or b"").decode("utf-8", errors="replace")

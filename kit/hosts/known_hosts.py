@@ -1,7 +1,7 @@
-"""The known_hosts files: which keys a host may show, and where each of them is written.
+"""The known_hosts files: the accepted keys of a host, and the lines they are in.
 
-Lines are matched by asyncssh (hashed names, patterns, negation), one at a time: a line that
-nobody can read is passed over as OpenSSH does, and one that matches is known by its number.
+asyncssh matches the lines (hashed names, patterns, negation), one at a time: so the number of a
+matching line is known, and a malformed line is ignored, as OpenSSH does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import asyncssh
 
 @dataclass(frozen=True)
 class Entry:
-    """A line for the host: where, and whose key. `marker` is empty, `cert-authority` or `revoked`."""
+    """A key for the host, and its line. `marker` is empty, `cert-authority` or `revoked`."""
 
     path: Path
     line: int
@@ -28,7 +28,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Known:
-    """What the files say about one host."""
+    """All entries for one host."""
 
     files: tuple[Path, ...]
     entries: tuple[Entry, ...]
@@ -46,28 +46,28 @@ class Known:
         return self._keys("revoked")
 
     def _keys(self, marker: str) -> tuple[asyncssh.SSHKey, ...]:
-        gone = {entry.key for entry in self.entries if entry.marker == "revoked"}
+        revoked = {entry.key for entry in self.entries if entry.marker == "revoked"}
         return tuple(
             entry.key
             for entry in self.entries
-            if entry.marker == marker and (marker == "revoked" or entry.key not in gone)
+            if entry.marker == marker and (marker == "revoked" or entry.key not in revoked)
         )
 
 
 def look_up(files: Sequence[Path], name: str, port: int) -> Known:
-    """All lines for the host, in the order of the files. Files that cannot be read say nothing.
+    """All entries for the host, in the order of the files. Unreadable files are skipped.
 
-    As OpenSSH does it: by name (never by address), a port other than 22 as `[name]:port`, and
-    only if no line has that, the plain name. A revoked key is revoked under either.
+    As in OpenSSH: the lookup is by name (never by address), with a port other than 22 as `[name]:port`;
+    the plain name is used only if no line has that. A key revoked under either name is revoked.
     """
     exact = name if port == 22 else f"[{name}]:{port}"
-    found = list(_matching(files, exact))
+    entries = list(_matching(files, exact))
     if port != 22:
         plain = list(_matching(files, name))
-        has_own = any(entry.marker != "revoked" for entry in found)
-        found += [entry for entry in plain if entry.marker == "revoked" or not has_own]
+        has_own = any(entry.marker != "revoked" for entry in entries)
+        entries += [entry for entry in plain if entry.marker == "revoked" or not has_own]
     # A pattern may match the name both with and without the port.
-    return Known(tuple(files), tuple(dict.fromkeys(found)))
+    return Known(tuple(files), tuple(dict.fromkeys(entries)))
 
 
 def _matching(files: Iterable[Path], pattern: str) -> Iterable[Entry]:
@@ -83,13 +83,14 @@ def _matching(files: Iterable[Path], pattern: str) -> Iterable[Entry]:
 def _entries(path: Path, number: int, line: str, pattern: str) -> Iterable[Entry]:
     if not line or line.startswith("#"):
         return
-    words = line.split(None, 2)
-    # Names are compared without regard to case; a hash is text of its own.
+    fields = line.split(None, 2)
+    # Names are case-insensitive; hashed names are not changed.
     at = 1 if line.startswith("@") else 0
-    if at < len(words) and not words[at].startswith("|"):
-        words[at] = words[at].lower()
+    if at < len(fields) and not fields[at].startswith("|"):
+        fields[at] = fields[at].lower()
     try:
-        keys, authorities, revoked, *_ = asyncssh.import_known_hosts(" ".join(words)).match(pattern, "", None)
+        known = asyncssh.import_known_hosts(" ".join(fields))
+        keys, authorities, revoked, *_ = known.match(pattern, "", None)
     except (ValueError, UnicodeError):
         return
     for marker, group in (("", keys), ("cert-authority", authorities), ("revoked", revoked)):

@@ -1,4 +1,4 @@
-"""The machine the kit itself runs on."""
+"""The machine on which the kit runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KILL_GRACE_S = 5.0
 
 
 class LocalProcess:
-    """A child in a session of its own, so that its whole group can be ended."""
+    """A child process in its own session, so that its whole process group can be ended."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class LocalProcess:
         return self._child.returncode
 
     def collect(self, deadline_s: float, stdin: bytes = b"") -> tuple[bytes, bytes]:
-        """Wait as `wait` does, for the output as it is."""
+        """Wait as `wait` does; returns the output as bytes."""
         try:
             out, err = self._child.communicate(stdin, timeout=deadline_s)
         except subprocess.TimeoutExpired:
@@ -77,18 +77,18 @@ class LocalProcess:
         return self.wait(deadline_s)
 
     def end_group(self) -> None:
-        """TERM, then KILL, to the process group this object started; nothing else."""
+        """Send TERM, then KILL, to the process group of the child."""
         self._signal(signals.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.communicate(timeout=_KILL_GRACE_S)
-        # The leader may be gone while others of its group are not.
+        # Other processes of the group may still run after the leader has ended.
         self._signal(signals.SIGKILL)
         # Another session may hold the other ends: communicate() closes the pipes only when all is read.
         for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
             if pipe is not None:
                 with contextlib.suppress(BrokenPipeError):  # stdin was not written to its end
                     pipe.close()
-        # What waits in the kernel for an NFS server cannot be killed: it must not be waited for.
+        # A process that waits in the kernel for an NFS server cannot be killed: do not wait for it.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(_KILL_GRACE_S)
 
@@ -98,7 +98,7 @@ class LocalProcess:
         except ProcessLookupError:
             return
         except PermissionError:
-            # All that is left of the group is root's.
+            # The remaining processes of the group belong to root.
             self._signal_as_root(number)
 
     def _signal_as_root(self, number: signals.Signals) -> None:
@@ -115,23 +115,23 @@ class LocalProcess:
 
 
 class LocalForward(Closing):
-    """A name for a socket on the same machine."""
+    """A forwarded socket on the same machine: a symbolic link."""
 
-    def __init__(self, name: Path, target: str) -> None:
+    def __init__(self, link: Path, target: str) -> None:
         try:
-            name.symlink_to(target)
+            link.symlink_to(target)
         except OSError as error:
-            raise HostError(f"cannot make {name}: {error.strerror}", "choose another path") from error
-        self._name = name
+            raise HostError(f"cannot create {link}: {error.strerror}", "choose another path") from error
+        self._name = link
 
     def close(self) -> None:
         self._name.unlink(missing_ok=True)
 
 
 class LocalHost(Closing):
-    """Commands as child processes.
+    """Runs commands as child processes.
 
-    `killer` comes before `kill` where a command can be somebody else's (kit.hosts.sudo).
+    `killer`: prefix of `kill` for commands that belong to another user (kit.hosts.sudo).
     """
 
     def __init__(self, name: str = "local", killer: tuple[str, ...] = ()) -> None:
@@ -149,7 +149,7 @@ class LocalHost(Closing):
         output: IO[bytes] | None = None,
         cwd: Path | None = None,
     ) -> Result:
-        """As Host.run; `env` adds to the environment, `output` takes stdout and stderr as a file."""
+        """As Host.run; `env` is added to the environment, `output` receives stdout and stderr."""
         command = checked_argv(argv)
         try:
             process = self._open(command, env, output, cwd)
@@ -175,8 +175,8 @@ class LocalHost(Closing):
         try:
             return LocalProcess(self.name, command, env, output, cwd, self._killer)
         except OSError as error:
-            missing = Result(self.name, command, 127, "", f"{command[0]}: {error.strerror}")
-            raise CommandFailed(missing, f"is {command[0]} installed?") from error
+            result = Result(self.name, command, 127, "", f"{command[0]}: {error.strerror}")
+            raise CommandFailed(result, f"is {command[0]} installed?") from error
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         target = Path(path)
@@ -193,7 +193,7 @@ class LocalHost(Closing):
     def output(
         self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
     ) -> tuple[int | None, bytes, bytes]:
-        """As Reached.output; 127 for a program that is not there."""
+        """As DirectHost.output; 127 if the program does not exist."""
         try:
             process = self._open(checked_argv(argv))
         except CommandFailed as error:
@@ -202,7 +202,7 @@ class LocalHost(Closing):
         return process.returncode, out, err
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> LocalForward:
-        """As Forwarding's: here and there are one machine, so a link does it."""
+        """As Forwarding's. Both ends are on this machine, so it is a symbolic link."""
         return LocalForward(Path(local_path), remote_path)
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> LocalForward:

@@ -1,7 +1,7 @@
-"""A host seen from one of its network namespaces: a client of its own on a shared kernel.
+"""Commands in a network namespace of a host: a client of its own on a shared kernel.
 
-Only the network namespace is entered, not a new mount namespace (as `ip netns exec`
-would do): a mount made by one command is there for the next.
+Only the network namespace is entered, not a new mount namespace as with `ip netns exec`:
+a mount made by one command must exist for the next.
 """
 
 from __future__ import annotations

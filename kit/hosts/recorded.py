@@ -1,4 +1,4 @@
-"""A host that writes down what it was asked to do, in a file of the run."""
+"""Records all commands of a host in a file of the run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, Host, Process, Result
 
 
 class Recorder:
-    """raw/commands.jsonl: a line for each command and file, in the order in which they were begun.
+    """raw/commands.jsonl: one line per command or file transfer, in the order of their start.
 
-    A line that cannot be written stops no command, least of all one that cleans up; `unwritten` says why.
+    An error while a line is written does not stop a command; the first error is in `unwritten`.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class Recorder:
 
 
 class RecordedHost(Closing):
-    """Wraps a host."""
+    """Wraps a host and records its commands."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
         self.name = host.name
@@ -72,7 +72,7 @@ class RecordedHost(Closing):
 
 
 class RecordedForwarder(RecordedHost):
-    """One that forwards Unix sockets as well."""
+    """A RecordedHost that forwards Unix sockets."""
 
     def __init__(self, host: Any, recorder: Recorder) -> None:
         super().__init__(host, recorder)
@@ -81,5 +81,5 @@ class RecordedForwarder(RecordedHost):
 
 
 def recorded(host: Host, recorder: Recorder) -> RecordedHost:
-    """The host, writing down what it is asked to do."""
+    """Wrap a host so that its commands are recorded."""
     return (RecordedForwarder if hasattr(host, "forward_unix_to_remote") else RecordedHost)(host, recorder)

@@ -1,10 +1,10 @@
-"""A host behind an SSH connection; how the connection is made is given from outside.
+"""A host behind an SSH connection, which a connector opens. One connection carries all commands.
 
-The lab gives a connector that speaks over a virtio-serial port; kit.hosts.ssh_connect gives one
-over TCP, and supervision (kit.hosts.supervision). One connection carries all commands.
+The lab has a connector for a virtio-serial port; kit.hosts.ssh_connect has one for TCP, with
+supervision (kit.hosts.supervision).
 
-asyncssh is asynchronous and the kit is not: one event loop in a thread of its own
-serves every SSH host of the process.
+asyncssh is asynchronous and the kit is not: one event loop in its own thread serves all SSH hosts
+of the process.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from kit.hosts.supervision import BEAT, Supervision
 T = TypeVar("T")
 Connector = Callable[[], Awaitable[asyncssh.SSHClientConnection]]
 
-# What asyncssh raises when a connection breaks. The last where that happens between a channel's opening and
-# its use: asyncssh asserts that the channel still has a connection (channel.py: create, send_packet).
+# What asyncssh raises when a connection breaks. AssertionError: if it breaks between a channel's opening and
+# its use, asyncssh asserts that the channel still has a connection (channel.py: create, send_packet).
 BROKEN = (asyncssh.Error, OSError, AssertionError)
 
 _KILL_GRACE_S = 15.0
 _CLOSE_GRACE_S = 5.0
 _CHANNEL_DEADLINE_S = 300.0
-_NUDGE = "still there?"
+_NUDGE_TEXT = "still there?"
 
 
 _starting = threading.Lock()
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    # A cache alone lets two threads that come first at once each make a loop of its own.
+    # Without the lock two threads could each create a loop.
     with _starting:
         return _the_loop()
 
@@ -79,7 +79,7 @@ def call(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class SshProcess:
-    """A remote command that goes on. sshd delivers signals to its whole process group."""
+    """A remote command in the background. sshd delivers signals to its whole process group."""
 
     def __init__(
         self,
@@ -93,8 +93,8 @@ class SshProcess:
         self._supervision = supervision
         self._host = host
         self._process = process
-        self._lost = lost
-        # Collected from the start, so that the SSH window never fills and stalls the command.
+        self._connection_lost = lost
+        # Output is read from the start: a full SSH window would stall the command.
         self._finished = asyncio.run_coroutine_threadsafe(self._collect(supervision), _loop())
 
     async def _collect(self, supervision: Supervision | None) -> tuple[bytes, bytes]:
@@ -107,7 +107,7 @@ class SshProcess:
         return out or b"", err or b""
 
     async def _beat(self, supervision: Supervision) -> None:
-        """Tell the watcher now and then that this side is still there."""
+        """Send the watcher a beat at regular intervals."""
         await asyncio.sleep(supervision.first_beat_s)
         with contextlib.suppress(*BROKEN):
             while not self._process.is_closing():
@@ -123,7 +123,7 @@ class SshProcess:
     def wait_nudging(
         self, deadline_s: float, nudge: Callable[[], None] | None, every_s: float = 1.0
     ) -> Result:
-        """As Process.wait; calls `nudge` every so many seconds."""
+        """As Process.wait; calls `nudge` every `every_s` seconds."""
         end = time.monotonic() + deadline_s
         try:
             while nudge is not None and time.monotonic() + every_s < end:
@@ -140,10 +140,10 @@ class SshProcess:
             _loop().call_soon_threadsafe(self._process.close)
             raise DeadlineExceeded(self._host, self.argv, deadline_s) from None
         except BROKEN as error:
-            raise self._lost(self.argv, error) from error
+            raise self._connection_lost(self.argv, error) from error
         code = self._process.returncode
         if code is None:
-            raise self._lost(self.argv, None)
+            raise self._connection_lost(self.argv, None)
         return Result(self._host, self.argv, code, decode(out), decode(err))
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
@@ -155,8 +155,8 @@ class SshProcess:
             with contextlib.suppress(*BROKEN):
                 if self._supervision:
                     self._process.stdin.write(f"{name}\n".encode())
-                # KILL also past the watcher, which may still be waiting for the command's input;
-                # but not where the watcher alone can do it, with sudo.
+                # KILL is also sent by sshd: the watcher may still wait for the command's input. Not for
+                # commands of root, which only the watcher can kill, with sudo.
                 if not self._supervision or (name == "KILL" and not self._supervision.killer):
                     self._process.send_signal(name)
 
@@ -164,7 +164,7 @@ class SshProcess:
 
 
 class SshForward(Closing):
-    """A forwarded socket. `close` takes it away; safe to call twice, and after the connection's end."""
+    """A forwarded socket. `close` removes it; safe to call twice, and after the connection's end."""
 
     def __init__(self, listener: asyncssh.SSHListener, remove: Callable[[], object]) -> None:
         self._listener: asyncssh.SSHListener | None = listener
@@ -186,7 +186,7 @@ class SshForward(Closing):
 
 
 class SshHost(Closing):
-    """Commands over one SSH connection, opened at once and again never."""
+    """Commands over one SSH connection, opened in the constructor; never reconnects."""
 
     def __init__(
         self,
@@ -197,15 +197,13 @@ class SshHost(Closing):
         nudge_s: float | None = None,
         supervision: Supervision | None = None,
     ) -> None:
-        """`diagnose` says why the host is gone, where somebody knows (the lab does).
+        """`diagnose`: returns why the host is gone, or "" (the lab knows why).
 
-        With `nudge_s`, while an answer is waited for, a message without meaning is sent every
-        so many seconds: a far end that slept through a wake-up looks again. Never during a
-        command that goes on (`start`), which may be a measurement.
+        `nudge_s`: while the host waits for an answer, it sends an empty message every so many seconds,
+        which wakes a remote end that missed an interrupt. Never during a background command (`start`),
+        which may be a measurement.
 
-        With `supervision` every command ends when the connection does.
-
-        Raises HostLost.
+        `supervision`: every command ends when the connection does. Raises HostLost.
         """
         self.name = name
         self.supervision = supervision
@@ -221,15 +219,15 @@ class SshHost(Closing):
         except asyncssh.HostKeyNotVerifiable as error:
             raise HostLost(
                 f"{name}: its SSH host key is not the expected one ({error})",
-                "somebody else may be answering; find out before you go on",
+                "another machine may be answering; find out before you continue",
             ) from error
         except BROKEN as error:
-            raise self._lost((), error) from error
+            raise self._connection_lost((), error) from error
         self._forwards: list[SshForward] = []
 
     @property
     def connection(self) -> asyncssh.SSHClientConnection:
-        """For an interactive shell; belongs to the SSH loop's thread."""
+        """The connection, for an interactive shell; to be used in the SSH loop's thread only."""
         return self._connection
 
     def run(
@@ -265,8 +263,8 @@ class SshHost(Closing):
         try:
             process = call(_within(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (*BROKEN, TimeoutError) as error:
-            raise self._lost(argv, error) from error
-        return SshProcess(self.name, argv, process, self._lost, supervision)
+            raise self._connection_lost(argv, error) from error
+        return SshProcess(self.name, argv, process, self._connection_lost, supervision)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)
@@ -280,7 +278,7 @@ class SshHost(Closing):
     def output(
         self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
     ) -> tuple[int | None, bytes, bytes]:
-        """Status, stdout and stderr as bytes of a command that only reads; it is not supervised.
+        """Exit code, stdout and stderr, as bytes, of a command that only reads; it is not supervised.
 
         Raises DeadlineExceeded, HostLost.
         """
@@ -295,86 +293,91 @@ class SshHost(Closing):
         except TimeoutError:
             raise DeadlineExceeded(self.name, command, deadline_s) from None
         except BROKEN as error:
-            raise self._lost(command, error) from error
+            raise self._connection_lost(command, error) from error
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """A socket here whose connections go to the socket `remote_path` there.
+        """Create the local socket `local_path`, which forwards to the socket `remote_path` on the host.
 
-        `local_path` is new, in a directory that is the user's alone. Whether anybody listens
-        there is found out with each connection. Raises HostError, HostLost.
+        `local_path` must not exist, and only the user may access its directory. Without a listener on the
+        host each connection fails. Raises HostError, HostLost.
         """
-        here = Path(local_path)
+        socket = Path(local_path)
         try:
-            owner = here.parent.stat()
+            directory = socket.parent.stat()
         except OSError as error:
-            raise HostError(f"{here.parent}: {error.strerror}", "a socket is to be made there") from error
-        if owner.st_uid != os.getuid() or owner.st_mode & 0o077:
-            raise HostError(f"{here.parent} is open to others", "a socket in it would be; chmod 0700 it")
-        # asyncio would silently take the place of another's socket.
-        if os.path.lexists(here):
-            raise HostError(f"{here} is there already", "choose another path, or remove it")
+            raise HostError(
+                f"{socket.parent}: {error.strerror}", "a socket is to be created there"
+            ) from error
+        if directory.st_uid != os.getuid() or directory.st_mode & 0o077:
+            raise HostError(f"{socket.parent} is open to others", "a socket in it would be; chmod 0700 it")
+        # asyncio would silently replace an existing socket.
+        if os.path.lexists(socket):
+            raise HostError(f"{socket} already exists", "choose another path, or remove it")
 
         async def listen() -> asyncssh.SSHListener:
             return await self._connection.forward_local_path(local_path, remote_path)
 
         return self._forward(
-            listen(), f"{local_path} here to {remote_path}", lambda: here.unlink(missing_ok=True)
+            listen(), f"local {local_path} to {remote_path}", lambda: socket.unlink(missing_ok=True)
         )
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """A socket there (sshd makes it 0600) whose connections go to the socket `local_path` here.
+        """Create a socket on the host (mode 0600), which forwards to the local socket `local_path`.
 
-        Raises HostError: sshd refused (the path is taken, its directory is not there or not
-        the user's, or the server forbids it); HostLost.
+        Raises HostError if sshd refuses (the path exists, its directory does not exist or is not
+        writable, or forwarding is forbidden); HostLost.
         """
 
         async def listen() -> asyncssh.SSHListener:
             return await self._connection.forward_remote_path(remote_path, local_path)
 
-        # sshd leaves it lying there, and would not listen at the same path again.
+        # sshd does not remove it, and cannot listen at an existing path.
         remove = functools.partial(self.run, ("rm", "-f", "--", remote_path), check=False)
-        return self._forward(listen(), f"{remote_path} there to {local_path} here", remove)
+        return self._forward(listen(), f"{remote_path} to local {local_path}", remove)
 
     def _forward(
-        self, listening: Coroutine[Any, Any, asyncssh.SSHListener], what: str, remove: Callable[[], object]
+        self,
+        listening: Coroutine[Any, Any, asyncssh.SSHListener],
+        description: str,
+        remove: Callable[[], object],
     ) -> Forward:
         try:
             listener = call(_within(listening, DEFAULT_DEADLINE_S))
         except asyncssh.ChannelListenError as error:
             if self._connection.is_closed():
-                raise self._lost(("forward", what), error) from error
+                raise self._connection_lost(("forward", description), error) from error
             raise HostError(
-                f"on {self.name}: cannot forward {what}: {error}",
-                "the path is taken, its directory is not there or not writable, or the server's sshd_config "
-                "has AllowStreamLocalForwarding no",
+                f"on {self.name}: cannot forward {description}: {error}",
+                "the path exists, its directory does not exist or is not writable, or the server's "
+                "sshd_config has AllowStreamLocalForwarding no",
             ) from error
         except (*BROKEN, TimeoutError) as error:
             if isinstance(error, OSError) and error.errno:
-                raise HostError(f"on {self.name}: cannot forward {what}: {error}") from error
-            raise self._lost(("forward", what), error) from error
+                raise HostError(f"on {self.name}: cannot forward {description}: {error}") from error
+            raise self._connection_lost(("forward", description), error) from error
         self._forwards.append(forward := SshForward(listener, remove))
         return forward
 
     async def _nudging(self, awaitable: Awaitable[T]) -> T:
-        """The awaitable's result, with a nudge now and then while it is not there."""
+        """The awaitable's result; sends nudges while it waits."""
         waiting = asyncio.ensure_future(awaitable)
         try:
             while not (await asyncio.wait((waiting,), timeout=self._nudge_s))[0]:
-                self._connection.send_debug(_NUDGE)
+                self._connection.send_debug(_NUDGE_TEXT)
             return await waiting
         finally:
             waiting.cancel()
 
     def _nudge(self) -> None:
-        _loop().call_soon_threadsafe(self._connection.send_debug, _NUDGE)
+        _loop().call_soon_threadsafe(self._connection.send_debug, _NUDGE_TEXT)
 
-    def _lost(self, argv: Sequence[str], error: BaseException | None) -> HostLost:
-        """The connection broke, or never came to be."""
+    def _connection_lost(self, argv: Sequence[str], error: BaseException | None) -> HostLost:
+        """The error for a connection that broke or could not be opened."""
         during = f" during `{shlex.join(argv)}`" if argv else ""
         cause = self._diagnose() or (str(error) if error else "")
         return HostLost(
             f"{self.name}: the connection broke{during}" + (f": {cause}" if cause else ""),
-            "what a command did before that is not known" if argv else "",
+            "how far the command came is not known" if argv else "",
         )
 
     def close(self) -> None:

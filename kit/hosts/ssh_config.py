@@ -1,7 +1,7 @@
-"""What the user's SSH configuration says about a host, as OpenSSH itself reads it.
+"""The user's SSH configuration for a host, as OpenSSH reads it.
 
-`ssh -G` prints the effective settings and connects to nothing: Include, Match, aliases,
-canonical names and the system's own file are honoured by the program they were written for.
+`ssh -G` prints the effective settings without connecting. So Include, Match, aliases, canonical
+names and the system's configuration file have their usual effect.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _TOKEN = re.compile(r"%(.)|\$\{([^}]*)\}")
 
 @dataclass(frozen=True)
 class Settings:
-    """How to reach one host. Paths are expanded; files that are not there are still listed.
+    """Settings of one host. Paths are expanded; files that do not exist are listed, too.
 
-    `known_name` is looked up in the known_hosts files (an alias, where one is set, and then
-    without a port). `agent` is the agent's socket or empty. `jump` is a ProxyJump list as it
-    was written, `command` a ProxyCommand; at most one is set.
+    `known_name`: the name in the known_hosts files; with HostKeyAlias that alias, without a port.
+    `agent`: the agent's socket, or empty. `jump`: the ProxyJump list as written. `command`: the
+    ProxyCommand. At most one of these two is set.
     """
 
     name: str
@@ -58,9 +58,9 @@ def read_settings(
     config_path: Path | None = None,
     jump: str | None = None,
 ) -> Settings:
-    """Ask OpenSSH. `jump` takes the place of the configuration's ProxyJump ("none": no jump).
+    """Run `ssh -G`. `jump` replaces the configuration's ProxyJump ("none": no jump).
 
-    Raises HostError: no ssh here, or a configuration that OpenSSH itself refuses.
+    Raises HostError if ssh is not installed, or OpenSSH refuses the configuration.
     """
     argv = ["ssh", "-G"]
     argv += ["-F", os.fspath(config_path)] if config_path else []
@@ -68,23 +68,25 @@ def read_settings(
     argv += ["-p", str(port)] if port else []
     argv += ["-o", f"ProxyJump={jump}"] if jump else []
     try:
-        answer = LocalHost("this machine").run([*argv, host], deadline_s=_DEADLINE_S)
+        result = LocalHost("this machine").run([*argv, host], deadline_s=_DEADLINE_S)
     except CommandFailed as error:
         if error.result.returncode == 127:
             raise HostError(
                 "ssh is not installed on this machine; the kit reads the SSH configuration with it",
                 "install it: apt-get install openssh-client",
             ) from error
-        said = [line for line in error.result.stderr.splitlines() if not line.startswith("Pseudo-terminal")]
+        messages = [
+            line for line in error.result.stderr.splitlines() if not line.startswith("Pseudo-terminal")
+        ]
         raise HostError(
-            f"the SSH configuration for {host} cannot be read: {'; '.join(said)}",
-            f"`ssh -G {host}` says the same; mend the file it names",
+            f"the SSH configuration for {host} cannot be read: {'; '.join(messages)}",
+            f"`ssh -G {host}` shows the same message; correct the file that it names",
         ) from error
-    return parse_settings(host, answer.stdout, dict(os.environ))
+    return parse_settings(host, result.stdout, dict(os.environ))
 
 
 def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Settings:
-    """The settings in what `ssh -G` printed."""
+    """Parse the output of `ssh -G`."""
     single: dict[str, str] = {}
     several: dict[str, list[str]] = {key: [] for key in _LISTS}
     for line in text.splitlines():
@@ -95,7 +97,7 @@ def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Sett
             single.setdefault(key, value)
     hostname, user, port = single["hostname"], single["user"], int(single["port"])
     alias = _unset(single.get("hostkeyalias", ""))
-    # `ssh -G` puts every address into brackets, those of IPv4 too, which are nobody's way to write them.
+    # `ssh -G` writes IPv4 addresses in brackets, too, which nothing else understands.
     jump = _BRACKETED_IPV4.sub(r"\1", _unset(single.get("proxyjump", "")))
     command = _unset(single.get("proxycommand", ""))
     expand = _Expansion(name, hostname, user, port, alias or hostname, _host_of(jump), environment)
@@ -122,9 +124,9 @@ def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Sett
 
 
 def _host_of(jump: str) -> str:
-    """The host that is logged in to before: of several, the last; without user and port."""
-    place = jump.rpartition(",")[2].rpartition("@")[2]
-    return place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+    """The last jump host, without user and port."""
+    last = jump.rpartition(",")[2].rpartition("@")[2]
+    return last[1:].partition("]")[0] if last.startswith("[") else last.partition(":")[0]
 
 
 def _unset(value: str) -> str:
@@ -140,7 +142,7 @@ def _agent(value: str | None, expand: _Expansion, environment: Mapping[str, str]
 
 
 class _Expansion:
-    """The tokens of ssh_config(5), TOKENS, and `~`; older OpenSSH prints file names unexpanded."""
+    """Expands the tokens of ssh_config(5), TOKENS, and `~`; older OpenSSH prints file names unexpanded."""
 
     def __init__(
         self,
@@ -152,29 +154,29 @@ class _Expansion:
         jump: str,
         environment: Mapping[str, str],
     ) -> None:
-        me = pwd.getpwuid(os.getuid())
-        here = socket.gethostname()
-        digest = hashlib.sha1(f"{here}{hostname}{port}{user}{jump}".encode()).hexdigest()
-        self._home = me.pw_dir
+        account = pwd.getpwuid(os.getuid())
+        local_name = socket.gethostname()
+        digest = hashlib.sha1(f"{local_name}{hostname}{port}{user}{jump}".encode()).hexdigest()
+        self._home = account.pw_dir
         self._environment = environment
         self._values = {
             "%": "%",
             "C": digest,
-            "d": me.pw_dir,
+            "d": account.pw_dir,
             "h": hostname,
             "i": str(os.getuid()),
             "j": jump,
             "k": known_name,
-            "L": here.partition(".")[0],
-            "l": here,
+            "L": local_name.partition(".")[0],
+            "l": local_name,
             "n": name,
             "p": str(port),
             "r": user,
-            "u": me.pw_name,
+            "u": account.pw_name,
         }
 
     def tokens(self, text: str) -> str:
-        """`text` with its %-tokens and ${variables} replaced; what is neither stays."""
+        """`text` with %-tokens and ${variables} replaced; unknown ones stay."""
 
         def value(match: re.Match[str]) -> str:
             if match[1] is not None:

@@ -1,9 +1,8 @@
-"""A host over TCP: the user's SSH configuration, keys, agent and known_hosts, and no way around them.
+"""SSH connections over TCP with the user's SSH configuration, keys, agent and known_hosts.
 
-asyncssh is told everything and reads no configuration itself: `ssh -G` has read it
-(kit.hosts.ssh_config), and the known_hosts files are looked up here (kit.hosts.known_hosts).
-Nothing turns the check of host keys off, StrictHostKeyChecking and UserKnownHostsFile none
-included. Keys are the only way to log in: nothing ever asks for or sends a password.
+asyncssh reads no configuration itself: `ssh -G` does (kit.hosts.ssh_config), and kit.hosts.known_hosts
+looks up host keys. Host keys are always checked, also with StrictHostKeyChecking no or
+UserKnownHostsFile none. Login is with keys only: the kit never asks for or sends a password.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ from kit.hosts.sudo import KILLER, SudoHost
 from kit.hosts.supervision import Supervision
 
 CONNECT_DEADLINE_S = 60.0
-# A dead connection is noticed after a minute: three messages without an answer, 15 s apart.
+# A dead connection is detected after a minute: three unanswered messages, 15 s apart.
 KEEPALIVE_S = 15
 KEEPALIVE_COUNT = 3
 _MAX_HOPS = 8
-# What an argument may hold, at its worst; a login shell that is no POSIX shell changes it.
+# An argument with all special characters; a login shell that is not a POSIX shell changes it.
 _HOSTILE = "-a'b\\' \"$(echo c)\" `echo d` \\\\ ;|&<>*?[x]{y,z}~#! %s\n\t\\n\u00fc\\"
 _PROBE = 'id -u && printf %s "$1"'
 _PROBE_DEADLINE_S = 60.0
 
-# Without this Python prints the library's warnings on stderr, which belongs to the command line.
+# Otherwise Python prints the library's warnings on stderr.
 logging.getLogger("asyncssh").addHandler(logging.NullHandler())
 
 
 class HostKeyRefused(HostLost):
-    """The host's key is unknown, changed or revoked; nothing was sent to it."""
+    """The host key is unknown, changed or revoked; no command was sent."""
 
 
 class LoginRefused(HostLost):
-    """The host took none of the user's keys."""
+    """The host accepted none of the user's keys."""
 
 
 class HostUnreachable(HostLost):
-    """No connection came to be: no such name, refused, no answer."""
+    """No connection: unknown name, connection refused, or no answer."""
 
 
 def connect(
@@ -63,26 +62,26 @@ def connect(
     config_path: Path | None = None,
     supervision: Supervision | None = None,
 ) -> SshHost | SudoHost:
-    """Log in to an `ssh://` host. Close what is returned; its commands end with the connection.
+    """Log in to an `ssh://` host. The caller closes it; its commands end with the connection.
 
-    For root a plain host; for anybody else one that runs what needs it through sudo.
-    `name` is what results and messages call the host. `config_path` is read in place of the
+    Returns an SshHost for root, else a SudoHost, which runs some programs with sudo.
+    `name` is the host's name in results and messages. `config_path` is read in place of the
     user's and the system's configuration.
 
-    Raises HostKeyRefused, LoginRefused, HostUnreachable (all HostLost); HostError for a
-    configuration that cannot be read, and for an account whose shell is no POSIX shell.
+    Raises HostKeyRefused, LoginRefused, HostUnreachable (all HostLost); HostError if the
+    configuration cannot be read, or the account's shell is not a POSIX shell.
     """
     if address.kind != "ssh" or address.host is None:
         raise ValueError(f"{address} is not reached over SSH")
     hops = route(address, config_path)
     label = name or (address.host if address.port is None else f"{address.host}:{address.port}")
-    ended: list[str] = []
+    disconnect_reasons: list[str] = []
     host = SshHost(
         label,
-        lambda: _through(hops, str(address), deadline_s, ended),
-        # The connector has the deadline, and knows what it was waiting for.
+        lambda: _through(hops, str(address), deadline_s, disconnect_reasons),
+        # The connector itself has the deadline and a better message.
         deadline_s + 10,
-        lambda: ended[0] if ended else "",
+        lambda: disconnect_reasons[0] if disconnect_reasons else "",
         supervision=supervision or Supervision(),
     )
     try:
@@ -96,13 +95,13 @@ def connect(
 
 
 def route(address: HostAddress, config_path: Path | None = None) -> list[Settings]:
-    """The hosts to log in to one through the other, the one wanted last. Raises HostError."""
+    """The hosts to log in to, each through the one before; the target is last. Raises HostError."""
     hops: list[Settings] = []
-    wanted: HostAddress | None = address
+    target: HostAddress | None = address
     jump: str | None = None
-    while wanted is not None:
-        assert wanted.host is not None
-        settings = read_settings(wanted.host, wanted.user, wanted.port, config_path, jump)
+    while target is not None:
+        assert target.host is not None
+        settings = read_settings(target.host, target.user, target.port, config_path, jump)
         hops.insert(0, settings)
         if len(hops) > _MAX_HOPS:
             chain = " -> ".join(hop.name for hop in hops)
@@ -112,7 +111,7 @@ def route(address: HostAddress, config_path: Path | None = None) -> list[Setting
             )
         before, _, last = settings.jump.rpartition(",")
         try:
-            wanted = parse_address(f"ssh://{last.removeprefix('ssh://')}") if last else None
+            target = parse_address(f"ssh://{last.removeprefix('ssh://')}") if last else None
         except ValueError as error:
             raise HostError(
                 f"{address}: ProxyJump {settings.jump} in the SSH configuration: {error}",
@@ -123,11 +122,11 @@ def route(address: HostAddress, config_path: Path | None = None) -> list[Setting
 
 
 async def _through(
-    hops: Sequence[Settings], address: str, deadline_s: float, ended: list[str]
+    hops: Sequence[Settings], address: str, deadline_s: float, disconnect_reasons: list[str]
 ) -> asyncssh.SSHClientConnection:
-    """One connection through the other; the last one, which ends the others when it ends.
+    """Open all connections and return the last one; its end closes the others.
 
-    Why a connection broke that had been made is added to `ended`.
+    If an open connection breaks, the reason is added to `disconnect_reasons`.
     """
     end = asyncio.get_running_loop().time() + deadline_s
     tunnel: asyncssh.SSHClientConnection | None = None
@@ -135,7 +134,7 @@ async def _through(
         for hop in hops:
             where = f"{address}: " if hop is hops[-1] else f"{address}: at {hop.name} (ProxyJump): "
             left = end - asyncio.get_running_loop().time()
-            connection = await _hop(hop, tunnel, where, left, ended)
+            connection = await _hop(hop, tunnel, where, left, disconnect_reasons)
             if tunnel is not None:
                 connection.set_tunnel(tunnel)
             tunnel = connection
@@ -152,25 +151,26 @@ async def _hop(
     tunnel: asyncssh.SSHClientConnection | None,
     where: str,
     left_s: float,
-    ended: list[str],
+    disconnect_reasons: list[str],
 ) -> asyncssh.SSHClientConnection:
-    place = f"{hop.hostname} port {hop.port}"
+    endpoint = f"{hop.hostname} port {hop.port}"
     known = look_up(hop.known_hosts, hop.known_name, hop.known_port)
-    client = _Client(ended)
+    client = _Client(disconnect_reasons)
     try:
         async with asyncio.timeout(left_s), Identities(hop) as identities:
             try:
                 return await _login(hop, tunnel, known, client, identities)
             except asyncssh.PermissionDenied as error:
                 raise LoginRefused(
-                    f"{where}{place} did not let {hop.user} in: {identities.tried()}", identities.advice()
+                    f"{where}{endpoint} did not let {hop.user} in: {identities.tried()}", identities.advice()
                 ) from error
     except TimeoutError as error:
         raise HostUnreachable(
-            f"{where}no SSH connection to {place} in time", "is the machine up, and does a firewall answer?"
+            f"{where}no SSH connection to {endpoint} in time",
+            "is the machine up, and does a firewall answer?",
         ) from error
     except asyncssh.HostKeyNotVerifiable as error:
-        raise _refused(where, hop, known, client, str(error)) from error
+        raise _host_key_refused(where, hop, known, client, str(error)) from error
     except socket.gaierror as error:
         raise HostUnreachable(
             f"{where}the name {hop.hostname} cannot be resolved ({error.strerror})",
@@ -178,16 +178,16 @@ async def _hop(
         ) from error
     except asyncssh.ChannelOpenError as error:
         raise HostUnreachable(
-            f"{where}the jump host could not reach {place}: {error.reason}",
+            f"{where}the jump host could not reach {endpoint}: {error.reason}",
             "it must know the name, and its sshd must allow forwarding (AllowTcpForwarding)",
         ) from error
     except OSError as error:
         raise HostUnreachable(
-            f"{where}no connection to {place}: {os.strerror(error.errno) if error.errno else error}",
+            f"{where}no connection to {endpoint}: {os.strerror(error.errno) if error.errno else error}",
             "is the machine up, and does its sshd listen there?",
         ) from error
     except asyncssh.Error as error:
-        raise HostUnreachable(f"{where}no SSH session with {place}: {error.reason}") from error
+        raise HostUnreachable(f"{where}no SSH session with {endpoint}: {error.reason}") from error
 
 
 async def _login(
@@ -201,7 +201,7 @@ async def _login(
         hop.hostname,
         hop.port,
         tunnel=tunnel,
-        # asyncssh would take its stderr for SSH, and the closing of stderr for the end.
+        # asyncssh would read the command's stderr as SSH data, and take its closing for the end.
         proxy_command=["/bin/sh", "-c", f"exec 9>&2 2>/dev/null; exec {hop.command}"]
         if hop.command
         else None,
@@ -209,7 +209,7 @@ async def _login(
         local_addr=(hop.bind, 0) if hop.bind else None,
         config=None,
         client_factory=lambda: client,
-        # Never None: that would accept any key.
+        # Never None, which would accept any key.
         known_hosts=(list(known.trusted), list(known.authorities), list(known.revoked)),
         host_key_alias=hop.known_name,
         server_host_key_algs=_algorithms(known),
@@ -233,11 +233,11 @@ async def _login(
 
 
 class _Client(asyncssh.SSHClient):
-    """Trusts nothing that known_hosts did not name; keeps the key for the message."""
+    """Refuses all keys that are not in known_hosts; `shown` is the host's key, for the message."""
 
-    def __init__(self, ended: list[str]) -> None:
+    def __init__(self, disconnect_reasons: list[str]) -> None:
         self.shown: asyncssh.SSHKey | None = None
-        self._ended = ended
+        self._ended = disconnect_reasons
 
     def connection_lost(self, exc: Exception | None) -> None:
         if exc:
@@ -253,32 +253,34 @@ class _Client(asyncssh.SSHClient):
 
 
 def _algorithms(known: Known) -> list[str]:
-    """Kinds of host key to ask for: the known ones first, then any, whose key is then shown and refused."""
-    wanted = [algorithm for key in known.trusted for algorithm in key.sig_algorithms]
+    """Host key algorithms in order: those of known keys, then all others, whose keys are then refused."""
+    preferred = [algorithm for key in known.trusted for algorithm in key.sig_algorithms]
     if known.authorities:
-        wanted = [*get_default_certificate_algs(), *wanted]
-    return [name.decode() for name in dict.fromkeys([*wanted, *get_default_public_key_algs()])]
+        preferred = [*get_default_certificate_algs(), *preferred]
+    return [name.decode() for name in dict.fromkeys([*preferred, *get_default_public_key_algs()])]
 
 
-def _refused(where: str, hop: Settings, known: Known, client: _Client, reason: str) -> HostKeyRefused:
-    """What the host showed, what was expected and where that is written, and what to do."""
+def _host_key_refused(
+    where: str, hop: Settings, known: Known, client: _Client, reason: str
+) -> HostKeyRefused:
+    """The error for a host key: the key, the expected keys and their lines, and what to do."""
     name = hop.known_name if hop.known_port == 22 else f"[{hop.known_name}]:{hop.known_port}"
     files = ", ".join(map(str, known.files)) or "none is configured"
     shown = f"{client.shown.algorithm.decode()} {client.shown.get_fingerprint()}" if client.shown else ""
-    others = [entry for entry in known.entries if entry.marker == ""]
+    known_keys = [entry for entry in known.entries if entry.marker == ""]
     revoked = [entry for entry in known.entries if entry.marker == "revoked"]
     if revoked and (not shown or any(entry.key == client.shown for entry in revoked)):
         return HostKeyRefused(
             f"{where}the SSH host key of {name} is revoked by {'; '.join(map(str, revoked))}",
-            "whoever revoked it had a reason: somebody else may hold that key. Ask before you go on",
+            "another machine may have this key. Ask who revoked it before you continue",
         )
-    if others:
+    if known_keys:
         return HostKeyRefused(
             f"{where}the SSH host key of {name} has CHANGED: it shows {shown or reason}, but known is "
-            + "; ".join(map(str, others)),
-            "somebody else may be answering. Only if you know that the host was installed anew: compare on "
+            + "; ".join(map(str, known_keys)),
+            "another machine may be answering. Only if you know that the host was reinstalled: compare on "
             "its own console with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`, then `ssh-keygen -R "
-            f"'{name}' -f {others[0].path}`, and `ssh` to it once",
+            f"'{name}' -f {known_keys[0].path}`, and `ssh` to it once",
         )
     return HostKeyRefused(
         f"{where}the SSH host key of {name} is unknown: it shows {shown or reason}; looked in {files}",
@@ -289,14 +291,14 @@ def _refused(where: str, hop: Settings, known: Known, client: _Client, reason: s
 
 
 def _user_id(host: SshHost, hop: Settings) -> int:
-    """Who the commands run as. Raises HostError where arguments do not arrive as they were sent."""
-    code, out, err = host.output(("sh", "-c", _PROBE, "sh", _HOSTILE), deadline_s=_PROBE_DEADLINE_S)
-    number, _, rest = out.partition(b"\n")
-    if code == 0 and number.isdigit() and rest == _HOSTILE.encode():
+    """The user id of commands. Raises HostError if arguments do not arrive unchanged."""
+    code, stdout, stderr = host.output(("sh", "-c", _PROBE, "sh", _HOSTILE), deadline_s=_PROBE_DEADLINE_S)
+    number, _, arguments = stdout.partition(b"\n")
+    if code == 0 and number.isdigit() and arguments == _HOSTILE.encode():
         return int(number)
-    said = ascii(decode(err or out).strip()[:200])
+    output = ascii(decode(stderr or stdout).strip()[:200])
     raise HostError(
-        f"{host.name}: a command run as {hop.user} does not get its arguments as they were sent ({said})",
+        f"{host.name}: a command run as {hop.user} does not get its arguments unchanged ({output})",
         f"the login shell of {hop.user} must be a POSIX shell (sh, bash, dash, zsh), and its start-up files "
         "must print nothing; see `getent passwd` and ~/.bashrc there, or log in as another user",
     )

@@ -1,4 +1,4 @@
-"""The keys a user logs in with: the agent's and the files of the SSH configuration. No passwords."""
+"""The user's keys: those of the agent and of the files of the SSH configuration. No passwords."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kit.hosts.ssh_config import Settings
 
 
 class Identities:
-    """The keys for one host, in OpenSSH's order: those of its files that the agent holds, the
-    agent's others (unless IdentitiesOnly), then files. An asynchronous context manager: the
-    agent is asked to sign while the login goes on.
+    """The keys for one host in OpenSSH's order: configured keys that the agent holds, other keys of
+    the agent (unless IdentitiesOnly), then key files. An asynchronous context manager, because the
+    agent signs during the login.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -27,15 +27,19 @@ class Identities:
         self._used: list[Path] = []
 
     async def __aenter__(self) -> Self:
-        held = await self._from_agent()
+        agent_keys = await self._from_agent()
         files = self._settings.identity_files
-        listed = [blob for path in files if (blob := _public(path))]
-        ours = [key for blob in listed for key in held if key.public_data == blob]
-        others = [] if self._settings.identities_only else [key for key in held if key not in ours]
-        # Files come last, and not those that the agent holds: a server counts failed attempts.
-        tried = {key.public_data for key in ours + others}
-        rest = [key for path in files for key in self._from_file(path) if key.public_data not in tried]
-        self.keys = [*ours, *others, *rest]
+        configured = [blob for path in files if (blob := _public(path))]
+        agent_configured = [key for blob in configured for key in agent_keys if key.public_data == blob]
+        agent_other = (
+            []
+            if self._settings.identities_only
+            else [key for key in agent_keys if key not in agent_configured]
+        )
+        # Each key once: a server limits failed attempts.
+        tried = {key.public_data for key in agent_configured + agent_other}
+        from_files = [key for path in files for key in self._from_file(path) if key.public_data not in tried]
+        self.keys = [*agent_configured, *agent_other, *from_files]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -63,21 +67,21 @@ class Identities:
             if isinstance(error, asyncssh.KeyEncryptionError) or "passphrase" in str(error).lower():
                 self._locked.append(path)
             elif not path.read_bytes().startswith((b"ssh-", b"ecdsa-", b"sk-")):
-                # A public key alone is no mistake: it names one of the agent's.
+                # A public key alone is no error: it selects a key of the agent.
                 self._unread.append(f"{path}: {error}")
             return []
         self._used.append(path)
         return pairs
 
     def tried(self) -> str:
-        """For a message: what was there to log in with."""
+        """The keys that were tried, for a message."""
         files = ", ".join(map(str, self._used)) or "no key file could be used"
         parts = [f"tried {files}" if self._used else files, self._agent]
         parts += [f"{path} is protected by a passphrase" for path in self._locked]
         return "; ".join([*parts, *self._unread])
 
     def advice(self) -> str:
-        """What to do when none was taken."""
+        """What to do if no key was accepted."""
         if self._locked:
             return f"give the key to the agent: `ssh-add {self._locked[0]}` (the kit asks for no passphrase)"
         return (
@@ -87,7 +91,7 @@ class Identities:
 
 
 def _public(path: Path) -> bytes | None:
-    """The public key of `path` or of the `.pub` beside it, in SSH's own form."""
+    """The public key of `path` or of the `.pub` file beside it, in SSH's binary form."""
     for file in (path.with_name(path.name + ".pub"), path):
         try:
             return asyncssh.read_public_key(file).public_data

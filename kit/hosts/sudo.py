@@ -1,8 +1,8 @@
-"""A host as an ordinary user sees it who may run some programs as root with sudo.
+"""A host on which the user is not root and may run some programs with sudo.
 
-Only the programs of PRIVILEGED go through `sudo -n` (which asks nothing and waits for
-nothing); docs/hosts.md has the sudoers files and says what they grant. A command that begins
-with `env` is run as the user, whatever program follows.
+Only the programs of PRIVILEGED are run with `sudo -n` (which never asks for a password);
+docs/hosts.md has the sudoers files and explains what they grant. A command that begins with
+`env` is run as the user, whatever program follows.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     Closing,
     CommandFailed,
+    DirectHost,
     Forward,
     Process,
-    Reached,
     Result,
     checked_argv,
     decode,
@@ -26,7 +26,7 @@ from kit.hosts.base import (
 from kit.hosts.local import LocalHost
 
 KILLER = ("sudo", "-n", "--")
-# English messages, and `--` so that nothing of a command is taken for sudo's own.
+# English messages, and `--` so that sudo does not read options of the command.
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
 SERVER_PROGRAMS = (
@@ -64,7 +64,7 @@ SERVER_PROGRAMS = (
     "zfs",
     "zpool",
 )
-"""What is run as root on a server; /etc/sudoers.d/hsp there lists the same."""
+"""Programs that run as root on a server; /etc/sudoers.d/hsp there lists the same."""
 
 CLIENT_PROGRAMS = (
     "cat",
@@ -80,35 +80,35 @@ CLIENT_PROGRAMS = (
     "tee",
     "umount",
 )
-"""What is run as root on a client."""
+"""Programs that run as root on a client."""
 
 PRIVILEGED = frozenset(SERVER_PROGRAMS) | frozenset(CLIENT_PROGRAMS)
 
 _NOT_FOUND = re.compile(r"^sudo: .*: command not found$", re.MULTILINE)
-_IS_THERE = 'command -v -- "$1" >/dev/null'
-# sudo says these and runs the command all the same: no word of the command's.
-_GRUMBLE = re.compile(r"^sudo: (unable to resolve host|setrlimit)[^\n]*\n?", re.MULTILINE)
+_EXISTS = 'command -v -- "$1" >/dev/null'
+# Warnings of sudo, which runs the command nevertheless.
+_WARNINGS = re.compile(r"^sudo: (unable to resolve host|setrlimit)[^\n]*\n?", re.MULTILINE)
 _NOT_INSTALLED = re.compile(r"^env: .*sudo.*: No such file", re.MULTILINE)
 
 
 class SudoRefused(HostError):
-    """sudo did not run a command: it is not on the user's list, or a password is wanted."""
+    """sudo did not run a command: it is not allowed for the user, or needs a password."""
 
 
 def elevated(argv: Sequence[str]) -> tuple[str, ...]:
-    """`argv` as it is run for an ordinary user: through sudo if its program needs that."""
+    """The argv to run for an ordinary user: with sudo if the program needs root."""
     command = checked_argv(argv)
     program = command[0].rpartition("/")[2]
     return (*_SUDO, *command) if program in PRIVILEGED else command
 
 
-def here() -> LocalHost | SudoHost:
-    """This machine: as it is for root, through sudo for anybody else."""
+def local_host() -> LocalHost | SudoHost:
+    """This machine; commands that need root run with sudo if the user is not root."""
     return LocalHost() if os.getuid() == 0 else SudoHost(LocalHost(killer=KILLER))
 
 
 class SudoProcess:
-    """A command that goes on, under the name it was asked for."""
+    """A background command; its results have the argv without sudo."""
 
     def __init__(self, host: SudoHost, argv: tuple[str, ...], inner: Process) -> None:
         self.argv = argv
@@ -119,17 +119,17 @@ class SudoProcess:
         return self._inner.running()
 
     def wait(self, deadline_s: float) -> Result:
-        return self._host.seen(self.argv, self._inner.wait(deadline_s))
+        return self._host.command_result(self.argv, self._inner.wait(deadline_s))
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
-        return self._host.seen(self.argv, self._inner.stop(deadline_s, signal))
+        return self._host.command_result(self.argv, self._inner.stop(deadline_s, signal))
 
 
 class SudoHost(Closing):
-    """Wraps a host whose user is not root. Signals and supervision reach root's commands through
-    the wrapped host's own supervision (its `killer`)."""
+    """Wraps a host whose user is not root. Signals reach root's commands through the `killer` of the
+    wrapped host."""
 
-    def __init__(self, host: Reached) -> None:
+    def __init__(self, host: DirectHost) -> None:
         self.name = host.name
         self.inner = host
 
@@ -141,9 +141,9 @@ class SudoHost(Closing):
         stdin: bytes = b"",
         check: bool = True,
     ) -> Result:
-        """As Host.run. Raises SudoRefused too."""
+        """As Host.run. Also raises SudoRefused."""
         raw = self.inner.run(elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False)
-        result = self.seen(tuple(argv), raw)
+        result = self.command_result(tuple(argv), raw)
         if check and result.returncode != 0:
             raise CommandFailed(result)
         return result
@@ -151,57 +151,58 @@ class SudoHost(Closing):
     def start(self, argv: Sequence[str]) -> SudoProcess:
         return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv)))
 
-    def seen(self, argv: tuple[str, ...], raw: Result) -> Result:
-        """The result as that of `argv` itself. Raises SudoRefused if sudo never started it."""
-        code, said = raw.returncode, raw.stderr
+    def command_result(self, argv: tuple[str, ...], raw: Result) -> Result:
+        """The result of `argv` itself. Raises SudoRefused if sudo did not start it."""
+        code, stderr = raw.returncode, raw.stderr
         if raw.argv != argv:
-            code = self._verdict(argv, code, said) if code in (1, 127) else code
-            said = _GRUMBLE.sub("", said)
-        return Result(self.name, argv, code, raw.stdout, said)
+            code = self._own_exit_code(argv, code, stderr) if code in (1, 127) else code
+            stderr = _WARNINGS.sub("", stderr)
+        return Result(self.name, argv, code, raw.stdout, stderr)
 
-    def _verdict(self, argv: tuple[str, ...], code: int, said: str) -> int:
-        """127 for a program that is not there; raises SudoRefused; else the command's own status."""
-        if code == 127 and _NOT_INSTALLED.search(said):
+    def _own_exit_code(self, argv: tuple[str, ...], code: int, stderr: str) -> int:
+        """The command's own exit code; 127 if the program does not exist. Raises SudoRefused."""
+        if code == 127 and _NOT_INSTALLED.search(stderr):
             raise SudoRefused(
                 f"on {self.name}: sudo is not installed, and {argv[0]} needs root",
                 "install sudo there, or log in as root",
             )
-        if code == 1 and _NOT_FOUND.search(said):
+        if code == 1 and _NOT_FOUND.search(stderr):
             return 127
-        # sudo's own failures are 1 as well, so ask it; that runs nothing.
-        if code == 1 and said.strip():
-            allowed, _, why = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
+        # A failure of sudo itself is 1, too. `sudo -l` only reports whether the command is allowed.
+        if code == 1 and stderr.strip():
+            allowed, _, reason = self.inner.output((*_SUDO[:-1], "-l", "--", *argv))
             if allowed != 0:
-                # A program that is not there is on nobody's list.
-                if self.inner.run(("sh", "-c", _IS_THERE, "sh", argv[0]), check=False).returncode != 0:
+                # `sudo -l` also fails if the program does not exist.
+                if self.inner.run(("sh", "-c", _EXISTS, "sh", argv[0]), check=False).returncode != 0:
                     return 127
+                message = stderr.strip() or decode(reason).strip()
                 raise SudoRefused(
-                    f"on {self.name}: sudo did not run `{argv[0]}`: {said.strip() or decode(why).strip()}",
+                    f"on {self.name}: sudo did not run `{argv[0]}`: {message}",
                     "allow it without a password: a line in /etc/sudoers.d/hsp there, see docs/hosts.md",
                 )
         return code
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
-        """As Host.put; the file is root's."""
+        """As Host.put; root owns the file."""
         self.run(
             ("install", "-m", "0600", "-T", "--", "/dev/stdin", path), stdin=content, deadline_s=deadline_s
         )
 
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
-        """As Host.get, of any file."""
+        """As Host.get, for any file."""
         argv = ("cat", "--", path)
-        code, out, err = self.inner.output(elevated(argv), deadline_s=deadline_s)
+        code, content, stderr = self.inner.output(elevated(argv), deadline_s=deadline_s)
         if code == 0:
-            return out
-        self._verdict(argv, code or 1, decode(err))
-        raise HostError(f"on {self.name}: cannot read {path}: {decode(err).strip()}")
+            return content
+        self._own_exit_code(argv, code or 1, decode(stderr))
+        raise HostError(f"on {self.name}: cannot read {path}: {decode(stderr).strip()}")
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """As SshHost's: sshd connects as the user, who must be allowed to use that socket."""
+        """As SshHost's: sshd connects as the user, who needs permission for that socket."""
         return self.inner.forward_unix_to_remote(local_path, remote_path)
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """As SshHost's: the socket is the user's."""
+        """As SshHost's: the user owns the socket."""
         return self.inner.forward_remote_unix(remote_path, local_path)
 
     def close(self) -> None:

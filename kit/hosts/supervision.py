@@ -1,22 +1,20 @@
 """A remote command that does not outlive its connection.
 
-sshd leaves a command alone when its connection dies: a load would go on for ever on a
-machine that nobody looks at. So the command is started by a few lines of shell, which put
-a watcher beside it and then become the command (`exec`: its status, its signals and its
-process id stay its own). The channel's standard input is not the command's but the watcher's:
+sshd does not end a command when its connection breaks: a load would run for ever. So a few lines
+of shell start the command: they fork a watcher and then become the command with `exec` (exit code,
+signals and process id are the command's). The channel's standard input belongs to the watcher:
 
-- a line with the name of a signal is sent on to the command's process group;
-- a line `beat` says that this side is still there; from the first one on there must be
-  one a minute, for a pulled cable closes nothing;
-- its end means that nobody is there any more: TERM to the group, KILL after a grace.
+- a line with the name of a signal: the watcher sends it to the command's process group;
+- a line `beat`: the kit is still connected. After the first beat there must be one a minute,
+  because an unplugged cable does not close the connection;
+- end of file: the kit is gone. The watcher sends TERM to the group, and KILL after a grace time.
 
-sshd gives every command a session of its own, so the group is what the command started and
-nothing else; the watcher is in it, and while it is, the kernel gives the group's number to
-nobody else. A process that leaves the group (a daemon) or that the command left behind when
-it ended is not followed.
+sshd starts every command in its own session, so the group is the command and its children. The
+watcher belongs to the group, so the kernel does not reuse the group's number. A process that leaves
+the group (a daemon), or that still runs when the command has ended, is not ended.
 
-Input for the command comes first on the channel, its length known, and is a file by the time
-the command starts: a command never sees half of it.
+Input for the command comes first on the channel, with its length, and is a complete file before
+the command starts.
 """
 
 from __future__ import annotations
@@ -28,15 +26,15 @@ from dataclasses import dataclass
 BEAT = b"beat\n"
 BEAT_S = 20.0
 FIRST_BEAT_S = 5.0
-"""Commands that end sooner cost no beat."""
+"""Shorter commands need no beat."""
 SILENCE_S = 60
 GRACE_S = 5
 
-# $1: bytes of input; $2: seconds of grace; $3: seconds of silence; $4: how many words of a
-# prefix for `kill` follow (sudo's; none for a host where the user may signal the command);
-# then these words; then the command. Read by dash, bash and busybox.
-# In the watcher only what needs waiting is forked: reading a line is the shell's own.
-# The trap: while it waits for a subshell, bash would let an INT pass that comes this early.
+# $1: bytes of input; $2: seconds of grace; $3: seconds of silence; $4: number of words of the
+# prefix of `kill` (sudo's; 0 if the user may signal the command); then these words; then the
+# command. For dash, bash and busybox.
+# The watcher forks only to wait; `read` is a builtin of the shell.
+# The trap: bash would lose an INT that arrives while it waits for the subshell.
 _SCRIPT = r"""
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin LC_ALL=C.UTF-8
 export PATH LC_ALL
@@ -95,8 +93,7 @@ _TEXT = "\n".join(line.strip() for line in _SCRIPT.strip().splitlines())
 class Supervision:
     """How commands of one host are supervised. Times in seconds.
 
-    `killer` comes before `kill` where the command belongs to somebody else: sudo's words,
-    each without blanks.
+    `killer`: prefix of `kill` for commands of another user: the words of sudo, without blanks.
     """
 
     killer: tuple[str, ...] = ()
@@ -106,10 +103,10 @@ class Supervision:
     grace_s: int = GRACE_S
 
     def words(self, argv: Sequence[str], input_bytes: int) -> tuple[str, ...]:
-        """The command line that runs `argv` supervised, after `input_bytes` of input have come."""
-        numbers = (input_bytes, self.grace_s, self.silence_s, len(self.killer))
-        return ("sh", "-c", _TEXT, "hsp", *map(str, numbers), *self.killer, *argv)
+        """The argv that runs `argv` supervised, after `input_bytes` bytes of input."""
+        parameters = (input_bytes, self.grace_s, self.silence_s, len(self.killer))
+        return ("sh", "-c", _TEXT, "hsp", *map(str, parameters), *self.killer, *argv)
 
     def wrap(self, argv: Sequence[str], input_bytes: int) -> str:
-        """The same as one line for the far end's login shell."""
+        """The same as one line for the remote login shell."""
         return "exec " + shlex.join(self.words(argv, input_bytes))

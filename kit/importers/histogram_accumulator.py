@@ -1,4 +1,10 @@
-"""Counts per interval, group and bin, gathered block by block in bounded memory."""
+"""Counts per interval, group and bin, gathered block by block in bounded memory.
+
+Why not polars' group_by: it takes 4.0 times the processor time for the blocks of a latency log, and 10.8
+times for those of histogram logs; a whole import of these takes 2.7 to 3.9 times as much, and the bench
+P2 has room for 1.16 times. By sorting alone, without tables of counts, it takes 1.4 times. Measured in
+November 2026 (polars 2.1, two cores) with `tox -e bench -- tests/bench/test_hand_written.py`.
+"""
 
 from __future__ import annotations
 

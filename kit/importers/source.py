@@ -17,8 +17,9 @@ import numpy as np
 
 from kit.core.errors import ConfigError
 
-# Large enough that a step of Python is nothing beside it, small enough for a processor's own cache.
-BLOCK_BYTES = 512 << 10
+# Large enough that a call of polars is little beside it (at 512 KiB 8 % more of the time is that), small
+# enough that the few blocks that are worked on at once stay below 50 MiB.
+BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 20
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = b"\x2a\x4d\x18"

@@ -1,4 +1,4 @@
-"""What is read around a phase: counters, other activity, the health and clocks of hosts.
+"""Instruments of a phase: counters, other activity, health and clocks of hosts.
 
-The tracer is in kit.trace; the load that is measured is in kit.load.
+The tracer is in kit.trace, the load in kit.load.
 """

@@ -1,8 +1,8 @@
-"""The server's own counters around a phase, and whether they agree with the tracer. Pure but for `read`.
+"""ARC and ZIL counters of the server around a phase, checked against the tracer. Pure but for `read`.
 
 Sources: /proc/spl/kstat/zfs/arcstats (module-wide) and, of the ZIL, the dataset's objset kstat (OpenZFS
 2.2 and later) or /proc/spl/kstat/zfs/zil (2.1, module-wide).
-arcstats do not see what the dbuf cache answers (1/32 of the ARC by default).
+arcstats do not count reads that the dbuf cache answers (1/32 of the ARC by default).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 _ZIL = "/proc/spl/kstat/zfs/zil"
 _KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
 
-# Other readers of the pool (its own metadata) and a log block that is still under way
-# make small differences; a wrong label or a second client makes large ones.
+# Reads of the pool's own metadata and unfinished log blocks make small differences; a wrong tier or a
+# second client makes large ones.
 TOLERANCE_SHARE = 0.02
 TOLERANCE_IOS = 10
 _DBUF_CACHE_SHARE = 1 / 32
@@ -38,25 +38,25 @@ class Counters:
     zil_source: str = "ZIL"
 
     def since(self, before: Counters) -> Counters:
-        """What happened in between."""
+        """The change since `before`."""
         return Counters(_minus(self.arc, before.arc), _minus(self.zil, before.zil), self.zil_source)
 
 
 class ArcZilCounters(Instrument):
-    """The change of the counters over the phase, held against the tracer's counts if there is a tracer."""
+    """The change of the counters over the phase, checked against the tracer's counts if there is a tracer."""
 
     def __init__(
         self, server: Host, pool: str, objset: int, zfs: ZfsVersion, tracer: TierTracer | None = None
     ) -> None:
-        self._where = (server, pool, objset, zfs)
+        self._source = (server, pool, objset, zfs)
         self._zfs, self._tracer = zfs, tracer
         self.change = Counters({}, {})
 
     def begin(self) -> None:
-        self._before = read(*self._where)
+        self._before = read(*self._source)
 
     def end(self) -> None:
-        self.change = read(*self._where).since(self._before)
+        self.change = read(*self._source).since(self._before)
 
     def report(self, measured: Measured) -> Report:
         if self._tracer is None or self._tracer.ios is None:
@@ -68,15 +68,16 @@ class ArcZilCounters(Instrument):
 
 
 def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
-    """Now. `objset` is the dataset's objsetid."""
+    """Read the counters. `objset` is the dataset's objsetid."""
     arc = server.run(["cat", _ARCSTATS]).stdout
-    own = zfs.has_zil_by_dataset
-    zil = server.run(["cat", f"/proc/spl/kstat/zfs/{pool}/objset-0x{objset:x}" if own else _ZIL]).stdout
-    return Counters(parse_kstat(arc), parse_kstat(zil), "ZIL" if own else "ZIL of all pools")
+    path, source = _ZIL, "ZIL of all pools"
+    if zfs.has_zil_by_dataset:
+        path, source = f"/proc/spl/kstat/zfs/{pool}/objset-0x{objset:x}", "ZIL"
+    return Counters(parse_kstat(arc), parse_kstat(server.run(["cat", path]).stdout), source)
 
 
 def parse_kstat(text: str) -> dict[str, int]:
-    """`name type value` lines; other lines (headers, strings) are left out."""
+    """Values by name from `name type value` lines; other lines (headers, strings) are ignored."""
     return {name: int(value) for name, value in _KSTAT.findall(text)}
 
 
@@ -85,9 +86,9 @@ def _minus(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
 
 
 def checks(change: Counters, tiers: dict[tuple[str, str], int], zfs: ZfsVersion) -> list[Check | Missing]:
-    """Hold the tracer's counts, by (op, tier), against the counters' change over the phase.
+    """Check the tracer's counts, by (op, tier), against the change of the counters.
 
-    Raises MeasurementUnknown if this OpenZFS has no counter of that name.
+    Raises MeasurementUnknown if a counter is missing.
     """
     try:
         return [*_read_checks(change.arc, tiers), *_write_checks(change, tiers, zfs)]
@@ -106,7 +107,7 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iter
     total = sum(reads.values())
     if not total:
         return
-    # A read that had to fetch an indirect block first is one request and one or two misses.
+    # A read that first needs an indirect block is one request and one or two misses.
     indirect = reads.get("indirect", 0)
     slack = _tolerance(total) + indirect
     from_devices = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
@@ -116,11 +117,11 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iter
     )  # fmt: skip
     yield Check.of("reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack)
     yield Check.of(
-        "reads from DRAM", "arcstats demand_data_hits (the dbuf cache's are not in it)",
+        "reads from DRAM", "arcstats demand_data_hits (without those of the dbuf cache)",
         reads.get("dram", 0), arc["demand_data_hits"], slack + _tolerance(total, _DBUF_CACHE_SHARE),
     )  # fmt: skip
     for name in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
-        yield Check.of("L2ARC trouble", f"arcstats {name}", 0, arc[name], 0)
+        yield Check.of("L2ARC errors", f"arcstats {name}", 0, arc[name], 0)
 
 
 def _write_checks(
@@ -135,7 +136,7 @@ def _write_checks(
     yield Check.of("synchronous writes", f"{source} zil_commit_count", total, zil["zil_commit_count"], slack)
     slog, pool = writes.get("slog", 0), writes.get("pool", 0)
     indirect = writes.get("indirect", 0)
-    # With a log device not one block may have gone to the pool, and the other way round.
+    # With a log device no block may go to the pool; without one, none may go to a log device.
     yield Check.of(
         "log blocks on the log device", f"{source} zil_itx_metaslab_slog_count",
         slog + (indirect if slog else 0), zil["zil_itx_metaslab_slog_count"], slack if slog else 0,
@@ -144,10 +145,10 @@ def _write_checks(
         "log blocks in the pool", f"{source} zil_itx_metaslab_normal_count",
         pool + (0 if slog else indirect), zil["zil_itx_metaslab_normal_count"], slack if pool else 0,
     )  # fmt: skip
-    yield Check.of("log trouble", f"{source} zil_itx_indirect_count", 0, zil["zil_itx_indirect_count"], 0)
-    # 2.3 counts these two.
+    yield Check.of("indirect writes", f"{source} zil_itx_indirect_count", 0, zil["zil_itx_indirect_count"], 0)
+    # Since OpenZFS 2.3.
     for name in ("zil_commit_stall_count", "zil_commit_error_count"):
         if name in zil:
-            yield Check.of("log trouble", f"{source} {name}", 0, zil[name], 0)
+            yield Check.of("ZIL stalls and errors", f"{source} {name}", 0, zil[name], 0)
         else:
-            yield Missing.of("log trouble", f"{source} {name}", f"not available on {zfs}")
+            yield Missing.of("ZIL stalls and errors", f"{source} {name}", f"not available on {zfs}")

@@ -1,4 +1,4 @@
-"""The protocol of instruments: what is read around the load of a phase.
+"""The protocol of instruments, which observe the load of a phase.
 
 A phase calls, on each of its instruments: `begin`, then the load runs, then `end`, `latency` and `report`.
 """
@@ -22,8 +22,8 @@ Json = dict[str, Any]
 class Measured:
     """A phase after its load. `start_ns`, `end_ns`: in ns of the experiment since the run began.
 
-    `duration_ns`: of the load, on the hosts' clock. `client_ios`: by client and op, as fio counted them.
-    `block_bytes`: None where jobs differ. `run_origin_ns`: the reference clock when the run began.
+    `duration_ns`: of the load, on the hosts' clock. `client_ios`: fio's counts by client and op.
+    `block_bytes`: None if jobs differ. `run_origin_ns`: the reference clock at the start of the run.
     """
 
     op: str
@@ -37,7 +37,7 @@ class Measured:
 
     @property
     def ios(self) -> int:
-        """Of all clients and ops."""
+        """The sum over all clients and ops."""
         return sum(sum(by_op.values()) for by_op in self.client_ios.values())
 
 
@@ -63,21 +63,21 @@ class Report:
 class Instrument:
     """One instrument for one phase. Each method may raise HostError; the phase then ends."""
 
-    # When it printed by itself, on the reference clock: the phase's intervals are aligned to these.
+    # Times of the instrument's own snapshots, on the reference clock; the intervals are aligned to them.
     printed_ns: Sequence[int] = ()
 
     def begin(self) -> None:
-        """Before the load. Raises MeasurementUnknown if the load would be worth nothing without it."""
+        """Before the load. Raises MeasurementUnknown if the load is useless without this instrument."""
 
     def running(self) -> bool:
-        """Whether it still measures; where it does not, the load is stopped."""
+        """Whether it still measures; the load is stopped if not."""
         return True
 
     def end(self) -> None:
         """After the load."""
 
     def latency(self, phase: str, grid: Grid) -> Latency:
-        """Rows of a layer of its own. `phase`: its name."""
+        """Rows of the instrument's own layer. `phase`: its name."""
         return Latency()
 
     def report(self, measured: Measured) -> Report:

@@ -1,4 +1,4 @@
-"""How far the clients' clocks are from the reference, before and after the load."""
+"""Offsets of the clients' clocks from the reference clock, before and after the load."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kit.instruments.base import Instrument
 
 
 class ClockOffsets(Instrument):
-    """`between` puts a client's I/Os on the reference's time axis."""
+    """`between` gives the offset that moves a client's I/Os to the reference's time axis."""
 
     def __init__(self, clocks: Clocks, clients: Sequence[Host]) -> None:
         self._clocks, self._clients = clocks, clients
@@ -30,7 +30,7 @@ class ClockOffsets(Instrument):
                 self._after[client.name] = error
 
     def between(self, client: str) -> Offset:
-        """One offset for all the time of the load. Raises HostError if the clock could not be read."""
+        """One offset for the whole load. Raises HostError if the clock could not be read."""
         after = self._after[client]
         if isinstance(after, HostError):
             raise after

@@ -1,4 +1,4 @@
-"""Faults of emulated devices that were triggered, and crashes of their server."""
+"""Triggered faults of emulated devices, and crashes of their server."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from kit.store.phase import Event
 
 
 class FaultSource(Protocol):
-    """Emulated devices, as far as faults go. Times are of the server's monotonic clock."""
+    """The faults of emulated devices. Times are of the server's monotonic clock."""
 
     def crashes(self) -> int:
-        """How often what serves them has died; the models began anew each time."""
+        """Crashes of the devices' server; each resets the models."""
         ...
 
     def faults(self) -> list[tuple[int, str]]:
-        """Faults that were triggered: time (ns), what."""
+        """Triggered faults: time (ns), text."""
         ...
 
 
 class FaultEvents(Instrument):
-    """Faults of the phase as events; a crash as a problem."""
+    """Faults of the phase are events; a crash is a problem."""
 
     def __init__(self, devices: FaultSource) -> None:
         self._devices = devices
@@ -38,7 +38,7 @@ class FaultEvents(Instrument):
 
 
 def fault_events(faults: list[tuple[int, str]], origin_ns: int, clock: Clock) -> list[Event]:
-    """As events of the experiment. `faults` in ns of the server's clock, `origin_ns`: when the run began."""
+    """Events in the experiment's time. `faults`: ns of the server's clock; `origin_ns`: start of the run."""
     return [
         Event(
             time_ns=clock.from_host_ns(max(0, at_ns - origin_ns)),
@@ -56,6 +56,6 @@ def check_alive(devices: FaultSource | None) -> None:
     if crashes:
         raise HostError(
             f"the server of the emulated devices has died {crashes} time{'s' * (crashes != 1)} and was "
-            "started again: the devices kept their data, but their state began anew",
-            "nothing measured in this run can be trusted; its log is /run/hsp-devices/socket.log in the lab",
+            "started again: the devices kept their data, but lost their state",
+            "do not use this run's results; its log is /run/hsp-devices/socket.log in the lab",
         )

@@ -1,4 +1,4 @@
-"""From what tracer and fio said of one phase to the rows of latency.parquet. Pure."""
+"""Output of tracer and fio in one phase as rows of latency.parquet. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Cells = Counter[tuple[int, str, str, int]]
 
 @dataclass(frozen=True)
 class Grid:
-    """The intervals of a phase: all in ns of the host's clock, `origin` on its monotonic one."""
+    """The intervals of a phase, in ns of the host's clock; origins are on its monotonic clock."""
 
     run_origin_ns: int
     phase_origin_ns: int
@@ -32,20 +32,20 @@ class Grid:
     clock: Clock
 
     def start_of(self, end_ns: int) -> int:
-        """Start of the interval that ends at or contains `end_ns`, as time since the run began."""
+        """Start of the interval that contains `end_ns` or ends there, since the start of the run."""
         index = max(0, -(-(end_ns - self.phase_origin_ns) // self.interval_ns) - 1)
         origin = self.clock.from_host_ns(self.phase_origin_ns - self.run_origin_ns)
         return origin + index * self.clock.from_host_ns(self.interval_ns)
 
 
 def aligned(origin_ns: int, printed_ns: Sequence[int], interval_ns: int) -> int:
-    """The last moment not after `origin_ns` at which an instrument was due to print: the grid begins there.
+    """The begin of the grid: the last due time of a print that is not after `origin_ns`.
 
-    So a column has what was counted between two prints, and the clients' I/Os of the same time.
+    So a column has the server's counts between two prints, and the clients' I/Os of the same time.
     """
     if not printed_ns:
         return origin_ns
-    # Prints may be late, by some ticks; most are not.
+    # Some prints are late by some ticks; the median is not.
     half = interval_ns // 2
     offsets = sorted((at - printed_ns[0] + half) % interval_ns - half for at in printed_ns)
     due = printed_ns[0] + offsets[len(offsets) // 2]
@@ -53,17 +53,17 @@ def aligned(origin_ns: int, printed_ns: Sequence[int], interval_ns: int) -> int:
 
 
 def regular(trace: Trace) -> list[Snapshot]:
-    """The snapshots of the program's timer; the one at its end has a time of its own."""
+    """The snapshots of the program's timer, without the one at the end of the phase."""
     return trace.snapshots[:-1] if trace.ended else trace.snapshots
 
 
 def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
-    """What the server's tracer counted. Raises ValueError if it is not cumulative."""
+    """The tracer's counts. Raises ValueError if they are not cumulative."""
     cells: Cells = Counter()
-    in_time = len(regular(trace))
+    regular_count = len(regular(trace))
     for number, change in enumerate(differences(trace.snapshots)):
-        # A print that is late by some ticks still belongs to the interval that was due.
-        late_ns = grid.interval_ns * 7 // 8 if number < in_time else 0
+        # A print that is late by some ticks belongs to the interval of its due time.
+        late_ns = grid.interval_ns * 7 // 8 if number < regular_count else 0
         start = grid.start_of(change.at_ns - late_ns)
         for (op, seen, vdev), counts in change.counts.items():
             tier = tier_of(op, seen, vdev, log_vdevs)
@@ -73,36 +73,36 @@ def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
 
 
 def on_axis(latencies: ClientLatencies, offset: Offset) -> ClientLatencies:
-    """The same I/Os where they belong on the server's time axis. What each took is not touched."""
+    """The same I/Os on the server's time axis. Latencies do not change."""
     return replace(latencies, end_ns=latencies.end_ns - offset.ns)
 
 
 def client_rows(
-    found: Sequence[tuple[str, ClientLatencies, Offset]], grid: Grid, run_origin_ns: int
+    clients: Sequence[tuple[str, ClientLatencies, Offset]], grid: Grid, run_origin_ns: int
 ) -> list[ClientRow]:
-    """When each client began and ended, and how many I/Os it made; rows of the manifest, experiment's ns.
+    """First and last I/O of each client, and their number: rows of the manifest, in the experiment's ns.
 
-    `skew_ns` is from the first I/O of any client to the client's first; `found` is on the server's axis.
+    `clients` is on the server's time axis. `skew_ns`: from the first I/O of all clients to this client's.
     """
-    starts = {host: int((seen.end_ns - seen.latency_ns).min()) for host, seen, _ in found if seen.end_ns.size}
+    starts = {host: int((ios.end_ns - ios.latency_ns).min()) for host, ios, _ in clients if ios.end_ns.size}
     first = min(starts.values(), default=0)
     to_experiment = grid.clock.from_host_ns
     return [
         ClientRow(
             host=host,
-            ios=int(seen.end_ns.size),
+            ios=int(ios.end_ns.size),
             first_ns=to_experiment(starts[host] - run_origin_ns) if host in starts else None,
-            last_ns=to_experiment(int(seen.end_ns.max()) - run_origin_ns) if host in starts else None,
+            last_ns=to_experiment(int(ios.end_ns.max()) - run_origin_ns) if host in starts else None,
             skew_ns=to_experiment(starts[host] - first) if host in starts else None,
             clock_offset_ns=offset.ns,
             clock_error_ns=to_experiment(offset.error_ns),
         )
-        for host, seen, offset in found
+        for host, ios, offset in clients
     ]
 
 
 def late_clients(rows: Sequence[ClientRow], most_ns: int) -> list[str]:
-    """Clients that began more than `most_ns` after the first one, in words. Pure."""
+    """Problems: clients that began more than `most_ns` after the first one."""
     return [
         f"the clients did not start together: the first I/O of {row.host} came "
         f"{row.skew_ns / 1e6:.1f} ms after that of the first client, more than {most_ns / 1e6:.1f} ms"
@@ -112,7 +112,7 @@ def late_clients(rows: Sequence[ClientRow], most_ns: int) -> list[str]:
 
 
 def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:
-    """What fio logged, each I/O in the interval of its end."""
+    """The I/Os of fio's log, each in the interval of its end."""
     cells: Cells = Counter()
     reported = latencies.latency_ns // grid.clock.dilation
     for end_ns, direction, index in zip(
@@ -154,21 +154,21 @@ def totals(cells: Cells) -> dict[tuple[str, str], int]:
 
 
 def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[Extreme]:
-    """Exact smallest and largest latency per (op, tier), already in experiment time."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    """Exact minimum and maximum latency per (op, tier), in experiment time."""
+    extremes: dict[tuple[str, str], tuple[int, int]] = {}
     for key, low in trace.lowest.items():
         high = trace.highest.get(key, low)
-        where = key[0], tier_of(*key, log_vdevs)
-        before = found.get(where, (low, high))
-        found[where] = min(before[0], low), max(before[1], high)
+        op_tier = key[0], tier_of(*key, log_vdevs)
+        least, most = extremes.get(op_tier, (low, high))
+        extremes[op_tier] = min(least, low), max(most, high)
     return [
         Extreme(layer="nfs-server", host=host, op=op, tier=tier, min_ns=low, max_ns=high)
-        for (op, tier), (low, high) in sorted(found.items())
+        for (op, tier), (low, high) in sorted(extremes.items())
     ]
 
 
 def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[Extreme]:
-    """The same for one client, per op."""
+    """Exact minimum and maximum latency of one client per op, in experiment time."""
     rows = []
     for direction, op in enumerate(("read", "write")):
         chosen = latencies.latency_ns[latencies.direction == direction] // clock.dilation

@@ -1,4 +1,4 @@
-"""The machines of a run around a phase: whether one was too hot, had its clock set, or slept."""
+"""Health of the machines in a phase: thermal throttling, clock steps, suspends."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kit.instruments.clock_steps import WallClock
 from kit.instruments.thermal_throttling import Throttling
 from kit.store.phase import Check, Event, Missing
 
-Seen = TypeVar("Seen")
+State = TypeVar("State")
 Changed = TypeVar("Changed")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine at one moment; in place of what it cannot tell is why, in words."""
+    """One machine at one moment. A value that is not available is the reason as text."""
 
     throttling: Throttling | str
     wall: WallClock | str
@@ -29,7 +29,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Change:
-    """One machine over a phase; as in Machine."""
+    """One machine over a phase. A value that is not available is the reason as text."""
 
     host: str
     throttling: throttling.Change | str
@@ -38,7 +38,7 @@ class Change:
 
 
 class HostHealth(Instrument):
-    """Each kernel of the run once: its CPUs' heat, its wall clock, whether it slept."""
+    """Thermal throttling, clock steps and suspends of each kernel of the run."""
 
     def __init__(self, machines: Sequence[Host]) -> None:
         self._machines = machines
@@ -54,15 +54,15 @@ class HostHealth(Instrument):
 
 
 def read(hosts: Sequence[Host]) -> dict[str, Machine]:
-    """Each host now, by its name. One that does not answer does not end the run here."""
-    return {host.name: _look(host) for host in hosts}
+    """Read each host, by name. A host that does not answer does not end the run."""
+    return {host.name: _read_machine(host) for host in hosts}
 
 
-def _look(host: Host) -> Machine:
+def _read_machine(host: Host) -> Machine:
     try:
-        heat = _heat(host)
+        heat = _throttling(host)
     except HostError as error:
-        # Its clock would be waited for just as long.
+        # State its clock would wait as long again.
         return Machine(f"not available: {error.message}", f"not available: {error.message}")
     try:
         return Machine(heat, clock_steps.read(host))
@@ -70,7 +70,7 @@ def _look(host: Host) -> Machine:
         return Machine(heat, f"not available: {error.message}")
 
 
-def _heat(host: Host) -> Throttling | str:
+def _throttling(host: Host) -> Throttling | str:
     try:
         return throttling.read(host)
     except ValueError as error:
@@ -78,17 +78,19 @@ def _heat(host: Host) -> Throttling | str:
 
 
 def changes(before: Mapping[str, Machine], after: Mapping[str, Machine]) -> list[Change]:
-    """Machine by machine, in the order of `before`. Pure."""
-    found = []
-    for host, was in before.items():
-        now = after[host]
-        heat = _between(throttling.change, was.throttling, now.throttling)
-        wall = _between(clock_steps.change, was.wall, now.wall)
-        found.append(Change(host, heat, wall, (_hottest(was.throttling), _hottest(now.throttling))))
-    return found
+    """The change of each machine, in the order of `before`. Pure."""
+    return [_change(host, machine, after[host]) for host, machine in before.items()]
 
 
-def _between(change: Callable[[Seen, Seen], Changed], before: Seen | str, after: Seen | str) -> Changed | str:
+def _change(host: str, before: Machine, after: Machine) -> Change:
+    heat = _between(throttling.change, before.throttling, after.throttling)
+    wall = _between(clock_steps.change, before.wall, after.wall)
+    return Change(host, heat, wall, (_hottest(before.throttling), _hottest(after.throttling)))
+
+
+def _between(
+    change: Callable[[State, State], Changed], before: State | str, after: State | str
+) -> Changed | str:
     if isinstance(before, str):
         return before
     if isinstance(after, str):
@@ -99,61 +101,58 @@ def _between(change: Callable[[Seen, Seen], Changed], before: Seen | str, after:
         return str(error)
 
 
-def _hottest(found: Throttling | str) -> int | None:
-    return None if isinstance(found, str) else found.hottest_mdegc
+def _hottest(heat: Throttling | str) -> int | None:
+    return None if isinstance(heat, str) else heat.hottest_mdegc
 
 
-def checks(found: Change, duration_ns: int) -> Iterator[Check | Missing]:
+def checks(change: Change, duration_ns: int) -> Iterator[Check | Missing]:
     """`duration_ns`: of the load, on the hosts' clock. Pure."""
-    if isinstance(found.throttling, str):
-        yield Missing(
-            name=f"CPU of {found.host} held back by heat", source=throttling.SOURCE, why=found.throttling
-        )
+    if isinstance(change.throttling, str):
+        yield Missing.of(f"thermal throttling of {change.host}", throttling.SOURCE, change.throttling)
     else:
-        yield from throttling.checks(found.throttling, found.host, duration_ns)
-    if isinstance(found.wall, str):
-        yield Missing(
-            name=f"wall clock of {found.host} set forward", source=clock_steps.SOURCE, why=found.wall
-        )
+        yield from throttling.checks(change.throttling, change.host, duration_ns)
+    if isinstance(change.wall, str):
+        yield Missing.of(f"wall clock step of {change.host}", clock_steps.SOURCE, change.wall)
     else:
-        yield clock_steps.check(found.wall, found.host)
+        yield clock_steps.check(change.wall, change.host)
 
 
-def marks(found: Change) -> Iterator[tuple[str, str]]:
-    """Kind and text of what happened some time in the phase; when exactly, nobody knows. Pure."""
-    if not isinstance(found.throttling, str) and (text := throttling.words(found.throttling, found.host)):
+def events(change: Change) -> Iterator[tuple[str, str]]:
+    """Kind and text of events at unknown times of the phase. Pure."""
+    heat = change.throttling
+    if not isinstance(heat, str) and (text := throttling.describe(heat, change.host)):
         yield "throttling", text
-    if isinstance(found.wall, str):
+    if isinstance(change.wall, str):
         return
-    if found.wall.step_ns:
-        yield "clock-step", f"wall clock of {found.host} set by {found.wall.step_ns / 1e9:+.6f} s"
-    if found.wall.slept_ns:
-        yield "suspend", f"{found.host} slept for {found.wall.slept_ns / 1e9:.3f} s"
+    if change.wall.step_ns:
+        yield "clock-step", f"wall clock of {change.host} set by {change.wall.step_ns / 1e9:+.6f} s"
+    if change.wall.slept_ns:
+        yield "suspend", f"{change.host} slept for {change.wall.slept_ns / 1e9:.3f} s"
 
 
-def _as_json(found: Change) -> dict[str, Any]:
-    heat = None if isinstance(found.throttling, str) else found.throttling
-    wall = None if isinstance(found.wall, str) else found.wall
+def _as_json(change: Change) -> dict[str, Any]:
+    heat = None if isinstance(change.throttling, str) else change.throttling
+    wall = None if isinstance(change.wall, str) else change.wall
     return {
-        "host": found.host,
+        "host": change.host,
         "throttled": heat.events if heat else None,
         "throttled_ms": heat.time_ms if heat else None,
-        "hottest_mdegc": list(found.hottest_mdegc),
+        "hottest_mdegc": list(change.hottest_mdegc),
         "clock_step_ns": wall.step_ns if wall else None,
         "slept_ns": wall.slept_ns if wall else None,
     }
 
 
 def report(observed: Sequence[Change], measured: Measured) -> Report:
-    """What all machines of a phase show. Pure."""
-    happened = [mark for change in observed for mark in marks(change)]
+    """Checks, events and problems of all machines. Pure."""
+    happened = [event for change in observed for event in events(change)]
     return Report(
         [check for change in observed for check in checks(change, measured.duration_ns)],
         [
             Event(time_ns=measured.start_ns, end_ns=measured.end_ns, kind=kind, text=text)
             for kind, text in happened
         ],
-        # Monotonic clocks stand still meanwhile, and those of the other hosts do not.
+        # A monotonic clock stops in a suspend; those of the other hosts run on.
         [f"{text} during the phase" for kind, text in happened if kind == "suspend"],
         {"machines": [_as_json(change) for change in observed]},
     )

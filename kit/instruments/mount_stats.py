@@ -1,9 +1,9 @@
-"""What an NFS mount itself counted: calls that were answered, and bytes. Pure but for `read`.
+"""Statistics of an NFS mount: calls and bytes. Pure but for `read`.
 
-From /proc/self/mountstats (net/sunrpc/stats.c, rpc_clnt_show_stats; statvers 1.1), which does not touch
-the mount. Of each operation: calls, transmissions, major timeouts, bytes sent, bytes received, time
-queued, round-trip time, time executed (each a sum in ms), errors. `bytes`: read and written by
-applications, the same past the page cache (O_DIRECT), then from and to the server.
+Source: /proc/self/mountstats (net/sunrpc/stats.c, rpc_clnt_show_stats; statvers 1.1); to read it does not
+access the mount. Columns of an operation: calls, transmissions, major timeouts, bytes sent, bytes received,
+time queued, round-trip time, time executed (each a sum in ms), errors. `bytes`: read and written by
+applications, the same with O_DIRECT, then from and to the server.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from kit.instruments.base import Instrument, Measured, Report
 from kit.store.phase import Check
 
 _SOURCE = "/proc/self/mountstats"
-# NFS 4.2 reads with READ_PLUS, where both sides know it.
+# NFS 4.2 reads with READ_PLUS if client and server support it.
 _OPERATIONS = {"read": ("READ", "READ_PLUS"), "write": ("WRITE",)}
 
 
 @dataclass(frozen=True)
 class MountStats:
-    """Sums since it was mounted. `calls` and the rest are by op: read, write."""
+    """Sums since the mount, by op: read, write."""
 
     calls: dict[str, int]
     transmissions: dict[str, int]
@@ -34,14 +34,14 @@ class MountStats:
     def since(self, before: MountStats) -> MountStats:
         return MountStats(
             *(
-                {op: now[op] - was[op] for op in now}
-                for now, was in zip(vars(self).values(), vars(before).values(), strict=True)
+                {op: count - earlier[op] for op, count in later.items()}
+                for later, earlier in zip(vars(self).values(), vars(before).values(), strict=True)
             )
         )
 
 
 class MountStatistics(Instrument):
-    """Of the mounts at `target`: each I/O of a client must be one call that the server answered."""
+    """The mounts at `target`: each I/O of a client must be one answered call."""
 
     def __init__(self, clients: Sequence[Host], target: str) -> None:
         self._clients, self._target = clients, target
@@ -56,32 +56,32 @@ class MountStatistics(Instrument):
         }
 
     def report(self, measured: Measured) -> Report:
-        found = Report()
+        result = Report()
         for name, ios in measured.client_ios.items():
             if name in self._changes:
-                found.checks += checks(self._changes[name], dict(ios), measured.block_bytes, name)
-        return found
+                result.checks += checks(self._changes[name], dict(ios), measured.block_bytes, name)
+        return result
 
 
 def read(client: Host, target: str) -> MountStats:
-    """Of the mount at `target`. Raises HostError if it is none, or says nothing of its calls."""
+    """Statistics of the mount at `target`. Raises HostError without an NFS mount or its statistics."""
     try:
         return parse(client.run(["cat", _SOURCE]).stdout, target)
     except (LookupError, ValueError) as error:
         raise HostError(
-            f"{_SOURCE} on {client.name} does not say what the mount {target} did ({error!r})",
+            f"{_SOURCE} on {client.name} has no statistics of the mount {target} ({error!r})",
             "is it still mounted, over NFS?",
         ) from error
 
 
 def parse(text: str, target: str) -> MountStats:
     """The last mount at `target`. Raises LookupError or ValueError."""
-    written = proc_path.escape(target)
+    escaped = proc_path.escape(target)
     lines: list[str] | None = None
     inside = False
     for line in text.splitlines():
         if line.startswith("device "):
-            inside = f" mounted on {written} with fstype nfs" in line
+            inside = f" mounted on {escaped} with fstype nfs" in line
             lines = [] if inside else lines
         elif inside and lines is not None:
             lines.append(line.strip())
@@ -105,18 +105,18 @@ def parse(text: str, target: str) -> MountStats:
 
 
 def checks(change: MountStats, ios: dict[str, int], block_bytes: int | None, host: str) -> list[Check]:
-    """Hold fio's own counts, by op, against what the mount saw. `block_bytes`: None where jobs differ."""
-    found = []
+    """Check fio's counts, by op, against those of the mount. `block_bytes`: None if jobs differ."""
+    made = []
     for op in ("read", "write"):
         if not ios.get(op) and not change.calls[op]:
             continue
         name = op.upper()
-        where = f"{_SOURCE} of {host}, {name}"
-        found.append(Check.of(f"NFS {name} calls that were answered", where, ios[op], change.calls[op], 0))
+        source = f"{_SOURCE} of {host}, {name}"
+        made.append(Check.of(f"NFS {name} calls answered", source, ios[op], change.calls[op], 0))
         if block_bytes:
             expected = ios[op] * block_bytes
             moved = change.server_bytes[op]
-            found.append(Check.of(f"bytes of NFS {name} calls", f"{where} bytes", expected, moved, 0))
-        again = change.transmissions[op] - change.calls[op] + change.timeouts[op]
-        found.append(Check.of(f"NFS {name} calls sent again, or late", where, 0, again, 0))
-    return found
+            made.append(Check.of(f"bytes of NFS {name} calls", f"{source} bytes", expected, moved, 0))
+        repeated = change.transmissions[op] - change.calls[op] + change.timeouts[op]
+        made.append(Check.of(f"NFS {name} retransmissions and timeouts", source, 0, repeated, 0))
+    return made

@@ -1,8 +1,8 @@
-"""A phase on a server that cannot be traced: what its own counters say instead.
+"""Shares of tiers by counters, for a server that is not traced.
 
-Which tier answered a request nobody saw. But OpenZFS can keep a list of the blocks that were read
-(/proc/spl/kstat/zfs/POOL/reads: module/zfs/spa_stats.c, each arc_read with its flags), arcstats count what
-came from L2ARC, and the ZIL counts where its blocks went: shares of all, and no latency of any.
+OpenZFS can keep a list of all block reads (/proc/spl/kstat/zfs/POOL/reads: module/zfs/spa_stats.c, each
+arc_read with its flags). arcstats count reads from L2ARC, and the ZIL counts its blocks by destination. So
+shares of tiers are known, but no tier of a single request and no latency.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kit.zfs.tunables import HISTORY_ENTRIES
 
 # include/sys/arc.h, the same from 2.1 to 2.4.
 _PREFETCH, _CACHED = 1 << 2, 1 << 3
-# One line for each kind of entry and how many of it there are: objset, object, level, flags, process.
+# Counts the entries of each kind: objset, object, level, flags, process.
 _GROUP = '$1 ~ /^[0-9]+$/ { n[$3 " " $4 " " $5 " " $7 " " $NF]++ } END { for (k in n) print n[k], k }'
-# Root's alone may read the list, and sh is what a user who is no root may run as root (docs/hosts.md).
+# Only root may read the list, and other users may run sh as root (docs/hosts.md).
 _RUN = 'exec awk "$@"'
 
 
 @dataclass(frozen=True)
 class Reads:
-    """Demand reads of a dataset's file blocks by nfsd: those that the ARC had, those that it had not."""
+    """Demand reads of a dataset's file blocks by nfsd: ARC hits and misses. `entries`: of the whole list."""
 
     hits: int
     misses: int
@@ -37,12 +37,12 @@ class Reads:
 
     @property
     def overflowed(self) -> bool:
-        """The list was full, so its beginning is lost."""
+        """Whether the list was full, so that its first entries are lost."""
         return self.entries >= HISTORY_ENTRIES
 
 
 class ReadHistory(Instrument):
-    """Tiers as shares by the server's own counters; `activity` and `counters` are of the same phase."""
+    """Shares of tiers by counters of the server; `activity` and `counters` are of the same phase."""
 
     def __init__(
         self, server: Host, pool: str, objset: int, activity: ServerActivity, counters: ArcZilCounters
@@ -62,10 +62,10 @@ class ReadHistory(Instrument):
 
 
 def words(tracing: Tracing) -> str:
-    """One sentence for people: that nothing is traced, and why."""
+    """A text for the report: the server is not traced, and the reason."""
     return (
         f"The server is not traced ({tracing.reason}): which tier answered each I/O cannot be seen. "
-        "Latency is the clients' alone, and tiers are shares by the server's counters."
+        "Latency is known only at the clients, and tiers only as shares by the server's counters."
     )
 
 
@@ -75,22 +75,22 @@ def begin(server: Host, pool: str) -> None:
 
 
 def history(server: Host, pool: str, objset: int) -> Reads:
-    """What was read since `begin`. Raises HostError if the list cannot be read."""
+    """The reads since `begin`. Raises HostError if the list cannot be read."""
     return parse(server.run(["sh", "-c", _RUN, "sh", _GROUP, _reads(pool)]), objset)
 
 
 def parse(answer: _Result, objset: int) -> Reads:
-    """Raises HostError for lines that are none of the list's."""
+    """From the counts of awk. Raises HostError for other lines."""
     hits = misses = entries = 0
     for line in answer.stdout.splitlines():
         try:
-            count, of, file, level, flags, process = line.split()
+            count, dataset, file, level, flags, process = line.split()
             number, bits = int(count), int(flags, 16)
-            wanted = int(of, 16) == objset and int(file) > 0 and int(level) == 0 and process == "nfsd"
+            counts = int(dataset, 16) == objset and int(file) > 0 and int(level) == 0 and process == "nfsd"
         except ValueError:
             raise HostError(f"{answer.host}: the kstat `reads` is not understood: {line[:100]!r}") from None
         entries += number
-        if wanted and not bits & _PREFETCH:
+        if counts and not bits & _PREFETCH:
             hits += number if bits & _CACHED else 0
             misses += 0 if bits & _CACHED else number
     return Reads(hits, misses, entries)
@@ -106,7 +106,7 @@ def report(op: str, calls: int, change: Counters, reads: Reads) -> Report:
     problems = []
     if reads.overflowed and op == "read":
         problems.append(
-            f"the list of reads was full after {HISTORY_ENTRIES}: its shares are those of the last ones"
+            f"the list of reads was full: the shares are those of the last {HISTORY_ENTRIES} reads"
         )
     return Report(
         [
@@ -121,8 +121,8 @@ def report(op: str, calls: int, change: Counters, reads: Reads) -> Report:
 def shares(op: str, calls: int, change: Counters, reads: Reads) -> Shares:
     """I/Os by tier, by counters alone. Pure.
 
-    A read that the dbuf cache answers is no read of the ARC; it came from DRAM as well. Where a request
-    needs several records, blocks are counted instead of requests.
+    The dbuf cache answers reads from DRAM without the ARC. If requests need several records each, the unit is
+    blocks instead of requests.
     """
     if op != "read":
         counts = {

@@ -1,4 +1,4 @@
-"""What else went on at the server while a phase ran: before, after, the difference. Pure but for `read`.
+"""Activity of the server in a phase: NFS calls, other pools, scrubs, txgs, steal. Pure but for `read`.
 
 Sources: /proc/net/rpc/nfsd (fs/nfsd/stats.c: `io` bytes read and written, `proc3` calls by
 procedure of RFC 1813, `proc4ops` operations of NFSv4); per pool /proc/spl/kstat/zfs/POOL/iostats
@@ -25,19 +25,19 @@ _NFSD = "/proc/net/rpc/nfsd"
 _STAT = "/proc/stat"
 _KSTATS = "/proc/spl/kstat/zfs"
 _HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
-# Where a procedure is in the lists: after the list's own length; numbers of RFC 1813, RFC 7530 and
-# RFC 7862 (68, READ_PLUS: how clients of NFS 4.2 read).
+# Numbers of procedures in RFC 1813, RFC 7530 and RFC 7862 (68: READ_PLUS, the reads of NFS 4.2). In the lists
+# they stand after the length.
 _V3 = {"read": (6,), "write": (7,), "commit": (21,)}
 _V4 = {"read": (25, 68), "write": (38,), "commit": (5,)}
-# A hypervisor that takes more of the CPUs than this also takes part of what is measured.
+# More steal time than this falsifies latencies.
 STEAL_SHARE = 0.01
-# Dataset properties that decide which tier can answer, always read back.
+# Dataset properties that decide which tier can answer; always read back.
 DECISIVE_PROPERTIES = ("recordsize", "sync", "logbias", "primarycache", "secondarycache")
 
 
 @dataclass(frozen=True)
 class Txg:
-    """A transaction group that has been written: the time of its sync on the server's clock, in ns."""
+    """A synced transaction group: begin and end of its sync on the server's clock, in ns."""
 
     number: int
     begin_ns: int
@@ -61,7 +61,7 @@ class Conditions:
 
 
 class ServerActivity(Instrument):
-    """What nfsd itself counted, and what else went on: other pools, scrubs, txgs, a hypervisor."""
+    """nfsd's own counts, and other activity: other pools, scrubs, txgs, steal time."""
 
     def __init__(self, server: Host, pool: str, zfs: ZfsVersion) -> None:
         self._server, self._pool, self._zfs = server, pool, zfs
@@ -73,53 +73,53 @@ class ServerActivity(Instrument):
         self._after = read(self._server, self._pool, self._zfs)
 
     def calls(self, op: str) -> int:
-        """nfsd's own count of the phase, once it has ended."""
+        """nfsd's count of the phase, after its end."""
         return self._after.calls[op] - self._before.calls[op]
 
     def report(self, measured: Measured) -> Report:
-        was, now = self._before, self._after
+        before, after = self._before, self._after
         assert measured.block_bytes is not None, "jobs of one phase have one block size"
         return Report(
-            checks(was, now, self._pool, measured.op, measured.ios, measured.block_bytes, self._zfs),
-            events(was, now, measured.run_origin_ns, measured.clock),
-            problems(was, now),
+            checks(before, after, self._pool, measured.op, measured.ios, measured.block_bytes, self._zfs),
+            events(before, after, measured.run_origin_ns, measured.clock),
+            problems(before, after),
         )
 
 
 def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
-    """Now. Raises HostError if the server does not say what is needed."""
+    """Read the counters. Raises HostError if one is missing."""
     scans = scrub_status.read(server, zfs)
     pools = sorted(scans)
     files = ["/proc/uptime", _NFSD, _STAT, f"{_KSTATS}/{pool}/txgs"]
     files += [f"{_KSTATS}/{name}/iostats" for name in pools]
-    # Beside each file's content its name; a pool that vanished meanwhile is one that is not ours.
-    said = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
+    # -v prints the name of each file. The files of another pool may vanish at any time.
+    output = server.run(["tail", "-v", "-n", "+1", *files], check=False).stdout
     try:
-        return parse(said, scans, pool)
+        return parse(output, scans, pool)
     except (KeyError, ValueError, IndexError, TypeError) as error:
         raise HostError(
-            f"{server.name} does not say what its NFS server and pools are doing ({error!r})",
+            f"the counters of the NFS server and pools of {server.name} cannot be read ({error!r})",
             f"are {_NFSD} and {_KSTATS}/{pool} there, and readable?",
         ) from error
 
 
 def parse(text: str, scans: Mapping[str, Scan | None], pool: str) -> Conditions:
-    """From what `tail -v` and `zpool status` said. Raises KeyError or ValueError for what is not there."""
+    """From the output of `tail -v` and `zpool status`. Raises KeyError or ValueError for missing values."""
     parts = _HEADER.split(text)[1:]
     files = dict(zip(parts[::2], parts[1::2], strict=True))
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
     ticks = [int(value) for value in stat["cpu"]]
     io_bytes, calls = _nfsd(files[_NFSD])
-    found = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
+    pools = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
     return Conditions(
         uptime_ns=int(float(files["/proc/uptime"].split()[0]) * 1e9),
         wall_s=int(stat["btime"][0]) + int(float(files["/proc/uptime"].split()[0])),
         io_bytes=io_bytes,
         calls=calls,
-        iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in found},
+        iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in pools},
         scans={name: scan for name, scan in scans.items() if scan},
         txgs=tuple(_txgs(files[f"{_KSTATS}/{pool}/txgs"])),
-        # user nice system idle iowait irq softirq steal; guest time is in user already.
+        # user nice system idle iowait irq softirq steal; user includes guest time.
         cpu_ticks=sum(ticks[:8]),
         steal_ticks=ticks[7],
     )
@@ -132,15 +132,15 @@ def _nfsd(text: str) -> tuple[dict[str, int], dict[str, int]]:
         if line
     }
     calls = dict.fromkeys(_V3, 0)
-    for key, places in (("proc3", _V3), ("proc4ops", _V4)):
+    for key, procedures in (("proc3", _V3), ("proc4ops", _V4)):
         counts = lines.get(key, [0])
-        for op, numbers in places.items():
-            calls[op] += sum(counts[1 + place] for place in numbers if place < counts[0])
+        for op, numbers in procedures.items():
+            calls[op] += sum(counts[1 + number] for number in numbers if number < counts[0])
     return {"read": lines["io"][0], "write": lines["io"][1]}, calls
 
 
 def _txgs(text: str) -> Iterator[Txg]:
-    """Those that are committed (state C). Birth, then open, quiescing, waiting and syncing in a row."""
+    """The committed txgs (state C): birth, then the times open, quiescing, waiting and syncing."""
     rows = [line.split() for line in text.splitlines()]
     start = next(number for number, row in enumerate(rows) if row[:2] == ["txg", "birth"])
     for row in rows[start + 1 :]:
@@ -159,34 +159,26 @@ def checks(
     block_bytes: int,
     zfs: ZfsVersion,
 ) -> list[Check | Missing]:
-    """Hold what the clients asked for (`ios` of `op`) against nfsd's own count, and the rest against rest."""
+    """Check the clients' I/Os (`ios` of `op`) against nfsd's own count, and other activity against zero."""
     moved = after.io_bytes[op] - before.io_bytes[op]
     name = f"NFS {op.upper()} calls"
-    found: list[Check | Missing] = [
+    made: list[Check | Missing] = [
         Check.of(name, f"{_NFSD} proc3, proc4ops", ios, after.calls[op] - before.calls[op], 0),
         Check.of(f"bytes of NFS {op.upper()} calls", f"{_NFSD} io", ios * block_bytes, moved, 0),
     ]
     change = {key: _change(before.iostats, after.iostats, key) for key in after.iostats}
     ours = change.get(pool, {})
     trimmed = sum(value for key, value in ours.items() if key.endswith("_extents_written"))
-    found.append(Check.of("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))
-    found += _pool_checks(change, pool, zfs)
-    ticks = after.cpu_ticks - before.cpu_ticks
-    stolen = after.steal_ticks - before.steal_ticks
-    found.append(
-        Check.of(
-            "CPU time taken by a hypervisor, in 10 ms",
-            f"{_STAT} steal",
-            0,
-            stolen,
-            int(ticks * STEAL_SHARE) + 1,
-        )
-    )
-    return found
+    made.append(Check.of("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))
+    made += _pool_checks(change, pool, zfs)
+    most = int((after.cpu_ticks - before.cpu_ticks) * STEAL_SHARE) + 1
+    steal = after.steal_ticks - before.steal_ticks
+    made.append(Check.of("CPU steal time, in 10 ms", f"{_STAT} steal", 0, steal, most))
+    return made
 
 
 def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) -> Iterator[Check | Missing]:
-    """Of I/O by pool, which iostats count since OpenZFS 2.3."""
+    """Checks of I/O by pool, which iostats count since OpenZFS 2.3."""
     source = "iostats direct_*_count"
     if zfs.has_direct_io:
         ours = change.get(pool, {})
@@ -211,22 +203,22 @@ def _change(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]],
 
 
 def problems(before: Conditions, after: Conditions) -> list[str]:
-    """Scrubs and resilvers, of any pool: they use devices, ARC and CPU that are being measured."""
-    found = []
+    """Scrubs and resilvers of any pool: they use the measured devices, ARC and CPU."""
+    texts = []
     for pool, scan in after.scans.items():
         same = before.scans.get(pool) == scan
         if scan.running or not same:
-            found.append(
+            texts.append(
                 f"a {scan.function.lower()} of the pool {pool} ran during the phase "
                 f"(zpool status: {scan.function} {scan.state})"
             )
-    return found
+    return texts
 
 
 def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) -> list[Event]:
-    """What belongs on the time axis, in ns of the experiment since `origin_ns` (of the server's clock).
+    """Events for the time axis, in ns of the experiment since `origin_ns` (of the server's clock).
 
-    The time of a scrub is known to a second.
+    Times of a scrub have a resolution of a second.
     """
 
     def at(host_ns: int) -> int:
@@ -235,7 +227,7 @@ def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) 
     def inside(begin_ns: int, end_ns: int) -> bool:
         return end_ns >= before.uptime_ns and begin_ns <= after.uptime_ns
 
-    found = [
+    made = [
         Event(
             time_ns=at(txg.begin_ns),
             end_ns=at(txg.end_ns),
@@ -252,31 +244,29 @@ def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) 
         if inside(begin, end):
             kind = "resilver" if scan.function == "RESILVER" else "scrub"
             text = f"{kind} of the pool {pool}"
-            found.append(Event(time_ns=at(begin), end_ns=at(end), kind=kind, text=text))
-    return found
+            made.append(Event(time_ns=at(begin), end_ns=at(end), kind=kind, text=text))
+    return made
 
 
 def property_problems(properties: dict[str, str], tiers: set[str]) -> list[str]:
     """Dataset properties with which an expected tier cannot answer (zfsprops(7))."""
-    wanted: dict[str, dict[str, tuple[str, ...]]] = {
+    required: dict[str, dict[str, tuple[str, ...]]] = {
         "dram": {"primarycache": ("all",)},
         "l2arc": {"primarycache": ("all",), "secondarycache": ("all",)},
         "slog": {"sync": ("standard", "always"), "logbias": ("latency",)},
         "pool": {"sync": ("standard", "always")},
     }
-    found = []
-    for tier in sorted(tiers & set(wanted)):
-        for name, good in wanted[tier].items():
-            if name in properties and properties[name] not in good:
-                found.append(
-                    f"the tier {tier} is expected, but the dataset has {name}={properties[name]} "
-                    f"(zfs get {name}; it takes {' or '.join(good)})"
-                )
-    return found
+    return [
+        f"the tier {tier} is expected, but the dataset has {name}={properties[name]} "
+        f"(zfs get {name}; it takes {' or '.join(good)})"
+        for tier in sorted(tiers & set(required))
+        for name, good in required[tier].items()
+        if name in properties and properties[name] not in good
+    ]
 
 
 def changed(before: dict[str, str], after: dict[str, str], of: str) -> list[str]:
-    """Settings that are no longer what they were when the run began."""
+    """Problems: settings of `of` that changed since the start of the run."""
     return [
         f"{of}: {name} was {before[name]} and is {after.get(name, 'gone')} at the end of the run"
         for name in before

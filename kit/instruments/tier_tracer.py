@@ -1,4 +1,4 @@
-"""The tracer (kit.trace) as an instrument: latency at the NFS server, by the tier that answered."""
+"""The tracer (kit.trace) as an instrument: latency at the NFS server by tier."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kit.trace.output import Trace, parse_trace
 
 
 class TierTracer(Instrument):
-    """One phase of a tracer that runs. `log_vdevs`: ids of the vdevs whose writes are log writes.
+    """One phase of a running tracer. `log_vdevs`: ids of the pool's log vdevs.
 
-    `ios`: by (op, tier), once `latency` was called; None if its counts cannot be used.
+    `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
     """
 
     def __init__(

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -30,6 +28,7 @@ from kit.emulation import compilation
 from kit.emulation.devices_file import served_devices
 from kit.emulation.served import Served
 from kit.hosts.base import HostLost
+from kit.lab import cache_entry
 from kit.lab.guest import Lab
 from kit.precondition import checkpoint, stage_loads
 from kit.precondition import device as precondition
@@ -190,19 +189,10 @@ class AgedStates:
 
 
 def _store(path: Path, state: bytes, proof: dict[str, Any]) -> None:
-    """Write the directory atomically; the caller holds the lock. Raises OSError."""
-    # We hold the lock, so the owner of any other build directory is dead.
-    for stale in path.parent.glob(f".build-{path.name}-*"):
-        shutil.rmtree(stale, ignore_errors=True)
-    work = path.with_name(f".build-{path.name}-{os.getpid()}")
-    work.mkdir(mode=0o700)
-    try:
+    """Write a cached state. The caller holds the lock. Raises OSError."""
+    with cache_entry.replacing(path) as work:
         (work / "state").write_bytes(state)
         (work / "proof.json").write_text(json.dumps(proof) + "\n")
-        shutil.rmtree(path, ignore_errors=True)
-        work.rename(path)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def current(path: Path) -> bool:

@@ -32,7 +32,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class _Stop(Exception):
-    """A signal told this supervisor to end its lab."""
+    """A signal requested the end of the lab."""
 
 
 def main() -> int:

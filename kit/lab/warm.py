@@ -31,7 +31,7 @@ from kit.core.cache import cache_dir, cannot_use, locked
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
-from kit.lab import monitor
+from kit.lab import cache_entry, monitor
 from kit.lab.guest import QEMU, Lab, LabSpec
 from kit.lab.image.image import Image, check_space, sha256
 from kit.lab.image.prune import is_still_made
@@ -85,20 +85,11 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
                 return _files(path)
             if path.exists():
                 progress.note(f"the saved guest cannot be used and is made again: {reason}")
-        # We hold the lock, so the owner of any other build directory is dead.
-        for stale in folder.glob(f".build-{digest}-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        _check_space(folder)
-        work = folder / f".build-{digest}-{os.getpid()}"
-        work.mkdir(mode=0o700)
-        try:
+        with cache_entry.replacing(path) as work:
+            _check_space(folder)
             with progress.step("booting a guest, to be saved"):
                 manifest = {"format": FORMAT, **_save(spec, image, work)}
             (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-            shutil.rmtree(path, ignore_errors=True)
-            work.rename(path)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
         return _files(path)
 
 

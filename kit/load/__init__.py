@@ -1,4 +1,4 @@
-"""fio: on a client, on several at once, on a block device; its jobs, commands and output.
+"""fio on a client, on several clients together, on a block device: jobs, commands, output.
 
-When a load runs is decided in kit.run and kit.precondition.
+kit.run and kit.precondition decide when a load runs.
 """

@@ -1,7 +1,7 @@
-"""fio straight on a block device: filling it, writing at random places, and reading or writing one by one.
+"""fio directly on a block device: fill, random writes, and single I/Os at queue depth 1.
 
-All text on these command lines is the kit's own. Data never compresses and never repeats: each call
-has its own `seed`, and every block is made anew (refill_buffers).
+Data does not compress and does not repeat: each call has its own `seed`, and each block new content
+(refill_buffers).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _SECTOR = 512
 
 @dataclass(frozen=True)
 class Load:
-    """One call of fio on `path`. `depth` 1 is one after another (psync); `sync`: each write is O_DSYNC.
+    """One call of fio on `path`. `depth`: 1 uses psync; `sync`: each write is O_DSYNC.
 
-    Covers the device from `offset_bytes` for `span_bytes`, and moves `io_bytes`.
+    I/Os are in `span_bytes` from `offset_bytes`, in total `io_bytes`.
     """
 
     path: str
@@ -35,13 +35,13 @@ class Load:
     sync: bool = False
 
     def argv(self, output: str, log: str = "", runtime_us: int = 0) -> list[str]:
-        """The command; JSON goes to `output`, a line per I/O to `log`_lat.1.log if that is wanted.
+        """The command. JSON goes to `output`; with `log`, a line per I/O goes to `log`_lat.1.log.
 
-        It ends by itself after `runtime_us` of the host's time, if that is not 0.
+        fio ends after `runtime_us` of the host's time, if that is not 0.
         """
         engine = ["--ioengine=psync"] if self.depth == 1 else ["--ioengine=libaio", f"--iodepth={self.depth}"]
         argv = [
-            # A colon separates file names for fio.
+            # fio splits file names at colons.
             "fio", "--name=device", f"--filename={self.path.replace(':', chr(92) + ':')}",
             f"--rw={self.pattern}", f"--bs={self.block_bytes}", f"--offset={self.offset_bytes}",
             f"--size={self.span_bytes}", f"--io_size={self.io_bytes}", *engine, "--direct=1",
@@ -60,7 +60,7 @@ class Load:
 
 
 def fill(path: str, capacity_bytes: int, seed: int) -> list[Load]:
-    """The whole device in order, 128 KiB a write; what is left at its end in single sectors."""
+    """Write the whole device sequentially, 128 KiB a write; the rest at its end in smaller writes."""
     whole = capacity_bytes // FILL_BLOCK * FILL_BLOCK
     loads = []
     if whole:
@@ -69,39 +69,39 @@ def fill(path: str, capacity_bytes: int, seed: int) -> list[Load]:
         )
     rest = capacity_bytes - whole
     if rest:
-        # The largest power of two that divides it: sectors may be of 512 or of 4096 bytes.
+        # The largest power of two that divides the rest: sectors have 512 or 4096 bytes.
         block = rest & -rest
         loads.append(Load(path, "write", block, rest, rest, seed + 1, offset_bytes=whole))
     return loads
 
 
 def random_writes(path: str, capacity_bytes: int, block_bytes: int, io_bytes: int, seed: int) -> Load:
-    """`io_bytes` at random places of the whole device, many at a time: what a round writes."""
+    """`io_bytes` at random offsets of the whole device, with a deep queue: the writes of a round."""
     span = capacity_bytes // block_bytes * block_bytes
     return Load(path, "randwrite", block_bytes, span, io_bytes, seed, depth=FILL_DEPTH)
 
 
 def one_by_one(path: str, op: str, span_bytes: int, block_bytes: int, ios: int, seed: int) -> Load:
-    """`ios` random reads, or sync writes, within the first `span_bytes`, each after the one before."""
+    """`ios` random reads or sync writes in the first `span_bytes`, at queue depth 1."""
     span = span_bytes // block_bytes * block_bytes
     return Load(path, f"rand{op}", block_bytes, span, ios * block_bytes, seed, sync=op == "write")
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What fio says it did: bytes written, and for how long (ns of the host's time)."""
+    """fio's own result: bytes written, and the duration in ns of the host's time."""
 
     written_bytes: int
     host_ns: int
 
 
 def parse_moved(text: str) -> Moved:
-    """From fio's JSON. Raises MeasurementUnknown if it is none, or has an error in it."""
+    """From fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
     output = fio.parse_output(text)
     try:
         parts: list[dict[str, Any]] = [job["write"] for job in output["jobs"]]
         written = sum(int(part["io_bytes"]) for part in parts)
         longest = max(int(part["runtime"]) for part in parts)
     except (KeyError, TypeError, ValueError) as error:
-        raise MeasurementUnknown(f"fio's JSON does not say how much it wrote ({error!r})") from None
+        raise MeasurementUnknown(f"fio's JSON has no count of written bytes ({error!r})") from None
     return Moved(written, longest * 1_000_000)

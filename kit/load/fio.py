@@ -1,4 +1,4 @@
-"""fio on a client: the command line, and what the output of an own run says."""
+"""fio on a client: command lines, job texts, and the output of the kit's own runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from kit.hosts.base import Host
 from kit.load import fio_json
 
 _DIRECTIONS = ("read", "write")
-_COMPLAINT = re.compile(
-    r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE
-)
+_ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
-# What the kit adds to every job: a log of each I/O with its latency in ns, stamped with the
-# client's monotonic clock (1 is CLOCK_MONOTONIC, clock_gettime(2)).
+# Added to every job: a log of each I/O with its latency in ns, and the time of the client's monotonic
+# clock (1 is CLOCK_MONOTONIC, clock_gettime(2)).
 _LOG_OPTIONS = """\
 [global]
 write_lat_log={log}
@@ -33,9 +31,9 @@ log_alternate_epoch_clock_id=1
 """
 
 
-# And to a job of fio's client/server mode: the file as it is named (else it has the name of the
-# connection before its own), and a wait for the time at which all clients start (kit.load.fio_server).
-# Threads: a job that is a process makes a session of its own, and would outlive a server that is killed.
+# Added to a job of fio's client/server mode: file names without the connection's name as prefix, and a wait
+# for the common start time (kit.load.fio_server). Threads, because a job that is a process has its own
+# session and survives a killed server.
 _GROUP_OPTIONS = """\
 unique_filename=0
 exec_prerun=python3 -I start.py
@@ -46,7 +44,7 @@ _THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTIL
 
 @dataclass(frozen=True)
 class FioFiles:
-    """Where a phase's files are on the client."""
+    """The files of a phase on the client."""
 
     directory: str
 
@@ -62,23 +60,18 @@ class FioFiles:
     def log_prefix(self) -> str:
         return f"{self.directory}/fio"
 
-    @property
-    def latency_log(self) -> str:
-        """The log of the first job, often the only one."""
-        return self.latency_log_of(1)
-
     def latency_log_of(self, number: int) -> str:
-        """fio appends the kind of log and the number of the job (HOWTO, write_lat_log)."""
+        """The log of a job. fio appends the kind of log and the job's number (HOWTO, write_lat_log)."""
         return f"{self.log_prefix}_lat.{number}.log"
 
 
 def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str]) -> bytes:
-    """The job for one client. Its variables are replaced here: sudo would drop them from the environment."""
+    """The job for one client. The kit replaces its variables, because sudo drops the environment."""
     return (_LOG_OPTIONS.format(log=files.log_prefix) + _replaced(job.text, values)).encode()
 
 
 def group_job_text(job: FioJob, values: Mapping[str, str]) -> bytes:
-    """The job for several clients, for a fio that runs in the directory of the phase."""
+    """The job for several clients. fio runs in the directory of the phase."""
     text = _THREAD.sub("", _replaced(job.text, values))
     return (_LOG_OPTIONS.format(log="fio") + _GROUP_OPTIONS + text).encode()
 
@@ -90,7 +83,7 @@ def _replaced(text: str, values: Mapping[str, str]) -> str:
 
 
 def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock, seed: int) -> dict[str, str]:
-    """What a job file may name. Durations reach fio in the host's time, with their unit."""
+    """Values of the variables of a job file. Durations are in the host's time, with their unit."""
     runtime_us = clock.to_host_ns(duration_ns) // 1000
     return {
         "HSP_DIRECTORY": mount,
@@ -106,12 +99,12 @@ def command(files: FioFiles) -> list[str]:
 
 
 def version(host: Host) -> str:
-    """Such as fio-3.39. Raises HostError."""
+    """The version, such as fio-3.39. Raises HostError."""
     return host.run(["fio", "--version"]).stdout.strip()
 
 
 def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -> list[str]:
-    """Fill the working set on the server, once, with data that does not compress."""
+    """argv to write the working set on the server with data that does not compress."""
     return [
         "fio", "--name=fill", f"--directory={directory}", f"--filename={file}", "--rw=write",
         f"--bs={block_bytes}", f"--size={size_bytes}", "--ioengine=psync", "--refill_buffers=1",
@@ -120,38 +113,38 @@ def fill_command(directory: str, file: str, size_bytes: int, block_bytes: int) -
 
 
 def read_through_command(path: str, size_bytes: int, *, direct: bool = False) -> list[str]:
-    """Read the first bytes of a file once, in order; `direct`: past the page cache of an NFS client."""
+    """argv to read the first bytes of a file in order; `direct`: without the page cache of an NFS client."""
     flags = "count_bytes,direct" if direct else "count_bytes"
     return ["dd", f"if={path}", "of=/dev/null", "bs=128k", f"iflag={flags}", f"count={size_bytes}"]
 
 
 def parse_output(text: str) -> dict[str, Any]:
-    """fio's JSON. Raises MeasurementUnknown if there is other text or an error in it."""
-    found = fio_json.documents(text)
-    if found.last is None or found.number > 1 or (text[: found.begin] + text[found.end :]).strip():
+    """fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
+    parsed = fio_json.documents(text)
+    if parsed.last is None or parsed.number > 1 or (text[: parsed.begin] + text[parsed.end :]).strip():
         raise MeasurementUnknown(
             f"fio's output is not JSON with jobs alone; it begins with: {text.strip()[:200]!r}"
         )
-    jobs = fio_json.jobs(found.last, "jobs")
+    jobs = fio_json.jobs(parsed.last, "jobs")
     if not jobs:
         raise MeasurementUnknown("fio's JSON has no jobs")
     failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
     if failed:
         raise MeasurementUnknown(f"fio reports an error in job {', '.join(failed)}")
-    return {**found.last}
+    return {**parsed.last}
 
 
 def parse_group_output(text: str) -> tuple[dict[str, list[dict[str, Any]]], str]:
-    """What a fio that led others wrote: the jobs of each by its name, and its complaints, in one line.
+    """Output of a fio that leads others: the jobs of each client by its name, and error messages in one line.
 
-    Lines of the servers come before and after the JSON. Raises MeasurementUnknown if there is no JSON.
+    Lines of the servers come before and after the JSON. Raises MeasurementUnknown without JSON.
     """
-    found = fio_json.documents(text)
-    around = (*text[: found.begin].splitlines(), *text[found.end :].splitlines())
-    complaints = [line.strip() for line in around if _COMPLAINT.search(line)]
-    reason = "; ".join(complaints[:5]) or "fio does not say why"
-    # The sum of all has no histogram, and is there only if nobody failed.
-    stats = fio_json.jobs(found.last or {}, "client_stats")
+    parsed = fio_json.documents(text)
+    around = (*text[: parsed.begin].splitlines(), *text[parsed.end :].splitlines())
+    errors = [line.strip() for line in around if _ERROR.search(line)]
+    reason = "; ".join(errors[:5]) or "fio gives no reason"
+    # The sum over all clients is not used: it has no histogram, and is missing if a client failed.
+    stats = fio_json.jobs(parsed.last or {}, "client_stats")
     if stats is None:
         raise MeasurementUnknown(f"fio's JSON has no results of clients: {reason}")
     jobs: dict[str, list[dict[str, Any]]] = {}
@@ -161,7 +154,7 @@ def parse_group_output(text: str) -> tuple[dict[str, list[dict[str, Any]]], str]
 
 
 def total_ios(output: dict[str, Any]) -> dict[str, int]:
-    """I/Os that ended, per direction, over all jobs."""
+    """Completed I/Os of all jobs, per direction."""
     return {
         direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
         for direction in _DIRECTIONS

@@ -1,7 +1,7 @@
-"""fio's json+ output: where documents are in a text, and the jobs in them. For own runs and for imports.
+"""fio's json+ output: the documents in a text, and their jobs. For own runs and imports.
 
-fio prints warnings before the JSON, and its servers lines around it; with --status-interval it prints several
-documents, each with all I/Os so far. With several clients `client_stats` also holds their sum, "All clients".
+fio prints warnings before the JSON, and its servers print lines around it. With --status-interval it prints
+several documents, each with all I/Os so far. `client_stats` of several clients has their sum, "All clients".
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _MAX_STARTS = 10_000
 
 @dataclass
 class Documents:
-    """The documents of a text: where the first begins and the last ends, how many, and the last.
+    """The documents of a text: begin of the first, end of the last, their number, and the last one.
 
-    `failure`: line and words of what is damaged behind the last document.
+    `failure`: line and message of damage after the last document.
     """
 
     begin: int = 0
@@ -31,29 +31,29 @@ class Documents:
 
 
 def documents(text: str) -> Documents:
-    """The JSON objects with jobs in them that begin at the start of a line."""
+    """Find the JSON objects with jobs that begin at the start of a line."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
-    found = Documents()
+    result = Documents()
     at = 0
     for number, start in enumerate(_starts(text)):
         if start < at:
             continue
         if number == _MAX_STARTS:
-            found.failure = text.count("\n", 0, start) + 1, f"more than {_MAX_STARTS} documents"
+            result.failure = text.count("\n", 0, start) + 1, f"more than {_MAX_STARTS} documents"
             break
         try:
             value, at = decoder.raw_decode(text, start)
         except (ValueError, RecursionError) as error:
-            found.failure = text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error)
+            result.failure = text.count("\n", 0, getattr(error, "pos", start)) + 1, str(error)
             continue
         if isinstance(value, dict) and ("jobs" in value or "client_stats" in value):
-            begin = found.begin if found.number else start
-            found = Documents(begin, at, found.number + 1, value)
-    return found
+            begin = result.begin if result.number else start
+            result = Documents(begin, at, result.number + 1, value)
+    return result
 
 
 def _starts(text: str) -> Iterator[int]:
-    """Where lines begin with a brace."""
+    """Offsets of the lines that begin with a brace."""
     at = 0 if text.startswith("{") else text.find("\n{") + 1
     while at or text.startswith("{"):
         yield at
@@ -67,7 +67,7 @@ def _refuse(name: str) -> float:
 
 
 def jobs(document: Json, key: str) -> list[Json] | None:
-    """The entries of `jobs` or `client_stats`, without the sum of all clients. None if it is no such list."""
+    """The entries of `jobs` or `client_stats`, without the sum of all clients. None for any other value."""
     listed = document.get(key)
     if not isinstance(listed, list) or not all(isinstance(job, dict) for job in listed):
         return None

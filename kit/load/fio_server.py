@@ -1,12 +1,12 @@
-"""fio's client/server mode: one load on several clients, that starts everywhere at once.
+"""fio's client/server mode: one load on several clients, with a common start.
 
-On each client `fio --server` listens on a Unix socket in a directory of its own that nobody else may enter,
-never on the network: whoever can reach a listening fio can run anything as its user. The fio that gives the
-orders runs on the first client, because fio speaks only with its own version; the other clients' sockets are
-brought there over their SSH connections. What was tried is in docs/decisions/0010-fio-client-server.md.
+On each client `fio --server` listens on a Unix socket in a private directory, never on the network: a fio
+server runs any command as its user. The leading fio runs on the first client, because fio accepts only its
+own version; SSH connections forward the other clients' sockets to it. See
+docs/decisions/0010-fio-client-server.md.
 
-fio's own start is up to a second apart (its server looks for orders once a second while it has nothing to
-do). So each job first waits for a time that all clients are told, each on its own clock.
+fio alone starts clients up to a second apart, because an idle server polls once a second. So each job first
+waits for a start time, which every client gets on its own clock.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ from kit.store.run_directory import RunDir
 _HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
 _STOP_DEADLINE_S = 60.0
 _SOCKET_DEADLINE_S = 60.0
-# Until every client has its files open and waits; and how long, since the last that does, for one more.
+# For all clients to open their files and wait; and for the next client after the last one that is ready.
 _READY_DEADLINE_S = 180.0
 _LAST_READY_S = 30.0
 _POLL_S = 0.1
-# How long after the order all start. An idle guest's clock runs far ahead of the messengers'.
+# From the message to the start. The clock of an idle guest runs far ahead of the messages.
 _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
-# fio and all around it run as the user of the SSH connection, for whom sshd forwards sockets: no word of
-# these commands is one that goes through sudo, they begin with `env`.
-# Whole or not there. Argument: the file.
+# All commands run as the user of the SSH connection, because sshd forwards sockets for that user: they begin
+# with `env`, which does not use sudo.
+# Writes a file atomically. Argument: the file.
 _WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
 
 
 class Closable(Protocol):
-    """Something that ends."""
+    """A resource that can be closed."""
 
     def close(self) -> None: ...
 
 
 @runtime_checkable
 class Forwarding(Protocol):
-    """A host whose Unix sockets can be reached from this machine, and this machine's from it."""
+    """A host that forwards Unix sockets to and from this machine."""
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Closable: ...
 
@@ -63,7 +63,7 @@ class Forwarding(Protocol):
 
 @dataclass
 class _Member:
-    """One client: its directory there, its number (the name of its socket), its fio server."""
+    """One client: its directory, its number (for the name of its socket), its fio server."""
 
     host: Host
     number: int
@@ -76,7 +76,7 @@ class _Member:
         return socket_name(self.number)
 
     def write(self, name: str, content: bytes) -> None:
-        """A file in the directory, whole or not there."""
+        """Write a file in the directory atomically."""
         path = f"{self.directory}/{name}"
         self.host.run(["env", "sh", "-c", _WRITE, "sh", path], stdin=content)
 
@@ -84,8 +84,8 @@ class _Member:
         self.failure = self.failure or reason
 
 
-class _Watch:
-    """What goes wrong inside is the client's failure, and no more: the others go on."""
+class _FailsClient:
+    """Turns an error into a failure of this client; the other clients continue."""
 
     def __init__(self, member: _Member) -> None:
         self._member = member
@@ -100,17 +100,17 @@ class _Watch:
 
 
 def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
-    """fio on the only client, or on all of them together."""
+    """The load for one client, or for several together."""
     return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, clocks)
 
 
 def check_versions(versions: Mapping[str, str]) -> None:
-    """fio speaks only with its own version. `versions` by host. Raises HostError."""
+    """Raises HostError for different versions. `versions`: by host."""
     if len(set(versions.values())) > 1:
         listed = ", ".join(f"{version} on {host}" for host, version in versions.items())
         raise HostError(
             f"the clients have different versions of fio: {listed}",
-            "fio's client/server mode, which drives several clients, refuses any version but its own: "
+            "fio's client/server mode, which drives several clients, needs the same version everywhere: "
             "install the same fio on all clients",
         )
 
@@ -134,11 +134,11 @@ class GroupLoad:
         self._leader: Process | None = None
         self._forwards: list[Closable] = []
         self._local_dir = ""
-        self._given = False
-        self._ended = ""
+        self._start_sent = False
+        self._leader_failure = ""
 
     def prepare(self) -> None:
-        """A fio server on each client, its socket on the first."""
+        """Start a fio server on each client, and forward its socket to the first client."""
         for member in self._members:
             self._make_directory(member)
             member.write("start.py", _HELPER.read_bytes())
@@ -148,13 +148,13 @@ class GroupLoad:
                 member.server = member.host.start(server_command(member.directory, member.socket))
             for member in self._members:
                 self._await_socket(member)
-            self._bring_sockets()
+            self._forward_sockets()
         except BaseException:
             self._close()
             raise
 
     def _make_directory(self, member: _Member) -> None:
-        """Its user's alone. The run's directory is root's: another user is let through, and sees nothing."""
+        """Make the client's private directory; its user may pass through the run's directory, not list it."""
         user = member.host.run(["id", "-u"]).stdout.strip()
         member.host.run(["install", "-d", "-m", "0700", "-o", user, member.directory])
         if user != "0":
@@ -168,14 +168,14 @@ class GroupLoad:
         if waiting.returncode:
             assert member.server is not None
             ended = not member.server.running()
-            said = member.server.wait(_STOP_DEADLINE_S).describe() if ended else "it does not listen"
+            reason = member.server.wait(_STOP_DEADLINE_S).describe() if ended else "it does not listen"
             raise HostError(
-                f"fio --server failed on {member.host.name}: {said}",
+                f"fio --server failed on {member.host.name}: {reason}",
                 "does `fio --server=sock:/tmp/x` start there by hand?",
             )
 
-    def _bring_sockets(self) -> None:
-        """Each other client's socket: to a private directory here, and from here to the first client."""
+    def _forward_sockets(self) -> None:
+        """Forward the other clients' sockets to a private directory here, and on to the first client."""
         self._local_dir = tempfile.mkdtemp(prefix="hsp-")
         for member in self._members[1:]:
             here = f"{self._local_dir}/{member.socket}"
@@ -184,33 +184,33 @@ class GroupLoad:
                 self._forwards.append(member.host.forward_unix_to_remote(here, there))
             else:
                 here = there
-            wanted = f"{self._first.directory}/{member.socket}"
+            target = f"{self._first.directory}/{member.socket}"
             if isinstance(self._first.host, Forwarding):
-                self._forwards.append(self._first.host.forward_remote_unix(wanted, here))
+                self._forwards.append(self._first.host.forward_remote_unix(target, here))
             else:
-                self._first.host.run(["env", "ln", "-s", here, wanted])
+                self._first.host.run(["env", "ln", "-s", here, target])
 
     def start(self) -> None:
-        with _Watch(self._first):
+        with _FailsClient(self._first):
             sockets = [member.socket for member in self._members]
             self._leader = self._first.host.start(leader_command(self._first.directory, sockets))
         self._await_ready()
         try:
-            self._give_start()
+            self._send_start()
         except KitError:
-            # Nobody knows the time: none of them would ever start.
+            # Without the start time no client would ever start.
             self._close()
             raise
 
     def _await_ready(self) -> None:
-        """Until every job waits for its start; who takes much longer than the others is not waited for."""
+        """Wait until every job waits for its start. A client much slower than the others fails."""
         missing = list(self._members)
         end = latest = time.monotonic() + _READY_DEADLINE_S
         while missing and self.running() and time.monotonic() < end:
             for member in list(missing):
-                with _Watch(member):
-                    asked = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
-                    if asked.returncode == 0:
+                with _FailsClient(member):
+                    ready = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
+                    if ready.returncode == 0:
                         missing.remove(member)
                         end = min(latest, time.monotonic() + _LAST_READY_S)
                 if member.failure and member in missing:
@@ -219,25 +219,25 @@ class GroupLoad:
         for member in missing:
             member.fail("fio did not get ready to start with the others")
 
-    def _give_start(self) -> None:
-        """Tell all the time to start at. All at once: each message takes a while, and none may come late."""
+    def _send_start(self) -> None:
+        """Send the start time to all clients, in parallel: messages are slow, and none may be late."""
         offsets: dict[str, Offset] = {}
         for member in self._members:
-            with _Watch(member):
+            with _FailsClient(member):
                 offsets |= self.clocks.offsets([member.host])
         ready = [member for member in self._members if not member.failure]
         when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
 
-        def give(member: _Member) -> None:
-            with _Watch(member):
+        def send(member: _Member) -> None:
+            with _FailsClient(member):
                 member.write("go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
 
         with ThreadPoolExecutor(max(1, len(ready))) as pool:
-            list(pool.map(give, ready))
-        self._given = True
+            list(pool.map(send, ready))
+        self._start_sent = True
         for member in self._members:
             if member.failure:
-                # It would wait for its start, and all others for its end.
+                # It would wait for its start, and the others for its end.
                 self._end_server(member)
 
     def running(self) -> bool:
@@ -249,21 +249,21 @@ class GroupLoad:
             return
         try:
             if self._leader.running():
-                # It passes INT on to all servers, and still writes its output; but a job that waits for its
-                # start does not hear.
-                self._leader.stop(_STOP_DEADLINE_S, "INT" if self._given else "KILL")
+                # fio forwards INT to all servers, and still writes its output. A job that waits for its start
+                # ignores INT.
+                self._leader.stop(_STOP_DEADLINE_S, "INT" if self._start_sent else "KILL")
             ended = self._leader.wait(_STOP_DEADLINE_S)
             if ended.returncode and not interrupted:
-                self._ended = ended.describe()
+                self._leader_failure = ended.describe()
         except HostLost:
-            self._first.fail("the connection to it broke while it led the load")
+            self._first.fail("the connection to it broke while its fio led the load")
         except KitError as error:
             self._first.fail(error.message)
         finally:
             self._close()
 
     def _close(self) -> None:
-        """No fio server outlives the phase, nor what it has forked."""
+        """End all fio servers and their children."""
         for forward in self._forwards:
             forward.close()
         for member in self._members:
@@ -277,11 +277,11 @@ class GroupLoad:
                 member.server.stop(_STOP_DEADLINE_S, "KILL")
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
-        stats, said = self._output(run_dir)
+        stats, errors = self._output(run_dir)
         results = []
         for member in self._members:
-            with _Watch(member):
-                result = self._result(member, stats.get(member.socket, []), said, run_dir)
+            with _FailsClient(member):
+                result = self._result(member, stats.get(member.socket, []), errors, run_dir)
                 if result:
                     results.append(result)
         for member in self._members:
@@ -290,27 +290,27 @@ class GroupLoad:
                 self.problems.append(f"fio failed on {member.host.name}: {member.failure}")
             with suppress(KitError):
                 member.host.run(["rm", "-r", "-f", "--", member.directory])
-        if self._ended and not (results and self.problems):
+        if self._leader_failure and not (results and self.problems):
             self.failed = True
-            self.problems.append(f"fio failed {self._ended}")
+            self.problems.append(f"fio failed {self._leader_failure}")
         return results
 
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
-        """What fio said of each client, by socket; and in words, what it did not like."""
-        with _Watch(self._first):
+        """fio's jobs of each client by socket, and its error messages."""
+        with _FailsClient(self._first):
             output = self._first.host.get(f"{self._first.directory}/fio.json")
             run_dir.raw.joinpath(f"{self.spec.name}-fio.json").write_bytes(output)
             return fio.parse_group_output(output.decode(errors="replace"))
-        return {}, f"{self._first.host.name} leads the load, and its results are not here"
+        return {}, f"the results are not available from {self._first.host.name}, whose fio led the load"
 
     def _result(
-        self, member: _Member, jobs: list[dict[str, Any]], said: str, run_dir: RunDir
+        self, member: _Member, jobs: list[dict[str, Any]], errors: str, run_dir: RunDir
     ) -> ClientResult | None:
         failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
         if failed:
-            member.fail(f"an error in job {', '.join(failed)}; {said}")
+            member.fail(f"an error in job {', '.join(failed)}; {errors}")
         if not jobs:
-            member.fail(f"no result came from it; {said}")
+            member.fail(f"there is no result of it; {errors}")
             return None
         logs = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
         log = b"".join(self._first.host.get(f"{self._first.directory}/{name}") for name in logs)

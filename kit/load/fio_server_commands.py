@@ -1,24 +1,24 @@
-"""The commands of fio's client/server mode (kit.load.fio_server), and the names that they use. Pure."""
+"""Commands and names of fio's client/server mode (kit.load.fio_server). Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# They run as the user of the SSH connection and not through sudo: they begin with `env`.
-# fio binds and connects by names without directory: those of Unix sockets are short, and fio makes a part of
-# a file's name of them. Arguments: directory, then the command.
+# They begin with `env`, so they run as the user of the SSH connection, without sudo.
+# Socket names have no directory: paths of Unix sockets must be short, and fio uses them in file names.
+# Arguments: directory, then the command.
 _IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
-# Without SIGPIPE: a client that breaks off must not end the fio that speaks with the others.
+# Without SIGPIPE: a client that disconnects must not end the leading fio.
 _IN_DIRECTORY_NO_PIPE = "trap '' PIPE; " + _IN_DIRECTORY
 
 
 def socket_name(number: int) -> str:
-    """Of the client of that number, from 0."""
+    """The socket of the client of that number, from 0."""
     return f"c{number}"
 
 
 def directory_of(work_dir: str, number: int, phase: str) -> str:
-    """Where the client of that number has its files."""
+    """The directory of the client of that number."""
     return f"{work_dir}/fio{number}-{phase}"
 
 
@@ -28,10 +28,10 @@ def server_command(directory: str, socket: str) -> list[str]:
 
 
 def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
-    """argv of the fio that gives the orders.
+    """argv of the leading fio.
 
-    No estimates of the time left are asked for: each would wake every server. With them go fio's deadlines
-    of 5 s for each answer, which an idle guest's clock passes before an answer can be there.
+    Without estimates of the remaining time, which wake every server and have a deadline of 5 s: the clock of
+    an idle guest passes it before an answer can arrive.
     """
     clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
     return [

@@ -1,6 +1,6 @@
-"""The load of a phase: fio on the clients, and what each of them brought home.
+"""The load of a phase: fio on the clients, and its results.
 
-One client runs fio itself; of several, fio's client/server mode makes one load (kit.load.fio_server).
+One client runs fio itself; several use fio's client/server mode (kit.load.fio_server).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STOP_DEADLINE_S = 60.0
 
 @dataclass(frozen=True)
 class LoadSpec:
-    """What every client shall do: `job` in `mount` for `duration_ns` of the experiment. `name`: the phase."""
+    """The load of every client: `job` in `mount` for `duration_ns` of the experiment. `name`: the phase."""
 
     name: str
     job: FioJob
@@ -34,13 +34,13 @@ class LoadSpec:
 
     @property
     def values(self) -> dict[str, str]:
-        """What the job's variables stand for."""
+        """Values of the job's variables."""
         return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock, self.seed)
 
 
 @dataclass(frozen=True)
 class ClientResult:
-    """One client's I/Os, all of them in `latencies`, on that client's own clock."""
+    """One client's I/Os: fio's counts by op, and all I/Os, on that client's clock."""
 
     host: Host
     ios: dict[str, int]
@@ -48,16 +48,16 @@ class ClientResult:
 
 
 class Load(Protocol):
-    """A load on all clients. What goes wrong is in `problems`, and names the client.
+    """A load on all clients. `problems`: texts that name the client.
 
-    `failed`: the load was not carried out, so that another phase would fail as well.
+    `failed`: the load did not run, so the next phase would fail as well.
     """
 
     problems: list[str]
     failed: bool
 
     def prepare(self) -> None:
-        """Everything that can be done before the instruments are on. Raises KitError."""
+        """Prepare the load before the instruments begin. Raises KitError."""
         ...
 
     def start(self) -> None:
@@ -65,15 +65,15 @@ class Load(Protocol):
         ...
 
     def running(self) -> bool:
-        """Whether any of it goes on."""
+        """Whether fio still runs on a client."""
         ...
 
     def finish(self, interrupted: bool) -> None:
-        """Stop what still runs, and learn how it ended. `interrupted`: a failure is no news."""
+        """Stop fio and read its exit status. `interrupted`: ignore a non-zero exit status."""
         ...
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
-        """Bring the files home and read them; of a client that failed, what there is."""
+        """Fetch and read the files; of a failed client, those that exist."""
         ...
 
 
@@ -133,17 +133,17 @@ class SingleLoad:
 
 
 def job_numbers(job: FioJob) -> range:
-    """fio numbers its jobs, copies of one (numjobs) each by itself, and logs each into a file of its own."""
+    """Numbers of fio's jobs: fio counts each copy (numjobs) and writes a log for each."""
     return range(1, 1 + sum(int(section.options.get("numjobs", "1")) for section in job.sections))
 
 
 def raw_prefix(spec: LoadSpec, host: Host) -> str:
-    """How the files of one client and phase begin in the run's raw/."""
+    """Prefix of the files of one client and phase in the run's raw/."""
     return f"{spec.name}-{host.name.replace('/', '-')}"
 
 
 def read_log(host: Host, log: bytes, ios: dict[str, int]) -> ClientLatencies:
-    """fio's log, which must have as many I/Os as fio counted. Raises MeasurementUnknown."""
+    """Read fio's log. Raises MeasurementUnknown if its I/Os are not as many as fio counted."""
     latencies = parse_latency_log(log)
     if len(latencies.end_ns) != sum(ios.values()):
         raise MeasurementUnknown(

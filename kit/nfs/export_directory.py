@@ -12,7 +12,7 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.core.units import format_size_bytes
 from kit.hosts.base import CommandFailed, Host
 from kit.load import fio
-from kit.nfs import export as nfs
+from kit.nfs import mount as nfs_mount
 
 _DIRECTORY = re.compile(r"hsp-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
@@ -85,14 +85,14 @@ def remove(
     """
     if not _DIRECTORY.fullmatch(directory) or not _FILE.fullmatch(file):
         raise SafetyRefusal(f"{directory}/{file} is not a directory and file of a run; it was not removed")
-    mounted_here = not nfs.is_mounted(client, target)
+    mounted_here = not nfs_mount.is_mounted(client, target)
     if mounted_here:
-        nfs.mount(client, source, target, version, tuple(options))
+        nfs_mount.mount(client, source, target, version, tuple(options))
     path = f"{target}/{directory}"
     client.run(["rm", "-f", "--", f"{path}/{file}"], deadline_s=_DEADLINE_S)
     result = client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S, check=False)
     if mounted_here:
-        nfs.unmount(client, target)
+        nfs_mount.unmount(client, target)
     if result.returncode and "No such file" not in result.stderr:
         raise HostError(
             f"{client.name}: {result.stderr.strip()[-300:]}",

@@ -1,4 +1,4 @@
-"""The plan: workload and testbed put together and checked, before anything is touched. Pure.
+"""The plan: workload and testbed together, checked before any contact with a host. Pure.
 
-Carrying it out is in kit.run.
+kit.run executes it.
 """

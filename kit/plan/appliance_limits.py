@@ -1,4 +1,4 @@
-"""What of a workload cannot be done, and what cannot be known, where nobody can log into the server. Pure."""
+"""Limits of a run on an appliance without login: what cannot be done or known. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Any
 
 from kit.config.workload import Phase, Workload
 
-# Always, whatever the workload asks for.
+# For every workload. Stored in the manifest.
 _NOT_SEEN = (
-    "which tier answered an I/O: bands are found in the latencies alone, and compared with what is published",
-    "latencies at the NFS server: those of the clients have the network and the client's own code in them",
+    "which tier answered an I/O: bands come from the latencies alone, and are compared with published ranges",
+    "latencies at the NFS server: those of the clients include the network and the client's own code",
     "pool, dataset, devices and settings of the server, and whether they changed during the run",
-    "what else the server did meanwhile: other clients, scrubs, trims, syncs of its pool",
-    "whether the export is synchronous: an asynchronous one says that a write is done before it is stable",
+    "other activity of the server: other clients, scrubs, trims, syncs of its pool",
+    "whether the export is synchronous: an asynchronous one completes a write before it is stable",
 )
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Sentences for the report. `skipped`: by the name of a phase, why it was not measured."""
+    """Texts for the report. `skipped`: the reason for each phase that is not measured, by name."""
 
     not_seen: tuple[str, ...]
     not_done: tuple[str, ...]
@@ -35,26 +35,26 @@ class LeftOut:
 
 
 def left_out(workload: Workload) -> LeftOut:
-    """For a server that cannot be logged into."""
+    """The limits of a workload on a server without login."""
     return LeftOut(_NOT_SEEN, tuple(_not_done(workload)), dict(_skipped(workload.phase)))
 
 
 def _not_done(workload: Workload) -> Iterator[str]:
-    for name, found in (
+    for name, settings in (
         ("pool", workload.pool.properties),
         ("dataset", workload.dataset.properties),
         ("tunable", workload.tunables),
     ):
-        if found:
-            listed = ", ".join(f"{key}={value}" for key, value in found.items())
+        if settings:
+            listed = ", ".join(f"{key}={value}" for key, value in settings.items())
             kind = f"{name} properties" if name != "tunable" else "tunables"
-            yield f"{kind} that the workload asks for were not set and are not verified: {listed}"
+            yield f"{kind} of the workload were not set and are not verified: {listed}"
     if workload.precondition and workload.precondition.writes:
-        yield "devices were not preconditioned: they were measured in whatever state they are"
+        yield "devices were not preconditioned: their state is unknown"
     if workload.warmup:
         yield (
-            "the warm-up load ran, but whether the L2ARC was warm after it is not known "
-            f"(the workload asks for {workload.warmup.l2arc_min >> 20} MiB in it)"
+            "the warm-up load ran, but it is unknown whether the L2ARC was warm after it "
+            f"(the workload requires {workload.warmup.l2arc_min >> 20} MiB in it)"
         )
     on_tiers = sum(expectation.layer != "client" for expectation in workload.expect)
     if on_tiers:
@@ -66,6 +66,9 @@ def _skipped(phases: tuple[Phase, ...]) -> Iterator[tuple[str, str]]:
     for phase in phases:
         if phase.remove:
             removed = phase.remove
-            yield phase.name, f"it takes the {removed} device out of the pool, which only the server can do"
+            yield (
+                phase.name,
+                f"it removes the {removed} device from the pool, which needs a login there",
+            )
         elif removed:
-            yield phase.name, f"it comes after a phase that takes the {removed} device out of the pool"
+            yield phase.name, f"it follows a phase that removes the {removed} device from the pool"

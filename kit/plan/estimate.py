@@ -1,4 +1,4 @@
-"""What a plan writes before anything is measured, and how long it takes at least. Pure."""
+"""Bytes that a plan writes before the measurement, and its minimum duration. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import wanted_devices
 
-# What is written each second, to say how long writing takes at least: a disk, and a fast SSD.
+# Assumed write rates in bytes per second: of a disk, and of a fast SSD.
 RATES_BYTES = (100_000_000, 1_000_000_000)
 
 
 @dataclass(frozen=True)
 class Written:
-    """Bytes that will be written to a device, or to all of a role, before the measurement."""
+    """Bytes written to a device, or to all of a role, before the measurement."""
 
     device: str
     min_bytes: int
@@ -23,7 +23,7 @@ class Written:
 
 
 def written(plan: Plan) -> list[Written]:
-    """The load itself comes on top."""
+    """The amounts, without those of the phases."""
     amounts, settings = [], plan.workload.precondition
     for device in wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
         assert settings is not None
@@ -32,13 +32,13 @@ def written(plan: Plan) -> list[Written]:
         amounts.append(Written(device.name, needed.min_bytes, needed.max_bytes, text))
     data, size = plan.testbed.devices("data"), plan.workload.working_set.size
     copies = len(data) if plan.workload.pool.data == "mirror" else 1
-    what = "data devices" if data else "export"
-    amounts.append(Written(what, size * copies, size * copies, "working set, without parity and metadata"))
+    target = "data devices" if data else "export"
+    amounts.append(Written(target, size * copies, size * copies, "working set, without parity and metadata"))
     return amounts
 
 
 def seconds(plan: Plan) -> tuple[float, float]:
-    """How long it takes at least, if the devices write as fast, or as slowly, as RATES_BYTES."""
+    """Minimum duration with the faster and with the slower rate of RATES_BYTES."""
     workload = plan.workload
     load_ns = sum(phase.duration for phase in workload.phase)
     load_ns += workload.warmup.duration if workload.warmup else 0

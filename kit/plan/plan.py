@@ -1,6 +1,6 @@
-"""The plan: workload and testbed put together and checked, before anything is touched.
+"""The plan: workload and testbed together, checked before any contact with a host.
 
-A plan is a value: it can be shown, hashed and stored. What cannot work is refused here.
+A plan is a value: it can be shown, hashed and stored. Combinations that cannot work are refused here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kit.nfs import libnfs
 from kit.plan.appliance_limits import left_out
 from kit.precondition import selection
 from kit.zfs.pool import record_bytes
-from kit.zfs.tunables import SIZE_TUNABLES, Tunable, tunable
+from kit.zfs.tunables import Tunable, tunable
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,22 @@ class Plan:
     tunables: tuple[Tunable, ...]
     workload_file: str
     testbed_file: str
-    # Where the two were read from. Not part of what is planned.
+    # Paths of workload and testbed. Not part of the digest.
     sources: tuple[str, str] = ("", "")
 
     @property
     def digest(self) -> str:
-        """What the plan is recognised by."""
+        """Identifies the plan."""
         return str(self.as_json()["digest"])
 
     @property
     def hosts(self) -> dict[str, str]:
-        """Where each host is, by the keys that a journal calls them."""
+        """Addresses of the hosts, by their keys in the journal."""
         clients = {client_key(number): client.host for number, client in enumerate(self.testbed.client)}
         return {"server": self.testbed.server.host, **clients}
 
     def as_json(self) -> dict[str, Any]:
-        """What plan.json stores."""
+        """The content of plan.json."""
         value: dict[str, Any] = {
             "format": 1,
             "workload_file": self.workload_file,
@@ -66,7 +66,7 @@ class Plan:
 
 
 def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
-    """Read the jobs and check that everything can happen. Raises ConfigError or SafetyRefusal (a budget)."""
+    """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget)."""
     jobs = _read_jobs(workload, workload_path)
     libnfs.check_workload(workload, jobs, workload_path)
     tunables: tuple[Tunable, ...] = ()
@@ -82,7 +82,7 @@ def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed
 
 
 def export_of(plan: Plan) -> str:
-    """What the appliance exports, as mount(8) takes it. Raises ConfigError."""
+    """The appliance's export, in the form of mount(8). Raises ConfigError."""
     export = plan.testbed.server.export
     if export is None:
         raise ConfigError(f"{plan.testbed_file}: server.export is missing", 'such as export = "nas:/pool/x"')
@@ -90,7 +90,7 @@ def export_of(plan: Plan) -> str:
 
 
 def _check_server(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], workload_path: Path) -> None:
-    """What a server that the kit sets up must be able to do."""
+    """Checks for a server that the kit sets up."""
     try:
         record_bytes(workload.dataset.properties)
     except ValueError as error:
@@ -110,9 +110,7 @@ def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
     jobs = {}
     for name in sorted(names):
         if Path(name).name != name:
-            raise ConfigError(
-                f"{workload_path}: job = '{name}' is a path", "fio jobs lie beside the workload file"
-            )
+            raise ConfigError(f"{workload_path}: job = '{name}' is a path", "name a file beside the workload")
         jobs[name] = job = read_job(workload_path.parent / name)
         for section in job.sections:
             file = section.options.get("filename")
@@ -129,7 +127,7 @@ MAX_BYTES = 2**63 - 1
 
 
 def _check_appliance(workload: Workload, path: Path) -> None:
-    """What is left of the workload without its server must be worth a run."""
+    """At least one phase must be possible without login to the server."""
     if workload.power_loss:
         raise ConfigError(
             f'{path}: [power_loss] needs devices whose power can be cut; the server is host = "none"',
@@ -147,20 +145,20 @@ _LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 
 
 
 def _check_layout(workload: Workload, testbed: Testbed, path: Path) -> None:
-    found, needed = len(testbed.devices("data")), _LEAST_DEVICES[workload.pool.data]
-    if not found:
+    count, needed = len(testbed.devices("data")), _LEAST_DEVICES[workload.pool.data]
+    if not count:
         raise ConfigError(
             f"the testbed '{testbed.name}' has no device with role = \"data\"; a pool needs at least one",
             "`hsp devices --testbed FILE` shows what its server has",
         )
-    if found < needed:
+    if count < needed:
         raise ConfigError(
             f"{path}: pool.data: a {workload.pool.data} needs {needed} data devices, "
-            f"the testbed '{testbed.name}' has {found}",
+            f"the testbed '{testbed.name}' has {count}",
             "add devices of role data to the testbed, or take another layout (pool.data)",
         )
     least = min(device.size for device in testbed.devices("data"))
-    room = least if workload.pool.data != "stripe" else least * found
+    room = least if workload.pool.data != "stripe" else least * count
     if workload.working_set.size * 2 > room:
         raise ConfigError(
             f"{path}: working_set.size: {format_size_bytes(workload.working_set.size)} does not fit "
@@ -176,9 +174,9 @@ def _check_phases(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob],
         if phase.remove:
             if phase.remove not in present:
                 raise ConfigError(
-                    f"{path}: phase '{phase.name}': remove = \"{phase.remove}\", but there is no "
-                    f"{phase.remove} device then in the testbed '{testbed.name}'",
-                    "add such a device to the testbed, or take remove out",
+                    f"{path}: phase '{phase.name}': remove = \"{phase.remove}\", but the testbed "
+                    f"'{testbed.name}' has no {phase.remove} device in this phase",
+                    "add such a device to the testbed, or remove this key",
                 )
             present.discard(phase.remove)
         _check_tiers(phase, jobs[phase.job], present, path)
@@ -191,7 +189,7 @@ def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> No
     if tiers & {"dram", "l2arc", "disk"} and not reads:
         raise ConfigError(
             f"{where}: its job {phase.job} does not read",
-            "take the tier out, or give the phase a job that reads",
+            "remove the tier, or give the phase a job that reads",
         )
     if tiers & {"slog", "pool"} and not (writes and job.is_sync_write):
         raise ConfigError(
@@ -201,12 +199,12 @@ def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> No
     if "l2arc" in tiers and "cache" not in present:
         raise ConfigError(
             f"{where}: tier l2arc, but there is no cache device",
-            "add a device of role cache to the testbed, or take the tier out of the phase",
+            "add a device of role cache to the testbed, or remove the tier from the phase",
         )
     if "slog" in tiers and "log" not in present:
         raise ConfigError(
             f"{where}: tier slog, but there is no log device",
-            "add a device of role log to the testbed, or take the tier out of the phase",
+            "add a device of role log to the testbed, or remove the tier from the phase",
         )
     if "pool" in tiers and "log" in present:
         raise ConfigError(
@@ -219,40 +217,37 @@ def _check_expectation(expectation: Expectation, workload: Workload, path: Path)
     phase = next(phase for phase in workload.phase if phase.name == expectation.phase)
     if expectation.layer != "client" and expectation.tier not in phase.tiers:
         raise ConfigError(
-            f"{path}: expect: phase '{phase.name}' does not ask for tier {expectation.tier}, "
-            f"it asks for {', '.join(phase.tiers)}",
-            "add the tier to the phase, or take the expectation out",
+            f"{path}: expect: phase '{phase.name}' does not have tier {expectation.tier}, "
+            f"only {', '.join(phase.tiers)}",
+            "add the tier to the phase, or remove the expectation",
         )
 
 
 def _check_working_set(workload: Workload, testbed: Testbed, path: Path) -> None:
-    """A working set that cannot fall into the tiers asked for is refused before the load."""
+    """Refuses a working set whose size rules out a tier of the workload."""
     size = workload.working_set.size
     tiers = {tier for phase in workload.phase for tier in phase.tiers}
     arc = workload.tunables.get("zfs_arc_max")
     arc_bytes = parse_size_bytes(arc) if isinstance(arc, str) else int(arc or 0)
     most = workload.pool.cache_size or MAX_BYTES
     cache_bytes = sum(min(device.size, most) for device in testbed.devices("cache"))
-    shown = format_size_bytes(size)
+    size_text = format_size_bytes(size)
     if tiers & {"l2arc", "disk"}:
         if not arc_bytes:
             raise ConfigError(
-                f"{path}: tunables: zfs_arc_max is not set, so whether the working set fits into "
-                "the ARC is not known",
+                f"{path}: tunables: zfs_arc_max is not set, so it is not known whether the working set "
+                "fits into the ARC",
                 "set zfs_arc_max below working_set.size",
             )
         if size <= arc_bytes:
             raise ConfigError(
-                f"{path}: working_set.size: {shown} fits into the ARC (zfs_arc_max "
+                f"{path}: working_set.size: {size_text} fits into the ARC (zfs_arc_max "
                 f"{format_size_bytes(arc_bytes)}), so neither L2ARC nor disk would answer",
                 "make the working set larger or zfs_arc_max smaller",
             )
     if "disk" in tiers and size <= cache_bytes:
         raise ConfigError(
-            f"{path}: working_set.size: {shown} fits into the cache devices "
-            f"({format_size_bytes(cache_bytes)}), so in the end no disk would answer",
+            f"{path}: working_set.size: {size_text} fits into the cache devices "
+            f"({format_size_bytes(cache_bytes)}), so after warm-up no disk would answer",
             "make the working set larger, or use less of the cache devices (pool.cache_size)",
         )
-
-
-assert "zfs_arc_max" in SIZE_TUNABLES

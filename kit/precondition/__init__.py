@@ -1,4 +1,4 @@
-"""Preconditioning a device (SNIA): purge, fills, rounds until steady state, the proof and the latency curve.
+"""Preconditioning of a device (SNIA): purge, fills, rounds until steady state, proof, latency curve.
 
 The table [precondition] of a workload is in kit.config.
 """

@@ -1,6 +1,6 @@
-"""What preconditioning a device will cost, and whether that is within the budget. Pure.
+"""Cost of preconditioning a device (bytes, time), and refusals beyond the budget. Pure.
 
-Bytes are those that the host writes, as a drive's rated endurance (TBW) counts them.
+Bytes are host writes, as in a drive's rated endurance (TBW).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kit.precondition.steady_state import WINDOW
 
 _MIB = 1 << 20
 # After the purge this part of the device is written before reads are measured there: an SSD answers
-# reads of what was never written from its map, without reading any flash.
+# reads of unwritten sectors from its map, without reading flash.
 _SPAN_PART, _SPAN_MAX = 16, 256 * _MIB
 _PROBE_PART, _PROBE_MAX = 64, 256 * _MIB
 
 
 @dataclass(frozen=True)
 class Effort:
-    """Bytes that will be written: in order, and at random places at least and at most."""
+    """Bytes that will be written: sequentially, and at random offsets (lower and upper bound)."""
 
     sequential_bytes: int
     random_min_bytes: int
@@ -39,41 +39,41 @@ class Effort:
 
 
 def effort(settings: Precondition, capacity_bytes: int) -> Effort:
-    """What `settings` will write to a device of that capacity, its probe included."""
+    """Bytes that `settings` will write to a device of that capacity, including the probe."""
     sequential = settings.passes * capacity_bytes + span_bytes(capacity_bytes) + probe_bytes(capacity_bytes)
-    one_round = settings.round_bytes(capacity_bytes)
+    round_bytes = settings.round_bytes(capacity_bytes)
     measured = settings.ios * settings.block
 
-    def at_random(rounds: int) -> int:
-        return rounds * one_round + (1 + settings.passes + rounds) * measured
+    def random_bytes(rounds: int) -> int:
+        return rounds * round_bytes + (1 + settings.passes + rounds) * measured
 
-    return Effort(sequential, at_random(min(WINDOW, settings.rounds)), at_random(settings.rounds))
+    return Effort(sequential, random_bytes(min(WINDOW, settings.rounds)), random_bytes(settings.rounds))
 
 
 def span_bytes(capacity_bytes: int) -> int:
-    """The part of the device that is written after the purge, to be read there."""
+    """Bytes at the start of the device that are written after the purge, for the reads there."""
     return _part(capacity_bytes, _SPAN_PART, _SPAN_MAX)
 
 
 def probe_bytes(capacity_bytes: int) -> int:
-    """What the probe writes, to know how long the rest will take."""
+    """Bytes of the probe, which measures the write rate."""
     return _part(capacity_bytes, _PROBE_PART, _PROBE_MAX)
 
 
-def _part(capacity_bytes: int, part: int, most: int) -> int:
-    wanted = max(min(capacity_bytes // part, most), _MIB)
-    return min(wanted, capacity_bytes) // FILL_BLOCK * FILL_BLOCK
+def _part(capacity_bytes: int, divisor: int, max_bytes: int) -> int:
+    part_bytes = max(min(capacity_bytes // divisor, max_bytes), _MIB)
+    return min(part_bytes, capacity_bytes) // FILL_BLOCK * FILL_BLOCK
 
 
 def limit_bytes(settings: Precondition, endurance_bytes: int | None) -> int | None:
-    """What the budget allows to be written; None without a limit."""
+    """Bytes that the budget allows; None without a limit."""
     return settings.budget.bytes_for(endurance_bytes)
 
 
 def refuse_beyond_bytes(
     name: str, settings: Precondition, capacity_bytes: int, endurance_bytes: int | None
 ) -> None:
-    """Raises SafetyRefusal if even the least that will be written is more than the budget allows."""
+    """Raises SafetyRefusal if even the lower bound of the writes exceeds the budget."""
     allowed = limit_bytes(settings, endurance_bytes)
     needed = effort(settings, capacity_bytes).min_bytes
     if allowed is not None and needed > allowed:
@@ -81,13 +81,13 @@ def refuse_beyond_bytes(
         raise SafetyRefusal(
             f"{name} is not preconditioned: that writes at least {format_size_bytes(needed)}{share}, "
             f"and the budget allows {format_size_bytes(allowed)}",
-            "raise precondition.budget if the device may be worn that much, or ask for less",
+            "raise precondition.budget if that wear is acceptable, or write less",
         )
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """How fast the probe was, in bytes per second of the experiment, and how long all will take at least."""
+    """Rates of the probe in bytes per second (experiment time), and the shortest time for all writes."""
 
     sequential_rate: float
     random_rate: float | None
@@ -98,19 +98,19 @@ class Estimate:
 
 
 def estimate(work: Effort, sequential_rate: float, random_rate: float | None) -> Estimate:
-    """From the probe's rates; `random_rate` is None where nothing is written at random in bulk."""
+    """Estimate the time from the probe's rates; `random_rate` is None if there are no rounds."""
     least = work.sequential_bytes / sequential_rate
     if random_rate is not None:
         least += work.random_min_bytes / random_rate
     return Estimate(sequential_rate, random_rate, int(least * 1e9))
 
 
-def refuse_beyond_time(name: str, found: Estimate, settings: Precondition) -> None:
-    """Raises SafetyRefusal if the estimate alone is longer than the budget."""
+def refuse_beyond_time(name: str, expected: Estimate, settings: Precondition) -> None:
+    """Raises SafetyRefusal if the estimated time exceeds the budget."""
     allowed = settings.budget.time
-    if allowed is not None and found.least_ns > allowed:
+    if allowed is not None and expected.least_ns > allowed:
         raise SafetyRefusal(
-            f"{name} is not preconditioned: that takes at least {found.least_ns / 1e9:.3g} s at the "
-            f"{found.sequential_rate / 1e6:.3g} MB/s of the probe, the budget allows {allowed / 1e9:.3g} s",
-            "raise precondition.budget.time, or ask for less",
+            f"{name} is not preconditioned: that takes at least {expected.least_ns / 1e9:.3g} s at the "
+            f"{expected.sequential_rate / 1e6:.3g} MB/s of the probe; the budget is {allowed / 1e9:.3g} s",
+            "raise precondition.budget.time, or write less",
         )

@@ -1,7 +1,7 @@
-"""What has been done to a device so far: kept in a file, so that an interrupted preconditioning goes on.
+"""Checkpoint of an interrupted preconditioning: a file with the completed stages of a device.
 
-A stage is done with everything that belongs to it, or it is done again. The file is believed only if
-device and settings are the same, the device's counter fits, and its content is what a fill left.
+An incomplete stage is repeated. The file is used only if device and settings are the same, the device's
+write counter is plausible, and its content is incompressible, as after a fill.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from kit.store.json_file import write_json
 _FORMAT = 1
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
-# Truly random bytes deflate to a little more than themselves. What fio writes is a multiplicative sequence
-# per buffer, of which deflate finds the few low bits that repeat: 2 to 5 % on average.
+# Random bytes do not compress. fio writes a multiplicative sequence per buffer, whose repeating low bits
+# deflate can compress: by 2 to 5 % on average.
 INCOMPRESSIBLE = 0.9
 _READ_SAMPLES = (
     'd=$1; shift; for at; do dd if="$d" bs=4096 skip="$at" count=1 iflag=direct status=none || exit 1; '
@@ -37,9 +37,10 @@ _SLACK_BYTES = 1 << 20
 
 @dataclass
 class State:
-    """`written_bytes` since the purge and `spent_bytes` with the probe before it, by the device's counter.
+    """State of a preconditioning.
 
-    `counter_bytes` is that counter when the file was written, `boot_id` the kernel's run it belongs to.
+    `written_bytes`: since the purge; `spent_bytes`: including the probe before it; both from the device's
+    counter. `counter_bytes`: that counter when the file was written, in the boot `boot_id`.
     """
 
     identity: dict[str, Any]
@@ -57,30 +58,32 @@ class State:
     problems: list[str] = field(default_factory=list)
 
     def has(self, stage: str) -> bool:
+        """Whether the stage is completed."""
         return any(entry["stage"] == stage for entry in self.stages)
 
     @property
     def fills(self) -> int:
-        """How many times the whole device was written."""
+        """Number of completed fills of the whole device."""
         return sum(entry["stage"].startswith("fill ") for entry in self.stages)
 
     def values(self, op: str, name: str) -> list[float]:
-        """A tracked variable ("p99" in ns, "iops"), one value a round."""
+        """A tracked variable ("p99" in ns, "iops"), one value per round."""
         rounds = [p for p in self.points if p.op == op and p.stage.startswith("round ")]
         return [float(p.p99_ns or 0) if name == "p99" else p.iops for p in rounds]
 
     def save(self, path: Path) -> None:
+        """Write the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"format": _FORMAT, **asdict(self)})
 
 
 def settings_of(settings: Precondition) -> dict[str, Any]:
-    """What must be the same to go on; a budget may be raised in between."""
+    """Settings that must be equal to resume; the budget may change."""
     return settings.model_dump(mode="json", exclude={"budget", "roles"})
 
 
 def read_state(path: Path) -> State | None:
-    """The file's state; None if there is none or it is damaged: then the work begins anew."""
+    """Read the file; None if it is missing or damaged: then preconditioning starts again."""
     try:
         value = json.loads(path.read_text("utf-8"))
         if value.pop("format") != _FORMAT:
@@ -91,13 +94,13 @@ def read_state(path: Path) -> State | None:
         ]
         state = State(**value, points=points)
         numbers = (state.counter_bytes, state.spent_bytes, state.written_bytes, state.spent_ns)
-        sound = all(type(n) is int and n >= 0 for n in numbers) and all(_sound(p) for p in points)
-        return state if sound and all("stage" in entry for entry in state.stages) else None
+        valid = all(type(n) is int and n >= 0 for n in numbers) and all(_is_valid(p) for p in points)
+        return state if valid and all("stage" in entry for entry in state.stages) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _sound(point: Point) -> bool:
+def _is_valid(point: Point) -> bool:
     numbers = [n for cell in point.cells for n in cell]
     counts = sum(count for _, _, count in point.cells)
     return (
@@ -109,42 +112,42 @@ def _sound(point: Point) -> bool:
 
 
 def resumable(host: Host, device: BlockDevice, state: State, settings: Precondition, stage_bytes: int) -> str:
-    """Why the work cannot go on from `state`; empty if it can. `stage_bytes`: the most a stage writes."""
+    """Why preconditioning cannot resume from `state`; "" if it can. `stage_bytes`: most bytes of a stage."""
     if state.identity != device.identity():
-        return "the device is another one"
+        return "it is a different device"
     if state.settings != settings_of(settings):
-        return "the settings are others"
+        return "the settings have changed"
     if not state.fills:
-        return "nothing was filled yet"
+        return "no fill was completed"
     if read_boot_id(host) == state.boot_id:
         since = read_written(host, device).kernel_bytes - state.counter_bytes
         if not 0 <= since <= stage_bytes + _SLACK_BYTES:
-            return f"{since} bytes were written since, which was not this work"
+            return f"{since} bytes were written since, not by this preconditioning"
     share = compressed_share(host, device)
     if share < INCOMPRESSIBLE:
-        return f"what is on the device deflates to {share:.0%}: it is not what a fill left"
+        return f"its content compresses to {share:.0%}, so it is not that of a fill"
     return ""
 
 
 def compressed_share(host: Host, device: BlockDevice) -> float:
-    """To which part of themselves sampled blocks of the device deflate: 1 for data that does not compress.
+    """Compressed size of sampled blocks of the device relative to their size; 1 for incompressible data.
 
-    On average, each by itself and in groups, so that repetition shows as well. Raises HostError.
+    The lower average of single samples and of groups of them, which show repetition. Raises HostError.
     """
     blocks = device.size_bytes // _SAMPLE_BYTES
-    places = sorted({blocks * n // _SAMPLES for n in range(_SAMPLES)} | {max(blocks - 1, 0)})
-    argv = ["sh", "-c", _READ_SAMPLES, "sh", device.path, *map(str, places)]
+    offsets = sorted({blocks * n // _SAMPLES for n in range(_SAMPLES)} | {max(blocks - 1, 0)})
+    argv = ["sh", "-c", _READ_SAMPLES, "sh", device.path, *map(str, offsets)]
     content = base64.b64decode(host.run(argv).stdout)
-    if len(content) != len(places) * _SAMPLE_BYTES:
+    if len(content) != len(offsets) * _SAMPLE_BYTES:
         raise HostError(
-            f"on {host.name}: {device.path} could not be read at {len(places)} places",
+            f"on {host.name}: {device.path} could not be read at {len(offsets)} offsets",
             "look for errors of the device in the kernel log (dmesg) there",
         )
     samples = [content[at : at + _SAMPLE_BYTES] for at in range(0, len(content), _SAMPLE_BYTES)]
-    # Neighbours in one window of deflate: 7 of 4 KiB are less than its 32 KiB.
+    # Seven samples of 4 KiB are within deflate's window of 32 KiB.
     groups = [b"".join(samples[at : at + 7]) for at in range(0, len(samples), 7)]
-    return min(_deflated(samples), _deflated(groups))
+    return min(_compressed(samples), _compressed(groups))
 
 
-def _deflated(parts: list[bytes]) -> float:
+def _compressed(parts: list[bytes]) -> float:
     return min(sum(len(zlib.compress(part, 9)) for part in parts) / sum(map(len, parts)), 1.0)

@@ -1,7 +1,7 @@
-"""Bringing one device to a known state: purge, fills, rounds until SNIA steady state, and the proof of it.
+"""Preconditioning of one device: purge, fills, rounds until SNIA steady state.
 
-Stages are "purge", "fill N" and "round N"; after each, reads and sync writes are measured on the device by
-itself, one at a time: the ageing curve. Bytes are proven by the device's own counters.
+Stages are "purge", "fill N" and "round N". After each stage, reads and sync writes are measured on the bare
+device, one at a time: the latency curve. The device's own counters prove the written bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Outcome", "Target", "precondition"]
 
 @dataclass
 class Outcome:
-    """`entry` goes into the manifest; `problems` make the verdict unknown."""
+    """Result. `entry` goes into the manifest; `problems` make the verdict unknown."""
 
     entry: dict[str, Any]
     capacity_bytes: int
@@ -47,11 +47,11 @@ def precondition(
     state_path: Path,
     progress: Progress,
 ) -> Outcome:
-    """Precondition one device (`settings.method` is not "none"), going on from `state_path` if that fits.
+    """Precondition one device (`settings.method` is not "none"); resume from `state_path` if possible.
 
-    The file is there for as long as the work is not done. Raises SafetyRefusal before anything is written if
-    the device is used or the budget does not suffice; HostError; MeasurementUnknown if it ended before the
-    device was filled once.
+    The file exists until preconditioning is complete. Raises SafetyRefusal before anything is written if the
+    device is in use or the budget is too small; HostError; MeasurementUnknown if preconditioning stopped
+    before the first fill was complete.
     """
     device = find_unused(host, target.path, target.size_bytes)
     _check_sectors(target, device, settings)
@@ -71,14 +71,14 @@ def precondition(
                 break
             if not state.has(stage):
                 do_stage(work, stage)
-                _tell(work, state.stages[-1])
+                _report_stage(work, state.stages[-1])
     except Stop as stop:
         stopped = str(stop)
         state.problems.append(f"{target.name}: preconditioning stopped: {stopped}")
     if state.fills < min(settings.passes, 1):
         raise MeasurementUnknown(
             f"{target.name} was not filled once before its preconditioning stopped: {stopped}",
-            "raise the budget; what was done is kept, and the next run goes on from there",
+            "raise the budget; the completed stages are kept, and the next run resumes after them",
         )
     outcome = _outcome(work, stopped)
     state_path.unlink(missing_ok=True)
@@ -97,22 +97,22 @@ def _check_sectors(target: Target, device: BlockDevice, settings: Precondition) 
 def _resumed_or_new(
     host: Host, device: BlockDevice, settings: Precondition, path: Path, progress: Progress, target: Target
 ) -> State:
-    found = checkpoint.read_state(path)
-    boot = read_boot_id(host)
+    state = checkpoint.read_state(path)
+    boot_id = read_boot_id(host)
     counter = read_written(host, device).kernel_bytes
-    if found is not None:
-        why_not = checkpoint.resumable(host, device, found, settings, _largest_stage(device, settings))
-        if not why_not:
-            if found.boot_id == boot:
-                # The stage that was interrupted has written, too.
-                found.written_bytes += counter - found.counter_bytes
-                found.spent_bytes += counter - found.counter_bytes
-            found.boot_id, found.counter_bytes = boot, counter
-            found.resumed_at.append(found.stages[-1]["stage"])
-            progress.note(f"{target.name}: going on after {found.stages[-1]['stage']}")
-            return found
-        progress.note(f"{target.name}: beginning anew, because {why_not}")
-    return State(device.identity(), checkpoint.settings_of(settings), boot, counter)
+    if state is not None:
+        reason = checkpoint.resumable(host, device, state, settings, _largest_stage(device, settings))
+        if not reason:
+            if state.boot_id == boot_id:
+                # Include the writes of the interrupted stage.
+                state.written_bytes += counter - state.counter_bytes
+                state.spent_bytes += counter - state.counter_bytes
+            state.boot_id, state.counter_bytes = boot_id, counter
+            state.resumed_at.append(state.stages[-1]["stage"])
+            progress.note(f"{target.name}: resuming after {state.stages[-1]['stage']}")
+            return state
+        progress.note(f"{target.name}: starting again, because {reason}")
+    return State(device.identity(), checkpoint.settings_of(settings), boot_id, counter)
 
 
 def _largest_stage(device: BlockDevice, settings: Precondition) -> int:
@@ -129,8 +129,8 @@ def _tracked(work: Work) -> dict[str, list[float]]:
     return {f"{op} {name}": work.state.values(op, name) for name in work.settings.tracked}
 
 
-def _tell(work: Work, entry: dict[str, Any]) -> None:
-    """A line about a stage that is done."""
+def _report_stage(work: Work, entry: dict[str, Any]) -> None:
+    """Print a line about a completed stage."""
     stage = entry["stage"]
     rate = entry["proven_bytes"] / max(entry["load_seconds"], 1e-3) / 1e6
     verdict = f"; {steady_state.describe(_tracked(work))}" if stage.startswith("round") else ""
@@ -175,10 +175,10 @@ def _outcome(work: Work, stopped: str) -> Outcome:
 
 
 def _criteria(tracked: dict[str, list[float]]) -> list[dict[str, Any]]:
-    """Both criteria after each round that has a window."""
+    """Both criteria after each round from the first complete window on."""
     rounds = max((len(values) for values in tracked.values()), default=0)
-    found = []
+    criteria = []
     for number in range(steady_state.WINDOW, rounds + 1):
         judged = {name: steady_state.judge(values[:number]) for name, values in tracked.items()}
-        found.append({"round": number, **{n: s.as_json() for n, s in judged.items() if s is not None}})
-    return found
+        criteria.append({"round": number, **{n: s.as_json() for n, s in judged.items() if s is not None}})
+    return criteria

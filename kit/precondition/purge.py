@@ -1,7 +1,7 @@
-"""How a device is purged: everything on it forgotten, by the device itself.
+"""Purge of a device: the device itself erases all its content.
 
-The decision is a pure function of what was found out. A purge never touches a sibling namespace, and
-what could not be found out about siblings is taken as "there are some". Nothing is ever forced.
+The choice of the method is a pure function of the device's facts. A purge never affects a sibling namespace;
+if it is unknown whether there are siblings, the kit assumes that there are. Nothing is ever forced.
 Sources: NVM Express base specification 2.0 (Identify Controller: OACS, FNA, SANICAP, CMIC; Sanitize
 Status log), nvme-cli's JSON output (nvme-print-json.c), blkdiscard(8).
 """
@@ -19,7 +19,7 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.devices.block_device import BlockDevice
 from kit.hosts.base import Host
 
-Wanted = Literal["auto", "format", "sanitize", "discard"]
+Requested = Literal["auto", "format", "sanitize", "discard"]
 _NAMESPACE = re.compile(r"(nvme\d+)(?:c\d+)?n(\d+)")
 _SANITIZE_STATUS = re.compile(r"\((\d+)\)")
 # Bits of OACS, FNA, SANICAP and CMIC.
@@ -33,7 +33,7 @@ _SANITIZE_POLL_S = 2.0
 
 @dataclass(frozen=True)
 class Nvme:
-    """An NVMe device's controller. `namespaces`: all that are allocated; None where that is not known."""
+    """Controller of an NVMe device. `namespaces`: all allocated ones; None if unknown."""
 
     controller: str
     namespaces: tuple[int, ...] | None
@@ -44,52 +44,53 @@ class Nvme:
 
 @dataclass(frozen=True)
 class Purge:
-    """What will be done: `method` is "nvme format", "nvme sanitize" or "blkdiscard"."""
+    """A purge: `method` is "nvme format", "nvme sanitize" or "blkdiscard"."""
 
     method: str
     argv: tuple[str, ...]
 
 
-def decide(device: BlockDevice, nvme: Nvme | None, wanted: Wanted = "auto") -> Purge:
-    """Which way to purge. `nvme` is None for other devices, and where nvme-cli is missing.
+def decide(device: BlockDevice, nvme: Nvme | None, requested: Requested = "auto") -> Purge:
+    """Choose the method. `nvme` is None for other devices, and without nvme-cli.
 
-    Raises SafetyRefusal if a sibling namespace would be hit or the device has no way to forget.
+    Raises SafetyRefusal if a sibling namespace would be erased too, or if the device has no method.
     """
-    if wanted == "discard" or (wanted == "auto" and nvme is None):
+    if requested == "discard" or (requested == "auto" and nvme is None):
         return _discard(device)
     if nvme is None:
         raise _refused(
-            device, f"purge = \"{wanted}\" needs an NVMe device and nvme-cli on the server",
+            device, f"purge = \"{requested}\" needs an NVMe device and nvme-cli on the server",
             'install nvme-cli, or write purge = "discard"',
         )  # fmt: skip
-    if wanted in ("auto", "format") and nvme.oacs is not None and nvme.oacs & _OACS_FORMAT:
-        _spare_siblings(device, nvme, "nvme format", _format_hits_all(nvme))
+    if requested in ("auto", "format") and nvme.oacs is not None and nvme.oacs & _OACS_FORMAT:
+        _check_siblings(device, nvme, "nvme format", _format_erases_all(nvme))
         return Purge("nvme format", ("nvme", "format", device.path, "--ses=1"))
-    if wanted in ("auto", "sanitize") and nvme.sanicap is not None and nvme.sanicap & _SANICAP_BLOCK_ERASE:
-        _spare_siblings(device, nvme, "nvme sanitize", True)
+    if requested in ("auto", "sanitize") and nvme.sanicap is not None and nvme.sanicap & _SANICAP_BLOCK_ERASE:
+        _check_siblings(device, nvme, "nvme sanitize", True)
         return Purge("nvme sanitize", ("nvme", "sanitize", nvme.controller, "--sanact=2"))
-    if wanted == "auto":
+    if requested == "auto":
         return _discard(device)
     raise _refused(
-        device, f"its controller does not say that it can {wanted}", 'write purge = "auto" or "discard"'
+        device, f"its controller does not support {requested}", 'write purge = "auto" or "discard"'
     )
 
 
-def _format_hits_all(nvme: Nvme) -> bool:
-    """Whether a format with secure erase takes other namespaces with it; not known counts as yes."""
+def _format_erases_all(nvme: Nvme) -> bool:
+    """Whether a format with secure erase erases other namespaces too; unknown counts as yes."""
     return nvme.fna is None or bool(nvme.fna & (_FNA_FORMATS_ALL | _FNA_ERASES_ALL))
 
 
-def _spare_siblings(device: BlockDevice, nvme: Nvme, method: str, hits_all: bool) -> None:
-    if not hits_all or (nvme.namespaces is not None and len(nvme.namespaces) == 1):
+def _check_siblings(device: BlockDevice, nvme: Nvme, method: str, erases_all: bool) -> None:
+    """Raises SafetyRefusal if `method` would erase sibling namespaces."""
+    if not erases_all or (nvme.namespaces is not None and len(nvme.namespaces) == 1):
         return
     if nvme.namespaces is None:
-        found = f"which namespaces {nvme.controller} has could not be determined"
+        siblings = f"the namespaces of {nvme.controller} could not be determined"
     else:
-        numbers = ", ".join(map(str, nvme.namespaces)) or "none of which is told"
-        found = f"{nvme.controller} has {len(nvme.namespaces)} namespaces ({numbers})"
+        numbers = ", ".join(map(str, nvme.namespaces)) or "not listed"
+        siblings = f"{nvme.controller} has {len(nvme.namespaces)} namespaces ({numbers})"
     raise _refused(
-        device, f"{found}, and {method} would erase them all",
+        device, f"{siblings}, and {method} would erase them all",
         'purge = "discard" discards this namespace alone; its siblings still share the flash with it',
     )  # fmt: skip
 
@@ -97,14 +98,14 @@ def _spare_siblings(device: BlockDevice, nvme: Nvme, method: str, hits_all: bool
 def _discard(device: BlockDevice) -> Purge:
     if not device.discard_bytes:
         raise _refused(
-            device, "it has no discard (DISC-MAX of lsblk is 0), so it cannot be told to forget",
+            device, "it has no discard (DISC-MAX of lsblk is 0)",
             'purge it with its vendor\'s tool and write precondition = "none", or use another device',
         )  # fmt: skip
     return Purge("blkdiscard", ("blkdiscard", device.path))
 
 
 def look_up_nvme(host: Host, device: BlockDevice) -> Nvme | None:
-    """The controller of an NVMe device; None for other devices and without nvme-cli."""
+    """Read the controller of an NVMe device; None for other devices and without nvme-cli."""
     name = _NAMESPACE.fullmatch(device.kernel_name)
     if name is None or host.run(["sh", "-c", "command -v nvme"], check=False).returncode != 0:
         return None
@@ -116,10 +117,10 @@ def look_up_nvme(host: Host, device: BlockDevice) -> Nvme | None:
 
 
 def parse_nvme(controller: str, identify: Any, every: Any, active: Any) -> Nvme:
-    """From the JSON of `nvme id-ctrl`, `list-ns --all` and `list-ns`; None where a command failed."""
+    """Parse the JSON of `nvme id-ctrl`, `list-ns --all` and `list-ns`; None for a failed command."""
     oacs, cmic = _number(identify, "oacs"), _number(identify, "cmic")
     if oacs is not None and oacs & _OACS_NAMESPACES:
-        # Namespaces can be there without being attached to this controller.
+        # There may be namespaces that are not attached to this controller.
         namespaces = _namespaces(every)
     elif cmic is not None and not cmic & _CMIC_CONTROLLERS:
         namespaces = _namespaces(active)
@@ -137,8 +138,8 @@ def _namespaces(listed: Any) -> tuple[int, ...] | None:
 
 
 def _number(value: Any, key: str) -> int | None:
-    found = value.get(key) if isinstance(value, dict) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else None
+    number = value.get(key) if isinstance(value, dict) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
 def _json(host: Host, argv: list[str]) -> Any:
@@ -149,16 +150,19 @@ def _json(host: Host, argv: list[str]) -> Any:
         return None
 
 
-def plan_purge(host: Host, device: BlockDevice, wanted: Wanted = "auto") -> Purge:
-    """Find out and decide; nothing is changed. Raises SafetyRefusal or HostError."""
-    return decide(device, look_up_nvme(host, device), wanted)
+def plan_purge(host: Host, device: BlockDevice, requested: Requested = "auto") -> Purge:
+    """Choose the method for a device; nothing is changed. Raises SafetyRefusal or HostError."""
+    return decide(device, look_up_nvme(host, device), requested)
 
 
 def purge(
-    host: Host, device: BlockDevice, wanted: Wanted = "auto", pause: Callable[[float], None] = time.sleep
+    host: Host,
+    device: BlockDevice,
+    requested: Requested = "auto",
+    pause: Callable[[float], None] = time.sleep,
 ) -> Purge:
-    """Find out, decide, do it. Returns what was done. Raises SafetyRefusal or HostError."""
-    chosen = plan_purge(host, device, wanted)
+    """Purge a device; returns the purge. Raises SafetyRefusal or HostError."""
+    chosen = plan_purge(host, device, requested)
     host.run(list(chosen.argv), deadline_s=_DEADLINE_S)
     if chosen.method == "nvme sanitize":
         _wait_sanitized(host, chosen.argv[2], pause)
@@ -166,7 +170,7 @@ def purge(
 
 
 def _wait_sanitized(host: Host, controller: str, pause: Callable[[float], None]) -> None:
-    """A sanitize goes on after its command; until it is done, the device answers nothing useful."""
+    """Wait for the end of a sanitize, which continues after its command. Raises HostError."""
     end = time.monotonic() + _DEADLINE_S
     while True:
         status = sanitize_status(_json(host, ["nvme", "sanitize-log", controller, "--output-format=json"]))
@@ -174,20 +178,20 @@ def _wait_sanitized(host: Host, controller: str, pause: Callable[[float], None])
             return
         if status != 2 or time.monotonic() > end:
             raise HostError(
-                f"on {host.name}: the sanitize of {controller} did not end well (status {status})",
+                f"on {host.name}: the sanitize of {controller} failed (status {status})",
                 f"see nvme sanitize-log {controller}; the device may need another sanitize before it works",
             )
         pause(_SANITIZE_POLL_S)
 
 
 def sanitize_status(log: Any) -> int | None:
-    """SSTAT bits 2:0 of the Sanitize Status log (2: still going on); None if they are not there."""
+    """SSTAT bits 2:0 of the Sanitize Status log (2: in progress); None if they are missing."""
     try:
         (entry,) = log.values()
-        found = _SANITIZE_STATUS.match(str(entry["sstat"]["status"]))
+        match = _SANITIZE_STATUS.match(str(entry["sstat"]["status"]))
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return int(found[1]) if found else None
+    return int(match[1]) if match else None
 
 
 def _refused(device: BlockDevice, reason: str, hint: str) -> SafetyRefusal:

@@ -1,4 +1,4 @@
-"""Which devices a workload wants preconditioned, and what of that is refused. Pure."""
+"""Selection of the devices to precondition, and checks of the settings. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kit.precondition import budget
 
 
 def wanted_devices(settings: Precondition, testbed: Testbed) -> list[Device]:
-    """The devices of the wanted roles, in the testbed's order."""
+    """The devices to precondition, in the testbed's order."""
     return [device for device in testbed.device if device.role in settings.selected_roles]
 
 
 def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
-    """Refuse what cannot be: see the messages. Raises ConfigError, or SafetyRefusal for the budget."""
-    worn = [device.name for device in testbed.device if device.role in ("cache", "log") and ages(device)]
+    """Check the settings against the testbed. Raises ConfigError, or SafetyRefusal for the budget."""
+    aging = [device.name for device in testbed.device if device.role in ("cache", "log") and ages(device)]
     if settings is None:
-        if worn:
+        if aging:
             raise ConfigError(
-                f"{path}: what {', '.join(worn)} answers in depends on what was written before, "
+                f"{path}: the latency of {', '.join(aging)} depends on earlier writes, "
                 "and the workload does not say how to precondition",
                 'add a table [precondition] with method = "snia" or method = "fills", '
                 'or write precondition = "none" to measure the devices fresh',
@@ -34,12 +34,12 @@ def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
         if not testbed.devices(role):
             raise ConfigError(
                 f"{path}: precondition.roles: the testbed '{testbed.name}' has no {role} device",
-                "add such a device to the testbed, or take the role out",
+                "add such a device to the testbed, or remove the role",
             )
     if not devices:
         raise ConfigError(
             f"{path}: precondition: the testbed '{testbed.name}' has neither cache nor log devices",
-            'name other devices with roles, or write precondition = "none"',
+            'set roles to those of other devices, or write precondition = "none"',
         )
     for device in devices:
         _check_device(settings, device, path)
@@ -48,11 +48,11 @@ def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
 def _check_device(settings: Precondition, device: Device, path: Path) -> None:
     if settings.budget.endurance is not None and device.endurance is None:
         raise ConfigError(
-            f"{path}: precondition.budget.endurance: the testbed does not say the endurance of {device.name}",
-            f'add endurance = "...TB" (TBW of its data sheet) to {device.name}, or drop that budget',
+            f"{path}: precondition.budget.endurance: the testbed has no endurance of {device.name}",
+            f'add endurance = "...TB" (TBW of its data sheet) to {device.name}, or remove that budget',
         )
-    least = max(settings.block, settings.read_block)
-    if settings.round_bytes(device.size) > 100 * device.size or device.size < 100 * least:
+    block = max(settings.block, settings.read_block)
+    if settings.round_bytes(device.size) > 100 * device.size or device.size < 100 * block:
         raise ConfigError(
             f"{path}: precondition: block, read_block and round_size do not fit a device of {device.size} "
             f"bytes ({device.name})",
@@ -62,13 +62,13 @@ def _check_device(settings: Precondition, device: Device, path: Path) -> None:
 
 
 def title(text: str, settings: Precondition | None, testbed: Testbed) -> str:
-    """The run's title: it says so if devices that age are measured without having been aged."""
+    """The run's title, with a note if devices that age are not preconditioned."""
     return f"{text} (fresh devices)" if is_fresh(settings, testbed) else text
 
 
 def is_fresh(settings: Precondition | None, testbed: Testbed) -> bool:
-    """Whether a cache or log device that ages is taken as it is."""
+    """Whether a cache or log device that ages is not preconditioned."""
     if settings is None:
         return False
-    named = settings.selected_roles if settings.writes else ()
-    return any(d.role in ("cache", "log") and d.role not in named and ages(d) for d in testbed.device)
+    roles = settings.selected_roles if settings.writes else ()
+    return any(d.role in ("cache", "log") and d.role not in roles and ages(d) for d in testbed.device)

@@ -1,6 +1,6 @@
-"""One stage of preconditioning a device: what it writes, the proof of it, and what is measured after it.
+"""One stage of preconditioning: write, prove the written bytes, measure latencies.
 
-Stages are "purge", "fill N" and "round N". Each is held against the budget before it begins.
+Stages are "purge", "fill N" and "round N". The budget is checked before each stage.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from kit.precondition.checkpoint import INCOMPRESSIBLE, State
 from kit.precondition.purge import purge
 from kit.precondition.stage_loads import block_of, measured_load, probe_loads, stage_loads
 
-# Of the kit's own time: how often a load is looked at, and how long its counter may stand still.
+# Real time: interval of polling a load, and how long its counter may stand still.
 _POLL_S = 2.0
 _FIRST_POLLS_S = 0.1
 _STALL_S = 600.0
 _MEASURE_DEADLINE_S = 3600.0
 _IO_DEADLINE_S = 0.1
 _STOP_DEADLINE_S = 120.0
-# The counter may have a little more than was asked for; much more is somebody else's.
+# The counter may be slightly above the intended bytes; much more comes from another writer.
 _OVER_SHARE, _OVER_BYTES = 0.01, 1 << 20
-# data_units_written counts whole units, and is brought up to date only now and then.
+# data_units_written counts whole units and is updated only from time to time.
 _SMART_SLACK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
 class Target:
-    """A device of the testbed. `endurance_bytes`: its rated endurance, if that is known."""
+    """A device of the testbed. `endurance_bytes`: its rated endurance, if known."""
 
     name: str
     role: str
@@ -52,17 +52,17 @@ class Target:
 
     @property
     def tracked_op(self) -> str:
-        """What the workload does with it: a cache device is read, the others are written."""
+        """The op that must be steady: reads of a cache device, writes of the others."""
         return "read" if self.role == "cache" else "write"
 
 
 class Stop(Exception):
-    """The work ends here, cleanly, with this reason."""
+    """Preconditioning stops early, with this reason, and keeps its results."""
 
 
 @dataclass
 class Work:
-    """One device being preconditioned. `smart`: whether its SMART log is read as well."""
+    """One device being preconditioned. `smart`: whether its SMART log is read too."""
 
     host: Host
     target: Target
@@ -80,46 +80,47 @@ class Work:
         return self.target.name
 
     def counter(self) -> Written:
+        """The device's write counters."""
         return read_written(self.host, self.device, self.smart)
 
     def now_ns(self) -> int:
-        """The host's monotonic clock as time of the experiment."""
+        """The host's monotonic clock in experiment time."""
         return self.clock.from_host_ns(read_clock_ns(self.host))
 
-    def account(self, before: Written, began_ns: int) -> Written:
-        """Count what was written and how long it took since then; returns the counter now."""
+    def account(self, before: Written, start_ns: int) -> Written:
+        """Add the bytes and the time since `before` and `start_ns` to the state; returns the counters now."""
         now, state = self.counter(), self.state
-        moved = now.kernel_bytes - before.kernel_bytes
+        written_bytes = now.kernel_bytes - before.kernel_bytes
         state.counter_bytes = now.kernel_bytes
-        state.written_bytes += moved
-        state.spent_bytes += moved
-        state.spent_ns += self.now_ns() - began_ns
+        state.written_bytes += written_bytes
+        state.spent_bytes += written_bytes
+        state.spent_ns += self.now_ns() - start_ns
         return now
 
 
 def probe(work: Work) -> None:
-    """Write a little, to know how long the rest will take; refuse if that is beyond the budget."""
+    """Measure the write rates and estimate the time. Raises SafetyRefusal beyond the budget."""
     capacity, settings, state = work.device.size_bytes, work.settings, work.state
-    before, began = work.counter(), work.now_ns()
-    with work.progress.step(f"{work.name}: probing how fast it writes"):
+    before, start_ns = work.counter(), work.now_ns()
+    with work.progress.step(f"{work.name}: measuring its write rate"):
         rates = [_rate(work, load) for load in probe_loads(work.device.path, capacity, settings)]
     sequential, random = rates[0], rates[1] if settings.rounds else None
-    work.account(before, began)
+    work.account(before, start_ns)
     state.written_bytes = 0
     needed = budget.effort(settings, capacity)
-    found = budget.estimate(needed, sequential, random)
-    budget.refuse_beyond_time(work.name, found, settings)
+    estimate = budget.estimate(needed, sequential, random)
+    budget.refuse_beyond_time(work.name, estimate, settings)
     endurance = work.target.endurance_bytes
     wear = f", {needed.max_bytes / endurance:.2%} of its rated endurance at most" if endurance else ""
     work.progress.note(
         f"{work.name}: {format_mib(needed.min_bytes)} to {format_mib(needed.max_bytes)} to write, at least "
-        f"{found.least_ns / 1e9:.3g} s at {sequential / 1e6:.3g} MB/s{wear}"
+        f"{estimate.least_ns / 1e9:.3g} s at {sequential / 1e6:.3g} MB/s{wear}"
     )
-    state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **found.as_json()}
+    state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **estimate.as_json()}
 
 
 def _rate(work: Work, load: Load) -> float:
-    """Bytes per second of the experiment."""
+    """Run a load; returns its rate in bytes per second (experiment time)."""
     output = f"{work.work_dir}/probe.json"
     work.host.run(load.argv(output), deadline_s=_MEASURE_DEADLINE_S)
     moved = block_device.parse_moved(work.host.get(output).decode(errors="replace"))
@@ -127,20 +128,20 @@ def _rate(work: Work, load: Load) -> float:
 
 
 def do_stage(work: Work, stage: str) -> None:
-    """One stage with its measurement, then save. Raises Stop where the budget ends, or KitError."""
+    """Run one stage with its measurement, and save the state. Raises Stop (end of the budget), KitError."""
     check_same(work.host, work.device)
     loads = _loads(work, stage)
     intended = sum(load.io_bytes for load in loads)
     _check_budget(work, stage, intended + work.settings.ios * work.settings.block)
-    before, began = work.counter(), work.now_ns()
+    before, start_ns = work.counter(), work.now_ns()
     with work.progress.step(f"{work.name}: {stage}{of_how_many(work, stage)}"):
         try:
-            entry, points = _write_and_measure(work, stage, loads, before, began)
+            entry, points = _write_and_measure(work, stage, loads, before, start_ns)
         except Stop:
-            work.account(before, began)
+            work.account(before, start_ns)
             raise
     spent_ns = work.state.spent_ns
-    end = work.account(before, began)
+    end = work.account(before, start_ns)
     entry["seconds"] = round((work.state.spent_ns - spent_ns) / 1e9, 3)
     work.state.stages.append(entry)
     work.state.points += points
@@ -150,20 +151,20 @@ def do_stage(work: Work, stage: str) -> None:
 
 
 def _write_and_measure(
-    work: Work, stage: str, loads: list[Load], before: Written, began_ns: int
+    work: Work, stage: str, loads: list[Load], before: Written, start_ns: int
 ) -> tuple[dict[str, Any], list[latency_curve.Point]]:
     capacity = span = work.device.size_bytes
     is_purge = stage == "purge"
     points = []
     if is_purge:
         work.state.purge = asdict(purge(work.host, work.device, work.settings.purge))
-        # While nothing is on it: the part that is read afterwards is written next.
+        # Writes of the empty device; the load below then writes the span that is read afterwards.
         points.append(_measure(work, stage, "write", before, capacity))
         span = budget.span_bytes(capacity)
     loaded = work.counter() if is_purge else before
-    moved = [_run_load(work, load, began_ns) for load in loads]
-    said = sum(m.written_bytes for m in moved)
-    entry = _proof(work, stage, sum(load.io_bytes for load in loads), said, loaded, work.counter())
+    moved = [_run_load(work, load, start_ns) for load in loads]
+    fio_bytes = sum(m.written_bytes for m in moved)
+    entry = _proof(work, stage, sum(load.io_bytes for load in loads), fio_bytes, loaded, work.counter())
     entry["load_seconds"] = round(work.clock.from_host_ns(sum(m.host_ns for m in moved)) / 1e9, 3)
     if stage.startswith("fill"):
         entry["compressed_share"] = _check_content(work, stage)
@@ -178,6 +179,7 @@ def _loads(work: Work, stage: str) -> list[Load]:
 
 
 def of_how_many(work: Work, stage: str) -> str:
+    """ " of N" for the number of stages of this kind; "" for a purge."""
     if stage.startswith("fill"):
         return f" of {work.settings.passes}"
     return f" of at most {work.settings.rounds}" if stage.startswith("round") else ""
@@ -188,30 +190,30 @@ def _check_budget(work: Work, stage: str, stage_bytes: int) -> None:
     if allowed is not None and work.state.spent_bytes + stage_bytes > allowed:
         raise Stop(
             f"{format_mib(work.state.spent_bytes)} are written, {stage} would write "
-            f"{format_mib(stage_bytes)} more, and the budget allows {format_mib(allowed)}"
+            f"{format_mib(stage_bytes)} more; the budget allows {format_mib(allowed)}"
         )
     time_ns = work.settings.budget.time
     if time_ns is not None and work.state.spent_ns >= time_ns:
         raise Stop(f"the budget of {time_ns / 1e9:.3g} s was spent before {stage}")
 
 
-def _run_load(work: Work, load: Load, stage_began_ns: int) -> block_device.Moved:
-    """Run one load to its end or to that of the time budget; returns what fio says it did."""
+def _run_load(work: Work, load: Load, stage_start_ns: int) -> block_device.Moved:
+    """Run one load to its end or to the end of the time budget; returns fio's result."""
     limit_us, time_ns = 0, work.settings.budget.time
     if time_ns is not None:
-        left_ns = time_ns - work.state.spent_ns - (work.now_ns() - stage_began_ns)
+        left_ns = time_ns - work.state.spent_ns - (work.now_ns() - stage_start_ns)
         limit_us = max(work.clock.to_host_ns(left_ns) // 1000, 1)
     output = f"{work.work_dir}/load.json"
     process = work.host.start(load.argv(output, runtime_us=limit_us))
     try:
-        _watch(work, process, load.io_bytes)
-        ended = process.wait(_STOP_DEADLINE_S)
+        _wait(work, process, load.io_bytes)
+        result = process.wait(_STOP_DEADLINE_S)
     except BaseException:
-        _end(process)
+        _stop(process)
         raise
-    if ended.returncode:
+    if result.returncode:
         raise HostError(
-            f"writing to {work.name} failed {ended.describe()}",
+            f"writing to {work.name} failed {result.describe()}",
             "look for errors of the device in the kernel log (dmesg) there",
         )
     moved = block_device.parse_moved(work.host.get(output).decode(errors="replace"))
@@ -220,10 +222,10 @@ def _run_load(work: Work, load: Load, stage_began_ns: int) -> block_device.Moved
     return moved
 
 
-def _watch(work: Work, process: Process, io_bytes: int) -> None:
-    """Until the load has ended. Raises HostError if the device's counter stands still."""
+def _wait(work: Work, process: Process, io_bytes: int) -> None:
+    """Wait for the end of the load. Raises HostError if the device's counter stands still."""
     start = last = read_written(work.host, work.device).kernel_bytes
-    moved_at, pause_s = time.monotonic(), _FIRST_POLLS_S
+    last_change_s, pause_s = time.monotonic(), _FIRST_POLLS_S
     while process.running():
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, _POLL_S)
@@ -232,23 +234,22 @@ def _watch(work: Work, process: Process, io_bytes: int) -> None:
         now = read_written(work.host, work.device).kernel_bytes
         work.progress.update((now - start) / max(io_bytes, 1))
         if now != last:
-            last, moved_at = now, time.monotonic()
-        elif time.monotonic() - moved_at > _STALL_S:
+            last, last_change_s = now, time.monotonic()
+        elif time.monotonic() - last_change_s > _STALL_S:
             raise HostError(
                 f"{work.name}: nothing was written for {_STALL_S:g} s",
                 "the device or its driver hangs; see dmesg",
             )
 
 
-def _end(process: Process) -> None:
-    # What brought us here is what is told.
-    with contextlib.suppress(KitError):
+def _stop(process: Process) -> None:
+    with contextlib.suppress(KitError):  # the first error is the one to report
         if process.running():
             process.stop(_STOP_DEADLINE_S)
 
 
 def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) -> latency_curve.Point:
-    """Reads or sync writes at random places of the first `span_bytes`, one at a time."""
+    """Measure reads or sync writes at random offsets in the first `span_bytes`, one at a time."""
     settings, directory = work.settings, work.work_dir
     block = block_of(settings, op)
     load = measured_load(work.device.path, op, span_bytes, settings, len(work.state.points))
@@ -266,18 +267,18 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
 
 
 def _proof(
-    work: Work, stage: str, intended: int, said: int, before: Written, after: Written
+    work: Work, stage: str, intended: int, fio_bytes: int, before: Written, after: Written
 ) -> dict[str, Any]:
-    """Hold what was meant to be written against the device's counters; what is off is a problem."""
+    """Compare the intended bytes with fio's result and the device's counters; a difference is a problem."""
     source = f"/sys/block/{work.device.kernel_name}/stat"
     proven = after.kernel_bytes - before.kernel_bytes
     most = intended + int(intended * _OVER_SHARE) + _OVER_BYTES
-    if not intended <= proven <= most or said != intended:
+    if not intended <= proven <= most or fio_bytes != intended:
         work.state.problems.append(
-            f"{work.name}, {stage}: {intended} bytes were to be written, fio says {said}, and the device's "
-            f"counter ({source}, sectors written) has {proven}"
+            f"{work.name}, {stage}: {intended} bytes were to be written, fio reports {fio_bytes}, and the "
+            f"device's counter ({source}, sectors written) has {proven}"
         )
-    entry: dict[str, Any] = {"stage": stage, "intended_bytes": intended, "fio_bytes": said}
+    entry: dict[str, Any] = {"stage": stage, "intended_bytes": intended, "fio_bytes": fio_bytes}
     entry |= {"proven_bytes": proven, "counter": source}
     if before.smart_bytes is not None and after.smart_bytes is not None:
         entry["smart_bytes"] = after.smart_bytes - before.smart_bytes
@@ -293,6 +294,6 @@ def _check_content(work: Work, stage: str) -> float:
     share = checkpoint.compressed_share(work.host, work.device)
     if share < INCOMPRESSIBLE:
         work.state.problems.append(
-            f"{work.name}, {stage}: what is on the device deflates to {share:.0%}, it should not compress"
+            f"{work.name}, {stage}: the device's content compresses to {share:.0%}; it should not compress"
         )
     return round(share, 4)

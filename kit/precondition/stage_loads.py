@@ -1,4 +1,4 @@
-"""The stages of preconditioning a device, and what fio writes and reads in each. Pure."""
+"""Stages of preconditioning, and their fio loads. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kit.precondition import budget
 
 
 def stages(settings: Precondition) -> Iterator[str]:
-    """Names of the stages that there may be, in order."""
+    """Names of all possible stages, in order."""
     yield "purge"
     yield from (f"fill {number}" for number in range(1, settings.passes + 1))
     yield from (f"round {number}" for number in range(1, settings.rounds + 1))
 
 
 def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
-    """In order, and at random places if there will be rounds of such. Pure."""
+    """Loads of the probe: sequential writes, and random writes if there will be rounds."""
     size = budget.probe_bytes(capacity)
     loads = [_shortened(block_device.fill(path, capacity, 1)[0], size)]
     if settings.rounds:
@@ -33,7 +33,7 @@ def _shortened(load: Load, io_bytes: int) -> Load:
 
 
 def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) -> list[Load]:
-    """What a stage writes to the device at `path`, of so many bytes. Pure."""
+    """Write loads of a stage on the device at `path`, of `capacity` bytes."""
     kind, _, number = stage.partition(" ")
     if kind == "purge":
         return block_device.fill(path, budget.span_bytes(capacity), 10)
@@ -44,10 +44,11 @@ def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) ->
 
 
 def block_of(settings: Precondition, op: str) -> int:
+    """Block size of the measured op, in bytes."""
     return settings.read_block if op == "read" else settings.block
 
 
 def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, points: int) -> Load:
-    """What measures a device after a stage; `points` were measured before. Pure."""
+    """Load of a measurement after a stage; `points`: number of earlier measurements."""
     seed = 100_000 + 10 * points + (op == "read")
     return block_device.one_by_one(path, op, span_bytes, block_of(settings, op), settings.ios, seed)

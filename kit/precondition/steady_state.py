@@ -1,10 +1,10 @@
-"""Steady state after SNIA's Solid State Storage Performance Test Specification. Pure.
+"""Steady state according to SNIA's Solid State Storage Performance Test Specification. Pure.
 
 Over a measurement window of 5 rounds, of a tracked variable y:
     (a) max(y) - min(y) is at most 20 % of the average of y;
     (b) the excursion of the best linear fit (max - min of the least-squares line over the window)
         is at most 10 % of the average of y.
-Source: SNIA SSS PTS 2.0.2, definition 2.1.24. fio's own `steadystate` is another rule.
+Source: SNIA SSS PTS 2.0.2, definition 2.1.24. fio's own `steadystate` is a different rule.
 """
 
 from __future__ import annotations
@@ -22,29 +22,19 @@ FIT_LIMIT = Fraction(10, 100)
 
 @dataclass(frozen=True)
 class Steadiness:
-    """What the window showed. `range_share` and `fit_share` are parts of the average, exact."""
+    """Criteria over a window. `range_share` and `fit_share` are exact fractions of the average."""
 
     window: tuple[float, ...]
     range_share: Fraction
     fit_share: Fraction
 
     @property
-    def range_excess(self) -> float:
-        """How far (a) is over its limit, as a part of the average; 0 if it holds."""
-        return float(max(self.range_share - RANGE_LIMIT, Fraction(0)))
-
-    @property
-    def fit_excess(self) -> float:
-        """The same of (b)."""
-        return float(max(self.fit_share - FIT_LIMIT, Fraction(0)))
-
-    @property
     def attained(self) -> bool:
-        """Whether both hold; exactly at a limit holds."""
+        """Whether both criteria hold; a value equal to its limit holds."""
         return self.range_share <= RANGE_LIMIT and self.fit_share <= FIT_LIMIT
 
     def describe(self) -> str:
-        """Both figures beside their limits."""
+        """Both values with their limits, as text."""
         return (
             f"range {_percent(self.range_share)} of the average (at most {_percent(RANGE_LIMIT)}), "
             f"linear fit {_percent(self.fit_share)} (at most {_percent(FIT_LIMIT)})"
@@ -62,10 +52,10 @@ class Steadiness:
 
 
 def judge(values: Sequence[float]) -> Steadiness | None:
-    """The criteria over the last five of `values`, one a round; None while there are fewer.
+    """The criteria over the last five of `values`, one per round; None with fewer values.
 
-    A value counts as the decimal it is written as, so a series at a limit is at it and not beside it
-    by a rounding error. Raises ValueError for what no round can have: not finite, not above zero.
+    A value is taken as its decimal text, so that a rounding error cannot move a series across a limit.
+    Raises ValueError for a value that is not finite or not above zero.
     """
     for value in values:
         if not math.isfinite(value) or value <= 0:
@@ -76,20 +66,20 @@ def judge(values: Sequence[float]) -> Steadiness | None:
     exact = [Fraction(str(value)) for value in window]
     average = sum(exact, Fraction(0)) / WINDOW
     middle = Fraction(WINDOW - 1, 2)
-    # Least squares on x = 0..4: the line's excursion is its slope over the width of the window.
+    # Least squares on x = 0..4: the excursion of the line is its slope times the width of the window.
     spread = sum((x - middle) ** 2 for x in range(WINDOW))
     slope = sum(((x - middle) * y for x, y in enumerate(exact)), Fraction(0)) / spread
     return Steadiness(window, (max(exact) - min(exact)) / average, abs(slope) * (WINDOW - 1) / average)
 
 
 def all_steady(tracked: Mapping[str, Sequence[float]]) -> bool:
-    """Whether every tracked variable (one at least) is in steady state."""
-    found = [judge(values) for values in tracked.values()]
-    return bool(found) and all(steadiness is not None and steadiness.attained for steadiness in found)
+    """Whether every tracked variable (at least one) is in steady state."""
+    judged = [judge(values) for values in tracked.values()]
+    return bool(judged) and all(steadiness is not None and steadiness.attained for steadiness in judged)
 
 
 def describe(tracked: Mapping[str, Sequence[float]]) -> str:
-    """The verdict of both criteria on each tracked variable, in words."""
+    """The verdict for each tracked variable, as text."""
     return "; ".join(f"{name}: {_verdict(values)}" for name, values in tracked.items())
 
 

@@ -1,4 +1,4 @@
-"""What brings hosts back to how they were: the journal, the undo of each kind, `hsp clean`.
+"""Restores hosts after a run: the journal, the undo of each kind, `hsp clean`.
 
-What is made, and when it is undone in an ordinary run, is in kit.run.
+The steps of a run, and their order, are in kit.run.
 """

@@ -1,6 +1,6 @@
-"""Finishing what a run that crashed has left on its hosts.
+"""Undo the changes that a crashed run left on its hosts.
 
-Everything is in the run's directory: which hosts (plan.json), and what is to be undone (journal.jsonl).
+The run directory has all data: the hosts (plan.json) and the pending undos (journal.jsonl).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOCK_WAIT_S = 30.0
 
 @dataclass
 class Cleaned:
-    """What came of one run. `left` is what could not be undone, `unreachable` which hosts were not there."""
+    """The result for one run. `left`: failed undos; `unreachable`: errors of hosts that cannot be reached."""
 
     run: Path
     undone: int = 0
@@ -36,7 +36,7 @@ class Cleaned:
 
 
 def unfinished(results: Path) -> Iterator[Path]:
-    """Directories of runs whose journal was begun and not finished, oldest first."""
+    """Run directories with an unfinished journal, oldest first."""
     for path in sorted(results.glob("*/*/journal.jsonl"), key=lambda p: p.parent.name):
         if not path.parent.is_symlink() and not read_journal(path).finished:
             yield path.parent
@@ -44,20 +44,17 @@ def unfinished(results: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class StoredHosts:
-    """Where the hosts of a run are, by the journal's keys, and the SSH configuration that it used."""
+    """Addresses of a run's hosts, by the journal's keys, and the SSH configuration of the run."""
 
     addresses: dict[str, str]
     ssh_config: str | None
 
 
 def stored_hosts(run: Path) -> StoredHosts:
-    """As it was started then. Raises ConfigError."""
+    """The hosts in plan.json. Raises ConfigError."""
     path = run / "plan.json"
     try:
         plan = json.loads(path.read_text())
-        if "hosts" not in plan and plan["testbed"]["server"]["host"] == "lab":
-            # Of a version that knew only the lab, whose guests go with their process.
-            return StoredHosts({"server": "lab"}, None)
         hosts = {str(key): str(host) for key, host in plan["hosts"].items()}
         for host in (hosts["server"], *hosts.values()):
             parse_address(host)
@@ -65,19 +62,18 @@ def stored_hosts(run: Path) -> StoredHosts:
         return StoredHosts(hosts, None if config is None else str(config))
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise ConfigError(
-            f"{path} does not say which hosts the run used: {str(error).splitlines()[0]}",
-            "is this the directory of a run, made by this version?",
+            f"{path} does not name the hosts of the run: {str(error).splitlines()[0]}",
+            "is this the directory of a run?",
         ) from None
 
 
-def shares_hosts(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-    """Whether both use a host that can keep something; guests of the lab go with their process."""
-    return bool(set(one.values()) & set(other.values()) - {"lab", "none"})
+def shares_hosts(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
+    """Whether both use the same host. Guests of the lab do not count: they end with their process."""
+    return bool(set(a.values()) & set(b.values()) - {"lab", "none"})
 
 
 def clean(run: Path, progress: Progress) -> Cleaned:
-    """Undo what is pending, and say what is left. Safe to call again. Raises KitError
-    if it is still going on."""
+    """Undo all pending changes. Safe to call again. Raises KitError; SafetyRefusal while the run goes on."""
     cleaned, stored = Cleaned(run), stored_hosts(run)
     is_lab = stored.addresses["server"] == "lab"
     with ExitStack() as stack:
@@ -94,7 +90,7 @@ def clean(run: Path, progress: Progress) -> Cleaned:
 
 @contextmanager
 def _lock(server: Host, run: str) -> Iterator[None]:
-    """The server's lock. That of a run that was killed goes by itself, but not at once."""
+    """Hold the server's lock. The lock of a killed run ends by itself after a while."""
     end = time.monotonic() + _LOCK_WAIT_S
     while True:
         try:
@@ -112,7 +108,7 @@ def _lock(server: Host, run: str) -> Iterator[None]:
 
 def _undo(journal: Journal, hosts: Mapping[str, Host], is_lab: bool) -> list[Leftover]:
     if is_lab:
-        # The guest was the run's own, and went with it.
+        # The guest ended with the run.
         return journal.teardown(lambda item, kinds: None)
     return journal.teardown(
         lambda item, kinds: undo.undo(item, hosts, kinds), lambda item: undo.by_hand(item, hosts)
@@ -120,7 +116,7 @@ def _undo(journal: Journal, hosts: Mapping[str, Host], is_lab: bool) -> list[Lef
 
 
 def _open_all(stored: StoredHosts, stack: ExitStack, cleaned: Cleaned) -> dict[str, Host]:
-    """As many as can be reached: what is on the others stays pending."""
+    """All hosts that can be reached; undos of the others stay pending."""
     hosts: dict[str, Host] = {}
     for key, address in stored.addresses.items():
         if address == "none":

@@ -1,15 +1,15 @@
-"""What a run did, and how to undo it: one JSON line before and one after each step.
+"""The steps of a run and their undos: a JSON line before and after each step.
 
-The journal drives teardown. How to undo something is written as data before it is done, so that
-another process can do it after this one was killed (`hsp clean`): undoing happens in reverse order,
-each one tried even if another failed, and each safe to be done again, or for what never came to be.
+The journal drives teardown. The undo of a step is written before the step, so that another process can do it
+if this one is killed (`hsp clean`). Undos run in reverse order; one that fails does not stop the others. Each
+is safe to repeat, and safe if its step never ran.
 
 Lines of journal.jsonl, each with `time` (seconds since 1970):
 
-    {"run": ID, "plan": DIGEST}                            a process begins with it, or goes on
+    {"run": ID, "plan": DIGEST}                            a process starts or resumes the run
     {"step": NAME, "state": "begin", ...}                  then "done", or "failed" with `error`
     {"undo": N, "kind": KIND, "host": KEY, "text": ..., "arguments": {...}}
-    {"undo": N, "known": {...}}                            arguments that were not known before
+    {"undo": N, "known": {...}}                            arguments known only after the step
     {"undone": N}
     {"finished": true}                                     nothing is left to undo
 """
@@ -22,7 +22,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,7 +34,7 @@ _MAX_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Undo:
-    """One thing to undo. `kind` is one of kit.recovery.undo's, `host` a key of the site's hosts."""
+    """A pending undo. `kind` is a key of kit.recovery.undo.KINDS, `host` a key of the site's hosts."""
 
     number: int
     kind: str
@@ -45,7 +45,7 @@ class Undo:
 
 @dataclass(frozen=True)
 class Leftover:
-    """What could not be undone: why, and what a person can do by hand."""
+    """A failed undo: its reason, and commands for a person."""
 
     text: str
     why: str
@@ -57,42 +57,33 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Record:
-    """What a journal says. `pending` is what has not been undone, oldest first."""
+    """The content of a journal. `pending`: oldest first."""
 
-    run: str = ""
-    plan: str = ""
-    pending: tuple[Undo, ...] = ()
-    finished: bool = False
-    last_step: str = ""
+    pending: tuple[Undo, ...]
+    finished: bool
 
 
-# Undoes one thing, given the kinds of which something was not undone. Raises if it is not undone.
+# Performs an undo; gets the kinds of failed undos. Raises if it fails.
 Doer = Callable[[Undo, frozenset[str]], object]
-# What a person would type instead.
+# The commands of an undo for a person.
 ByHand = Callable[[Undo], tuple[str, ...]]
 
 
-@dataclass
-class _State:
-    pending: dict[int, Undo] = field(default_factory=dict)
-    next_number: int = 1
-
-
 class Journal:
-    """Append-only journal.jsonl; every line is on disk before the step goes on."""
+    """Append-only journal.jsonl; each line is on disk before the step continues."""
 
     def __init__(self, path: Path, run: str = "", plan: str = "") -> None:
         record = read_journal(path)
         self._path, self._file = path, AppendLog(path)
         self._unwritten: OSError | None = None
-        self._state = _State({undo.number: undo for undo in record.pending})
-        self._state.next_number = _highest_number(path) + 1
+        self._pending = {undo.number: undo for undo in record.pending}
+        self._next_number = _highest_number(path) + 1
         if run:
             self._write({"run": run, "plan": plan})
 
     @contextmanager
     def step(self, name: str, **details: Any) -> Iterator[None]:
-        """Journal the begin and the outcome of one step."""
+        """Write the begin and the outcome of a step."""
         self._write({"step": name, "state": "begin", **details})
         try:
             yield
@@ -102,28 +93,28 @@ class Journal:
         self._write({"step": name, "state": "done"})
 
     def on_teardown(self, kind: str, host: str, text: str, **arguments: Any) -> int:
-        """Write down how to undo what is about to be done. Returns its number, for `know`."""
-        number = self._state.next_number
-        self._state.next_number += 1
-        self._state.pending[number] = Undo(number, kind, host, text, arguments)
+        """Write the undo of the next step. Returns its number, for `know`."""
+        number = self._next_number
+        self._next_number += 1
+        self._pending[number] = Undo(number, kind, host, text, arguments)
         self._write({"undo": number, "kind": kind, "host": host, "text": text, "arguments": arguments})
         return number
 
     def know(self, number: int, **arguments: Any) -> None:
-        """Arguments of an undo that became known only by doing."""
-        undo = self._state.pending[number]
-        self._state.pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
+        """Add arguments that became known by the step."""
+        undo = self._pending[number]
+        self._pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
         self._write({"undo": number, "known": arguments})
 
     @property
     def pending(self) -> tuple[Undo, ...]:
-        return tuple(self._state.pending.values())
+        return tuple(self._pending.values())
 
     def teardown(self, do: Doer, by_hand: ByHand = lambda _: ()) -> list[Leftover]:
-        """Undo everything, newest first. Returns what failed; that stays pending.
+        """Undo everything, newest first. Returns the failed undos, which stay pending.
 
-        A journal that cannot be written (a full disk) stops none of it: what was undone is then not
-        written down, and will be undone once more, which does no harm.
+        If the journal cannot be written (a full disk), the undos still run; `hsp clean` repeats them later,
+        which is safe.
         """
         left, kinds = [], set[str]()
         for undo in reversed(self.pending):
@@ -131,7 +122,7 @@ class Journal:
             self._note({"step": step, "state": "begin"})
             try:
                 do(undo, frozenset(kinds))
-            except Exception as error:  # whatever one undo does, the others still run
+            except Exception as error:  # the other undos must run
                 why = error_text(error)
                 self._note({"step": step, "state": "failed", "error": why})
                 left.append(Leftover(undo.text, why, by_hand(undo)))
@@ -139,12 +130,12 @@ class Journal:
                 continue
             self._note({"step": step, "state": "done"})
             self._note({"undone": undo.number})
-            del self._state.pending[undo.number]
+            del self._pending[undo.number]
         if not left:
             self._note({"finished": True})
         if self._unwritten:
             run = shlex.quote(os.fspath(self._path.parent))
-            why = f"{self._unwritten.strerror}, so it is not written down what was undone"
+            why = f"{self._unwritten.strerror}, so the journal does not record what was undone"
             left.append(Leftover(os.fspath(self._path), why, (f"free some space, then: hsp clean {run}",)))
         return left
 
@@ -152,7 +143,7 @@ class Journal:
         self._file.append(json.dumps({"time": time.time(), **entry}), sync=True)
 
     def _note(self, entry: dict[str, Any]) -> None:
-        """As `_write`, for what must go on where nothing can be written."""
+        """As `_write`, but keeps a write error for later."""
         try:
             self._write(entry)
         except OSError as error:
@@ -169,50 +160,44 @@ class Journal:
 
 
 def read_journal(path: Path) -> Record:
-    """What the journal at `path` says; of a missing or empty one, that there is nothing to undo.
+    """Read the journal at `path`. A missing or empty one has nothing to undo.
 
-    A last line that was cut off by a crash was never acted upon, and is left out. Raises ConfigError
-    for anything else that is no journal: what may be on the hosts is then not known.
+    Ignores a last line that a crash cut off: its step never ran. Raises ConfigError for other damage: it is
+    then not known what is left on the hosts.
     """
-    record, pending = Record(finished=True), dict[int, Undo]()
+    pending, finished = dict[int, Undo](), True
     for number, line in enumerate(_lines(path), start=1):
         try:
-            record = _take(json.loads(line), record, pending)
+            finished = _take(json.loads(line), pending)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigError(
-                f"{path}:{number}: this is no line of a journal: {line[:80]!r}",
-                "what this run left on its hosts is not known: look there for a pool hsp-*, mounts of "
+                f"{path}:{number}: this is not a line of a journal: {line[:80]!r}",
+                "it is not known what this run left on its hosts: look there for a pool hsp-*, mounts of "
                 "/mnt/hsp-* and directories in /run/hsp",
             ) from None
-    return replace(record, pending=tuple(pending.values()))
+    return Record(tuple(pending.values()), finished)
 
 
-def _take(entry: dict[str, Any], record: Record, pending: dict[int, Undo]) -> Record:
+def _take(entry: dict[str, Any], pending: dict[int, Undo]) -> bool:
+    """Apply one line. Returns whether the journal is finished with it."""
     if "known" in entry:
         undo = pending[entry["undo"]]
         pending[undo.number] = replace(undo, arguments={**undo.arguments, **entry["known"]})
-    elif isinstance(entry.get("undo"), str):
-        # A version that knew only the lab wrote words; its guests are gone.
-        return record
     elif "undo" in entry:
         number, arguments = int(entry["undo"]), dict(entry["arguments"])
         pending[number] = Undo(number, str(entry["kind"]), str(entry["host"]), str(entry["text"]), arguments)
     elif "undone" in entry:
         del pending[entry["undone"]]
-    elif "run" in entry:
-        return replace(record, run=str(entry["run"]), plan=str(entry["plan"]), finished=False)
-    elif "finished" in entry:
-        return replace(record, finished=True)
-    elif entry["state"] == "begin":
-        return replace(record, last_step=str(entry["step"]), finished=False)
-    return replace(record, finished=False)
+    elif not ({"run", "plan"} <= entry.keys() or {"step", "state"} <= entry.keys() or "finished" in entry):
+        raise ValueError("an unknown line")
+    return "finished" in entry
 
 
 def _lines(path: Path) -> list[str]:
-    """Whole lines."""
+    """The complete lines."""
     try:
         if path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} has more than {_MAX_BYTES >> 20} MiB: this is no journal of the kit")
+            raise ConfigError(f"{path} has more than {_MAX_BYTES >> 20} MiB: not a journal of the kit")
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return []
@@ -220,5 +205,4 @@ def _lines(path: Path) -> list[str]:
 
 
 def _highest_number(path: Path) -> int:
-    numbers = (json.loads(line).get("undo", 0) for line in _lines(path))
-    return max((number for number in numbers if isinstance(number, int)), default=0)
+    return max((json.loads(line).get("undo", 0) for line in _lines(path)), default=0)

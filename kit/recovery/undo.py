@@ -1,8 +1,8 @@
-"""How each thing that a run leaves on a host is undone: by the run itself, or later by `hsp clean`.
+"""The undo of each kind of change on a host, for the run itself and for `hsp clean`.
 
-Each kind is a value. Its arguments are stored in the journal, and are checked again when they are read: a
-journal may be damaged, or somebody else's. Every kind can be undone twice, and if the step never ran: it
-looks before it acts, and acts only on what has the run's id.
+Each kind is a value. The journal stores its arguments; they are checked when read, because a journal may be
+damaged or foreign. Each undo is safe to repeat, and safe if its step never ran: it checks the state first,
+and acts only on objects with the run's id.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from kit.core.errors import HostError
 from kit.devices import clear_label, partition
 from kit.hosts.base import Host
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
+from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
 from kit.recovery.journal import Journal, Undo
 from kit.trace import nfsd_tracer
@@ -46,31 +47,31 @@ DevicePath = Annotated[str, Field(max_length=500), AfterValidator(_checked_devic
 
 
 class Action(BaseModel):
-    """One thing to undo. `after`: kinds of which nothing may be left anywhere before this one is undone."""
+    """An undo. `after`: kinds that must be undone on all hosts before this one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
     after: ClassVar[frozenset[str]] = frozenset()
 
     def text(self, host: str) -> str:
-        """What will be done. `host`: the host's name."""
+        """The text of the undo. `host`: the host's name."""
         raise NotImplementedError
 
     def undo(self, host: Host) -> None:
-        """Raises KitError if it is not undone."""
+        """Raises KitError if it fails."""
         raise NotImplementedError
 
     def commands(self) -> list[list[str]]:
-        """What a person would type instead."""
+        """argv of commands for a person."""
         raise NotImplementedError
 
     def changes(self) -> list[tuple[list[str], str]]:
-        """argv of what `undo` runs where nothing is in the way, each with what it reads, in words."""
+        """argv of the commands of `undo` in the normal case, each with a text for its input."""
         return [(argv, "") for argv in self.commands()]
 
 
 class WorkDirectory(Action):
-    """Last: as long as it is there, another run sees that something may be left."""
+    """Undone last: the directory shows other runs that something may be left."""
 
     kind = "work-directory"
     after = frozenset(
@@ -92,7 +93,7 @@ class WorkDirectory(Action):
 
 
 class Tracer(Action):
-    """`directory`: the run's, which has the tracer's files."""
+    """`directory`: the run's directory with the tracer's files."""
 
     kind = "tracer"
     directory: WorkDirectoryPath
@@ -111,7 +112,7 @@ class Tracer(Action):
 
 
 class Tunable(Action):
-    """`value` was set before; `effect` was in effect then, if `value` leaves that to OpenZFS."""
+    """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it."""
 
     kind = "tunable"
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,80}$")]
@@ -128,12 +129,11 @@ class Tunable(Action):
         return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
-        return [(["tee", tunables.parameter_path(self.name)], "what it was before")]
+        return [(["tee", tunables.parameter_path(self.name)], "the value before the run")]
 
 
 class Pool(Action):
-    """`guid` is empty until the pool was made. Never under a client that still has it mounted: its
-    processes would hang for good."""
+    """`guid` is empty until the pool exists. Not while a client has it mounted: its processes would hang."""
 
     kind = "pool"
     after = frozenset({"mount", "export"})
@@ -153,7 +153,7 @@ class Pool(Action):
 
 
 class Partition(Action):
-    """The part of a cache device that the pool used."""
+    """The partition of a cache device."""
 
     kind = "partition"
     after = frozenset({"pool"})
@@ -173,7 +173,7 @@ class Partition(Action):
 
 
 class Device(Action):
-    """A real device, given back without the label of `pool`."""
+    """A real device: the label of `pool` is removed."""
 
     kind = "device"
     after = frozenset({"pool", "partition"})
@@ -185,7 +185,7 @@ class Device(Action):
         return f"remove the pool's label from {self.path}"
 
     def undo(self, host: Host) -> None:
-        clear_label.release(host, self.path, self.serial, self.pool)
+        clear_label.clear(host, self.path, self.serial, self.pool)
 
     def commands(self) -> list[list[str]]:
         return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]
@@ -206,17 +206,17 @@ class Export(Action):
         return f"unexport {self.path} to {self.client}"
 
     def undo(self, host: Host) -> None:
-        nfs.unexport(host, self.path, self.client)
+        nfs_export.unexport(host, self.path, self.client)
 
     def commands(self) -> list[list[str]]:
         return [["exportfs", "-u", f"{self.client}:{self.path}"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
-        return [(nfs.unexport_command(self.path, self.client), "")]
+        return [(nfs_export.unexport_command(self.path, self.client), "")]
 
 
 class ExportDirectory(Action):
-    """The run's directory in an appliance's export; removed through the mount, which is undone after it."""
+    """The run's directory in an appliance's export; removed through the mount, which is undone later."""
 
     kind = "export-directory"
     target: MountPoint
@@ -255,7 +255,7 @@ class Mount(Action):
         return f"unmount {self.target} on {host}"
 
     def undo(self, host: Host) -> None:
-        nfs.unmount(host, self.target)
+        nfs_mount.unmount(host, self.target)
 
     def commands(self) -> list[list[str]]:
         return [["umount", self.target], ["rmdir", self.target]]
@@ -270,7 +270,7 @@ KINDS: Mapping[str, type[Action]] = {
 
 
 def register(journal: Journal, key: str, host: Host, action: Action) -> int:
-    """Write into the journal how to undo what is about to be done. `key`: what it calls `host`.
+    """Write the undo of the next step into the journal. `key`: the journal's name of `host`.
 
     Returns the number of the undo, for Journal.know.
     """
@@ -278,21 +278,18 @@ def register(journal: Journal, key: str, host: Host, action: Action) -> int:
 
 
 def undo(item: Undo, hosts: Mapping[str, Host], left: frozenset[str]) -> None:
-    """Undo one thing. `left`: kinds of which something could not be undone before it.
-
-    Raises KitError if it is not undone.
-    """
+    """Perform an undo. `left`: kinds of failed undos. Raises KitError if it fails."""
     action = action_of(item)
-    in_the_way = sorted(action.after & left)
-    if in_the_way:
-        raise HostError(f"left as it is, because this could not be undone: {', '.join(in_the_way)}")
+    blocking = sorted(action.after & left)
+    if blocking:
+        raise HostError(f"not tried, because this could not be undone: {', '.join(blocking)}")
     if item.host not in hosts:
         raise HostError(f"there is no host '{item.host}' in this testbed")
     action.undo(hosts[item.host])
 
 
 def by_hand(item: Undo, hosts: Mapping[str, Host]) -> tuple[str, ...]:
-    """Commands that a person can type, with the host they belong to; none for a damaged entry."""
+    """Commands for a person, with their host; none for a damaged entry."""
     name = hosts[item.host].name if item.host in hosts else item.host
     try:
         commands = action_of(item).commands()
@@ -302,7 +299,7 @@ def by_hand(item: Undo, hosts: Mapping[str, Host]) -> tuple[str, ...]:
 
 
 def action_of(item: Undo) -> Action:
-    """The entry of a journal as a value. Raises HostError for an unknown kind and for damaged arguments."""
+    """A journal's entry as a value. Raises HostError for an unknown kind or damaged arguments."""
     if item.kind not in KINDS:
         raise HostError(
             f"the journal has an undo of an unknown kind, '{item.kind}'", "was it written by another version?"

@@ -1,4 +1,4 @@
-"""A run's own directory on each of its hosts. While it is there, the host is not as it was before."""
+"""A run's directory on each of its hosts. It exists until all changes on the host are undone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kit.hosts.base import Host
 
 ROOT = "/run/hsp"
 _RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
-# Not runs: locks, and what belongs to the lab itself.
+# Other names below ROOT are locks, and files of the lab.
 _PATH = re.compile(rf"{ROOT}/{_RUN.pattern}")
 
 
@@ -18,7 +18,7 @@ def path_of(run_id: str) -> str:
 
 
 def create_commands(run_id: str) -> list[list[str]]:
-    """argv of making it, private to root."""
+    """argv to create it, for root only."""
     return [
         ["install", "-d", "-m", "0711", ROOT],
         ["install", "-d", "-m", "0700", path_of(run_id)],
@@ -26,9 +26,9 @@ def create_commands(run_id: str) -> list[list[str]]:
 
 
 def remove(host: Host, path: str) -> None:
-    """Nothing but a run's own directory. Raises SafetyRefusal for anything else, HostError."""
+    """Remove a run's directory. Raises SafetyRefusal for any other path, HostError."""
     if not _PATH.fullmatch(path):
-        raise SafetyRefusal(f"{path!r} is no run's directory; it was left alone")
+        raise SafetyRefusal(f"{path!r} is not a run's directory; it was left alone")
     host.run(remove_command(path))
 
 
@@ -37,8 +37,8 @@ def remove_command(path: str) -> list[str]:
 
 
 def left_by(host: Host) -> list[str]:
-    """Ids of runs that have not been cleaned up on this host. Raises HostError."""
-    answer = host.run(["find", ROOT, "-mindepth", "1", "-maxdepth", "1", "-printf", r"%f\n"], check=False)
-    if answer.returncode and "No such file" not in answer.stderr:
-        raise HostError(f"{ROOT} on {host.name} cannot be looked into: {answer.stderr.strip()[:200]}")
-    return sorted(name for name in answer.stdout.split("\n") if _RUN.fullmatch(name))
+    """Ids of runs with a directory on this host. Raises HostError."""
+    result = host.run(["find", ROOT, "-mindepth", "1", "-maxdepth", "1", "-printf", r"%f\n"], check=False)
+    if result.returncode and "No such file" not in result.stderr:
+        raise HostError(f"{ROOT} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
+    return sorted(name for name in result.stdout.split("\n") if _RUN.fullmatch(name))

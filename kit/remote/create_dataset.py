@@ -1,10 +1,10 @@
-"""Runs on the server, with its own Python and pyzfs; the kit sends it over as text.
+"""Creates datasets and snapshots. Runs on the server with its Python and pyzfs.
 
-    python3 - create   DATASET RUN_ID RECORDSIZE      create, tagged with the run id
+    python3 - create   DATASET RUN_ID RECORDSIZE      create, with the run id as a property
     python3 - snapshot DATASET@NAME RUN_ID
 
-libzfs_core does datasets and snapshots; pools, mounts and settable properties stay with
-the zpool and zfs commands (OpenZFS contrib/pyzfs). Prints one JSON line.
+libzfs_core does not create pools or mounts and does not change properties; the kit uses zpool and
+zfs for these (OpenZFS contrib/pyzfs). Prints one JSON line.
 """
 
 import json

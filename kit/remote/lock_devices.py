@@ -1,10 +1,10 @@
-"""Runs on the host whose devices are locked, with its own Python; the kit sends it over as an argument.
+"""Locks devices. Runs on their host with the host's Python; the kit sends it as an argument.
 
     python3 -I -c TEXT DIRECTORY TOKEN OWNER NAME...
 
-Takes flock(2) on a file a NAME in DIRECTORY, writes OWNER (one line of JSON) into each, then makes
-DIRECTORY/TOKEN, and holds them until whoever reads its output is gone: a broken connection ends it. If one
-is held by somebody else, nothing is held: prints {"name", "owner"} of it and ends with 3.
+Locks a file of each NAME in DIRECTORY with flock(2), writes OWNER (one line of JSON) into each, then
+creates DIRECTORY/TOKEN. Holds the locks until its output is closed: the end of the connection ends it.
+If one is locked already, it takes no lock, prints {"name", "owner"} of it and exits with 3.
 """
 
 import fcntl
@@ -21,8 +21,8 @@ HELD = 3
 def main(directory: str, token: str, owner: str, names: Any) -> int:
     os.umask(0o077)
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    found = os.lstat(directory)
-    if found.st_uid != os.getuid() or found.st_mode & 0o077 or not os.path.isdir(directory):
+    status = os.lstat(directory)
+    if status.st_uid != os.getuid() or status.st_mode & 0o077 or not os.path.isdir(directory):
         raise SystemExit(directory + " is not a directory of this user alone")
     files = []
     for name in names:
@@ -31,8 +31,8 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            said = os.read(file, 4096).decode("utf-8", "replace")
-            print(json.dumps({"name": name, "owner": said}))
+            holder = os.read(file, 4096).decode("utf-8", "replace")
+            print(json.dumps({"name": name, "owner": holder}))
             return HELD
         files.append(file)
     for file in files:
@@ -43,7 +43,7 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))
     try:
-        # Nobody ever writes to it: an event is the other end being closed.
+        # Without requested events poll returns when the other end is closed.
         poll = select.poll()
         poll.register(1, 0)
         while not poll.poll():

@@ -1,9 +1,9 @@
-"""Runs on the server: a partition that only the kernel knows, made or taken away with the BLKPG ioctl.
+"""Adds or removes a partition that only the kernel knows, with the BLKPG ioctl. Runs on the server.
 
     python3 -I - add DEVICE START_BYTES SIZE_BYTES
     python3 -I - del DEVICE
 
-Source: include/uapi/linux/blkpg.h (addpart(8) does the same, but is not everywhere).
+Source: include/uapi/linux/blkpg.h (addpart(8) does the same, but is often not installed).
 """
 
 import ctypes

@@ -1,10 +1,10 @@
-"""Runs on client and server, with their own Python; the kit sends it over as a file.
+"""Writes and reads the records of a power loss. Runs on client and server with their Python.
 
-    write FILE SLOTS ACKNOWLEDGED     O_DSYNC records, one after the other, until SIGINT
-    read FILE SLOTS                   what is there: one JSON line
+    write FILE SLOTS ACKNOWLEDGED     write records with O_DSYNC until SIGINT
+    read FILE SLOTS                   print the number in each slot, 0 for none, as one JSON line
 
-A record has 512 bytes: its number, again, and padding; record N lies in slot N % SLOTS. Each write
-that has returned is one line of ACKNOWLEDGED: number, CLOCK_MONOTONIC in ns.
+A record has 512 bytes: its number, the complement of the number, and padding. Record N is in slot
+N % SLOTS. Each completed write is one line of ACKNOWLEDGED: number, CLOCK_MONOTONIC in ns.
 """
 
 import json
@@ -24,7 +24,7 @@ def record(number: int) -> bytes:
 
 
 def number_of(raw: bytes) -> int:
-    """The number of a whole record; 0 for a slot that has none."""
+    """The number of a complete record; 0 for a slot without one."""
     if len(raw) < HEAD.size:
         return 0
     number = HEAD.unpack_from(raw)[1]
@@ -47,11 +47,11 @@ def write(path: str, slots: int, log_path: str) -> None:
 
 
 def read(path: str, slots: int) -> None:
-    found = []
+    numbers = []
     if os.path.exists(path):
         with open(path, "rb") as file:
-            found = [number_of(file.read(RECORD_BYTES)) for _ in range(slots)]
-    print(json.dumps(found))
+            numbers = [number_of(file.read(RECORD_BYTES)) for _ in range(slots)]
+    print(json.dumps(numbers))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Runs on the host that is looked at, with its own Python; the kit sends it over as text.
+"""Reads the block devices of a host. Runs there with the host's Python; the kit sends it as text.
 
     python3 -I - '{"paths": [...] or null, "content": true, "health": false, "deadline_s": 60}'
 
-Reads sysfs, mounts of all mount namespaces and swaps, and runs the tools that know more, each with a
-deadline. Prints one JSON line with what was found, undigested: what it means is decided by whoever asked.
-Nothing is written. `paths` limits the costly look at contents to the disks they lead to (null: all).
+Reads sysfs, the mounts of all mount namespaces and the swaps, and runs tools, each with a deadline.
+Prints one JSON line with the unparsed facts; kit.devices.probe parses them. Writes nothing. Contents
+are read only of the disks of `paths` (null: all disks).
 """
 
 import glob
@@ -30,7 +30,7 @@ NOT_DISKS = ("ram", "zram", "sr", "fd", "md", "dm-")
 
 
 def text_of(path: str) -> Any:
-    """What a file says, None if it is not there."""
+    """Content of a file, None if it does not exist."""
     try:
         with open(path, errors="backslashreplace") as file:
             return file.read(LIMIT).strip()
@@ -46,7 +46,7 @@ def names_in(path: str) -> Any:
 
 
 def block_device(name: str) -> Any:
-    """What sysfs says of one block device."""
+    """A block device in sysfs."""
     place = os.path.join(SYS, name)
     real = os.path.realpath(place)
     partition = text_of(place + "/partition")
@@ -71,9 +71,9 @@ def block_device(name: str) -> Any:
 
 
 def mounts() -> Any:
-    """One entry a mount of each mount namespace; and processes whose namespace could not be read."""
+    """One entry per mount of each mount namespace, and the processes whose namespace is unreadable."""
     seen = set()
-    found: Any = []
+    lines_of_all: Any = []
     unread = []
     for process in sorted((p for p in names_in("/proc") if p.isdigit()), key=int):
         try:
@@ -90,12 +90,12 @@ def mounts() -> Any:
                 unread.append(f"{process}: {error.strerror}")
             continue
         seen.add(space)
-        found += [[process, space, line] for line in lines]
-    return found, unread
+        lines_of_all += [[process, space, line] for line in lines]
+    return lines_of_all, unread
 
 
 def tool(argv: Any, deadline_s: float) -> Any:
-    """How a tool ended and what it said."""
+    """Exit code and output of a tool."""
     try:
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
@@ -110,10 +110,10 @@ def tool(argv: Any, deadline_s: float) -> Any:
         try:
             child.communicate(timeout=2)
         except subprocess.TimeoutExpired:
-            pass  # it hangs in the kernel; whoever asked is told all the same
+            pass  # it hangs in the kernel; that is in the result
         out, err, code = b"", f"did not end within {deadline_s} s".encode(), None
     if len(out) > LIMIT:
-        out, err, code = b"", b"said more than can be its answer", None
+        out, err, code = b"", b"its output is too long", None
     return {
         "argv": argv,
         "code": code,
@@ -123,10 +123,7 @@ def tool(argv: Any, deadline_s: float) -> Any:
 
 
 def may_have_label(path: str) -> bool:
-    """False only if nothing at all lies where a ZFS label has its configuration.
-
-    zdb knows what lies there, but takes long: a blank disk need not wait for it.
-    """
+    """False if the places of the ZFS labels are empty: then the slow zdb need not run."""
     try:
         with open(path, "rb", buffering=0) as disk:
             end = disk.seek(0, os.SEEK_END) // LABEL_BYTES * LABEL_BYTES
@@ -140,33 +137,33 @@ def may_have_label(path: str) -> bool:
 
 
 def signatures(disks: Any, devices: Any, deadline_s: float) -> Any:
-    """wipefs of all disks with their partitions at once; if that does not work, also of each."""
+    """wipefs of all disks and partitions at once; if that fails, also of each disk."""
     trees = {name: ["/dev/" + n for n in [name, *parts_of(name, devices)]] for name in disks}
     argv = ["wipefs", "--no-act", "--json"]
-    every = tool(argv + [path for name in disks for path in trees[name]], deadline_s)
-    if every["code"] == 0:
-        return every, {name: None for name in disks}
-    return every, {name: tool(argv + trees[name], deadline_s) for name in disks}
+    of_all = tool(argv + [path for name in disks for path in trees[name]], deadline_s)
+    if of_all["code"] == 0:
+        return of_all, {name: None for name in disks}
+    return of_all, {name: tool(argv + trees[name], deadline_s) for name in disks}
 
 
 def parts_of(name: str, devices: Any) -> Any:
     return sorted(n for n in devices if devices[n]["parent"] == name)
 
 
-def open_alone(path: str, deadline_s: float) -> str:
-    """Only the kernel knows for certain who uses a device: it gives one in use to nobody else.
+def open_exclusively(path: str, deadline_s: float) -> str:
+    """Open a device exclusively, which fails if it is in use. Returns "" or the error.
 
-    Returns "" or the reason. In a child, because opening a dying disk may never return.
+    In a child process, because opening a failing disk may never return.
     """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        said = ""
+        message = ""
         try:
             os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK))
         except OSError as error:
-            said = error.strerror or str(error)
-        os.write(writer, said.encode())
+            message = error.strerror or str(error)
+        os.write(writer, message.encode())
         os._exit(0)
     os.close(writer)
     end = time.monotonic() + deadline_s
@@ -190,76 +187,76 @@ def is_disk(name: str, entry: Any) -> bool:
 
 
 def chosen_disks(paths: Any, devices: Any) -> Any:
-    """Kernel names of the whole disks to look at closely: those asked for, and their NVMe siblings."""
+    """Kernel names of the disks to examine: those of `paths` and their NVMe siblings."""
     disks = [name for name in sorted(devices) if is_disk(name, devices[name])]
     if paths is None:
         return disks
-    wanted = set()
+    names = set()
     for path in paths:
         name = os.path.basename(os.path.realpath(path))
-        wanted.add(devices.get(name, {}).get("parent") or name)
-    controllers = {devices[name]["controller"] for name in wanted if name in devices} - {None}
+        names.add(devices.get(name, {}).get("parent") or name)
+    controllers = {devices[name]["controller"] for name in names if name in devices} - {None}
     siblings = {n for n in disks if n.startswith("nvme") and devices[n]["controller"] in controllers}
-    return sorted(n for n in wanted | siblings if n in devices)
+    return sorted(n for n in names | siblings if n in devices)
 
 
-def look_into(name: str, devices: Any, asked: Any) -> Any:
-    """The tools' words about one disk and its partitions."""
-    deadline_s = asked["deadline_s"]
-    found: Any = {"alone": open_alone("/dev/" + name, deadline_s)}
-    if asked["content"]:
+def disk_contents(name: str, devices: Any, request: Any) -> Any:
+    """Outputs of the tools for one disk and its partitions."""
+    deadline_s = request["deadline_s"]
+    facts: Any = {"alone": open_exclusively("/dev/" + name, deadline_s)}
+    if request["content"]:
         nodes = [name, *parts_of(name, devices)]
-        found["zdb"] = {
+        facts["zdb"] = {
             n: tool(["zdb", "-l", "/dev/" + n], deadline_s) if may_have_label("/dev/" + n) else None
             for n in nodes
         }
-    if asked["health"]:
+    if request["health"]:
         if name.startswith("nvme"):
-            found["nvme"] = tool(["nvme", "smart-log", "/dev/" + name, "--output-format=json"], deadline_s)
-        if found.get("nvme", {}).get("code") != 0 and not name.startswith(WITHOUT_SMART):
-            found["smartctl"] = tool(["smartctl", "--json", "--all", "/dev/" + name], deadline_s)
-    return found
+            facts["nvme"] = tool(["nvme", "smart-log", "/dev/" + name, "--output-format=json"], deadline_s)
+        if facts.get("nvme", {}).get("code") != 0 and not name.startswith(WITHOUT_SMART):
+            facts["smartctl"] = tool(["smartctl", "--json", "--all", "/dev/" + name], deadline_s)
+    return facts
 
 
-def main(asked: Any) -> Any:
+def main(request: Any) -> Any:
     devices = {name: block_device(name) for name in names_in(SYS)}
-    mounted, unread = mounts()
+    mount_lines, unread = mounts()
     links = {}
-    for path in sorted(glob.glob("/dev/disk/by-id/*")) + list(asked["paths"] or []):
+    for path in sorted(glob.glob("/dev/disk/by-id/*")) + list(request["paths"] or []):
         links[path] = os.path.realpath(path)
     swaps = text_of("/proc/swaps")
     for line in (swaps or "").splitlines()[1:]:
         path = line.split(" ")[0].encode().decode("unicode_escape")
         links[path] = os.path.realpath(path)
-    sources = {line.rpartition(" - ")[2].split(" ")[1] for _, _, line in mounted if " - " in line}
+    sources = {line.rpartition(" - ")[2].split(" ")[1] for _, _, line in mount_lines if " - " in line}
     for source in sources:
         if source.startswith("/dev/"):
             links[source] = os.path.realpath(source)
-    tools = {"lsblk": ["lsblk", "--json", "--bytes", "--list", "--output", LSBLK]}
-    disks = chosen_disks(asked["paths"], devices)
-    looked = {name: look_into(name, devices, asked) for name in disks}
-    if asked["content"]:
-        tools["guids"] = ["zpool", "list", "-H", "-p", "-o", "name,guid"]
-        tools["imported"] = ["zpool", "list", "-H", "-v", "-P", "-L"]
-        # It looks at every disk of the host, and only labels make it say anything.
-        if any(label for found in looked.values() for label in found["zdb"].values()):
-            tools["importable"] = ["zpool", "import"]
-        every, each = signatures(disks, devices, asked["deadline_s"])
+    commands = {"lsblk": ["lsblk", "--json", "--bytes", "--list", "--output", LSBLK]}
+    disks = chosen_disks(request["paths"], devices)
+    disk_facts = {name: disk_contents(name, devices, request) for name in disks}
+    if request["content"]:
+        commands["guids"] = ["zpool", "list", "-H", "-p", "-o", "name,guid"]
+        commands["imported"] = ["zpool", "list", "-H", "-v", "-P", "-L"]
+        # It reads every disk of the host, and prints something only if there are labels.
+        if any(label for found in disk_facts.values() for label in found["zdb"].values()):
+            commands["importable"] = ["zpool", "import"]
+        wipefs_of_all, wipefs_of_each = signatures(disks, devices, request["deadline_s"])
         for name in disks:
-            looked[name]["wipefs"] = each[name]
-    said = {name: tool(argv, asked["deadline_s"]) for name, argv in tools.items()}
-    if asked["content"]:
-        said["wipefs"] = every
+            disk_facts[name]["wipefs"] = wipefs_of_each[name]
+    results = {name: tool(argv, request["deadline_s"]) for name, argv in commands.items()}
+    if request["content"]:
+        results["wipefs"] = wipefs_of_all
     return {
         "format": 1,
         "devices": devices,
         "links": links,
-        "mounts": mounted,
+        "mounts": mount_lines,
         "unread": unread,
         "own": os.readlink("/proc/self/ns/mnt"),
         "swaps": swaps,
-        "tools": said,
-        "disks": looked,
+        "tools": results,
+        "disks": disk_facts,
     }
 
 

@@ -1,10 +1,10 @@
-"""Runs on a host under the host's own Python (3.6 or later); the kit sends it over as text.
+"""Reads facts about a host for `hsp doctor`. Runs there with the host's Python (3.6 or later).
 
     python3 - REQUEST      REQUEST is the JSON of kit.doctor.facts.Request
 
-Reads files, looks for programs, runs commands and tries a connection, all at once and each with a
-deadline of its own: one that hangs is said to hang and keeps nothing else waiting. Changes nothing.
-Prints one JSON line; what could not be had is {"error": words} in its place.
+Reads files, finds programs, runs commands and tries a connection, all in parallel and each with its own
+deadline: one that hangs does not delay the others. Changes nothing. Prints one JSON line; a missing
+fact is {"error": message}.
 """
 
 import ctypes
@@ -33,12 +33,12 @@ def read(path):
 
 
 def read_all(patterns):
-    """What is read, by path; a pattern that matches nothing has no path."""
-    found = {}
+    """Contents by path; a pattern without matches adds nothing."""
+    contents = {}
     for pattern in patterns:
         for path in sorted(glob.glob(pattern))[:MAX_MATCHES]:
-            found[path] = read(path)
-    return found
+            contents[path] = read(path)
+    return contents
 
 
 def present(patterns):
@@ -46,7 +46,7 @@ def present(patterns):
 
 
 def find_program(name):
-    """Where a command of that name would come from; `elsewhere` is where PATH does not look."""
+    """The path of a program by PATH; `elsewhere`: by the system's directories."""
     return {"path": shutil.which(name), "elsewhere": shutil.which(name, path=SYSTEM_PLACES)}
 
 
@@ -64,7 +64,7 @@ def run(argv, deadline_s):
     try:
         out, err = child.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
-        # Not waited for: a process in the kernel's hands does not even end when it is killed.
+        # No wait: a process that hangs in the kernel does not end when it is killed.
         child.kill()
         return {"error": f"{argv[0]} did not end within {deadline_s:g} s"}
     return {
@@ -74,8 +74,8 @@ def run(argv, deadline_s):
     }
 
 
-def symbols(wanted):
-    """Those of the kernel's symbols that it has. A name ends its line, or its module's follows."""
+def symbols(names):
+    """The names that are kernel symbols. A name is at the end of its line, or before its module."""
     try:
         with open("/proc/kallsyms", "rb") as file:
             text = file.read()
@@ -83,11 +83,11 @@ def symbols(wanted):
         return {"error": error.strerror}
     if not text:
         return {"error": "/proc/kallsyms is empty"}
-    return [name for name in wanted if any(b" %s%s" % (name.encode(), end) in text for end in (b"\n", b"\t"))]
+    return [name for name in names if any(b" %s%s" % (name.encode(), end) in text for end in (b"\n", b"\t"))]
 
 
 def commands_of_processes():
-    """The names of all processes, as the kernel has them (at most 15 characters)."""
+    """The kernel's names of all processes (at most 15 characters)."""
     names = set()
     for path in glob.glob("/proc/[0-9]*/comm"):
         name = read(path)
@@ -98,14 +98,14 @@ def commands_of_processes():
 
 def space(path):
     try:
-        found = os.statvfs(path)
+        status = os.statvfs(path)
     except OSError as error:
         return {"error": error.strerror}
-    return {"free_bytes": found.f_bavail * found.f_frsize, "free_files": found.f_favail}
+    return {"free_bytes": status.f_bavail * status.f_frsize, "free_files": status.f_favail}
 
 
 class Timex(ctypes.Structure):
-    """struct timex of adjtimex(2); only the begin of it is looked at."""
+    """struct timex of adjtimex(2); only the first fields are used."""
 
     _fields_ = [
         ("modes", ctypes.c_int),
@@ -119,7 +119,7 @@ class Timex(ctypes.Structure):
 
 
 def kernel_time():
-    """The kernel's opinion of its own wall clock. Changes nothing (modes is 0)."""
+    """The kernel's state of the wall clock. Changes nothing (modes is 0)."""
     try:
         library = ctypes.CDLL(None, use_errno=True)
         timex = Timex()
@@ -132,38 +132,38 @@ def kernel_time():
 
 
 def addresses(peer):
-    """IP addresses of the peer in the order in which a mount would try them."""
-    found = []
+    """IP addresses of the peer in the order in which a mount tries them."""
+    unique = []
     for entry in socket.getaddrinfo(peer, None, type=socket.SOCK_STREAM):
-        if entry[4][0] not in found:
-            found.append(entry[4][0])
-    return found
+        if entry[4][0] not in unique:
+            unique.append(entry[4][0])
+    return unique
 
 
 def reach(peer, port, deadline_s):
-    """Where the peer is, the way there, and whether it takes connections. Sends no data."""
+    """Addresses of the peer, the route, and whether it accepts connections. Sends no data."""
     try:
-        where = addresses(peer)
+        ips = addresses(peer)
     except (OSError, UnicodeError) as error:
         return {"error": f"{peer}: {getattr(error, 'strerror', None) or error}"}
-    route = run(["ip", "-json", "route", "get", where[0]], deadline_s)
+    route = run(["ip", "-json", "route", "get", ips[0]], deadline_s)
     started = time.monotonic()
     try:
-        socket.create_connection((where[0], port), deadline_s).close()
+        socket.create_connection((ips[0], port), deadline_s).close()
         connect = {"ms": (time.monotonic() - started) * 1e3}
     except OSError as error:
         connect = {"error": error.strerror or str(error)}
-    return {"addresses": where, "route": route, "connect": connect}
+    return {"addresses": ips, "route": route, "connect": connect}
 
 
 def clock_lead_ns():
-    """Wall clock less monotonic clock: it changes when somebody sets the wall clock."""
+    """Wall clock minus monotonic clock: changes when the wall clock is set."""
     return int((time.time() - time.monotonic()) * 1e9)
 
 
 def gather(request):
     deadline_s = request["deadline_s"]
-    # The deadline of a connection is a second less than that of its part, so that it has its own words.
+    # A connection's deadline is a second shorter than that of its part, so that its own error is reported.
     parts = {
         "files": lambda: read_all(request["files"]),
         "present": lambda: present(request["present"]),
@@ -182,29 +182,29 @@ def gather(request):
         else:
             parts["command " + name] = lambda argv=argv: run(argv, deadline_s)
 
-    found = {}
-    before = clock_lead_ns()
-    threads = {name: start(found, name, part) for name, part in parts.items()}
+    facts = {}
+    lead_before_ns = clock_lead_ns()
+    threads = {name: start(facts, name, part) for name, part in parts.items()}
     end = time.monotonic() + deadline_s + 2
     for name, thread in threads.items():
         thread.join(max(0.0, end - time.monotonic()))
         if thread.is_alive():
-            found[name] = {"error": f"no answer within {deadline_s:g} s"}
-    done = dict(found)
-    done["stepped_ns"] = clock_lead_ns() - before
-    done["wall_s"] = time.time()
-    done["euid"] = os.geteuid()
-    done["system"] = {"name": os.uname().sysname, "release": os.uname().release, "cpus": os.cpu_count()}
-    done["python"] = ".".join(str(part) for part in sys.version_info[:3])
-    return done
+            facts[name] = {"error": f"no answer within {deadline_s:g} s"}
+    result = dict(facts)
+    result["stepped_ns"] = clock_lead_ns() - lead_before_ns
+    result["wall_s"] = time.time()
+    result["euid"] = os.geteuid()
+    result["system"] = {"name": os.uname().sysname, "release": os.uname().release, "cpus": os.cpu_count()}
+    result["python"] = ".".join(str(part) for part in sys.version_info[:3])
+    return result
 
 
-def start(found, name, part):
+def start(facts, name, part):
     def work():
         try:
-            found[name] = part()
+            facts[name] = part()
         except Exception as error:
-            found[name] = {"error": f"{type(error).__name__}: {error}"}
+            facts[name] = {"error": f"{type(error).__name__}: {error}"}
 
     thread = threading.Thread(target=work)
     thread.daemon = True
@@ -215,5 +215,5 @@ def start(found, name, part):
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(gather(json.loads(sys.argv[1]))) + "\n")
     sys.stdout.flush()
-    # Without waiting for threads that hang.
+    # Do not wait for threads that hang.
     os._exit(0)

@@ -1,7 +1,7 @@
-"""Runs on a client, from fio's exec_prerun in its directory: wait until it is time to start.
+"""Delays the start of fio. Runs on a client, from fio's exec_prerun in its directory.
 
-Says `ready`, waits for the file `go` with a time (ns of this machine's monotonic clock), and then for
-that time. Standard library only.
+Creates the file `ready`, waits for the file `go` with a time (ns of the client's monotonic clock), and
+then until that time.
 """
 
 import os
@@ -17,5 +17,5 @@ while not when.endswith("\n"):
     except FileNotFoundError:
         continue
 time.sleep(max(0, int(when) - time.monotonic_ns()) / 1e9)
-# fio goes on when this process is gone: not after an interpreter has been taken down in order.
+# fio continues when this process has ended; skip the interpreter's shutdown.
 os._exit(0)

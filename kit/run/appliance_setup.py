@@ -12,8 +12,8 @@ from typing import Any
 from kit.config.fio_job import FioJob
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
-from kit.nfs import export as nfs
 from kit.nfs import export_directory, libnfs
+from kit.nfs import mount as nfs_mount
 from kit.plan.plan import export_of
 from kit.run import steps
 from kit.run.bench import Bench
@@ -51,7 +51,7 @@ def _mount(run: Context) -> dict[str, str]:
     for step in steps.mounts(run.plan, run.names):
         host = run.site.hosts[step.host]
         with run.step(step):
-            mounted = nfs.mount(host, export, run.names.mount_point, spec.version, spec.options)
+            mounted = nfs_mount.mount(host, export, run.names.mount_point, spec.version, spec.options)
             effective[host.name] = mounted.options
     return effective
 
@@ -65,7 +65,7 @@ def _fill(run: Context, mounting: Sequence[Host]) -> None:
     with run.step(steps.fill_export(plan, names)):
         export_directory.fill(first, names.mount_point, names.directory, file, size, working_set.fill_block)
         for host in mounting:
-            nfs.check_file(host, f"{steps.place_of(plan, names)}/{file}", size)
+            nfs_mount.check_file(host, f"{steps.place_of(plan, names)}/{file}", size)
 
 
 def _jobs(run: Context) -> dict[str, FioJob]:
@@ -79,7 +79,7 @@ def _jobs(run: Context) -> dict[str, FioJob]:
 
 def changed_settings(bench: Bench, manifest: dict[str, Any]) -> list[str]:
     """Options of the mounts that are no longer what they were, in words."""
-    now = {host.name: nfs.effective_mount(host, bench.mount_point).options for host in bench.mounted}
+    now = {host.name: nfs_mount.effective_mount(host, bench.mount_point).options for host in bench.mounted}
     return [
         f"{name}: the mount's options changed to {options}"
         for name, options in now.items()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kit.config.address import HostAddress
 from kit.config.testbed import Device, client_key
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan.plan import Plan
 from kit.recovery import work_directory
@@ -69,30 +68,26 @@ def planned_names(plan: Plan) -> Names:
     """Before there is a run; `shown` puts RUN, ID and FSID in their place."""
     clients = plan.testbed.client
     server = plan.testbed.server
-    local = "127.0.0.1" if server.at.kind == "local" else "SERVER-ADDRESS"
     return Names(
         run_id=_SAMPLE_ID,
         device_paths={device.name: device_path(device) for device in plan.testbed.device},
         client_addresses=tuple(
             client.address or f"{client_key(number).upper()}-ADDRESS" for number, client in enumerate(clients)
         ),
-        server_addresses=(server.address or server.at.host or local,) * len(clients),
-        client_names=tuple(_host_name(client.at) for client in clients),
+        server_addresses=(server.address or server.at.server_address or "SERVER-ADDRESS",) * len(clients),
+        client_names=tuple(
+            f"lab/{client_key(number)}" if plan.testbed.is_lab else client.at.name
+            for number, client in enumerate(clients)
+        ),
     )
 
 
 def shown(word: str, names: Names) -> str:
     """A word of a planned command, as people read it."""
-    word = word.replace(f"fsid={nfs.fsid(names.path)}", f"fsid={FSID}")
+    word = word.replace(f"fsid={nfs_export.fsid(names.path)}", f"fsid={FSID}")
     return word.replace(names.run_id, RUN).replace(names.pool, f"hsp-{ID}")
 
 
 def device_path(device: Device) -> str:
     """Where it is; the lab names it once it has made it."""
     return device.path or f"/dev/{device.name}"
-
-
-def _host_name(at: HostAddress) -> str:
-    if at.kind == "ssh":
-        return f"{at.host}" if at.port is None else f"{at.host}:{at.port}"
-    return "lab/client0" if at.kind == "lab" else at.kind

@@ -17,7 +17,7 @@ from typing import Any
 from kit.config.workload import PowerLoss
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.base import Host
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.run.bench import Bench, Storage
 from kit.run.site import Devices
 from kit.zfs import pool
@@ -116,13 +116,13 @@ def _bring_back(bench: Bench, storage: Storage, devices: Devices) -> None:
     """The pool exported, the devices as the power loss left them, the pool imported and shared again."""
     server, address = storage.server, bench.site.clients[0].address
     device_paths = tuple(bench.site.device_paths.values())
-    nfs.unexport(server, storage.path, address)
+    nfs_export.unexport(server, storage.path, address)
     pool.export_pool(server, storage.pool)
     devices.restore()
     _forget_cached(server, device_paths)
     pool.import_pool(server, storage.pool, device_paths)
     server.run(["zfs", "mount", storage.dataset])
-    nfs.export(server, storage.path, address)
+    nfs_export.export(server, storage.path, address)
 
 
 def _forget_cached(server: Host, devices: tuple[str, ...]) -> None:

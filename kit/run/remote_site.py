@@ -11,7 +11,7 @@ from kit.config.testbed import Client, Testbed
 from kit.core.errors import ConfigError, HostError
 from kit.core.progress import Progress
 from kit.devices.guard import guarded
-from kit.devices.reasons import Wanted
+from kit.devices.reasons import DeviceSpec
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host
 from kit.run.site import Site, SiteClient
@@ -36,9 +36,10 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
             hosts = [
                 stack.enter_context(open_host(client.at, testbed.ssh_config)) for client in testbed.client
             ]
-        wanted = testbed.server.address or name_of_server(testbed)
+        server_address = testbed.server.address or testbed.server.at.server_address or "127.0.0.1"
         clients = tuple(
-            locate_client(host, client, wanted) for host, client in zip(hosts, testbed.client, strict=True)
+            locate_client(host, client, server_address)
+            for host, client in zip(hosts, testbed.client, strict=True)
         )
         yield server, clients
 
@@ -46,7 +47,7 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
 @contextmanager
 def real_site(testbed: Testbed, run_id: str, progress: Progress, seed: int) -> Iterator[Site]:
     """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
-    wanted = [Wanted(device.path or "", device.serial, device.size) for device in testbed.device]
+    wanted = [DeviceSpec(device.path or "", device.serial, device.size) for device in testbed.device]
     with ExitStack() as stack:
         server, clients = stack.enter_context(open_hosts(testbed, progress))
         with progress.step("locking and checking the devices"):
@@ -77,12 +78,6 @@ def appliance_site(testbed: Testbed, progress: Progress, seed: int) -> Iterator[
                 for client in testbed.client
             )
         yield Site(clients, testbed.clock, emulated=False, seed=seed)
-
-
-def name_of_server(testbed: Testbed) -> str:
-    """What clients call the server, if the testbed does not say: its name in the SSH address."""
-    at = testbed.server.at
-    return at.host if at.host else "127.0.0.1"
 
 
 def locate_client(host: Host, client: Client, server: str) -> SiteClient:

@@ -13,8 +13,9 @@ from kit.hosts.base import CommandFailed, Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.instruments import server_activity
 from kit.load import fio
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
+from kit.nfs import mount as nfs_mount
 from kit.run import manifest as manifests
 from kit.run import precondition_devices, steps
 from kit.run.bench import Bench, Storage
@@ -105,7 +106,7 @@ def changed_settings(storage: Storage, manifest: dict[str, Any]) -> list[str]:
     values = {tunable["name"]: tunable["set"] for tunable in manifest["tunables"]}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
     try:
-        lines = nfs.effective_export(server, storage.path)
+        lines = nfs_export.effective_export(server, storage.path)
     except HostError as error:
         return [*changed, error.message]
     if lines != manifest["export"]["lines"]:
@@ -179,10 +180,10 @@ def _share(run: Context, server: Host) -> None:
     spec = plan.workload.nfs
     for step in steps.exports(plan, names):
         run.perform(step)
-    manifest["export"] = {"lines": nfs.effective_export(server, names.path)}
+    manifest["export"] = {"lines": nfs_export.effective_export(server, names.path)}
     for number, step in enumerate(steps.mounts(plan, names)):
         with run.step(step):
-            mounted = nfs.mount(
+            mounted = nfs_mount.mount(
                 run.site.clients[number].host,
                 steps.source_of(names, number),
                 names.mount_point,
@@ -224,4 +225,4 @@ def _fill(run: Context, server: Host, built: pool.Pool) -> None:
             server.run(command.argv)
         pool.snapshot(server, built, f"{names.dataset}@filled")
         for client in run.site.clients if plan.workload.nfs.engine == "kernel" else ():
-            nfs.check_file(client.host, f"{names.mount_point}/{working_set.file}", working_set.size)
+            nfs_mount.check_file(client.host, f"{names.mount_point}/{working_set.file}", working_set.size)

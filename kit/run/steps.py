@@ -15,8 +15,9 @@ from kit.config.testbed import Device, client_key
 from kit.config.workload import Phase
 from kit.devices import partition
 from kit.load import fio, fio_server_commands
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
+from kit.nfs import mount as nfs_mount
 from kit.plan.appliance_limits import left_out
 from kit.plan.plan import MAX_BYTES, Plan, export_of
 from kit.precondition import budget
@@ -198,7 +199,7 @@ def create_dataset(plan: Plan, names: Names) -> Step:
 def exports(plan: Plan, names: Names) -> Iterator[Step]:
     """To each client alone."""
     for address in names.client_addresses:
-        command = Command(tuple(nfs.export_command(names.path, address)))
+        command = Command(tuple(nfs_export.export_command(names.path, address)))
         action = undo.Export(path=names.path, client=address)
         yield Step("export", "server", (command,), action, {"path": names.path, "client": address})
 
@@ -209,7 +210,7 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
     clients = len(names.client_names) if through_mount else int(plan.testbed.is_appliance)
     for number in range(clients):
         source = export_of(plan) if plan.testbed.is_appliance else source_of(names, number)
-        argvs = nfs.mount_commands(source, names.mount_point, spec.version, spec.options)
+        argvs = nfs_mount.mount_commands(source, names.mount_point, spec.version, spec.options)
         commands = tuple(Command(tuple(argv)) for argv in argvs)
         details = {"client": names.client_names[number]}
         action = undo.Mount(target=names.mount_point)
@@ -218,7 +219,7 @@ def mounts(plan: Plan, names: Names) -> Iterator[Step]:
 
 def source_of(names: Names, client: int) -> str:
     """What that client mounts."""
-    return nfs.source_of(names.server_addresses[client], names.path)
+    return nfs_mount.source_of(names.server_addresses[client], names.path)
 
 
 def fill(plan: Plan, names: Names) -> Step:

@@ -1,4 +1,4 @@
-"""What `hsp demo` and `hsp run` do around a run: find the place, measure, draw, judge, repeat.
+"""Sessions of `hsp demo` and `hsp run`: prepare a site, measure, draw, judge, repeat, compare.
 
 Commands and their options are in kit.cli.
 """

@@ -1,4 +1,4 @@
-"""Two sides of stored runs, read, judged again and compared."""
+"""Comparison of two sides of stored runs, which are read and judged again."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from reports.analysis.compare import compare as compared
 
 
 def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:
-    """docs/formats.md, "Comparison". Raises ConfigError (unlike runs), MeasurementUnknown."""
+    """Compare two sides (docs/formats.md, "Comparison"). Raises ConfigError, MeasurementUnknown."""
     differing = comparability.check(
         [(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across
     )
     _refuse_unknown([*a, *b])
     result = compared([r.summary for r in a], [r.summary for r in b])
-    told = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
-    result["caveats"] = [caveat for caveat in told if caveat]
+    caveats = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
+    result["caveats"] = [caveat for caveat in caveats if caveat]
     result["across"] = {key: list(pair) for key, pair in differing.items()}
     return result
 
@@ -49,7 +49,7 @@ class StoredRun:
 
     @property
     def trusted(self) -> bool:
-        """Whether it says something of its side: nothing is unknown but what no run of its kind can tell."""
+        """Whether its result can be used: known, or unknown only by the nature of its kind of run."""
         return self.summary["verdict"] != "unknown" or self.summary["by_nature"] is not None
 
 
@@ -59,6 +59,6 @@ def _refuse_unknown(runs: list[StoredRun]) -> None:
     ]
     if lines:
         raise MeasurementUnknown(
-            "runs whose verdict is unknown say nothing of A or B:\n" + "\n".join(lines),
+            "runs with an unknown verdict cannot be compared:\n" + "\n".join(lines),
             "leave them out, or measure again",
         )

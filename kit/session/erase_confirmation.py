@@ -1,4 +1,4 @@
-"""Before devices are erased: a person names each by its serial number, or the command line did."""
+"""Confirmation before devices are erased: each serial number, typed or given on the command line."""
 
 from __future__ import annotations
 
@@ -8,50 +8,48 @@ from kit.config.testbed import Device, Testbed
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_size_bytes
 
-# Asks one question, returns the answer; raises EOFError where nobody answers.
+# Asks one question, returns the answer; raises EOFError without an answer.
 Ask = Callable[[str], str]
 
 
-def confirm_erasing(testbed: Testbed, named: Sequence[str], ask: Ask | None) -> None:
-    """Every real device of the testbed must be named, each by itself. There is no way to name all at once.
+def confirm_erasing(testbed: Testbed, confirmed: Sequence[str], ask: Ask | None) -> None:
+    """Require a confirmation for every real device of the testbed. All devices at once is not possible.
 
-    `named`: serials of the command line; if there are none, `ask` is used, which is None without a terminal.
+    `confirmed`: serials of the command line; if empty, `ask` is used, which is None without a terminal.
     Raises SafetyRefusal.
     """
     devices = [device for device in testbed.device if device.is_real]
     if not devices:
-        if named:
+        if confirmed:
             raise SafetyRefusal(
-                f"the testbed '{testbed.name}' has no device of the serial {', '.join(named)}",
-                "its devices are emulated: nothing is to be erased",
+                f"the testbed '{testbed.name}' has no device with the serial {', '.join(confirmed)}",
+                "its devices are emulated; leave --erase-serial out",
             )
         return
-    if named:
-        _check_named(devices, named, testbed)
+    if confirmed:
+        _check_confirmed(devices, confirmed, testbed)
     elif ask is None:
         flags = " ".join(f"--erase-serial {device.serial}" for device in devices)
         raise SafetyRefusal(
-            f"this erases {len(devices)} devices, and nobody can be asked: stdin is not a terminal",
-            f"look at them with `hsp devices --testbed FILE`, then add {flags}",
+            f"this erases {len(devices)} devices and needs a confirmation, but stdin is not a terminal",
+            f"check them with `hsp devices --testbed FILE`, then add {flags}",
         )
     else:
         _ask_for_each(devices, ask)
 
 
-def _check_named(devices: list[Device], named: Sequence[str], testbed: Testbed) -> None:
+def _check_confirmed(devices: list[Device], confirmed: Sequence[str], testbed: Testbed) -> None:
     serials = [device.serial for device in devices]
-    unknown = sorted(set(named) - {serial for serial in serials if serial})
+    unknown = sorted(set(confirmed) - {serial for serial in serials if serial})
     if unknown:
         raise SafetyRefusal(
-            f"the testbed '{testbed.name}' has no device of the serial {', '.join(unknown)}",
+            f"the testbed '{testbed.name}' has no device with the serial {', '.join(unknown)}",
             f"it has {', '.join(str(serial) for serial in serials)}",
         )
-    missing = [device for device in devices if device.serial not in named]
+    missing = [device for device in devices if device.serial not in confirmed]
     if missing:
         shown = "; ".join(f"{device.name}, serial {device.serial}" for device in missing)
-        raise SafetyRefusal(
-            f"not confirmed to be erased: {shown}", "each device needs an --erase-serial of its own"
-        )
+        raise SafetyRefusal(f"erasing is not confirmed: {shown}", "each device needs its own --erase-serial")
 
 
 def _ask_for_each(devices: list[Device], ask: Ask) -> None:
@@ -66,6 +64,6 @@ def _ask_for_each(devices: list[Device], ask: Ask) -> None:
             answer = ""
         if answer.strip() != device.serial:
             raise SafetyRefusal(
-                f"what was typed is not the serial number of {device.name}; nothing was touched",
+                f"the answer is not the serial number of {device.name}; nothing was touched",
                 "its serial number is in the testbed, on the device, and in `hsp devices`",
             )

@@ -1,4 +1,4 @@
-"""One measurement, from a plan to a run with its report; what `hsp demo` and `hsp run` share."""
+"""One measurement, from a plan to a run with its report; used by `hsp demo` and `hsp run`."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kit.recovery.clean import clean
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
+from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.session.side import Side
-from kit.session.verdict import VERDICT_CODES, say_summary, write_junit
 from kit.store import json_file, run_directory
 
-# Trace, logs and report of a short run are far below this.
+# Trace, logs and report of a short run need much less.
 _NEEDED_BYTES = 256 << 20
 _NEEDED_FILES = 256
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A run that has ended: `code` as its process would exit, `failure` if a host or tool broke."""
+    """A completed run. `code`: its exit code; `failure`: the error of a host or tool."""
 
     run_dir: run_directory.RunDir
     summary: dict[str, Any]
@@ -49,7 +49,7 @@ def once(
     resume: Path | None = None,
     asked: Asked = AS_PLANNED,
 ) -> int:
-    """Measure once and say what came of it; returns the exit code. Raises KitError."""
+    """Measure once and print the result; returns the exit code. Raises KitError."""
     check_target(junit)
     plan = side.plan()
     progress = Progress(quiet=quiet)
@@ -68,12 +68,12 @@ def once(
 
 
 def clean_first(run: Path, progress: Progress) -> None:
-    """A run that goes on begins on hosts that are as they were before it. Raises HostError."""
-    left = clean(run, progress)
-    if left.left or left.unreachable:
-        why = [str(one) for one in left.left] + [error.message for error in left.unreachable]
+    """Clean the hosts before a run is resumed. Raises HostError."""
+    cleaned = clean(run, progress)
+    if cleaned.left or cleaned.unreachable:
+        reasons = [str(left) for left in cleaned.left] + [error.message for error in cleaned.unreachable]
         raise HostError(
-            f"{run} cannot be gone on with: {'; '.join(why)}", f"`hsp clean {run}` says what to do"
+            f"{run} cannot be resumed: {'; '.join(reasons)}", f"`hsp clean {run}` shows what to do"
         )
 
 
@@ -86,9 +86,9 @@ def measure(
     earlier: Earlier | None = None,
     seed: int | None = None,
 ) -> Measured:
-    """Run the plan, analyse, draw. Raises KitError if there is nothing to keep.
+    """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `seed` is one that was asked for: stored at once, so that a run that is killed goes on with it.
+    `seed`: from the command line; it is stored at once, so that a killed run resumes with it.
     """
     run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, seed)
     failure: KitError | None = None

@@ -1,4 +1,4 @@
-"""Where a plan is carried out: in a lab of its own, or on the hosts that its testbed names."""
+"""Preparation of the site of a run: the lab, or the hosts of the testbed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kit.session.erase_confirmation import confirm_erasing
 
 @dataclass(frozen=True)
 class Asked:
-    """What a run is asked for beside its plan. `seed`: None is one from the run's id."""
+    """Options of a run that are not in its plan. `seed`: None derives it from the run's id."""
 
     seed: int | None = None
     age_again: bool = False
@@ -31,7 +31,7 @@ class Asked:
 
 AS_PLANNED = Asked()
 
-# From the id of a run to the site that it has to itself.
+# Opens the site for the run with the given id.
 Place = Callable[[str], AbstractContextManager[Site]]
 
 
@@ -44,12 +44,12 @@ def prepare(
     resuming: Path | None = None,
     asked: Asked = AS_PLANNED,
 ) -> Place:
-    """What has to be there, or agreed to, before a run. Raises SafetyRefusal, HostError, ConfigError."""
+    """Confirm erasing, build the image, refuse unfinished runs. Raises KitError."""
     testbed = plan.testbed
     if asked.age_again and not testbed.is_lab:
         raise ConfigError(
             f"--age-again: the testbed '{testbed.name}' is not the lab",
-            "leave it out: real devices are aged anew in each run, as the workload says",
+            "leave it out: real devices are preconditioned in each run, as the workload defines",
         )
 
     def seed(run_id: str) -> int:
@@ -66,18 +66,18 @@ def prepare(
 
 
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
-    """A run that was killed may have left things on these hosts. Raises SafetyRefusal."""
+    """Refuse hosts on which an interrupted run may have left something. Raises SafetyRefusal."""
     for run in unfinished(results):
         if not (resuming and run.resolve() == resuming.resolve()) and shares_hosts(
             plan.hosts, stored_hosts(run).addresses
         ):
             raise SafetyRefusal(
-                f"the run {run} on this testbed was not finished: what it made may still be there",
-                f"`hsp clean {run}` undoes it, `hsp run --resume {run}` goes on with it",
+                f"the run {run} on this testbed was not finished: it may have left pools, exports or mounts",
+                f"`hsp clean {run}` removes them, `hsp run --resume {run}` resumes the run",
             )
 
 
 def ask(question: str) -> str:
-    """A line from the terminal."""
+    """Ask on the terminal; returns the answer."""
     say(question)
     return sys.stdin.readline()

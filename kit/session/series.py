@@ -1,4 +1,4 @@
-"""`hsp run --repeat`: the same again, or A and B in turn until the difference is known well enough."""
+"""`hsp run --repeat`: repeated runs, or runs of A and B in turn until the difference is precise enough."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from reports.analysis import comparability
 from reports.output import comparison_table
 
 Json = dict[str, Any]
-# Before so many runs a side an interval over runs is not worth stopping for.
+# Fewest runs per side before the stopping rule applies: an interval over fewer runs is not reliable.
 _LEAST_RUNS = 3
-# What the stopping rule looks at; tails and shares of few I/Os would hardly ever be narrow.
+# Figures of the stopping rule; intervals of tails and small shares would almost never be narrow.
 _DECIDING = ("p50",)
 
 
 def order(count: int) -> list[str]:
-    """`count` runs of A and of B in turn, as ABBA ABBA ...: a drift of the machine falls on both."""
-    return [("A", "B", "B", "A")[place % 4] for place in range(2 * count)]
+    """`count` runs of A and of B in turn, as ABBA ABBA ...: a drift of the machine affects both."""
+    return [("A", "B", "B", "A")[position % 4] for position in range(2 * count)]
 
 
 def parse_width(text: str) -> float:
-    """ "5%" as 0.05. Raises ConfigError."""
+    """Parse a percentage: "5%" is 0.05. Raises ConfigError."""
     try:
         value = float(text.removesuffix("%")) / 100 if text.endswith("%") else math.nan
     except ValueError:
@@ -47,18 +47,18 @@ def parse_width(text: str) -> float:
 
 
 def narrow_enough(result: Json, width: float) -> bool:
-    """Whether every deciding interval of the server's layer reaches at most `width` from its ratio.
+    """Whether every deciding interval of the server layer is within `width` of its ratio.
 
-    Of the clients' layer where the server could not be looked into.
+    Uses the client layer for appliances.
     """
-    seen = {row["layer"] for row in result["rows"]}
-    layer = "nfs-server" if "nfs-server" in seen else "client"
-    found = [
+    layers = {row["layer"] for row in result["rows"]}
+    layer = "nfs-server" if "nfs-server" in layers else "client"
+    intervals = [
         row["interval"]
         for row in result["rows"]
         if row["layer"] == layer and row["figure"] in _DECIDING and row["interval"]
     ]
-    return bool(found) and all(high / low <= (1 + width) ** 2 for low, high in found)
+    return bool(intervals) and all(high / low <= (1 + width) ** 2 for low, high in intervals)
 
 
 def repeat(
@@ -72,13 +72,13 @@ def repeat(
     progress: Progress,
     erase_serials: Sequence[str] = (),
 ) -> int:
-    """Run one side `count` times, or two in turn; say and return what came of it. Raises KitError."""
+    """Run one side `count` times, or two in turn; prints the result, returns the exit code."""
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
     _refuse_unknown(plans.values(), erase_serials)
     if len(plans) == 2:
         _refuse_unlike(plans["A"], plans["B"], across)
     places = {
-        letter: prepare(plan, inputs, results, _of(plan, erase_serials), progress)
+        letter: prepare(plan, inputs, results, _serials_of(plan, erase_serials), progress)
         for letter, plan in plans.items()
     }
     turns = order(count) if len(plans) == 2 else ["A"] * count
@@ -97,14 +97,14 @@ def repeat(
         if len(plans) == 2 and number % 2 == 0:
             result = _compared(done, across)
             if until is not None and result and number >= 2 * _LEAST_RUNS and narrow_enough(result, until):
-                say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: enough")
+                say(f"every interval of {' and '.join(_DECIDING)} is within {until:.0%}: stopping")
                 break
     _present(done, result, json_output)
     return code
 
 
-def _of(plan: Plan, serials: Sequence[str]) -> list[str]:
-    """Those of them that are devices of the plan."""
+def _serials_of(plan: Plan, serials: Sequence[str]) -> list[str]:
+    """The serials that are devices of the plan."""
     return [serial for serial in serials if any(device.serial == serial for device in plan.testbed.device)]
 
 
@@ -113,22 +113,22 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
     unknown = sorted(set(serials) - {serial for serial in known if serial})
     if unknown:
         raise SafetyRefusal(
-            f"neither A nor B has a device of the serial {', '.join(unknown)}",
-            "`hsp devices` shows the serials; those of the testbeds are the ones that are erased",
+            f"neither A nor B has a device with the serial {', '.join(unknown)}",
+            "`hsp devices` shows the serials; only devices of the testbeds are erased",
         )
 
 
 def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
-    """What the plans alone tell, before the first of many runs; the rest is found in the runs."""
-    one, other = (
+    """Check before the first run that the plans are comparable; the runs are checked later."""
+    of_a, of_b = (
         comparability.settings(Manifest.from_json(manifest.planned(plan), "plan"), plan.as_json())
         for plan in (a, b)
     )
-    comparability.check([("A", one)], [("B", other)], [key for key in across if key in {*one, *other}])
+    comparability.check([("A", of_a)], [("B", of_b)], [key for key in across if key in {*of_a, *of_b}])
 
 
 def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None:
-    """None as long as a side has no run that can be trusted."""
+    """Compare the trusted runs; None while a side has none."""
     stored = {letter: [StoredRun(str(m.run_dir.path)) for m in runs] for letter, runs in done.items()}
     trusted = {letter: [run for run in runs if run.trusted] for letter, runs in stored.items()}
     return comparison(trusted["A"], trusted["B"], across) if all(trusted.values()) else None
@@ -138,8 +138,8 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
     paths = {letter: [str(m.run_dir.path) for m in runs] for letter, runs in done.items()}
     if json_output:
         runs = {
-            letter: [{"path": str(m.run_dir.path), "verdict": m.summary["verdict"]} for m in found]
-            for letter, found in done.items()
+            letter: [{"path": str(m.run_dir.path), "verdict": m.summary["verdict"]} for m in measured]
+            for letter, measured in done.items()
         }
         emit_json(
             {
@@ -156,8 +156,8 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
         say(f"again: {shlex.join(parts)}")
         return
     if len(done) == 2:
-        say("A or B has no run that can be trusted: nothing to compare")
-    say(f"{'phase':12} {'op':6} {'tier':9} {'runs':>4} {'p50 us, least to most':>25}")
+        say("A or B has no trusted run: nothing to compare")
+    say(f"{'phase':12} {'op':6} {'tier':9} {'runs':>4} {'p50 us, lowest to highest':>25}")
     for row in spread([m.summary for m in done["A"]]):
         low, high = row["p50_us"]
         say(f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['runs']:4} {low:12.2f}-{high:<12.2f}")
@@ -165,13 +165,13 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
 
 
 def spread(summaries: Sequence[Json]) -> list[Json]:
-    """Of the server's layer: the least and the most p50 (us) of each row over its runs."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    """Lowest and highest p50 (us) of each row of the server layer over the runs."""
+    medians: dict[tuple[str, str, str], list[float]] = {}
     for summary in summaries:
         for row in summary["rows"]:
             if row["layer"] == "nfs-server" and row["p50_us"] is not None:
-                found.setdefault((row["phase"], row["op"], row["tier"]), []).append(row["p50_us"])
+                medians.setdefault((row["phase"], row["op"], row["tier"]), []).append(row["p50_us"])
     return [
         {"phase": phase, "op": op, "tier": tier, "runs": len(values), "p50_us": [min(values), max(values)]}
-        for (phase, op, tier), values in found.items()
+        for (phase, op, tier), values in medians.items()
     ]

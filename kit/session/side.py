@@ -1,4 +1,4 @@
-"""What a command line names to be measured."""
+"""A side of a comparison: a workload and a testbed, as given on the command line."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kit.plan.plan import Plan, make_plan
 
 @dataclass(frozen=True)
 class Side:
-    """What is measured, and on what, as named on the command line."""
+    """A workload (name or file) and a testbed file."""
 
     workload: str
     testbed: Path
 
     def plan(self) -> Plan:
-        """Raises ConfigError."""
+        """Make the plan. Raises ConfigError."""
         path = find_workload(self.workload)
         return make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)

@@ -1,4 +1,4 @@
-"""The tracer: bpftrace programs for nfsd and ZFS, their marks and output, and the tier of each request.
+"""The tracer: bpftrace programs for nfsd and ZFS, phase marks, output, and the tier of each request.
 
 Counters that need no tracing are in kit.instruments.
 """

@@ -1,4 +1,4 @@
-"""The tracer on the server: started once for all phases of a run; marks tell it where each begins."""
+"""The tracer on the server: one process for all phases of a run; marks begin and end each phase."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from kit.trace import marks
 from kit.trace.program import MAP_KEYS
 from kit.trace.support import Tracing
 
-# bpftrace runs its BEGIN block before it attaches the other probes; the command of -c runs
-# after the last one is attached, and bpftrace ends with it. So its end is asked of that command:
-# sshd before 9.8 delivers no signals to what root has started.
+# bpftrace starts the command of -c after it has attached all probes, and ends when that command ends. To end
+# the tracer, the kit ends that command: sshd before 9.8 delivers no signals to processes of root.
 _HOLD = b"""#!/bin/sh
 trap 'kill "$held"; exit 0' TERM
 sleep infinity &
@@ -23,8 +22,8 @@ held=$!
 echo $$ >"$1.part" && mv "$1.part" "$1" && wait
 """
 _WAIT = 'until test -e "$1"; do sleep 0.1; done'
-# The command that bpftrace waits for is asked first: then bpftrace ends as it should. Whatever still has the
-# program of this directory in its command line (not attached yet, or under sudo) is asked, then made to end.
+# First ends the command that bpftrace waits for, so that bpftrace ends normally. Then ends all processes with
+# the program of this directory in their command line (not attached yet, or under sudo): TERM, then KILL.
 # The brackets keep this command from finding itself.
 _END_LEFT = (
     "found() { grep -l -- \"$1/nfsd[.]bt\" /proc/[0-9]*/cmdline 2>/dev/null | tr -dc '0-9\\n'; }; "
@@ -38,7 +37,7 @@ _END_LEFT = (
     'test -n "$(found "$1")" || exit 0; sleep 0.1; done; done; '
     "exit 1"
 )
-# Ticks of the program's timer in an interval (see nfsd.bt); a mark waits for a tick, too.
+# Ticks of the program's timer in an interval (see nfsd.bt); the answer to a mark waits for a tick, too.
 _TICKS = 4
 _SLOWEST_TICK_NS = 100_000_000
 _READY_DEADLINE_S = 180.0
@@ -71,17 +70,17 @@ class Place:
 
     @property
     def warnings(self) -> str:
-        """What bpftrace says on stderr."""
+        """stderr of bpftrace."""
         return f"{self.directory}/trace-warnings"
 
     @property
     def ready(self) -> str:
-        """There once every probe is attached; holds the id of a process that ends with the tracer."""
+        """Exists once all probes are attached; contains the id of a process that ends with the tracer."""
         return f"{self.directory}/trace-ready"
 
 
 def tick_ms(clock: Clock, intervals_ns: Iterable[int]) -> int:
-    """Period of the program's timer on the host's clock, fine enough for each of these intervals (ns)."""
+    """Period of the program's timer on the host's clock, for the shortest of these intervals (ns)."""
     finest_ns = clock.to_host_ns(min(intervals_ns)) // _TICKS
     return max(1, min(finest_ns, _SLOWEST_TICK_NS) // 1_000_000)
 
@@ -89,11 +88,11 @@ def tick_ms(clock: Clock, intervals_ns: Iterable[int]) -> int:
 def command(place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tracing) -> list[str]:
     """argv of a tracer for phases with these intervals (ns of the experiment)."""
     return [
-        # Whoever is no root runs a shell with sudo, which keeps no variables of its caller's.
+        # Other users than root run a shell with sudo, which drops the variables of its caller.
         "sh", "-c", 'warnings=$1; shift; exec env "$@" 2>"$warnings"', "sh", place.warnings,
         f"BPFTRACE_AVAILABLE_FUNCTIONS_TEST={place.functions}",
         f"{tracing.map_keys_variable}={MAP_KEYS}",
-        # Printing must not keep a request from the CPU.
+        # Printing must not delay requests.
         "nice", "-n", "19",
         "bpftrace", "-f", "json", "-o", place.output,
         "-c", f"{tracing.sh} {place.hold} {place.ready}", place.program,
@@ -102,27 +101,27 @@ def command(place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tr
 
 
 def begin_command(place: Place, phase: int, interval_ns: int) -> list[str]:
-    """argv of what begins a phase; `interval_ns` on the host's clock."""
+    """argv to begin a phase; `interval_ns` on the host's clock."""
     number = str(marks.mark(phase, interval_ns))
     return ["sh", "-c", marks.BEGIN, "sh", place.output, place.ready, number, marks.begun(phase)]
 
 
 def end_command(place: Place, phase: int, before_bytes: int | str) -> list[str]:
-    """argv of what ends a phase, and prints its output. `before_bytes`: what the begin has printed."""
+    """argv to end a phase and print its output. `before_bytes`: the number that the begin printed."""
     number, last = str(marks.mark(0, 0)), marks.ended(phase)
-    where = [place.output, place.ready, number, last, str(before_bytes), place.warnings]
-    return ["sh", "-c", marks.END, "sh", *where]
+    arguments = [place.output, place.ready, number, last, str(before_bytes), place.warnings]
+    return ["sh", "-c", marks.END, "sh", *arguments]
 
 
 def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tracing) -> Process:
-    """Start a tracer. It is attached when this returns. Raises HostError if it does not come to that."""
+    """Start a tracer and wait until its probes are attached. Raises HostError."""
     server.run(["mkdir", "-p", place.directory])
     server.run(["rm", "-f", place.output, place.ready])
     server.put(_HOLD, place.hold)
     server.put(tracing.program.text.encode(), place.program)
-    # find_tracing has found each function in the kernel. bpftrace would look them up in
-    # the list of everything that can be traced, which takes an emulated CPU 14 s; given a
-    # list of its own (bpftrace's test hook; others ignore it) it still has to attach.
+    # find_tracing has checked the functions. bpftrace would search them in the list of all traceable
+    # functions, which takes 14 s on an emulated CPU. This list replaces it (a test hook of bpftrace;
+    # versions without the hook ignore it).
     names = "".join(f"{name}\n" for name in tracing.program.functions)
     server.put(names.encode(), place.functions)
     process = server.start(command(place, clock, intervals_ns, tracing))
@@ -131,18 +130,18 @@ def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int],
 
 
 def _wait_ready(server: Host, place: Place, process: Process) -> None:
-    """One command waits on the server. Asked again and again while it attached probes, a
-    guest's sshd has now and then slept through a wake-up (see kit.hosts.ssh, nudge_s).
+    """Wait with one command on the server. With a command per poll, the guest's sshd sometimes missed a
+    wake-up (see kit.hosts.ssh, nudge_s).
     """
     waiting = server.start(["sh", "-c", _WAIT, "sh", place.ready])
     end = time.monotonic() + _READY_DEADLINE_S
     while waiting.running():
         if not process.running():
             waiting.stop(_STOP_DEADLINE_S, "KILL")
-            said = server.run(["cat", place.warnings], check=False).stdout.strip()[-2000:]
+            warnings = server.run(["cat", place.warnings], check=False).stdout.strip()[-2000:]
             raise HostError(
-                f"the tracer did not start: {process.wait(1.0).describe()} {said}".rstrip(),
-                '`hsp doctor` says what the tracer needs; trace = "none" in [server] goes without',
+                f"the tracer did not start: {process.wait(1.0).describe()} {warnings}".rstrip(),
+                '`hsp doctor` shows what the tracer needs; trace = "none" in [server] runs without it',
             )
         if time.monotonic() > end:
             waiting.stop(_STOP_DEADLINE_S, "KILL")
@@ -154,11 +153,11 @@ def _wait_ready(server: Host, place: Place, process: Process) -> None:
         time.sleep(_POLL_S)
     ended = waiting.wait(_STOP_DEADLINE_S)
     if ended.returncode:
-        raise HostError(f"the tracer cannot be waited for: {ended.describe()}")
+        raise HostError(f"waiting for the tracer failed: {ended.describe()}")
 
 
 class Tracer:
-    """A tracer that is ready. `begin` and `end` enclose each phase."""
+    """A running tracer. Call `begin` and `end` around each phase."""
 
     def __init__(self, server: Host, place: Place, process: Process) -> None:
         self._server, self._place, self._process = server, place, process
@@ -168,50 +167,50 @@ class Tracer:
         return self._process.running()
 
     def begin(self, interval_ns: int) -> None:
-        """From now on requests belong to a new phase, with this interval on the host's clock.
+        """Begin a phase, with this interval on the host's clock, and wait for the tracer's answer.
 
-        It has begun when this returns. Raises HostError if it does not.
+        Raises HostError if there is none.
         """
         self._phase += 1
-        said = self._told(begin_command(self._place, self._phase, interval_ns))
-        if said.returncode or not said.stdout.strip().isdecimal():
-            raise HostError(self._words("begin", said), "is the tracer (bpftrace) gone on the server?")
-        self._before_bytes = int(said.stdout)
+        result = self._mark(begin_command(self._place, self._phase, interval_ns))
+        if result.returncode or not result.stdout.strip().isdecimal():
+            raise HostError(self._failure("begin", result), "is the tracer (bpftrace) gone on the server?")
+        self._before_bytes = int(result.stdout)
 
     def end(self) -> tuple[str, list[str]]:
-        """No request belongs to the phase any more. Returns its output, and what went wrong, in words."""
+        """End the phase. Returns its output, and problems as texts."""
         try:
-            said = self._told(end_command(self._place, self._phase, self._before_bytes))
+            result = self._mark(end_command(self._place, self._phase, self._before_bytes))
         except DeadlineExceeded as error:
-            return "", [f"the tracer did not tell of the phase's end: {error.message}"]
-        problems = [self._words("end", said)] if said.returncode else []
-        warnings = [line for line in said.stderr.splitlines() if line.strip()]
+            return "", [f"the tracer did not confirm the end of the phase: {error.message}"]
+        problems = [self._failure("end", result)] if result.returncode else []
+        warnings = [line for line in result.stderr.splitlines() if line.strip()]
         if warnings:
             problems.append(f"the tracer warned: {'; '.join(warnings)[:500]}")
-        return said.stdout, problems
+        return result.stdout, problems
 
-    def _told(self, argv: list[str]) -> Result:
+    def _mark(self, argv: list[str]) -> Result:
         return self._server.run(argv, deadline_s=_MARK_DEADLINE_S, check=False)
 
-    def _words(self, what: str, said: Result) -> str:
-        if said.returncode == marks.NOT_RUNNING:
-            return "the tracer died" + (" during the load" if what == "end" else " before the phase")
-        why = said.stderr.strip()[-500:] or f"the command ended with {said.returncode}"
-        return f"the tracer on {said.host} was not told of the phase's {what}: {why}"
+    def _failure(self, mark: str, result: Result) -> str:
+        if result.returncode == marks.NOT_RUNNING:
+            return "the tracer died" + (" during the load" if mark == "end" else " before the phase")
+        why = result.stderr.strip()[-500:] or f"the command ended with {result.returncode}"
+        return f"the tracer on {result.host} did not get the mark of the phase's {mark}: {why}"
 
-    def _let_go(self) -> None:
-        """End the command that bpftrace waits for; bpftrace itself, if there is none yet."""
+    def _end_held_command(self) -> None:
+        """End the command that bpftrace waits for; bpftrace itself, if that command does not run yet."""
         held = self._server.run(["cat", self._place.ready], check=False).stdout.strip()
         if not held.isdecimal() or self._server.run(["kill", "-TERM", held], check=False).returncode:
             self._process.stop(_STOP_DEADLINE_S)
 
     def stop(self) -> list[str]:
-        """End it. Returns what went wrong, in words."""
+        """End the tracer. Returns problems as texts."""
         problems = []
         if not self._process.running():
-            problems.append("the tracer died before it was to end")
+            problems.append("the tracer died before its end")
         else:
-            self._let_go()
+            self._end_held_command()
         result = self._process.wait(_STOP_DEADLINE_S)
         if result.returncode != 0:
             problems.append(f"the tracer failed: {result.describe()}")
@@ -219,11 +218,11 @@ class Tracer:
 
 
 def end_left(server: Host, directory: str) -> None:
-    """End the tracer that runs with the files of `directory`, if there is one. Raises HostError."""
+    """End the tracer with the files of `directory`, if it runs. Raises HostError."""
     if server.run(end_left_command(directory), check=False).returncode:
         raise HostError(f"the tracer of {directory} on {server.name} does not end")
 
 
 def end_left_command(directory: str) -> list[str]:
-    """argv of what `end_left` does."""
+    """argv of `end_left`."""
     return ["sh", "-c", _END_LEFT, "sh", directory]

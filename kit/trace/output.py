@@ -1,9 +1,7 @@
-"""What `bpftrace -f json nfsd.bt` prints, as values. Pure.
+"""The output of `bpftrace -f json nfsd.bt` for one phase, as values. Pure.
 
-The program prints cumulative counts by class and bin; here they become counts per interval. Anything
-that does not add up is a problem, in words; a problem makes a run unknown. Output of the kit before
-0.5, with the operation as a word and bpftrace's own histograms, is read as well; so is output of a tracer
-that was started for one phase alone, without marks, and with a map each for what now is in @counts.
+The program prints cumulative counts by class and bin; `differences` makes counts per interval of them.
+Inconsistent output is a problem (a text); a problem makes a run unknown.
 """
 
 from __future__ import annotations
@@ -14,17 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.core.bins import BINS_PER_OCTAVE, bin_edges, bin_index
+from kit.core.bins import BINS_PER_OCTAVE
 from kit.trace.program import MAP_KEYS
 
-_AT = re.compile(r"hsp-trace (at|end) (\d+)\n")
-_MARK = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|ended (\d+))\n")
-# Bits of `seen` that say what the request is.
+_LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
+# Bits of `seen` for the operation.
 _WRITE, _COMMIT = 512, 1024
 _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
-# The bin below 2^62 ns: edges of longer times are no signed 64-bit numbers.
+# The bin below 2^62 ns: edges of longer times do not fit signed 64-bit numbers.
 _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
-# What @counts has beside latencies, and @highest beside the longest one.
+# Keys of @counts that are not bins.
 _STARTED, _DONE = 4000, 4001
 _LONGEST_NS = (1 << 62) - 1
 _PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT = 11, (1 << 11) - 1, 32
@@ -45,17 +42,16 @@ class Snapshot:
 
 @dataclass
 class Trace:
-    """What a tracer said of one phase. `lowest`/`highest`: ns per class; `started`/`done`: requests per op.
+    """A tracer's output of one phase. `lowest`, `highest`: ns per class; `started`, `done`: requests per op.
 
-    `phase`: its number, 0 in output without marks. What belongs to another phase is left out.
-
-    `feeds_ns`: when the L2ARC's feeds ended, on the server's monotonic clock.
+    `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
+    `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
+    monotonic clock.
     """
 
     phase: int = 0
-    began: bool = False
     ended: bool = False
-    totalled: bool = False
+    complete: bool = False
     lost_events: int = 0
     snapshots: list[Snapshot] = field(default_factory=list)
     lowest: dict[Class, int] = field(default_factory=dict)
@@ -65,174 +61,120 @@ class Trace:
     feeds_ns: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def began(self) -> bool:
+        return self.phase > 0
+
 
 def parse_trace(text: str) -> Trace:
-    """Read the whole output. Never raises for what the text contains: it becomes a problem."""
+    """Read the output of one phase. Never raises for its content: damage becomes a problem."""
     trace = Trace()
-    at_ns: int | None = None
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
         try:
             message = json.loads(line)
-            kind, data = message["type"], message.get("data")
-            at_ns = _take(trace, kind, data, at_ns)
+            _read_message(trace, message["type"], message.get("data"))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
             trace.problems.append(f"the tracer's output, line {number}, is damaged: {line[:80]!r}")
     if not trace.began:
         trace.problems.append("the tracer never began")
-    elif not (trace.ended and trace.totalled):
+    elif not trace.complete:
         trace.problems.append("the tracer died before its end: the phase's last counts are missing")
     trace.problems.extend(_inconsistencies(trace))
     return trace
 
 
-def _take(trace: Trace, kind: str, data: Any, at_ns: int | None) -> int | None:
-    """Digest one message; returns the time that the next histogram belongs to."""
+def _read_message(trace: Trace, kind: str, data: Any) -> None:
     if kind == "printf":
-        if data == "hsp-trace begins\n":
-            trace.began = True
-        elif found := _MARK.fullmatch(data):
-            return _take_mark(trace, found, at_ns)
-        elif found := _AT.fullmatch(data):
-            trace.ended = trace.ended or found[1] == "end"
-            # A moment without any request prints no histogram; it still is a moment.
-            trace.snapshots.append(Snapshot(int(found[2]), {}))
-            return int(found[2])
-    elif kind == "hist":
-        if at_ns is None:
-            raise ValueError("a histogram before its time")
-        counts = {_class(key): _buckets(rows) for key, rows in data["@latency"].items()}
-        trace.snapshots[-1] = Snapshot(at_ns, counts)
+        if match := _LINE.fullmatch(data):
+            _read_line(trace, match)
     elif kind == "map":
-        _take_map(trace, data, at_ns)
+        for name, content in data.items():
+            _read_map(trace, name, content)
     elif kind == "lost_events":
         trace.lost_events += int(data["events"])
     elif kind in ("helper_error", "error"):
         trace.problems.append(f"the tracer reports: {json.dumps(data)[:200]}")
-    return at_ns
 
 
-def _take_mark(trace: Trace, found: re.Match[str], at_ns: int | None) -> int | None:
-    if found[3]:
-        if int(found[3]) != trace.phase or not trace.ended:
+def _read_line(trace: Trace, match: re.Match[str]) -> None:
+    phase, begin_ns, mark, at_ns, ended = match.groups()
+    if phase:
+        if trace.phase or not int(phase):
+            raise ValueError("a second phase, or none")
+        trace.phase = int(phase)
+        trace.snapshots.append(Snapshot(int(begin_ns), {}))
+    elif not trace.phase:
+        raise ValueError("before the begin of the phase")
+    elif mark:
+        trace.ended = trace.ended or mark == "end"
+        trace.snapshots.append(Snapshot(int(at_ns), {}))
+    else:
+        if int(ended) != trace.phase or not trace.ended:
             raise ValueError("the end of another phase")
-        trace.totalled = True
-        return at_ns
-    if trace.phase or trace.snapshots:
-        raise ValueError("a second phase")
-    trace.began, trace.phase = True, int(found[1])
-    # The first moment: nothing has ended yet.
-    trace.snapshots.append(Snapshot(int(found[2]), {}))
-    return int(found[2])
+        trace.complete = True
 
 
-def _take_map(trace: Trace, data: dict[str, Any], at_ns: int | None) -> None:
-    for name, content in data.items():
+def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
+    if name == "@fed":
+        trace.feeds_ns = tuple(sorted(int(key) for key in content))
+    elif name in ("@counts", "@highest"):
+        if not trace.phase:
+            raise ValueError("before the begin of the phase")
+        if len(content) >= MAP_KEYS:
+            raise ValueError("a full map")
+        entries = [(*map(int, key.split(",")), value) for key, value in content.items()]
+        own = [(seen, key, value) for seen, key, value in entries if _phase_of(seen) == trace.phase]
         if name == "@counts":
-            if at_ns is None:
-                raise ValueError("counts before their time")
-            trace.snapshots[-1] = Snapshot(at_ns, _counts(trace, content))
-        elif name == "@highest" and trace.phase:
-            _take_extremes(trace, content)
-        elif name in ("@lowest", "@highest"):
-            values = {_class(key): int(value) for key, value in content.items()}
-            (trace.lowest if name == "@lowest" else trace.highest).update(values)
-        elif name == "@fed":
-            trace.feeds_ns = tuple(sorted(int(key) for key in content))
-        elif name in ("@started", "@done"):
-            values_by_op = {_op(key): int(value) for key, value in content.items()}
-            (trace.started if name == "@started" else trace.done).update(values_by_op)
-            trace.totalled = trace.totalled or name == "@done"
-
-
-def _take_extremes(trace: Trace, content: dict[str, Any]) -> None:
-    """Keys are @seen and which extreme it is."""
-    if len(content) >= MAP_KEYS:
-        raise ValueError("a full map")
-    for key, value in content.items():
-        seen, which = map(int, key.split(","))
-        if _phase_of(seen) != trace.phase:
-            continue
-        if which not in (0, 1) or not 0 <= int(value) <= _LONGEST_NS:
-            raise ValueError("an extreme that is none")
-        if which:
-            trace.lowest[_marked_class(seen)] = _LONGEST_NS - int(value)
+            _read_counts(trace, own)
         else:
-            trace.highest[_marked_class(seen)] = int(value)
+            _read_extremes(trace, own)
 
 
-def _class(key: str) -> Class:
-    if key.count(",") == 2:  # before 0.5
-        op, seen, vdev = key.split(",")
-        return op, int(seen), int(vdev)
-    bits, top = map(int, key.split(","))
-    return _of_bits(bits, top)
+def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
+    """`entries`: @seen, bin, count."""
+    counts: dict[Class, Counts] = {}
+    totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
+    for seen, number, value in entries:
+        if isinstance(value, bool) or value != int(value) or value < 0:
+            raise ValueError("invalid count")
+        if number in totals:
+            totals[number][_class(seen)[0]] = int(value)
+        elif not 0 <= number <= _LAST_BIN:
+            raise ValueError("bin out of range")
+        elif value:
+            counts.setdefault(_class(seen), {})[number] = int(value)
+    trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
+    if trace.ended:
+        trace.started, trace.done = totals[_STARTED], totals[_DONE]
 
 
-def _of_bits(bits: int, top: int) -> Class:
-    kind = bits & (_WRITE | _COMMIT)
-    return _OPS[kind], bits - kind, top
+def _read_extremes(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
+    """`entries`: @seen, which extreme, value."""
+    for seen, which, value in entries:
+        if which not in (0, 1) or not 0 <= int(value) <= _LONGEST_NS:
+            raise ValueError("invalid extreme")
+        if which:
+            trace.lowest[_class(seen)] = _LONGEST_NS - int(value)
+        else:
+            trace.highest[_class(seen)] = int(value)
 
 
 def _phase_of(seen: int) -> int:
     return seen >> _PHASE_SHIFT & _PHASE_MASK
 
 
-def _marked_class(seen: int) -> Class:
-    """Of @seen, which has everything in it."""
+def _class(seen: int) -> Class:
     if seen < 0 or seen >> 56:
-        raise ValueError("a class that is none")
-    return _of_bits(seen & ((1 << _PHASE_SHIFT) - 1), seen >> _VDEV_SHIFT)
-
-
-def _op(key: str) -> str:
-    return _OPS[int(key)] if key.isdecimal() else str(key)
-
-
-def _counts(trace: Trace, content: dict[str, Any]) -> dict[Class, Counts]:
-    """Keys are @seen and bin; without marks, seen, vdev and bin."""
-    found: dict[Class, Counts] = {}
-    totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
-    if len(content) >= MAP_KEYS:
-        raise ValueError("a full map")
-    for key, value in content.items():
-        of, _, number = key.rpartition(",")
-        if isinstance(value, bool) or value != int(value) or value < 0:
-            raise ValueError("a count that is none")
-        if trace.phase:
-            if _phase_of(int(of)) != trace.phase:
-                continue
-            if int(number) in totals:
-                totals[int(number)][_marked_class(int(of))[0]] = int(value)
-                continue
-        if not 0 <= int(number) <= _LAST_BIN:
-            raise ValueError("a bin that is none")
-        if value:
-            of_class = _marked_class(int(of)) if trace.phase else _class(of)
-            found.setdefault(of_class, {})[int(number)] = int(value)
-    if trace.phase and trace.ended:
-        trace.started, trace.done = totals[_STARTED], totals[_DONE]
-    return found
-
-
-def _buckets(rows: list[dict[str, int]]) -> Counts:
-    counts = {}
-    for row in rows:
-        if row["count"] < 0:
-            raise ValueError("a negative count")
-        if row["count"]:
-            index = int(bin_index(row["min"]))
-            low, high = bin_edges(index)
-            # bpftrace's buckets must be ours, or counts would land beside their latency.
-            if (int(low), int(high) - 1) != (row["min"], row["max"]):
-                raise ValueError("a bucket that is none of the bins")
-            counts[index] = row["count"]
-    return counts
+        raise ValueError("invalid class")
+    bits = seen & ((1 << _PHASE_SHIFT) - 1)
+    op = bits & (_WRITE | _COMMIT)
+    return _OPS[op], bits - op, seen >> _VDEV_SHIFT
 
 
 def _inconsistencies(trace: Trace) -> Iterator[str]:
-    """Every request that was started is done, every one that is done was counted, none was lost."""
+    """Each request that started must end, each that ended must be counted, and no event may be lost."""
     if trace.lost_events:
         yield f"the tracer lost {trace.lost_events} events"
     for op, count in trace.started.items():
@@ -249,13 +191,11 @@ def _inconsistencies(trace: Trace) -> Iterator[str]:
 
 
 def differences(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:
-    """Counts of each interval from cumulative ones. Raises ValueError if a count went back."""
+    """Counts of each interval from cumulative ones. Raises ValueError if a count decreases."""
     before: dict[Class, Counts] = {}
     for snapshot in snapshots:
-        if snapshot.counts and set(before) - set(snapshot.counts):
-            raise ValueError(
-                f"the cumulative histogram of {set(before) - set(snapshot.counts)} went back: it is missing"
-            )
+        if snapshot.counts and (missing := set(before) - set(snapshot.counts)):
+            raise ValueError(f"the cumulative histogram of {missing} went back: it is missing")
         new: dict[Class, Counts] = {}
         for key, counts in snapshot.counts.items():
             old = before.get(key, {})

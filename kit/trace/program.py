@@ -1,4 +1,4 @@
-"""The trace program for a version of OpenZFS: fixed files, one after the other. Pure."""
+"""The trace program for a version of OpenZFS: fixed files, joined. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 from kit.zfs.openzfs_version import ZfsVersion
 
 HERE = Path(__file__).parent
-# bpftrace is told so many (kit.trace.nfsd_tracer). A map that holds as many may have had no room for more.
+# The size of maps that kit.trace.nfsd_tracer sets. A map with as many keys may have lost some.
 MAP_KEYS = 65536
+_INCLUDE = re.compile(r"^ *INCLUDE (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+)$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Program:
-    """`functions` and `tracepoints` (as group/name) are what it attaches to."""
+    """`functions` and `tracepoints` (as group/name) are its probes."""
 
     text: str
 
@@ -30,23 +31,18 @@ class Program:
         return tuple(f"{a}/{b}" for a, b in sorted(set(_TRACEPOINT.findall(self.text))))
 
 
-def parts(zfs: ZfsVersion) -> tuple[Path, ...]:
-    """The files that fit this OpenZFS."""
+def program(zfs: ZfsVersion) -> Program:
+    """The program for this OpenZFS."""
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
     names = ["nfsd.bt", inflight, *(["direct.bt"] if zfs.has_direct_io else [])]
-    return tuple(HERE / name for name in names)
+    return Program("".join(map(_text, names)))
 
 
-def every() -> Program:
-    """Whatever any version's program attaches to; not to be run."""
-    return Program("".join(path.read_text() for path in sorted(HERE.glob("*.bt"))))
-
-
-def program(zfs: ZfsVersion) -> Program:
-    return Program("".join(path.read_text() for path in parts(zfs)))
+def _text(name: str) -> str:
+    """A file with its included files: bpftrace 0.17 has neither functions nor macros."""
+    return _INCLUDE.sub(lambda match: _text(match[1]), (HERE / name).read_text())
 
 
 def programs() -> tuple[Program, ...]:
-    """The program for every version that the kit knows."""
-    known = (ZfsVersion(2, 1), ZfsVersion(2, 2), ZfsVersion(2, 3))
-    return tuple(program(zfs) for zfs in known)
+    """The program for each supported version."""
+    return tuple(program(ZfsVersion(2, minor)) for minor in (1, 2, 3))

@@ -1,4 +1,4 @@
-"""Whether a server can be traced, and how: asked once, before anything is measured."""
+"""Whether a server can be traced, and how; read once, before the measurement."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kit.hosts.base import CommandFailed, Host
 from kit.trace.program import Program, program
 from kit.zfs.openzfs_version import ZfsVersion
 
-# The oldest with which the program was tried; Debian 12 has it.
+# The oldest tested version, that of Debian 12.
 MIN_BPFTRACE = (0, 17)
-# From then on bpftrace complains about the older name of the variable.
+# The first version that warns about the old name of the variable.
 _NEW_VARIABLES = (0, 20)
 _VERSION = re.compile(r"v(\d{1,4})\.(\d{1,4})")
 _EVENTS = "/sys/kernel/tracing/events"
@@ -20,10 +20,10 @@ _EVENTS = "/sys/kernel/tracing/events"
 
 @dataclass(frozen=True)
 class Tracing:
-    """`kind`: full, or none because of `reason` (in words; "asked for" if the testbed says so).
+    """`kind`: full, or none for `reason` (a text). `asked_for`: the testbed has trace = "none".
 
-    `bpftrace` is its version, empty if there is none. `missing`: functions and tracepoints of the program
-    that this kernel does not have.
+    `bpftrace`: its version, empty if unknown. `missing`: functions and tracepoints of the program that this
+    kernel does not have.
     """
 
     kind: Literal["full", "none"]
@@ -36,13 +36,13 @@ class Tracing:
 
     @property
     def map_keys_variable(self) -> str:
-        """bpftrace's variable for the size of maps: of old versions, or of new ones."""
-        found = _VERSION.search(f"v{self.bpftrace}")
-        old = found and (int(found[1]), int(found[2])) < _NEW_VARIABLES
+        """bpftrace's environment variable for the size of maps, which was renamed."""
+        match = _VERSION.search(f"v{self.bpftrace}")
+        old = match and (int(match[1]), int(match[2])) < _NEW_VARIABLES
         return "BPFTRACE_MAP_KEYS_MAX" if old else "BPFTRACE_MAX_MAP_KEYS"
 
     def as_json(self) -> dict[str, object]:
-        """What the manifest has of it."""
+        """The value in the manifest."""
         return {
             "kind": self.kind,
             "bpftrace": self.bpftrace,
@@ -52,19 +52,19 @@ class Tracing:
         }
 
 
-def find_tracing(server: Host, zfs: ZfsVersion, wanted: str = "auto") -> Tracing:
-    """What this server can do. `wanted` is the testbed's `trace`: auto or none. Raises HostLost alone."""
+def find_tracing(server: Host, zfs: ZfsVersion, trace: str = "auto") -> Tracing:
+    """Whether this server can be traced. `trace`: auto or none, from the testbed. Raises only HostLost."""
     whole = program(zfs)
-    if wanted == "none":
+    if trace == "none":
         return Tracing("none", whole, reason='the testbed has trace = "none"', asked_for=True)
-    said = server.run(["bpftrace", "--version"], check=False)
-    version = said.stdout.strip().removeprefix("bpftrace ") if said.returncode == 0 else ""
-    found = _VERSION.search(version)
-    if not found:
-        why = f"{server.name} has no bpftrace" if said.returncode in (126, 127) else said.describe()
+    result = server.run(["bpftrace", "--version"], check=False)
+    version = result.stdout.strip().removeprefix("bpftrace ") if result.returncode == 0 else ""
+    match = _VERSION.search(version)
+    if not match:
+        why = f"{server.name} has no bpftrace" if result.returncode in (126, 127) else result.describe()
         return Tracing("none", whole, reason=why)
     number = version.removeprefix("v")
-    if (int(found[1]), int(found[2])) < MIN_BPFTRACE:
+    if (int(match[1]), int(match[2])) < MIN_BPFTRACE:
         least = ".".join(map(str, MIN_BPFTRACE))
         return Tracing(
             "none", whole, number, f"{server.name} has bpftrace {number}; the program needs {least} or later"
@@ -89,7 +89,7 @@ def _missing(server: Host, needed: Program) -> list[str]:
 
 
 def _shell(server: Host) -> str:
-    """/bin/sh without symbolic links: bpftrace before 0.19 starts no command through one."""
+    """The path of /bin/sh without symbolic links: bpftrace before 0.19 cannot start a command through one."""
     try:
         return server.run(["readlink", "--canonicalize-existing", "/bin/sh"]).stdout.strip() or "/bin/sh"
     except CommandFailed:

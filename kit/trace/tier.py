@@ -1,6 +1,6 @@
-"""Which tier answered: from what the trace program saw on the request's own thread.
+"""The tier of a request, from the bits that the trace program set on the request's thread.
 
-The bits are those of nfsd.bt's header. A request counts for the slowest thing it needed.
+The header of nfsd.bt defines the bits. The slowest source that a request needed decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _METADATA = METADATA_DISK | METADATA_L2ARC
 def tier_of(op: str, seen: int, vdev: int, log_vdevs: frozenset[int]) -> str:
     """The tier of one class of requests.
 
-    `vdev`: id of the top-level vdev that the log block went to (if LOG_WRITE is set);
+    `vdev`: id of the top-level vdev of the log block (if LOG_WRITE is set);
     `log_vdevs`: ids of the pool's log vdevs.
     """
     if seen & DIRECT:
@@ -35,7 +35,7 @@ def tier_of(op: str, seen: int, vdev: int, log_vdevs: frozenset[int]) -> str:
     if seen & LOG_WRITE:
         return "slog" if vdev in log_vdevs else "pool"
     if seen & ZIL_COMMIT:
-        return "shared"  # another thread's log block carried it
+        return "shared"  # written with the log block of another thread
     return _read_tier(seen)
 
 

@@ -57,7 +57,7 @@ def parse(text: str) -> ZfsVersion:
     text = text.strip()
     match = _NUMBERS.match(text.removeprefix("zfs-").removeprefix("kmod-"))
     if not match:
-        raise ValueError(f"'{text[:80]}' is no version of OpenZFS")
+        raise ValueError(f"'{text[:80]}' is not a version of OpenZFS")
     return ZfsVersion(int(match[1]), int(match[2]), int(match[3] or 0), text)
 
 

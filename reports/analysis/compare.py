@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from kit.core.sample_size import sample_needed
 from reports.statistics import bootstrap
-from reports.statistics.quantiles import sample_needed
 
 Json = dict[str, Any]
 Key = tuple[str, str, str, str]  # phase, layer, op, tier

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kit.core.sample_size import sample_needed
 from kit.store.manifest import Expectation, Manifest
-from reports.statistics.quantiles import sample_needed
 
 Json = dict[str, Any]
 # Key of a limit -> (field of the row, its quantile, how a reason calls it).

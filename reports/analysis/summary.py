@@ -22,11 +22,10 @@ from reports.statistics.quantiles import (
     limits_ns,
     percentile_ns,
     percentiles_ns,
-    sample_needed,
     shortest_range_ns,
 )
 
-__all__ = ["COVERAGE", "SERVER", "percentile_ns", "sample_needed", "shortest_range_ns", "summarise"]
+__all__ = ["COVERAGE", "SERVER", "percentile_ns", "shortest_range_ns", "summarise"]
 
 SERVER = "nfs-server"
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from reports.analysis.ageing import QUANTILES, curve, devices
-from reports.figures import encoding, heat_map
-from reports.figures.text import human_us, safe
-from reports.figures.tier_figures import GRID, INK, PALETTE, RULE, ticks
+from reports.figures import heat_map, still_figure
+from reports.figures.palette import PERCENTILES
+from reports.figures.still_figure import StillFigure
+from reports.figures.text import human_us, plotly_text
 
 Json = dict[str, Any]
 OPS = (("read", "reads"), ("write", "sync writes"))
-_COLOURS = {"p50": "#2b9c55", "p99": "#d98a1f", "p99.9": "#c2352b"}
 _DASHES = {"p50": "solid", "p99": "dash", "p99.9": "dot"}
 _HEIGHT = 420
 _MAP_HEIGHT = 440
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A figure for the page: `spec` as report.js takes it."""
-
-    spec: Json
-    height: int
-    caption: str
-
-
-def figures(frame: pl.DataFrame, title: str = "") -> list[Drawn]:
+def figures(frame: pl.DataFrame, title: str = "") -> list[StillFigure]:
     """For each device its curve, and for each op the fresh and the aged heat map side by side."""
     rows = curve(frame)
     drawn = []
@@ -45,50 +34,20 @@ def figures(frame: pl.DataFrame, title: str = "") -> list[Drawn]:
     return drawn
 
 
-def _axis(**values: Any) -> Json:
-    return {"gridcolor": GRID, "linecolor": RULE, "zeroline": False, "showline": True, **values}
-
-
-def _latency_axis(low_us: float, high_us: float, **values: Any) -> Json:
-    low, high = max(low_us, heat_map.FLOOR_US) / 1.25, max(high_us, heat_map.FLOOR_US) * 1.25
-    places = ticks(low, high)
-    return _axis(
-        type="log", range=[np.log10(low), np.log10(high)],
-        tickvals=[t[0] for t in places], ticktext=[t[1] for t in places], **values,
+def _layout(height: int, panels: tuple[str, str], title: str, x: Json, low_us: float, high_us: float) -> Json:
+    """Two panels, named above: the same axis `x`, the same latencies."""
+    return still_figure.layout(
+        height, title, {"l": 76, "r": 24, "t": 62, "b": 84},
+        annotations=[still_figure.panel_title(panels[0], 0, 1), still_figure.panel_title(panels[1], 0.54, 1)],
+        legend={"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top"},
+        xaxis={**x, "domain": [0, 0.46], "anchor": "y"},
+        xaxis2={**x, "domain": [0.54, 1], "anchor": "y2"},
+        yaxis=still_figure.latency_axis(low_us, high_us, anchor="x", title={"text": "latency"}),
+        yaxis2=still_figure.latency_axis(low_us, high_us, anchor="x2"),
     )  # fmt: skip
 
 
-def _axes(x: Json, low_us: float, high_us: float) -> Json:
-    """Both panels' axes: the same `x`, the same latencies."""
-    return {
-        "xaxis": {**x, "domain": [0, 0.46], "anchor": "y"},
-        "xaxis2": {**x, "domain": [0.54, 1], "anchor": "y2"},
-        "yaxis": _latency_axis(low_us, high_us, anchor="x", title={"text": "latency"}),
-        "yaxis2": _latency_axis(low_us, high_us, anchor="x2"),
-    }
-
-
-def _layout(height: int, panels: tuple[str, str], title: str, **values: Any) -> Json:
-    """Two panels, named above."""
-    places = ((0.0, panels[0]), (0.54, panels[1]))
-    names = [
-        {"x": x, "y": 1.0, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom",
-         "showarrow": False, "text": safe(text), "font": {"size": 13}}
-        for x, text in places
-    ]  # fmt: skip
-    return {
-        "template": encoding.NO_TEMPLATE, "height": height, "autosize": True, "hovermode": "closest",
-        "annotations": names,
-        "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
-        "title": {"text": safe(title), "x": 0, "xref": "container", "xanchor": "left",
-                  "y": 1, "yref": "container", "yanchor": "top", "font": {"size": 12},
-                  "pad": {"l": 12, "t": 14}},
-        "margin": {"l": 76, "r": 24, "t": 62, "b": 84}, "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff",
-        "legend": {"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top"}, **values,
-    }  # fmt: skip
-
-
-def _curve_figure(device: str, rows: list[Json], title: str) -> Drawn:
+def _curve_figure(device: str, rows: list[Json], title: str) -> StillFigure:
     traces: list[Json] = []
     seen: list[float] = []
     for panel, (op, _) in enumerate(OPS):
@@ -101,20 +60,23 @@ def _curve_figure(device: str, rows: list[Json], title: str) -> Drawn:
                 "type": "scatter", "x": [row["written"] for row in mine], "y": values,
                 "mode": "lines+markers", "name": name, "legendgroup": name, "showlegend": not panel,
                 "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
-                "line": {"color": _COLOURS[name], "dash": _DASHES[name], "width": 2},
-                "marker": {"size": 6, "color": _COLOURS[name]},
-                "customdata": [[safe(row["stage"]), "" if v is None else human_us(v), row["ios"]]
+                "line": {"color": PERCENTILES[name], "dash": _DASHES[name], "width": 2},
+                "marker": {"size": 6, "color": PERCENTILES[name]},
+                "customdata": [[plotly_text(row["stage"]), "" if v is None else human_us(v), row["ios"]]
                                for row, v in zip(mine, values, strict=True)],
                 "hovertemplate": "after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
                                  "<br>%{customdata[2]} I/Os<extra>" + name + "</extra>",
             })  # fmt: skip
-    low, high = min(seen, default=1.0), max(seen, default=1000.0)
+    low = max(min(seen, default=1.0), heat_map.FLOOR_US)
+    high = max(max(seen, default=1000.0), low)
     most = max((row["written"] for row in rows), default=1.0)
-    x = _axis(range=[-0.04 * max(most, 0.1), most * 1.04 + 0.01], title={"text": "written / capacity"})
+    x = still_figure.axis(
+        range=[-0.04 * max(most, 0.1), most * 1.04 + 0.01], title={"text": "written / capacity"}
+    )
     named = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
     layout = _layout(
         _HEIGHT, (named["read"], named["write"]), f"{device}: latency as it ages. {title}",
-        **_axes(x, low, high),
+        x, low, high,
     )  # fmt: skip
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
     names = [name for _, name in QUANTILES]
@@ -127,12 +89,7 @@ def _curve_figure(device: str, rows: list[Json], title: str) -> Drawn:
         "own counter says. After the purge, reads are of the part that had just been written: for what was "
         "never written an SSD reads no flash. A gap is a percentile that too few I/Os bear."
     )
-    spec = {
-        "title": safe(f"{device} ageing curve"),
-        "figure": encoding.strict({"data": traces, "layout": layout}),
-        "csv": table,
-    }
-    return Drawn(spec, _HEIGHT, words)
+    return StillFigure(f"{device} ageing curve", traces, layout, words, table)
 
 
 def _blocks(rows: list[Json], op: str) -> str:
@@ -140,61 +97,42 @@ def _blocks(rows: list[Json], op: str) -> str:
     return ", ".join(f"{size} B" if size % 1024 else f"{size // 1024} KiB" for size in sizes)
 
 
-def _maps_figure(device: str, words: str, fresh: Json, aged: Json, part: pl.DataFrame, title: str) -> Drawn:
-    traces: list[Json] = []
-    grids = [_grid(part, row) for row in (fresh, aged)]
-    hottest = max(float(np.log10(grid.counts.max())) for grid in grids)
-    scale = [[n / (len(PALETTE) - 1), colour] for n, colour in enumerate(PALETTE)]
-    table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
-    for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
-        shown = np.where(grid.counts > 0, np.log10(np.maximum(grid.counts, 1)), np.nan)
-        traces.append({
-            "type": "heatmap", "x": encoding.typed(grid.columns.edges_s), "y": encoding.typed(grid.edges_us),
-            "z": encoding.typed(shown), "zmin": 0, "zmax": max(hottest, 0.1), "colorscale": scale,
-            "showscale": number == "2", "hoverongaps": False, "customdata": encoding.typed(grid.counts),
-            "xaxis": f"x{number}", "yaxis": f"y{number}",
-            "colorbar": {"title": {"text": "I/Os"}, "thickness": 12, **_colour_ticks(hottest)},
-            "hovertemplate": "%{customdata} I/Os, %{x:.3g} s, %{y:.4g} us<extra></extra>",
-            # The page's script colours the markers of each trace, and a heat map has none.
-            "marker": {},
-        })  # fmt: skip
-        for at, column in np.argwhere(grid.counts > 0).tolist():
-            start = float(grid.columns.edges_s[column])
-            bounds = float(grid.lo_us[at]), float(grid.hi_us[at])
-            table.append([row["stage"], start, *bounds, int(grid.counts[at, column])])
-    low = min(float(grid.lo_us[0]) for grid in grids)
-    high = max(float(grid.hi_us[-1]) for grid in grids)
-    x = _axis(title={"text": "seconds of the measurement"}, showgrid=False)
+def _maps_figure(
+    device: str, words: str, fresh: Json, aged: Json, part: pl.DataFrame, title: str
+) -> StillFigure:
+    shown = [part.filter(pl.col("point") == row["point"]) for row in (fresh, aged)]
+    blocks = [_block(rows) for rows in shown]
+    names = ("fresh", "aged")
+    traces = [
+        heat_map.panel(number, {row["stage"]: 1}, names[number], ("", "2")[number], {} if number else None)
+        for number, row in enumerate((fresh, aged))
+    ]
+    low = min(block["edges_us"][0] for block in blocks)
+    high = max(block["edges_us"][-1] for block in blocks)
     panels = (
         f"fresh: after the {fresh['stage']}",
         f"aged: after {aged['stage']}, {aged['written']:.1f} x capacity",
     )
-    layout = _layout(_MAP_HEIGHT, panels, f"{device}: {words}, one at a time. {title}", **_axes(x, low, high))
-    spec = {
-        "title": safe(f"{device} {words} fresh and aged"),
-        "figure": encoding.strict({"data": traces, "layout": layout}),
-        "csv": table,
-    }
+    x = still_figure.axis(title={"text": "seconds of the measurement"}, showgrid=False)
+    layout = _layout(_MAP_HEIGHT, panels, f"{device}: {words}, one at a time. {title}", x, low, high)
+    table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
+    table += [row for rows in shown for row in _table(rows)]
     caption = (
         f"{words.capitalize()} of {device}, {fresh['ios']} fresh and {aged['ios']} aged, with the same "
         "colours and the same axis of latency. A row is one stored bin; time is the sum of the latencies "
         "before."
     )
-    return Drawn(spec, _MAP_HEIGHT, caption)
+    return StillFigure(f"{device} {words} fresh and aged", traces, layout, caption, table, blocks)
 
 
-def _grid(part: pl.DataFrame, row: Json) -> heat_map.Grid:
-    mine = part.filter(pl.col("point") == row["point"])
-    width = int(mine["interval_ns"].max())  # type: ignore[arg-type]
-    last = int(mine["time_ns"].max()) + width  # type: ignore[arg-type]
-    count = -(-last // width)
-    merged = -(-count // heat_map.MAX_COLUMNS)
-    axis = heat_map.Columns(0, width * merged, -(-count // merged), last, merged)
-    grid = heat_map.grid(mine, axis)
-    assert grid is not None, "a row of the curve has I/Os"
-    return grid
+def _block(rows: pl.DataFrame) -> Json:
+    """The cells of one point; its time begins at 0."""
+    width, last = int(rows["interval_ns"].max()), int(rows["time_ns"].max())  # type: ignore[arg-type]
+    point = {"start_ns": 0, "end_ns": last + width, "interval_ns": width}
+    return heat_map.block(rows, point, by="stage")
 
 
-def _colour_ticks(hottest: float) -> Json:
-    powers = range(int(hottest) + 1)
-    return {"tickvals": list(powers), "ticktext": [f"{10**n}" for n in powers]}
+def _table(rows: pl.DataFrame) -> list[list[Any]]:
+    used = rows.filter(pl.col("count") > 0).sort("lo_ns", "time_ns")
+    columns = "stage", pl.col("time_ns") / 1e9, pl.col("lo_ns") / 1e3, pl.col("hi_ns") / 1e3, "count"
+    return [list(row) for row in used.select(*columns).iter_rows()]

@@ -23,7 +23,7 @@ _DIGITS = np.frombuffer(ALPHABET, dtype=np.uint8)
 
 
 def packed(data: bytes, level: int = 9, strategy: int = zlib.Z_DEFAULT_STRATEGY) -> str:
-    """`data` deflated (zlib format), as text that cells.js unpacks."""
+    """`data` deflated (zlib format), as text that encoding.js unpacks."""
     deflate = zlib.compressobj(level, zlib.DEFLATED, 15, 9, strategy)
     return base85(deflate.compress(data) + deflate.flush())
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.figures.heat_map import Columns
-from reports.figures.text import safe
+from reports.figures.text import plotly_text
 
 Json = dict[str, Any]
 # More than one per column of the longest time axis would be a wall.
@@ -38,19 +37,21 @@ def with_those_of_the_run(phase: Json, manifest: Json) -> Json:
     return {**phase, "events": [*own, *(of_run if isinstance(of_run, list) else [of_run])]}
 
 
-def of_phase(phase: Json, axis: Columns) -> tuple[list[Json], int]:
-    """Events that touch the time axis, in seconds since it starts, and how many are damaged or left out."""
+def of_phase(phase: Json, start_ns: int, last_ns: int) -> tuple[list[Json], int]:
+    """Events that touch the time axis from `start_ns` to `last_ns`, and how many are damaged or left out.
+
+    Their times are seconds since the axis starts.
+    """
     listed = phase.get("events") or []
     if not isinstance(listed, list):
         return [], 1
-    last_ns = axis.start_ns + axis.width_ns * axis.count
     found: list[Json] = []
     ignored = 0
     for entry in listed:
         event = _checked(entry)
         if event is None:
             ignored += 1
-        elif event["time_ns"] < last_ns and (event["end_ns"] or event["time_ns"]) >= axis.start_ns:
+        elif event["time_ns"] < last_ns and (event["end_ns"] or event["time_ns"]) >= start_ns:
             found.append(event)
     found.sort(key=lambda event: (event["time_ns"], event["kind"]))
     names = list(KNOWN.values())
@@ -62,7 +63,7 @@ def of_phase(phase: Json, axis: Columns) -> tuple[list[Json], int]:
     ]
     kept.sort(key=lambda event: event["time_ns"])
     ignored += len(found) - len(kept)
-    return [_relative(event, axis.start_ns, last_ns) for event in kept], ignored
+    return [_relative(event, start_ns, last_ns) for event in kept], ignored
 
 
 def _checked(entry: Any) -> Json | None:
@@ -76,13 +77,13 @@ def _checked(entry: Any) -> Json | None:
         "time_ns": time,
         "end_ns": end,
         "kind": _name(entry.get("kind")),
-        "text": safe(entry.get("text") or "", 120),
+        "text": plotly_text(entry.get("text") or "", 120),
     }
 
 
 def _name(kind: Any) -> str:
     known = KNOWN.get(kind) if isinstance(kind, str) else None
-    return known or safe(kind or "event", 40) or "event"
+    return known or plotly_text(kind or "event", 40) or "event"
 
 
 def _relative(event: Json, start_ns: int, last_ns: int) -> Json:

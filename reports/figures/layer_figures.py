@@ -14,14 +14,14 @@ import polars as pl
 from kit.store.manifest import Manifest
 from reports.analysis import import_source
 from reports.analysis.summary import SERVER
-from reports.figures import heat_map, heat_map_data, tier_figures
+from reports.figures import heat_map, tier_figures
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class View:
-    """One layer and op of a phase: what report.js draws, the cells of it and the words below."""
+    """One layer and op of a phase: what heat_map.js draws, the cells of it and the words below."""
 
     layer: str
     op: str
@@ -59,7 +59,7 @@ def _view(
     mine = frame.with_columns(
         pl.when(pl.col("op") == op).then(pl.col("count")).otherwise(0).alias("count").cast(pl.Int64)
     )
-    block = heat_map_data.block(mine, phase)
+    block = heat_map.block(mine, phase)
     imported = manifest.import_
     histogram = block["columns"] == 1 and imported is not None
     second = traced and layer == "client"

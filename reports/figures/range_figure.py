@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from reports.analysis import import_source
 from reports.analysis.references import Reference
-from reports.figures import encoding
-from reports.figures.text import human_us, round_up, safe
-from reports.figures.tier_figures import GRID, INK, OURS, PUBLISHED, RULE, TICKS
+from reports.figures import encoding, still_figure
+from reports.figures.palette import LIGHT
+from reports.figures.still_figure import StillFigure
+from reports.figures.text import human_us, plotly_text, round_up
 
 Json = dict[str, Any]
 Span = tuple[float, float]
@@ -21,7 +23,7 @@ _LINE_PX = 2
 _ROOM = 1.04
 
 
-def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> Json:
+def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> StillFigure:
     """A figure of ranges (microseconds) per op and tier beside the published ones; linear and logarithmic.
 
     `load` is written above it.
@@ -34,38 +36,36 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
     bounds = [v for span in [*ours, *theirs.values()] for v in span]
     low = 10 ** np.floor(np.log10(min([b for b in bounds if b > 0] or [1.0])))
     high = max(bounds or [10.0])
-    traces = _bars(places, ours, "this run: 95 % of the I/O", OURS, low)
+    traces = _bars(places, ours, "this run: 95 % of the I/O", LIGHT["bars"], low)
     if theirs:
-        name = f"published: {safe(reference.title)}" if reference else "published"
-        traces += _bars([i + 0.18 for i in theirs], list(theirs.values()), name, PUBLISHED, low)
+        name = f"published: {plotly_text(reference.title)}" if reference else "published"
+        traces += _bars([i + 0.18 for i in theirs], list(theirs.values()), name, LIGHT["published"], low)
     step = round_up(high / 5)
     steps = [step * n for n in range(int(high / step) + 1)]
     # Room at the right for the words beside the longest bar.
-    ticks = [t for t in TICKS if low <= t[0] <= high * 2]
-    axes: Json = {"gridcolor": GRID, "zeroline": False, "linecolor": RULE, "showline": True}
-    y: Json = {**axes, "tickvals": list(range(len(rows))), "ticktext": labels, "showgrid": False,
-               "range": [len(rows) - 0.5, -0.5]}  # fmt: skip
-    layout: Json = {
-        "template": encoding.NO_TEMPLATE, "height": 140 + 58 * max(len(rows), 1), "autosize": True,
-        "barmode": "overlay", "hovermode": "closest",
-        "font": {"family": "system-ui, sans-serif", "size": 12, "color": INK},
-        "title": {"text": safe(load), "x": 0, "xref": "container", "xanchor": "left",
-                  "pad": {"l": 12, "t": 18}, "y": 1, "yref": "container", "yanchor": "top",
-                  "font": {"size": 12}},
-        "margin": {"l": 128, "r": 16, "t": 62, "b": 54},
-        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff",
-        "legend": {"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
-        "xaxis": {**axes, "domain": [0, 0.45], "range": [0, high * _ROOM], "tickvals": steps,
-                  "ticktext": ["0", *[human_us(v) for v in steps[1:]]], "title": {"text": "latency, linear"}},
-        "xaxis2": {**axes, "domain": [0.5, 1], "type": "log", "range": [np.log10(low), np.log10(high * 40)],
-                   "tickvals": [t[0] for t in ticks], "ticktext": [t[1] for t in ticks],
-                   "title": {"text": "latency, logarithmic"}},
-        "yaxis": {**y, "anchor": "x"}, "yaxis2": {**y, "anchor": "x2", "showticklabels": False},
-    }  # fmt: skip
-    return encoding.strict({"data": traces, "layout": layout})
+    ticks = [t for t in still_figure.TICKS if low <= t[0] <= high * 2]
+    y = still_figure.axis(
+        tickvals=list(range(len(rows))), ticktext=labels, showgrid=False, range=[len(rows) - 0.5, -0.5]
+    )
+    layout = still_figure.layout(
+        140 + 58 * max(len(rows), 1), load, {"l": 128, "r": 16, "t": 62, "b": 54},
+        barmode="overlay",
+        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
+        xaxis=still_figure.axis(
+            domain=[0, 0.45], range=[0, high * _ROOM], title={"text": "latency, linear"},
+            tickvals=steps, ticktext=["0", *[human_us(v) for v in steps[1:]]],
+        ),
+        xaxis2=still_figure.axis(
+            domain=[0.5, 1], type="log", range=[np.log10(low), np.log10(high * 40)],
+            tickvals=[t[0] for t in ticks], ticktext=[t[1] for t in ticks],
+            title={"text": "latency, logarithmic"},
+        ),
+        yaxis={**y, "anchor": "x"}, yaxis2={**y, "anchor": "x2", "showticklabels": False},
+    )  # fmt: skip
+    return StillFigure("Ranges", traces, layout, _caption(rows), _table(rows))
 
 
-def table(rows: Sequence[Json]) -> list[list[Any]]:
+def _table(rows: Sequence[Json]) -> list[list[Any]]:
     """What the figure shows as rows, the first of them the names of the columns."""
     head = ["phase", "op", "tier", "from_us", "to_us", "published_from_us", "published_to_us"]
     found: list[list[Any]] = [head]
@@ -73,6 +73,19 @@ def table(rows: Sequence[Json]) -> list[list[Any]]:
         theirs = (row.get("published") or {}).get("range_us") or ["", ""]
         found.append([str(row["phase"]), row["op"], row["tier"], *row["range_us"], *theirs])
     return found
+
+
+def _caption(rows: Sequence[Json]) -> str:
+    where = " and ".join(dict.fromkeys(import_source.LAYERS.get(r["layer"], str(r["layer"])) for r in rows))
+    words = f"95 % of the I/O at the {where or 'NFS server'} lie within the blue bar"
+    words += "; the published range is below it." if any(r.get("published") for r in rows) else "."
+    small = too_small(rows)
+    if small:
+        words += (
+            f" On the linear side {', '.join(small)} would be less than a pixel wide: "
+            "the outline alone is what can be seen."
+        )
+    return words
 
 
 def too_small(rows: Sequence[Json]) -> list[str]:
@@ -88,10 +101,8 @@ def too_small(rows: Sequence[Json]) -> list[str]:
 def _labels(rows: Sequence[Json]) -> list[str]:
     """Op and tier; the phase too where it takes that to tell rows apart."""
     seen = Counter((r["op"], r["tier"]) for r in rows)
-    return [
-        safe(f"{r['op']} {r['tier']}" + (f" ({r['phase']})" if seen[r["op"], r["tier"]] > 1 else ""), 40)
-        for r in rows
-    ]
+    several = [f" ({r['phase']})" if seen[r["op"], r["tier"]] > 1 else "" for r in rows]
+    return [plotly_text(f"{r['op']} {r['tier']}{phase}", 40) for r, phase in zip(rows, several, strict=True)]
 
 
 def _span(pair: Sequence[float]) -> Span:
@@ -107,13 +118,13 @@ def _bars(places: Sequence[float], spans: Sequence[Span], name: str, colour: str
         words = [f"{human_us(a) if a else '0'} to {human_us(b)}" for a, b in spans]
         traces.append({
             "type": "bar", "orientation": "h", "y": encoding.typed(np.array(places)),
-            "x": encoding.typed(width), "base": low.tolist(), "width": 0.3, "name": safe(name),
-            "legendgroup": safe(name), "meta": "ours" if colour == OURS else "published",
+            "x": encoding.typed(width), "base": low.tolist(), "width": 0.3, "name": plotly_text(name),
+            "legendgroup": plotly_text(name), "meta": "ours" if colour == LIGHT["bars"] else "published",
             "showlegend": number == "", "xaxis": f"x{number}", "yaxis": f"y{number}",
             # The outline keeps a range in sight that is less than a pixel wide.
             "marker": {"color": colour, "line": {"color": colour, "width": _LINE_PX}},
             **({"text": words} if number else {}), "textposition": "outside" if number else "none",
-            "textfont": {"size": 11, "color": INK}, "cliponaxis": False, "customdata": words,
-            "hovertemplate": "%{customdata}<extra>" + safe(name) + "</extra>",
+            "textfont": {"size": 11, "color": LIGHT["ink"]}, "cliponaxis": False, "customdata": words,
+            "hovertemplate": "%{customdata}<extra>" + plotly_text(name) + "</extra>",
         })  # fmt: skip
     return traces

@@ -9,7 +9,7 @@ import numpy as np
 _UNSAFE = re.compile(r"[^\w .,:;()+=%@/\-]", re.ASCII)
 
 
-def safe(text: object, limit: int = 120) -> str:
+def plotly_text(text: object, limit: int = 120) -> str:
     """`text` without anything that Plotly could take for markup."""
     cleaned = _UNSAFE.sub("", str(text))
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 3] + "..."

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from kit.core.text import safe_text
+
 Json = dict[str, Any]
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
 # What Markdown or the HTML in it could act on.
@@ -13,8 +15,13 @@ _ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$-])")
 
 def markdown(result: Json) -> str:
     """One table, foreign text without any markup."""
-    rows = [[_inert(cell) for cell in row] for row in _cells(result)]
-    lines = [f"**{_inert(result['conclusion'])}**", "", *(_inert(line) for line in _notes(result)), ""]
+    rows = [[_escaped(cell) for cell in row] for row in _cells(result)]
+    lines = [
+        f"**{_escaped(result['conclusion'])}**",
+        "",
+        *(_escaped(line) for line in _notes(result)),
+        "",
+    ]
     lines += [_line(_HEAD), _line(["---"] * 5 + ["---:"] * 4 + ["---"]), *map(_line, rows)]
     return "\n".join(lines) + "\n"
 
@@ -67,6 +74,6 @@ def _line(cells: Any) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _inert(text: str) -> str:
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return _ACTIVE.sub(r"\\\1", printable)
+def _escaped(text: str) -> str:
+    """`text` without markup for Markdown or HTML."""
+    return _ACTIVE.sub(r"\\\1", safe_text(text))

@@ -15,15 +15,13 @@ from typing import Any
 import polars as pl
 
 from kit.core.errors import ConfigError
+from kit.core.text import safe_text
 
 Json = dict[str, Any]
 FORMATS = ("csv", "parquet", "openmetrics")
 _LABELS = ("phase", "layer", "host", "op", "tier")
-# C0, DEL, C1, what turns the direction of writing, and what some programs take for an end of line.
-CONTROLS = "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u202a-\\u202e\\u2066-\\u2069]"
 # What spreadsheets take for the beginning of a formula, wide forms included, also after blanks.
-FORMULA = "^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])"
-_CONTROLS, _FORMULA = re.compile(CONTROLS), re.compile(FORMULA)
+_FORMULA = re.compile("^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
 
 
 def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) -> pl.DataFrame:
@@ -36,8 +34,8 @@ def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) ->
         unknown = [name for name in wanted if name not in there]
         if unknown:
             raise ConfigError(
-                f"the run has no {column} {', '.join(map(inert, unknown))}",
-                f"it has: {', '.join(map(inert, there)) or 'no I/O at all'}",
+                f"the run has no {column} {', '.join(map(safe_text, unknown))}",
+                f"it has: {', '.join(map(safe_text, there)) or 'no I/O at all'}",
             )
         if wanted:
             frame = frame.filter(pl.col(column).is_in(list(wanted)))
@@ -57,21 +55,19 @@ def export(frame: pl.DataFrame, kind: str, summary: Json | None = None) -> bytes
         return target.getvalue()
     if kind == "openmetrics":
         return "".join(_openmetrics(frame, summary or {})).encode()
-    raise ConfigError(f"no format {inert(kind)!r}", f"choose one of {', '.join(FORMATS)}")
+    raise ConfigError(f"no format {safe_text(kind)!r}", f"choose one of {', '.join(FORMATS)}")
 
 
-def inert(text: object) -> str:
-    """`text` as a cell that is neither a formula nor obeyed by a terminal."""
-    value = str(text)
-    mark = "'" if _FORMULA.match(value) else ""
-    return mark + _CONTROLS.sub("?", value)
+def csv_text(text: str) -> str:
+    """`text` as a cell of CSV that is neither a formula nor obeyed by a terminal."""
+    return ("'" if _FORMULA.match(text) else "") + safe_text(text)
 
 
 def _csv(frame: pl.DataFrame) -> bytes:
     strings = [name for name, kind in frame.schema.items() if kind == pl.String]
     # There are few names and many rows.
     safe = frame.with_columns(
-        pl.col(name).replace_strict({v: inert(v) for v in frame[name].unique().to_list()}, default=None)
+        pl.col(name).replace_strict({v: csv_text(v) for v in frame[name].unique().to_list()}, default=None)
         for name in strings
         if frame.height
     )
@@ -92,7 +88,7 @@ def _openmetrics(frame: pl.DataFrame, summary: Json) -> Iterator[str]:
     yield "# HELP hsp_latency_seconds Latency of I/Os over the whole phase.\n"
     summed = frame.group_by(*_LABELS, "hi_ns").agg(pl.col("count").sum()).sort(*_LABELS, "hi_ns")
     # Two names that look alike once they are inert are one series.
-    plain = summed.with_columns(pl.col("phase", "host").map_elements(_plain, return_dtype=pl.String))
+    plain = summed.with_columns(pl.col("phase", "host").map_elements(safe_text, return_dtype=pl.String))
     summed = plain.group_by(*_LABELS, "hi_ns").agg(pl.col("count").sum()).sort(*_LABELS, "hi_ns")
     for key, rows in summed.group_by(*_LABELS, maintain_order=True):
         labels = dict(zip(_LABELS, map(str, key), strict=True))
@@ -105,10 +101,6 @@ def _openmetrics(frame: pl.DataFrame, summary: Json) -> Iterator[str]:
     yield "# EOF\n"
 
 
-def _plain(text: str) -> str:
-    return _CONTROLS.sub("?", text)
-
-
 def _seconds(value_ns: int) -> str:
     """Nanoseconds as seconds, exact; with a point, as the specification writes floats."""
     whole, rest = divmod(value_ns, 10**9)
@@ -118,6 +110,6 @@ def _seconds(value_ns: int) -> str:
 def _labelled(labels: dict[str, str]) -> str:
     pairs = []
     for name, value in labels.items():
-        escaped = _plain(value).replace("\\", "\\\\").replace('"', '\\"')
+        escaped = safe_text(value).replace("\\", "\\\\").replace('"', '\\"')
         pairs.append(f'{name}="{escaped}"')
     return "{" + ",".join(pairs) + "}"

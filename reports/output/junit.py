@@ -17,7 +17,7 @@ def junit(summary: Json) -> bytes:
     An unknown verdict is an <error>, and what it leaves open is <skipped>; what is not met or not valid is a
     <failure>. Foreign text has no markup and none of the characters that XML 1.0 forbids.
     """
-    name = _clean(summary.get("workload") or "hsp")
+    name = _xml_text(summary.get("workload") or "hsp")
     suite = ET.Element("testsuite", name=name)
     unknown = summary["verdict"] == "unknown"
     unmet = [e for e in summary.get("expect") or [] if e["ok"] is False]
@@ -63,15 +63,16 @@ def _checks(suite: ET.Element, name: str, phase: Json) -> None:
 
 
 def _case(suite: ET.Element, group: str, name: str) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=_clean(group), name=_clean(name))
+    return ET.SubElement(suite, "testcase", classname=_xml_text(group), name=_xml_text(name))
 
 
 def _tell(case: ET.Element, kind: str, message: str, reasons: list[str]) -> None:
-    part = ET.SubElement(case, kind, message=_clean("; ".join([message, *map(str, reasons)])))
+    part = ET.SubElement(case, kind, message=_xml_text("; ".join([message, *map(str, reasons)])))
     if kind != "skipped":
         part.set("type", message)
-        part.text = _clean("\n".join(map(str, reasons)))
+        part.text = _xml_text("\n".join(map(str, reasons)))
 
 
-def _clean(text: object) -> str:
+def _xml_text(text: object) -> str:
+    """`text` without the characters that XML 1.0 forbids; ElementTree escapes the markup."""
     return _FORBIDDEN.sub("", str(text))

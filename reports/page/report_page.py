@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import base64
-import functools
-import json
-import zlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jinja2
 import polars as pl
-from jinja2.utils import htmlsafe_json_dumps
-from markupsafe import Markup
-from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
 from reports.analysis import import_source, references
 from reports.analysis.summary import SERVER
-from reports.figures import ageing, encoding, event_marks, heat_map, layer_figures, range_figure, tier_figures
-from reports.figures import heat_map_data as cells
-from reports.figures.text import safe
-from reports.page import filters
+from reports.figures import ageing, event_marks, heat_map, layer_figures, range_figure, tier_figures
+from reports.figures.text import plotly_text
+from reports.page import document
+from reports.page.document import Figures
 
 Json = dict[str, Any]
-_HERE = Path(__file__).parent
-# In this order in one script: each uses what is above it.
-_SCRIPTS = ("cells.js", "picture.js", "figure.js", "controls.js", "report.js")
 
 
 def render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.DataFrame | None = None) -> str:
@@ -53,7 +42,7 @@ def render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.Da
 
 
 def _render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.DataFrame | None) -> str:
-    collected = _Figures()
+    collected = Figures()
     reference = references.of_summary(summary)
     stored = manifest.as_json()
     listed = [event_marks.with_those_of_the_run(p, stored) for p in stored.get("phases", [])]
@@ -61,13 +50,13 @@ def _render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.D
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     ranged = server or summary["rows"]
     load = ", ".join(dict.fromkeys(p["load"] for p in phases))
-    ranges = range_figure.ranges(ranged, reference, load)
-    spec = {"title": "Ranges", "figure": ranges, "csv": range_figure.table(ranged)}
-    drawn = collected.add(spec, ranges["layout"]["height"], _overview_caption(ranged), "overview")
+    drawn = collected.add_still(range_figure.ranges(ranged, reference, load), "overview")
     mark = "Verdict unknown" if summary["verdict"] == "unknown" else ""
     found = ageing.figures(aged, mark) if aged is not None and aged.height else []
-    curves = [collected.add(f.spec, f.height, f.caption, "overview") for f in found]
-    return _template().render(
+    curves = [collected.add_still(figure, "overview") for figure in found]
+    return document.render(
+        "page.html.j2",
+        collected,
         manifest=stored,
         summary=summary,
         reference=reference,
@@ -81,79 +70,15 @@ def _render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.D
         unseen=stored.get("appliance"),
         traced=bool(server),
         sentence=_clock(manifest),
-        plotly=_plotly(),
-        script=Markup("".join((_HERE / "js" / name).read_text("utf-8") for name in _SCRIPTS)),
-        # htmlsafe_json_dumps has written every <, > and & as \\u00..: nothing can end the script.
-        blocks=[*collected.blocks, *((f"{f['id']}-data", f["json"]) for f in collected.all)],
     )
 
 
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.ChainableUndefined,
-    )
-    environment.filters.update({f.__name__: f for f in filters.ALL})
-    return environment.get_template("page.html.j2")
-
-
-@functools.cache
-def _plotly() -> str:
-    """plotly.js, deflated: two fifths of its size."""
-    return encoding.packed(get_plotlyjs().encode())
-
-
-class _Figures:
-    """The figures of a page, numbered, and the cells that they are drawn from."""
-
-    def __init__(self) -> None:
-        self.all: list[Json] = []
-        self.blocks: list[tuple[str, Markup]] = []
-
-    def cells(self, block: Json) -> str:
-        """Keep the cells of a phase and layer; the name under which figures find them."""
-        name = f"cells-{len(self.blocks) + 1}"
-        self.blocks.append((name, htmlsafe_json_dumps(block)))
-        return name
-
-    def add(self, spec: Json, height: int, caption: str, kind: str) -> Json:
-        entry = {
-            "id": f"figure-{len(self.all) + 1}",
-            "caption": caption,
-            "kind": kind,
-            "height": height,
-            "title": spec["title"],
-            "json": htmlsafe_json_dumps(spec),
-        }
-        self.all.append(entry)
-        return entry
-
-
-def packed(figure: Any) -> Markup:
-    """A Plotly figure as JSON for a page's script, the cells of its heat maps deflated.
-
-    Most cells are empty: that makes them several times smaller.
-    """
-    plain = json.loads(figure.to_json())
-    for trace in plain["data"]:
-        if trace["type"] == "heatmap":
-            cells = base64.b64decode(trace["z"].pop("bdata"))
-            trace["z"]["deflated"] = base64.b64encode(zlib.compress(cells, 9)).decode()
-    return htmlsafe_json_dumps(plain)
-
-
-def _phase(
-    latency: pl.DataFrame, phase: Json, summary: Json, manifest: Manifest, collected: _Figures
-) -> Json:
+def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Manifest, collected: Figures) -> Json:
     name = import_source.name(manifest, phase)
-    load = load_of(phase, manifest)
+    load = tier_figures.load_of(phase, manifest)
     common = {
         "phase": str(phase["name"]),
-        "load": safe(load),
+        "load": plotly_text(load),
         "mark": " - verdict unknown" if summary["verdict"] == "unknown" else "",
     }
     others = list(layer_figures.views(latency, phase, manifest, load))
@@ -197,13 +122,18 @@ def _tiers_of(view: layer_figures.View, phase: Json, summary: Json) -> list[Json
 
 
 def _server(
-    latency: pl.DataFrame, phase: Json, tiers: Sequence[str], rows: Json, common: Json, collected: _Figures
+    latency: pl.DataFrame,
+    phase: Json,
+    tiers: Sequence[str],
+    rows: Json,
+    common: Json,
+    collected: Figures,
 ) -> list[Json]:
     """The figures of a server that was traced: all tiers together, their percentiles, and each alone."""
     name, load = common["name"], common["load"]
     server = tier_figures.phase_frame(latency, phase, SERVER)
     words = tier_figures.columns_words(heat_map.columns(phase, server))
-    block = cells.block(server, phase)
+    block = heat_map.block(server, phase)
     op = " + ".join(server["op"].unique().sort())
     at_server = {**common, "layer": SERVER, "op": op, "cells": collected.cells(block)}
     spec = {**tier_figures.log_map(block, f"{name}: NFS server"), **at_server, "events": True}
@@ -224,9 +154,9 @@ def _server(
     return drawn
 
 
-def _lines(spec: Json, name: str, collected: _Figures) -> Json:
+def _lines(spec: Json, name: str, collected: Figures) -> Json:
     """Percentiles over time of the heat map `spec`."""
-    title = safe(f"{name}: percentiles over time")
+    title = plotly_text(f"{name}: percentiles over time")
     caption = (
         f"{spec['load']}. Of the tiers that are ticked, together. A line has a gap where the I/Os are too "
         "few for a bound on the percentile; a longer interval takes more of them together."
@@ -237,29 +167,6 @@ def _lines(spec: Json, name: str, collected: _Figures) -> Json:
 def _left_out(block: Json) -> str:
     number = block["events_ignored"]
     return f" {number} events are damaged or too many and left out." if number else ""
-
-
-def _overview_caption(rows: Sequence[Json]) -> str:
-    where = " and ".join(dict.fromkeys(import_source.LAYERS.get(r["layer"], str(r["layer"])) for r in rows))
-    words = f"95 % of the I/O at the {where or 'NFS server'} lie within the blue bar"
-    words += "; the published range is below it." if any(r.get("published") for r in rows) else "."
-    small = range_figure.too_small(rows)
-    if small:
-        words += (
-            f" On the linear side {', '.join(small)} would be less than a pixel wide: "
-            "the outline alone is what can be seen."
-        )
-    return words
-
-
-def load_of(phase: Json, manifest: Manifest) -> str:
-    """How many I/Os were outstanding, in words."""
-    if manifest.import_:
-        return "Load not recorded"
-    outstanding = phase.get("outstanding")
-    if isinstance(outstanding, int):
-        return f"Closed loop, {outstanding} outstanding"
-    return (manifest.load or "Load not recorded").capitalize()
 
 
 def _clock(manifest: Manifest) -> str:

@@ -9,11 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from reports.statistics.quantiles import NARROW, sample_needed
+from reports.statistics.quantiles import Ints, percentiles_of_each
 
 QUANTILES = {"p50_ns": 0.5, "p95_ns": 0.95, "p99_ns": 0.99, "p999_ns": 0.999}
 _SERIES = ["phase", "layer", "op"]
-_Ints = npt.NDArray[np.int64]
 
 
 def over_time(frame: pl.DataFrame, quantiles: Mapping[str, float] = QUANTILES) -> pl.DataFrame:
@@ -35,20 +34,10 @@ def over_time(frame: pl.DataFrame, quantiles: Mapping[str, float] = QUANTILES) -
     count = np.add.reduceat(cells["count"].to_numpy(), cell) if cell.size else np.empty(0, dtype=np.int64)
     lo, hi, begins = lo[cell], hi[cell], begins[cell]
     # The cells that are the first of an interval.
-    first: _Ints = np.flatnonzero(begins)
-    upto = np.cumsum(count)
-    before = upto[first] - count[first]
-    ios = np.diff(before, append=upto[-1:])
+    first: Ints = np.flatnonzero(begins)
+    ios, values = percentiles_of_each(lo, hi, count, first, list(quantiles.values()))
     columns = [pl.Series("ios", ios, dtype=pl.Int64)]
-    for name, q in quantiles.items():
-        # The first bin up to whose end there are enough I/Os of the interval.
-        at = np.searchsorted(upto, before + np.ceil(q * ios).astype(np.int64))
-        narrow = hi[at] - lo[at] <= np.maximum(1, lo[at] * NARROW)
-        behind = upto[at] - before
-        within = (hi[at] - lo[at]) * (q * ios - behind + count[at]) / count[at]
-        value = np.where(narrow, (lo[at] + hi[at] - 1) / 2, lo[at] + within)
-        kept = pl.Series(name, value, dtype=pl.Float64)
-        columns.append(kept.zip_with(pl.Series(ios >= sample_needed(q)), pl.Series([None], dtype=pl.Float64)))
+    columns += [pl.Series(name, v).fill_nan(None) for name, v in zip(quantiles, values, strict=True)]
     named = cells[cell[first]].join(names, on="series", maintain_order="left")
     return named.select(*_SERIES, "time_ns").with_columns(columns)
 

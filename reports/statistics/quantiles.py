@@ -2,56 +2,64 @@
 
 from __future__ import annotations
 
-import bisect
-import itertools
-import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.sample_size import sample_needed
 
 COVERAGE = 0.95
 # A bin of the kit is 1 ns wide, or at most this part of its lower edge.
 NARROW = 1 / 32
-_ALPHA = 0.025
 Bins = Sequence[tuple[int, int, int]]  # lo_ns, hi_ns, count; ascending
 Json = dict[str, Any]
-
-
-def sample_needed(q: float) -> int:
-    """The fewest I/Os (a count) that bound the q-quantile from above with 97.5 % confidence."""
-    return math.ceil(math.log(_ALPHA) / math.log(q))
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+# Limits (ns) that no latency is beyond.
+ANY = (0, np.iinfo(np.int64).max)
 
 
 def percentile_ns(bins: Bins, q: float, limits: tuple[int, int]) -> float | None:
-    """The q-quantile in ns, kept inside `limits` (min, max in ns).
-
-    Of a bin as narrow as the kit's it is the middle, which is at most 1/64 (1.6 %) from any latency in it. A
-    value interpolated there would be nearer where latencies are spread evenly, but up to twice as far off at
-    the edge of a gap or where a clock ticks. Wider bins of imported data (zpool iostat) are interpolated.
-    None where the sample is too small to tell.
-    """
+    """The q-quantile in ns, kept inside `limits` (min, max in ns); None where the sample is too small."""
     return percentiles_ns(bins, (q,), limits)[0]
 
 
 def percentiles_ns(bins: Bins, quantiles: Sequence[float], limits: tuple[int, int]) -> list[float | None]:
     """percentile_ns() of each of `quantiles`; the counts are summed up once for all."""
-    upto = list(itertools.accumulate([count for _, _, count in bins]))
-    return [_percentile_ns(bins, upto, q, limits) for q in quantiles]
+    table = np.array(bins, dtype=np.int64).reshape(-1, 3)
+    first = np.zeros(min(len(table), 1), dtype=np.int64)
+    _, values = percentiles_of_each(table[:, 0], table[:, 1], table[:, 2], first, quantiles, limits)
+    return [None if not value.size or np.isnan(value[0]) else float(value[0]) for value in values]
 
 
-def _percentile_ns(bins: Bins, upto: list[int], q: float, limits: tuple[int, int]) -> float | None:
-    n = upto[-1] if upto else 0
-    if n < sample_needed(q):
-        return None
-    # The first bin up to whose end there are enough; it has an I/O itself.
-    at = min(bisect.bisect_left(upto, q * n), len(bins) - 1)
-    lo, hi, count = bins[at]
-    if hi - lo <= max(1, lo * NARROW):
-        # Latencies are whole nanoseconds: the last one of the bin is hi - 1.
-        value = (max(lo, limits[0]) + min(hi - 1, limits[1])) / 2
-    else:
-        low, high = max(lo, limits[0]), min(hi, limits[1])
-        value = low + (high - low) * (q * n - upto[at] + count) / count
-    return min(max(value, float(limits[0])), float(limits[1]))
+def percentiles_of_each(
+    lo: Ints, hi: Ints, count: Ints, first: Ints, quantiles: Sequence[float], limits: tuple[int, int] = ANY
+) -> tuple[Ints, list[Floats]]:
+    """The I/Os of each of several histograms, and for each of `quantiles` its value (ns) in each of them.
+
+    The bins [lo, hi) in ns of all histograms lie end to end, ascending in each; `first` has where each
+    begins. A value is nan where the sample is too small (kit.core.sample_size).
+
+    Of a bin as narrow as the kit's it is the middle, which is at most 1/64 (1.6 %) from any latency in it. A
+    value interpolated there would be nearer where latencies are spread evenly, but up to twice as far off at
+    the edge of a gap or where a clock ticks. Wider bins of imported data (zpool iostat) are interpolated.
+    """
+    upto = np.cumsum(count)
+    before = upto[first] - count[first]
+    ios: Ints = np.diff(before, append=upto[-1:])
+    values = []
+    for q in quantiles:
+        # The first bin up to whose end there are enough I/Os; it has an I/O itself.
+        at = np.searchsorted(upto, before + np.ceil(q * ios).astype(np.int64))
+        low, high = np.maximum(lo[at], limits[0]), np.minimum(hi[at], limits[1])
+        narrow = hi[at] - lo[at] <= np.maximum(1, lo[at] * NARROW)
+        within = (high - low) * (q * ios - (upto[at] - before) + count[at]) / count[at]
+        # Latencies are whole nanoseconds: the last one of a bin is hi - 1.
+        value = np.where(narrow, (low + np.minimum(hi[at] - 1, limits[1])) / 2, low + within)
+        values.append(np.where(ios >= sample_needed(q), np.clip(value, *limits), np.nan))
+    return ios, values
 
 
 def shortest_range_ns(bins: Bins, limits: tuple[int, int], coverage: float = COVERAGE) -> tuple[int, int]:

@@ -18,7 +18,8 @@ from kit.core.clock import Clock
 from kit.hosts.base import Host
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
+from kit.nfs import mount as nfs_mount
 from kit.trace import nfsd_tracer
 from kit.trace.output import parse_trace
 from kit.trace.support import find_tracing
@@ -90,11 +91,11 @@ def mounted(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
     guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=64k", "count=16"])
     guest.run(["chmod", "0666", f"{path}/file"])
     client = make_client(guest, 8)
-    nfs.export(guest, path, client.address)
-    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/cost", 3, ("hard", "nolock"))
+    nfs_export.export(guest, path, client.address)
+    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/cost", 3, ("hard", "nolock"))
     yield guest, client.host
-    nfs.unmount(client.host, "/mnt/cost")
-    nfs.unexport(guest, path, client.address)
+    nfs_mount.unmount(client.host, "/mnt/cost")
+    nfs_export.unexport(guest, path, client.address)
     pool.destroy_pool(guest, built)
 
 

@@ -52,6 +52,10 @@ def test_curve_and_maps_are_drawn(synthetic, tmp_path, theme):
                 page.wait_for_timeout(100)
             kinds = page.evaluate(f"{plot}._fullData.map(t => t.type)")
             assert kinds == (["scatter"] * 6 if "curve" in title else ["heatmap"] * 2)
+            if "curve" not in title:
+                count = "t.customdata.flat().reduce((sum, n) => sum + (n || 0), 0)"
+                fresh, old = page.evaluate(f"{plot}._fullData.map(t => [t.zmin, t.zmax, {count}])")
+                assert fresh == old and fresh[2] == 4000 and fresh[0] == 0 < fresh[1]
             axes = page.evaluate(
                 f"(l => [l.xaxis, l.xaxis2, l.yaxis, l.yaxis2].map(a => a.range))({plot}._fullLayout)"
             )

@@ -2,6 +2,7 @@
 
 import shutil
 
+import polars as pl
 import pytest
 
 from reports.analysis import summary
@@ -26,23 +27,33 @@ def browser():
 
 
 @pytest.fixture(scope="module")
-def path(synthetic, tmp_path_factory):
-    """A comparison of runs with hostile names."""
-    sides, summaries = [], []
-    for seeds in ((1, 2), (3, 4)):
+def sides(synthetic):
+    """Two runs of A and three of B, with hostile names: (manifest, latency) of each."""
+    made = []
+    for seeds in ((1, 2), (3, 4, 5)):
         runs = []
         for seed in seeds:
             frame = synthetic.realistic(20, 60, seed)
             manifest = synthetic.manifest(frame, 20)
             manifest["run"] = f"{seed}{ATTACK}"
             runs.append((synthetic.parsed(manifest), frame))
-        sides.append(runs)
-        summaries.append([summary.summarise(frame, manifest, with_bands=False) for manifest, frame in runs])
+        made.append(runs)
+    return made
+
+
+def written(sides, path):
+    """The page of a comparison of these runs."""
+    summaries = [[summary.summarise(f, manifest, with_bands=False) for manifest, f in side] for side in sides]
     result = compare(*summaries)
     result["across"] = {ATTACK: [ATTACK, "b"]}
-    path = tmp_path_factory.mktemp("compare") / "page.html"
     path.write_text(comparison_page.render(result, *sides), "utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def path(sides, tmp_path_factory):
+    """A comparison of all runs."""
+    return written(sides, tmp_path_factory.mktemp("compare") / "page.html")
 
 
 def opened(browser, path, **options):
@@ -51,6 +62,7 @@ def opened(browser, path, **options):
     page = browser.new_page(viewport={"width": 1280, "height": 900}, **options)
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
     page.goto(path.as_uri())
     for _ in range(200):
         if page.evaluate("window.drawn") == 6:
@@ -69,6 +81,35 @@ def test_three_maps_a_phase_and_nothing_foreign(browser, path):
     page.close()
 
 
+def test_a_layer_that_only_one_side_has_leaves_a_panel_empty(browser, sides, tmp_path):
+    clients = [(manifest, f.filter(pl.col("layer") == "client")) for manifest, f in sides[1]]
+    page, _, errors = opened(browser, written((sides[0], clients), tmp_path / "page.html"))
+    names = page.evaluate("document.querySelector('.plot')._fullData.filter(t => t.visible).map(t => t.name)")
+    assert names == ["A", "B less A"] and errors == []
+    page.close()
+
+
+def test_values_are_ios_per_run_and_their_difference(browser, path, sides):
+    page, _, errors = opened(browser, path)
+    maps = page.evaluate("""() => [...document.querySelectorAll(".plot")].map(plot =>
+        [JSON.parse(document.getElementById(`${plot.id}-data`).textContent).title,
+         plot._fullData.map(t => t.customdata.flat().reduce((sum, n) => sum + (n || 0), 0))])""")
+    assert len(maps) == 6
+    for title, (a, b, difference) in maps:
+        phase, layer = title.split(": ")
+        of = pl.col("phase").eq(phase) & pl.col("layer").eq(layer)
+        expected = [sum(f.filter(of)["count"].sum() for _, f in side) / len(side) for side in sides]
+        assert [a, b] == pytest.approx(expected) and difference == pytest.approx(b - a, abs=1e-6)
+    scales = page.evaluate(
+        "[...document.querySelectorAll('.plot')].map(p => p._fullData.map(t => [t.zmin, t.zmax]))"
+    )
+    for a, b, difference in scales:
+        # One scale for both sides, one around zero for the difference.
+        assert a == b and a[0] < a[1] and difference[0] == -difference[1] < 0
+    assert errors == []
+    page.close()
+
+
 COLOURS = """() => {
   const layout = document.querySelector(".plot").layout, body = getComputedStyle(document.body);
   return [body.backgroundColor, body.color, layout.paper_bgcolor, layout.font.color];
@@ -82,7 +123,7 @@ def test_dark_where_the_system_is_dark_and_white_on_paper(browser, path):
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.wait_for_function("document.querySelector('.plot').layout.paper_bgcolor == '#ffffff'")
-    assert page.evaluate(COLOURS) == ["rgb(246, 247, 249)", "rgb(34, 38, 43)", "#ffffff", "#22262b"]
+    assert page.evaluate(COLOURS) == ["rgb(255, 255, 255)", "rgb(34, 38, 43)", "#ffffff", "#22262b"]
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.wait_for_function("document.querySelector('.plot').layout.paper_bgcolor == '#14181d'")

@@ -27,15 +27,14 @@ from kit.config.testbed import LAB_TESTBED, Device, read_testbed, resolve_device
 from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.core.progress import Progress
-from kit.devices import block_device
+from kit.devices import block_device, clear_label
 from kit.devices.check import check, refuse_any
-from kit.devices.clear_label import release
 from kit.devices.guard import Guard, guarded
-from kit.devices.inventory import Inventory, paste_ready
+from kit.devices.inventory import Inventory, preferred_link
 from kit.devices.listing import list_devices
 from kit.devices.locks import locked
 from kit.devices.probe import probe
-from kit.devices.reasons import WIPEABLE, Code, Wanted, reasons
+from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
 from kit.emulation.udev_links import unlink
 from kit.hosts.base import Process, Result
@@ -65,8 +64,8 @@ def blank(states: States) -> States:
     return states
 
 
-def wanted(rig: Rig, disk: str) -> Wanted:
-    return Wanted(rig.by_id[disk], rig.disks[disk].serial, SIZE)
+def wanted(rig: Rig, disk: str) -> DeviceSpec:
+    return DeviceSpec(rig.by_id[disk], rig.disks[disk].serial, SIZE)
 
 
 def found(rig: Rig, inventory: Inventory, disk: str) -> dict[Code, str]:
@@ -75,7 +74,7 @@ def found(rig: Rig, inventory: Inventory, disk: str) -> dict[Code, str]:
     return {reason.code: reason.text for reason in reversed(listed)}
 
 
-def refusal(rig: Rig, *asked: Wanted) -> str:
+def refusal(rig: Rig, *asked: DeviceSpec) -> str:
     """What a run says that would use these devices; none of them has changed then."""
     with pytest.raises(SafetyRefusal) as caught, guarded(rig.host, asked, "run-x"):
         pytest.fail("the devices were given away")
@@ -91,7 +90,7 @@ def test_blank_disks_are_available_and_the_testbed_can_name_them(rig: Rig, blank
     for disk, known in rig.disks.items():
         node = inventory.find(rig.by_id[disk])
         assert node and (node.serial, node.size_bytes) == (known.serial, SIZE)
-        assert paste_ready(node) == rig.by_id[disk]
+        assert preferred_link(node) == rig.by_id[disk]
         assert found(rig, inventory, disk) == {}
     with guarded(rig.host, [wanted(rig, disk) for disk in rig.disks], "run-1") as guard:
         guard.before_writing()
@@ -133,7 +132,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
             "mounted at /mnt in the mount namespace of process" in found(rig, inventory, "vd1")[Code.MOUNTED]
         )
         assert "mounted at /mnt/own" in found(rig, inventory, "ns2")[Code.SIBLING]
-        of_root = {r.code for r in reasons(inventory, Wanted(root, "x", 80 * MIB))}
+        of_root = {r.code for r in reasons(inventory, DeviceSpec(root, "x", 80 * MIB))}
         assert of_root >= {Code.KERNEL_NAME, Code.NOT_WHOLE, Code.ROOT_DISK, Code.MOUNTED, Code.BUSY}
         # Of two namespaces that are both of the testbed, neither is in the other's way.
         message = refusal(rig, *(wanted(rig, disk) for disk in rig.disks if disk != "ns1"))
@@ -187,7 +186,7 @@ def test_d5_members_of_pools(rig: Rig, blank: States) -> None:
         assert blank.digests(*quiet) == before
         # Another disk of the testbed is a partition of this one: a duplicate, and no whole disk.
         partition = f"{rig.by_id['vd4']}-part1"
-        pair = [wanted(rig, "vd4"), Wanted(partition, "HSPVD4", SIZE)]
+        pair = [wanted(rig, "vd4"), DeviceSpec(partition, "HSPVD4", SIZE)]
         codes = [{r.code for r in one.reasons} for one in check(rig.host, pair)]
         assert Code.DUPLICATE in codes[0] & codes[1] and Code.NOT_WHOLE in codes[1]
         _wipes_the_destroyed_pool(rig, blank)
@@ -221,21 +220,21 @@ def test_what_an_ended_zpool_create_leaves_goes_and_what_holds_anything_stays(
     # As if it had been ended between its partitions and its labels.
     run(["zpool", "labelclear", "-f", f"{path}-part1"])
     run(["mkswap", f"{path}-part1"])
-    release(rig.host, path, serial, "hsp-begun")
+    clear_label.clear(rig.host, path, serial, "hsp-begun")
     assert "swap" in run(["wipefs", "--noheadings", f"{path}-part1"]).stdout
     run(["wipefs", "--all", f"{path}-part1"])
     with pytest.raises(SafetyRefusal, match="SOMEBODYS"):
-        release(rig.host, path, "SOMEBODYS", "hsp-begun")
+        clear_label.clear(rig.host, path, "SOMEBODYS", "hsp-begun")
     assert run(["test", "-b", f"{path}-part9"], check=False).returncode == 0
     for _ in range(2):
-        release(rig.host, path, serial, "hsp-begun")
+        clear_label.clear(rig.host, path, serial, "hsp-begun")
         assert check(rig.host, [wanted(rig, "vd0")])[0].reasons == ()
 
 
 def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
     node = blank.node("sd0")
-    assert f'write path = "{rig.by_id["sd0"]}"' in _hint(rig, Wanted(node, "HSPSD0", SIZE))
-    message = refusal(rig, Wanted(rig.by_id["sd0"], "OTHER", SIZE + 512))
+    assert f'write path = "{rig.by_id["sd0"]}"' in _hint(rig, DeviceSpec(node, "HSPSD0", SIZE))
+    message = refusal(rig, DeviceSpec(rig.by_id["sd0"], "OTHER", SIZE + 512))
     assert "serial is 'HSPSD0', the testbed says 'OTHER'" in message
     assert f"it has {SIZE} bytes, the testbed says {SIZE + 512}" in message
     # Two by-id links of one disk.
@@ -246,13 +245,15 @@ def test_d1_d2_d3_names(rig: Rig, blank: States) -> None:
         for link, name in links.items()
         if name == links[first] and link != first and link.startswith("/dev/disk/by-id/")
     )
-    two = [Wanted(link, "HSPNVME0", SIZE) for link in (first, other)]
+    two = [DeviceSpec(link, "HSPNVME0", SIZE) for link in (first, other)]
     assert "is the same disk" in refusal(rig, *two)
-    assert "no such block device" in refusal(rig, Wanted("/dev/disk/by-id/virtio-NOT-THERE", "x", SIZE))
-    assert "no such block device" in refusal(rig, Wanted("/dev/disk/by-id/../../sda; rm -rf /", "x", SIZE))
+    assert "no such block device" in refusal(rig, DeviceSpec("/dev/disk/by-id/virtio-NOT-THERE", "x", SIZE))
+    assert "no such block device" in refusal(
+        rig, DeviceSpec("/dev/disk/by-id/../../sda; rm -rf /", "x", SIZE)
+    )
 
 
-def _hint(rig: Rig, one: Wanted) -> str:
+def _hint(rig: Rig, one: DeviceSpec) -> str:
     with pytest.raises(SafetyRefusal) as caught, guarded(rig.host, [one], "run-x"):
         pytest.fail("the device was given away")
     assert "is not touched" in caught.value.message
@@ -526,7 +527,7 @@ def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
     )
     made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4), by_id=True)
     try:
-        asked = [Wanted(made.paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
+        asked = [DeviceSpec(made.paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
         assert [one.path for one in asked] == [f"/dev/disk/by-id/hsp-emulated-{d.name}" for d in devices]
         with guarded(rig.host, asked, "run-e") as guard:
             guard.before_writing()

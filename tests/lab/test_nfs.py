@@ -17,8 +17,9 @@ from kit.hosts.base import DeadlineExceeded, Host
 from kit.instruments import mount_stats, server_activity
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
+from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
 from kit.run.site import SiteClient
 from kit.store.phase import Check
@@ -44,7 +45,7 @@ class Served:
 
     @property
     def source(self) -> str:
-        return nfs.source_of(self.client.server_address, self.path)
+        return nfs_mount.source_of(self.client.server_address, self.path)
 
     def counted(self) -> server_activity.Conditions:
         return server_activity.read(self.guest, self.pool.name, self.zfs)
@@ -74,11 +75,11 @@ def serve(guest: Host) -> Iterator[Served]:
     guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=64k", f"count={SIZE >> 16}"])
     guest.run(["chmod", "0666", f"{path}/file"])
     client = make_client(guest, 20)
-    nfs.export(guest, path, client.address)
+    nfs_export.export(guest, path, client.address)
     yield Served(guest, client, built, path, openzfs_version.read(guest))
     for _ in range(2):
-        nfs.unmount(client.host, TARGET)
-        nfs.unexport(guest, path, client.address)
+        nfs_mount.unmount(client.host, TARGET)
+        nfs_export.unexport(guest, path, client.address)
     pool.destroy_pool(guest, built)
 
 
@@ -90,7 +91,7 @@ def fio(place: str, *options: str) -> list[str]:
 @pytest.fixture(autouse=True)
 def unmounted(served: Served) -> Iterator[None]:
     yield
-    nfs.unmount(served.client.host, TARGET)
+    nfs_mount.unmount(served.client.host, TARGET)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -98,9 +99,9 @@ def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, ve
     """fio's I/Os are nfsd's calls and the mount's own, of their size, and nothing else is."""
     client = served.client.host
     options = ("hard", "proto=tcp", "nolock", "rsize=131072", "wsize=131072")
-    found = nfs.mount(client, served.source, TARGET, version, options)
+    found = nfs_mount.mount(client, served.source, TARGET, version, options)
     assert f"vers={version}" in found.options.split(",")
-    nfs.check_file(client, f"{TARGET}/file", SIZE)
+    nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
     kernel = ["--ioengine=psync", "--number_ios=60"]
     for op, more in (("read", ["--rw=randread"]), ("write", ["--rw=write", "--sync=dsync"])):
         for direct, closes in ((1, True), (0, False)) if op == "read" else ((1, True),):
@@ -115,7 +116,7 @@ def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, ve
             broken = [check for check in checks if not check.ok]
             assert (broken == []) == closes, (version, op, direct, checks)
             assert now.calls["commit"] == was.calls["commit"]
-    nfs.unmount(client, TARGET)
+    nfs_mount.unmount(client, TARGET)
 
 
 _IPV6 = """\
@@ -129,38 +130,38 @@ ip -n client20 addr add fd97::2/64 dev eth0 nodad
 def test_over_ipv6_the_same_options_are_in_effect(served: Served, version: str) -> None:
     client = served.client.host
     served.guest.run(["sh", "-c", f"ip addr show dev srv20 | grep -q fd97:: || {{ {_IPV6} }}"])
-    nfs.export(served.guest, served.path, "fd97::2")
+    nfs_export.export(served.guest, served.path, "fd97::2")
     try:
         options = ("hard", "proto=tcp", "nolock", "rsize=131072", "wsize=131072")
-        found = nfs.mount(client, nfs.source_of("fd97::1", served.path), TARGET, version, options)
+        found = nfs_mount.mount(client, nfs_mount.source_of("fd97::1", served.path), TARGET, version, options)
         assert found.source == f"[fd97::1]:{served.path}"
         assert {f"vers={version}", "proto=tcp6", "rsize=131072"} <= set(found.options.split(","))
-        nfs.check_file(client, f"{TARGET}/file", SIZE)
-        lines = nfs.effective_export(served.guest, served.path)
+        nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
+        lines = nfs_export.effective_export(served.guest, served.path)
         assert any("fd97::2" in line for line in lines)
     finally:
-        nfs.unmount(client, TARGET)
+        nfs_mount.unmount(client, TARGET)
         for _ in range(2):
-            nfs.unexport(served.guest, served.path, "fd97::2")
+            nfs_export.unexport(served.guest, served.path, "fd97::2")
 
 
 def test_what_the_server_does_not_have_is_refused_before_any_load(served: Served) -> None:
     client = served.client.host
     with pytest.raises(HostError, match=r"with rsize=67108864, in effect is rw.*unmounted again"):
-        nfs.mount(client, served.source, TARGET, "4.2", ("hard", "rsize=67108864"))
-    assert not nfs.is_mounted(client, TARGET)
+        nfs_mount.mount(client, served.source, TARGET, "4.2", ("hard", "rsize=67108864"))
+    assert not nfs_mount.is_mounted(client, TARGET)
     for version in ("3", "4.2"):
         with pytest.raises(HostError, match=rf"cannot mount .*/none with vers={version}"):
-            nfs.mount(client, f"{served.source}/none", TARGET, version, ("hard",))
+            nfs_mount.mount(client, f"{served.source}/none", TARGET, version, ("hard",))
     assert client.run(["test", "-e", TARGET], check=False).returncode == 0
-    nfs.unmount(client, TARGET)
+    nfs_mount.unmount(client, TARGET)
     assert client.run(["test", "-e", TARGET], check=False).returncode == 1
     # Above the export there is NFSv4's pseudo file system: it can be mounted, and has not the file.
     above = served.source.rpartition("/")[0]
-    nfs.mount(client, above, TARGET, "4.2", ("hard",))
+    nfs_mount.mount(client, above, TARGET, "4.2", ("hard",))
     with pytest.raises(HostError, match="No such file"):
-        nfs.check_file(client, f"{TARGET}/file", SIZE)
-    nfs.unmount(client, TARGET)
+        nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
+    nfs_mount.unmount(client, TARGET)
 
 
 def test_a_version_that_the_server_was_told_not_to_speak(served: Served) -> None:
@@ -169,7 +170,7 @@ def test_a_version_that_the_server_was_told_not_to_speak(served: Served) -> None
     guest.run(["rpc.nfsd", "--no-nfs-version", "4.2", "4"])
     try:
         with pytest.raises(HostError, match=r"cannot mount .* with vers=4\.2,hard: ") as caught:
-            nfs.mount(client, served.source, TARGET, "4.2", ("hard",))
+            nfs_mount.mount(client, served.source, TARGET, "4.2", ("hard",))
         assert "speak this version" in caught.value.hint
     finally:
         guest.run(["rpc.nfsd", "0"])
@@ -178,21 +179,21 @@ def test_a_version_that_the_server_was_told_not_to_speak(served: Served) -> None
 
 def test_a_stale_handle_is_found(served: Served) -> None:
     guest, client, address = served.guest, served.client.host, served.client.address
-    nfs.mount(client, served.source, TARGET, "3", ("hard", "nolock"))
-    nfs.check_file(client, f"{TARGET}/file", SIZE)
-    nfs.unexport(guest, served.path, address)
+    nfs_mount.mount(client, served.source, TARGET, "3", ("hard", "nolock"))
+    nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
+    nfs_export.unexport(guest, served.path, address)
     # The same filesystem to somebody who looks; another one to who has a handle of it.
     guest.run(["exportfs", "-o", "rw,sync,no_subtree_check,fsid=4711", f"{address}:{served.path}"])
     try:
         # What the client knows of a file it believes for up to a minute.
         client.run(["sleep", "90"])
         with pytest.raises(HostError, match="Stale file handle") as caught:
-            nfs.check_file(client, f"{TARGET}/file", SIZE)
+            nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
         assert "another fsid" in caught.value.hint.replace("\n", " ")
-        nfs.unmount(client, TARGET)
+        nfs_mount.unmount(client, TARGET)
     finally:
-        nfs.unexport(guest, served.path, address)
-        nfs.export(guest, served.path, address)
+        nfs_export.unexport(guest, served.path, address)
+        nfs_export.export(guest, served.path, address)
 
 
 def test_libnfs_reads_are_calls_of_the_server(served: Served) -> None:
@@ -213,10 +214,10 @@ def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
     """The load hangs, for that is what hard means; looking, unmounting and going on does not."""
     guest, client = served.guest, served.client.host
     for deadline in ("_LOOK_DEADLINE_S", "_UNMOUNT_DEADLINE_S"):
-        monkeypatch.setattr(nfs, deadline, 8.0)
+        monkeypatch.setattr(nfs_mount, deadline, 8.0)
     # What hangs in the kernel does not end when it is killed.
     monkeypatch.setattr(ssh, "_KILL_GRACE_S", 2.0)
-    nfs.mount(client, served.source, TARGET, version, ("hard", "nolock", "proto=tcp"))
+    nfs_mount.mount(client, served.source, TARGET, version, ("hard", "nolock", "proto=tcp"))
     forever = ["--rw=randread", "--direct=1", "--time_based", "--runtime=1h", "--ioengine=psync"]
     load = client.start(fio(f"--directory={TARGET}", *forever))
     client.run(["sleep", "1"])
@@ -227,21 +228,21 @@ def test_a_server_that_stops_answering_hangs_nobody_but_the_load(
     try:
         client.run(["sleep", "30"])
         assert load.running()
-        assert nfs.is_mounted(client, TARGET)
+        assert nfs_mount.is_mounted(client, TARGET)
         with pytest.raises(HostError):
-            nfs.check_file(client, f"{TARGET}/file", SIZE)
+            nfs_mount.check_file(client, f"{TARGET}/file", SIZE)
         # fio's jobs are in sessions of their own: those that hang survive it until their I/O ends.
         with pytest.raises(DeadlineExceeded):
             load.stop(5)
         try:
-            nfs.unmount(client, TARGET)
+            nfs_mount.unmount(client, TARGET)
         except HostError as error:
             assert "reboot this client" in error.hint
     finally:
         guest.run(on)
     print(f"{fault} {version}: {time.monotonic() - started:.1f} s")
     for _ in range(2):
-        nfs.unmount(client, TARGET)
-    assert not nfs.is_mounted(client, TARGET)
+        nfs_mount.unmount(client, TARGET)
+    assert not nfs_mount.is_mounted(client, TARGET)
     assert client.run(["ls", "/mnt"]).stdout.split() == []
     assert work_directory.left_by(client) == []

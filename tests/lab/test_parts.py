@@ -23,7 +23,8 @@ from kit.instruments.clock_steps import Change
 from kit.lab.clients import make_client
 from kit.lab.guest import running_labs
 from kit.lab.site import make_devices
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
+from kit.nfs import mount as nfs_mount
 from kit.store.phase import Check
 from kit.trace import nfsd_tracer
 from kit.trace.output import Trace, parse_trace
@@ -168,21 +169,23 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
 
     client = make_client(guest, 7)
     path = pool.mountpoint(guest, "hsp-parts/bench")
-    nfs.export(guest, path, client.address)
-    assert client.address in nfs.effective_export(guest, path)[0]
-    mounted = nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock"))
+    nfs_export.export(guest, path, client.address)
+    assert client.address in nfs_export.effective_export(guest, path)[0]
+    mounted = nfs_mount.mount(
+        client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock")
+    )
     assert "vers=3" in mounted.options.split(",")
     assert client.host.run(["ls", "-d", "/mnt/parts"]).stdout == "/mnt/parts\n"
-    nfs.unmount(client.host, "/mnt/parts")
-    nfs.unexport(guest, path, client.address)
+    nfs_mount.unmount(client.host, "/mnt/parts")
+    nfs_export.unexport(guest, path, client.address)
     # Again within the same second: nfsd's caches must be found empty all the same.
     for _ in range(2):
-        nfs.export(guest, path, client.address)
-        mounted = nfs.mount(
+        nfs_export.export(guest, path, client.address)
+        mounted = nfs_mount.mount(
             client.host, f"{client.server_address}:{path}", "/mnt/parts", 3, ("hard", "nolock")
         )
-        nfs.unmount(client.host, mounted.target)
-        nfs.unexport(guest, path, client.address)
+        nfs_mount.unmount(client.host, mounted.target)
+        nfs_export.unexport(guest, path, client.address)
 
     pool.remove_devices(guest, built, ("/dev/plog",))
     assert pool.vdev_paths(guest, built) == ["/dev/pdata", "/dev/pcache"]
@@ -213,8 +216,8 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
     guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=4k", "count=200"])
     guest.run(["chmod", "0666", f"{path}/file"])
     client, zfs = make_client(guest, 9), openzfs_version.read(guest)
-    nfs.export(guest, path, client.address)
-    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/other", 3, ("hard", "nolock"))
+    nfs_export.export(guest, path, client.address)
+    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/other", 3, ("hard", "nolock"))
 
     def broken(act: Callable[[], object], ios: int = 0, block_bytes: int = 512) -> set[str]:
         before = server_activity.read(guest, ours.name, zfs)
@@ -246,8 +249,8 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
     assert broken(lambda: guest.run(elsewhere)) == {"I/Os of another pool, hsp-other"}
 
     # zfs re-exported everything of /etc/exports when it mounted the other pool: ours is gone already.
-    nfs.unmount(client.host, "/mnt/other")
-    nfs.unexport(guest, path, client.address)
+    nfs_mount.unmount(client.host, "/mnt/other")
+    nfs_export.unexport(guest, path, client.address)
     pool.destroy_pool(guest, ours)
     pool.destroy_pool(guest, other)
 
@@ -268,11 +271,11 @@ def traced_mount(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
     guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=512", "count=200"])
     guest.run(["chmod", "0666", f"{path}/file"])
     client = make_client(guest, 13)
-    nfs.export(guest, path, client.address)
-    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/traced", 3, ("hard", "nolock"))
+    nfs_export.export(guest, path, client.address)
+    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/traced", 3, ("hard", "nolock"))
     yield guest, client.host
-    nfs.unmount(client.host, "/mnt/traced")
-    nfs.unexport(guest, path, client.address)
+    nfs_mount.unmount(client.host, "/mnt/traced")
+    nfs_export.unexport(guest, path, client.address)
     pool.destroy_pool(guest, built)
 
 

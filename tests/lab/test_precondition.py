@@ -162,7 +162,7 @@ def test_a_device_purged_meanwhile_is_begun_anew(bench: Bench, monkeypatch: pyte
     bench.guest.run(["blkdiscard", bench.target.path])
     done = bench.run(wanted)
     assert done.entry["resumed_after"] == []
-    assert "beginning anew, because what is on the device deflates" in bench.told.getvalue()
+    assert "starting again, because its content compresses" in bench.told.getvalue()
 
 
 def test_the_budget_refuses_before_anything_is_written(bench: Bench) -> None:

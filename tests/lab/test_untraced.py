@@ -18,7 +18,8 @@ from kit.hosts.ssh import SshHost
 from kit.instruments import read_history
 from kit.lab.clients import make_client
 from kit.lab.site import make_devices
-from kit.nfs import export as nfs
+from kit.nfs import export as nfs_export
+from kit.nfs import mount as nfs_mount
 from kit.plan.plan import Plan, make_plan
 from kit.run.execute import execute
 from kit.run.site import Site
@@ -141,7 +142,7 @@ def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknow
         assert all(check["ok"] for check in phase["checks"])
         # And a guest has no counters of heat.
         assert {missing["name"] for missing in phase["unavailable"]} == {
-            "I/Os by tier", "latency at the server", "CPU of lab held back by heat",
+            "I/Os by tier", "latency at the server", "thermal throttling of lab",
         }  # fmt: skip
     assert {row["layer"] for row in summary["rows"]} == {"client"}
     assert [wish["ok"] for wish in summary["expect"]] == [None]
@@ -195,7 +196,7 @@ def test_a_clock_that_is_set_during_the_phase_is_on_the_time_axis_and_in_the_ver
     site.server.run(["date", "--set", "-5 seconds"])
     assert summary["verdict"] == "unknown"
     [reason] = summary["reasons"]
-    assert "wall clock of lab set forward, in us (CLOCK_REALTIME - CLOCK_BOOTTIME)" in reason
+    assert "wall clock step of lab, in us (CLOCK_REALTIME - CLOCK_BOOTTIME)" in reason
     [phase] = manifest["phases"]
     [event] = [event for event in phase["events"] if event["kind"] == "clock-step"]
     assert (event["time_ns"], event["end_ns"]) == (phase["start_ns"], phase["end_ns"])
@@ -222,8 +223,8 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     objset = int(pool.dataset_properties(server, dataset, ["objsetid"])["objsetid"])
     wanted = {**READ_HISTORY, "zfs_prefetch_disable": "1"}
     before = read_tunables(server, list(wanted))
-    nfs.export(server, path, client.address)
-    nfs.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
+    nfs_export.export(server, path, client.address)
+    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/reads", 3, ("hard", "nolock"))
 
     def read_all() -> read_history.Reads:
         read_history.begin(server, built.name)
@@ -237,8 +238,8 @@ def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
     finally:
         for name, value in reversed(before.items()):
             write_tunable(server, name, value)
-        nfs.unmount(client.host, "/mnt/reads")
-        nfs.unexport(server, path, client.address)
+        nfs_mount.unmount(client.host, "/mnt/reads")
+        nfs_export.unexport(server, path, client.address)
         pool.destroy_pool(server, built)
     assert (cold.hits, cold.misses) == (0, 200)
     # What the dbuf cache has is no read of the ARC.

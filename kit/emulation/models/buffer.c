@@ -27,11 +27,6 @@ void hsp_buffer_free(struct hsp_buffer *buffer)
 	*buffer = (struct hsp_buffer){ 0 };
 }
 
-uint64_t hsp_buffer_memory(const struct hsp_buffer *buffer)
-{
-	return buffer->slots * (sizeof(*buffer->slot) + sizeof(*buffer->heap)) + 4 * (uint64_t)buffer->pages;
-}
-
 void hsp_buffer_append(struct hsp_buffer *buffer, struct hsp_slot_list *list, uint32_t slot)
 {
 	buffer->slot[slot].next = HSP_NO_SLOT;

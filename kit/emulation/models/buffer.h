@@ -37,7 +37,6 @@ struct hsp_buffer {
 
 int hsp_buffer_init(struct hsp_buffer *buffer, uint32_t slots, uint32_t pages); /* -1: no memory */
 void hsp_buffer_free(struct hsp_buffer *buffer);
-uint64_t hsp_buffer_memory(const struct hsp_buffer *buffer);
 
 void hsp_buffer_append(struct hsp_buffer *buffer, struct hsp_slot_list *list, uint32_t slot);
 void hsp_buffer_prepend(struct hsp_buffer *buffer, struct hsp_slot_list *list, uint32_t slot);

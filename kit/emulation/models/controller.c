@@ -269,13 +269,6 @@ static void controller_load(struct hsp_model *model, struct hsp_state *state)
 		controller->backing->ops->load(controller->backing, state);
 }
 
-static uint64_t controller_memory(const struct hsp_model *model)
-{
-	const struct controller *controller = (const struct controller *)model;
-
-	return sizeof(*controller) + controller->lines + controller->backing->ops->memory(controller->backing);
-}
-
 static const struct hsp_counts *controller_inner(const struct hsp_model *model)
 {
 	return &((const struct controller *)model)->backing->counts;
@@ -297,12 +290,11 @@ static const struct hsp_model_ops CONTROLLER_OPS = {
 	.power_loss = controller_power_loss,
 	.save = controller_save,
 	.load = controller_load,
-	.memory = controller_memory,
 	.inner = controller_inner,
 	.free = controller_free,
 };
 
-struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
+static struct hsp_model *controller_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	static const char *const CACHE[] = { "bypass", "battery", NULL };
 	const uint64_t max_ns = 4000000000u; /* below 2^32: limit of hsp_rng_skewed */
@@ -342,3 +334,5 @@ struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors)
 					       controller->backing->attributes;
 	return &controller->model;
 }
+
+HSP_MODEL_KIND("controller", controller_new);

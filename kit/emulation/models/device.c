@@ -41,17 +41,20 @@ struct hsp_device {
 	char names[1024];
 };
 
+/* GNU ld and lld name the ends of a section so (ld manual, "Input Section Example"). */
+extern const struct hsp_model_kind *const __start_hsp_model_kinds[];
+extern const struct hsp_model_kind *const __stop_hsp_model_kinds[];
+
 struct hsp_model *hsp_model_new(struct hsp_spec *spec, uint64_t sectors)
 {
-	static const char *const MODELS[] = { "disk", "ssd", "controller", NULL };
-	static struct hsp_model *(*const MAKE[])(struct hsp_spec *, uint64_t) = {
-		hsp_disk_new,
-		hsp_ssd_new,
-		hsp_controller_new,
-	};
-	unsigned which = hsp_spec_word(spec, "model", MODELS);
+	const struct hsp_model_kind *const *kind = __start_hsp_model_kinds;
+	const char *names[16] = { NULL };
+	unsigned which;
 
-	return spec->failed ? NULL : MAKE[which](spec, sectors);
+	for (unsigned i = 0; i < 15 && kind + i < __stop_hsp_model_kinds; i++)
+		names[i] = kind[i]->name;
+	which = hsp_spec_word(spec, "model", names);
+	return spec->failed ? NULL : kind[which]->make(spec, sectors);
 }
 
 static void list_names(struct hsp_device *device)
@@ -210,11 +213,6 @@ uint64_t hsp_device_counter(const struct hsp_device *device, const char *name)
 const char *hsp_device_counter_names(const struct hsp_device *device)
 {
 	return device->names;
-}
-
-uint64_t hsp_device_memory(const struct hsp_device *device)
-{
-	return sizeof(*device) + device->model->ops->memory(device->model);
 }
 
 /* Header of a saved state: magic, digest of the spec, sectors, digest of the payload. */

@@ -390,11 +390,6 @@ static void disk_load(struct hsp_model *model, struct hsp_state *state)
 	disk->elevator = hsp_state_get_upto(state, 8, model->sectors - 1);
 }
 
-static uint64_t disk_memory(const struct hsp_model *model)
-{
-	return sizeof(struct disk) + 8 * model->sectors + (model->sectors + 63) / 64 * 8;
-}
-
 static void disk_free(struct hsp_model *model)
 {
 	struct disk *disk = disk_of(model);
@@ -410,11 +405,10 @@ static const struct hsp_model_ops DISK_OPS = {
 	.power_loss = disk_power_loss,
 	.save = disk_save,
 	.load = disk_load,
-	.memory = disk_memory,
 	.free = disk_free,
 };
 
-struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors)
+static struct hsp_model *disk_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	const uint64_t max_ns = 4000000000u; /* below 2^32: limit of hsp_rng_skewed */
 	struct disk *disk = calloc(1, sizeof(*disk));
@@ -448,3 +442,5 @@ struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors)
 	}
 	return &disk->model;
 }
+
+HSP_MODEL_KIND("disk", disk_new);

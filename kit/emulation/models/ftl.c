@@ -63,14 +63,6 @@ void hsp_ftl_free(struct hsp_ftl *ftl)
 	*ftl = (struct hsp_ftl){ 0 };
 }
 
-uint64_t hsp_ftl_memory(const struct hsp_ftl *ftl)
-{
-	uint64_t blocks = (uint64_t)ftl->dies * ftl->blocks_per_die;
-
-	return 4 * (uint64_t)ftl->logical_pages + blocks * (4 * (uint64_t)ftl->pages_per_block + 2 + 2 + 4) +
-	       ftl->dies * sizeof(*ftl->die);
-}
-
 /* Index of a die's block among all blocks. */
 static uint32_t at(const struct hsp_ftl *ftl, uint32_t die, uint32_t block)
 {

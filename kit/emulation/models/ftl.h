@@ -39,7 +39,6 @@ struct hsp_ftl {
 int hsp_ftl_init(struct hsp_ftl *ftl, uint32_t dies, uint32_t pages_per_block, uint32_t logical_pages,
 		 uint32_t spare_permyriad);
 void hsp_ftl_free(struct hsp_ftl *ftl);
-uint64_t hsp_ftl_memory(const struct hsp_ftl *ftl);
 
 static inline uint32_t hsp_ftl_die_of(const struct hsp_ftl *ftl, uint32_t page)
 {

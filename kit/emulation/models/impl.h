@@ -47,16 +47,23 @@ struct hsp_model_ops {
 	/* Save the state that a power loss at now_ns would leave; load it into a new model, whose time starts at 0. */
 	void (*save)(struct hsp_model *model, uint64_t now_ns, struct hsp_state *state);
 	void (*load)(struct hsp_model *model, struct hsp_state *state);
-	uint64_t (*memory)(const struct hsp_model *model); /* bytes */
 	const struct hsp_counts *(*inner)(const struct hsp_model *model); /* of the backing device, or NULL */
 	void (*free)(struct hsp_model *model);
 };
 
 /* NULL and a failed spec if the spec is invalid. */
 struct hsp_model *hsp_model_new(struct hsp_spec *spec, uint64_t sectors);
-struct hsp_model *hsp_disk_new(struct hsp_spec *spec, uint64_t sectors);
-struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors);
-struct hsp_model *hsp_controller_new(struct hsp_spec *spec, uint64_t sectors);
+
+struct hsp_model_kind {
+	const char *name; /* `model` in a spec */
+	struct hsp_model *(*make)(struct hsp_spec *spec, uint64_t sectors); /* as hsp_model_new */
+};
+
+/* In the file of a model: the linker collects the kinds, and device.c finds them by name. */
+#define HSP_MODEL_KIND(NAME, MAKE)                                                      \
+	static const struct hsp_model_kind hsp_kind = { NAME, MAKE };                    \
+	static const struct hsp_model_kind *const hsp_kind_entry                         \
+		__attribute__((used, section("hsp_model_kinds"))) = &hsp_kind
 
 /* Highest rate for which hsp_transfer_ns does not overflow. */
 #define HSP_MAX_BYTES_PER_S UINT64_C(16000000000)

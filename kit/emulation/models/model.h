@@ -83,9 +83,6 @@ int hsp_device_fault(struct hsp_device *device, uint64_t now_ns, const char *fau
 uint64_t hsp_device_counter(const struct hsp_device *device, const char *name);
 const char *hsp_device_counter_names(const struct hsp_device *device);
 
-/* Memory of the model, in bytes. */
-uint64_t hsp_device_memory(const struct hsp_device *device);
-
 /*
  * Save and load the state of a device, to keep an aged one. `save` returns the size of the state
  * and writes at most `size` bytes. `load` needs a new device of the same spec and size; otherwise

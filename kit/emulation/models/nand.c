@@ -370,10 +370,3 @@ void hsp_nand_free(struct hsp_nand *nand)
 	free(nand->die);
 	free(nand->channel);
 }
-
-uint64_t hsp_nand_memory(const struct hsp_nand *nand)
-{
-	return sizeof(*nand) + hsp_ftl_memory(&nand->ftl) + hsp_buffer_memory(&nand->buffer) +
-	       (nand->first_ns ? 8 * (nand->durability.sectors + nand->ftl.logical_pages) : 0) +
-	       nand->dies * sizeof(*nand->die) + nand->channels * sizeof(*nand->channel);
-}

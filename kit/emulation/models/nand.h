@@ -50,7 +50,6 @@ struct hsp_nand {
 int hsp_nand_init(struct hsp_nand *nand, uint64_t sectors, uint32_t pages_per_block, uint32_t spare_permyriad,
 		  uint32_t slots, int is_protected);
 void hsp_nand_free(struct hsp_nand *nand);
-uint64_t hsp_nand_memory(const struct hsp_nand *nand);
 
 static inline uint64_t hsp_nand_full_mask(const struct hsp_nand *nand)
 {

@@ -361,13 +361,6 @@ static void ssd_load(struct hsp_model *model, struct hsp_state *state)
 	count_pages(ssd);
 }
 
-static uint64_t ssd_memory(const struct hsp_model *model)
-{
-	const struct ssd *ssd = (const struct ssd *)model;
-
-	return sizeof(*ssd) - sizeof(ssd->nand) + hsp_nand_memory(&ssd->nand);
-}
-
 static void ssd_free(struct hsp_model *model)
 {
 	struct ssd *ssd = ssd_of(model);
@@ -382,7 +375,6 @@ static const struct hsp_model_ops SSD_OPS = {
 	.power_loss = ssd_power_loss,
 	.save = ssd_save,
 	.load = ssd_load,
-	.memory = ssd_memory,
 	.free = ssd_free,
 };
 
@@ -407,7 +399,7 @@ static void read_times(struct ssd *ssd, struct hsp_spec *spec)
 	ssd->nand.destage_idle_ns = hsp_spec_number(spec, "destage_idle_ns", 0, UINT64_C(1) << 50);
 }
 
-struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors)
+static struct hsp_model *ssd_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	static const char *const FLUSH[] = { "honoured", "ignored", NULL };
 	uint32_t pages_per_block, spare_permyriad, slots;
@@ -435,10 +427,12 @@ struct hsp_model *hsp_ssd_new(struct hsp_spec *spec, uint64_t sectors)
 	ssd->model.attributes = HSP_DISCARDS | (ssd->is_protected ? 0 : HSP_VOLATILE_CACHE);
 	if (!spec->failed &&
 	    hsp_nand_init(&ssd->nand, sectors, pages_per_block, spare_permyriad, slots, ssd->is_protected))
-		hsp_spec_fail(spec, "no memory for the model of so many pages");
+		hsp_spec_fail(spec, "not enough memory for the pages of the model");
 	if (spec->failed) {
 		ssd_free(&ssd->model);
 		return NULL;
 	}
 	return &ssd->model;
 }
+
+HSP_MODEL_KIND("ssd", ssd_new);

@@ -23,6 +23,7 @@ from kit.core.cache import cache_dir, locked
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
+from kit.lab import cache_entry
 from kit.lab.image.inputs import BUILDER_PACKAGES, DEFAULT_SUITE, GUEST_PACKAGES, HERE, ImageInputs
 from kit.lab.image.tree import Scratch, StaleModules, check_tools, hook, make_tree, quoted, scratch
 
@@ -85,21 +86,12 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
             shutil.rmtree(path, ignore_errors=True)
         elif image := find(inputs):
             return image
-        # We hold the lock, so the owner of any other build directory is dead.
-        for stale in path.parent.glob(f".build-{path.name}-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        check_tools()
-        check_space(cache_dir(), NEEDED_BYTES, "building the lab image")
-        work = path.parent / f".build-{path.name}-{os.getpid()}"
-        work.mkdir(mode=0o755)
-        try:
+        with cache_entry.replacing(path, mode=0o755) as work:
+            check_tools()
+            check_space(cache_dir(), NEEDED_BYTES, "building the lab image")
             manifest = _build_in(work, inputs, progress, rebuild)
             with progress.step("writing the manifest"):
                 _finish(work, manifest)
-            shutil.rmtree(path, ignore_errors=True)
-            work.rename(path)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
         image = find(inputs)
         assert image is not None
         return image

@@ -386,13 +386,14 @@ def test_html_of_a_comparison(hsp, make_run, tmp_path):
     assert "<img src=x" not in html and "default-src 'none'" in html
     assert not re.search(r"<(script|img|iframe|link)[^>]+(src|href)=[\"']?https?:", html)
     blocks = re.findall(r'<script type="application/json" id="figure-\d+-data">(.*?)</script>', html, re.S)
-    assert len(blocks) == 6 and len(html.encode()) < 8_000_000
+    assert len(blocks) == 6 and len(html.encode()) < 3_000_000
     for block in blocks:
-        assert "Closed loop, 1 outstanding" in json.loads(block)["layout"]["title"]["text"]
-        a, b, difference = json.loads(block)["data"]
-        # One scale for both sides, one around zero for the difference.
-        assert (a["zmin"], a["zmax"]) == (b["zmin"], b["zmax"])
-        assert difference["zmin"] == -difference["zmax"]
+        figure = json.loads(block)["figure"]
+        assert "Closed loop, 1 outstanding" in figure["layout"]["title"]["text"]
+        assert [trace["name"] for trace in figure["data"]] == ["A", "B", "B less A"]
+        # I/Os per run, of two runs of each side.
+        weights = [trace["meta"]["weights"] for trace in figure["data"]]
+        assert weights == [{"A": 0.5}, {"B": 0.5}, {"A": -0.5, "B": 0.5}]
     assert hsp("compare", runs[0], "--", runs[1], "--html", str(tmp_path / "no" / "x.html"))[0] == 2
 
 

@@ -48,7 +48,7 @@ def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") 
     (tmp_path / "ssd0.state").write_bytes(b"old state")
     monkeypatch.setattr(device, "Served", lambda host: server)
     monkeypatch.setattr(device.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(device, "_wait_for_the_end", lambda served: None)
+    monkeypatch.setattr(device, "_wait", lambda served: None)
     try:
         device.emulate(tmp_path / "devices.toml")
     finally:

@@ -1,4 +1,4 @@
-"""kit.core.append_log on a disk that gets full in the middle of a line."""
+"""kit.core.append_log: lines are complete, also when the disk gets full."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_lines_are_added_to_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("free", range(5))
-def test_a_line_is_there_whole_or_not_at_all(
+def test_a_line_is_written_completely_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int
 ) -> None:
     path = tmp_path / "f"

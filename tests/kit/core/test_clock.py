@@ -1,4 +1,4 @@
-"""kit.core.clock: time that is told to a host and time that a host tells."""
+"""kit.core.clock: conversion between the experiment's time and a host's clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ dilations = st.integers(1, 64)
 
 
 @given(times, dilations)
-def test_there_and_back_is_the_same_time(experiment_ns: int, dilation: int) -> None:
+def test_conversion_to_host_time_and_back(experiment_ns: int, dilation: int) -> None:
     clock = Clock("virtual", dilation)
     assert clock.from_host_ns(clock.to_host_ns(experiment_ns)) == experiment_ns
 
@@ -26,7 +26,7 @@ def test_the_host_waits_dilation_times_as_long(experiment_ns: int, dilation: int
     assert Clock("virtual", dilation).to_host_ns(experiment_ns) == dilation * experiment_ns
 
 
-def test_what_the_host_measured_is_divided_and_rounded_down() -> None:
+def test_durations_of_the_host_are_divided_and_rounded_down() -> None:
     assert Clock("virtual", 4).from_host_ns(1_000_003) == 250_000
 
 

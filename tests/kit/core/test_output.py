@@ -1,4 +1,4 @@
-"""Where commands put what they print: files, devices, pipes, and places that are full."""
+"""kit.core.output: files, devices, pipes, and full disks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRINT = (
 )
 
 
-def test_what_is_no_file_is_written_through_and_stays_what_it_is(tmp_path: Path) -> None:
+def test_devices_and_links_are_written_through(tmp_path: Path) -> None:
     pipe, link, real = tmp_path / "pipe", tmp_path / "link", tmp_path / "real"
     os.mkfifo(pipe)
     heard: list[bytes] = []
@@ -34,14 +34,14 @@ def test_what_is_no_file_is_written_through_and_stays_what_it_is(tmp_path: Path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
-def test_a_full_standard_output_is_a_failed_host_and_not_an_unmet_expectation() -> None:
+def test_a_full_standard_output_is_a_host_error() -> None:
     with open("/dev/full", "wb") as full:
         command = [sys.executable, "-c", PRINT]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 5 and "No space left" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_what_nobody_foresaw_is_no_unmet_expectation() -> None:
+def test_an_unexpected_error_is_not_a_failed_expectation() -> None:
     code = "from kit.cli import main; main.app = lambda: {}['foreign\\x1b[2J']; main.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 5 and "Traceback" in done.stderr

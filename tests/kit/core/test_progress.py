@@ -54,7 +54,7 @@ def test_nested_steps_end_inside_out(capsys: pytest.CaptureFixture[str]) -> None
     assert [line.split(":")[0] for line in lines] == ["inner", "outer"]
 
 
-def test_quiet_tells_only_failures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_shows_only_failures(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(quiet=True)
     progress.note("unheard")
     with progress.step("fine"):
@@ -110,7 +110,7 @@ def test_a_dumb_terminal_gets_plain_lines() -> None:
     assert re.fullmatch(rf"booting: {SECONDS}\n", stream.getvalue())
 
 
-def test_numbered_steps_tell_how_many_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbered_steps_show_the_total(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     with progress.numbered(2):
         with progress.step("modules"), progress.step("inner"):

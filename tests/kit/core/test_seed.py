@@ -1,11 +1,11 @@
-"""kit.core.seed: another run, another seed; another purpose, another seed."""
+"""kit.core.seed: different seeds for runs and purposes, reproducible."""
 
 from __future__ import annotations
 
 from kit.core.seed import SEED_BITS, seed_for, seed_of_run
 
 
-def test_each_run_has_its_own_and_always_the_same() -> None:
+def test_each_run_has_its_own_reproducible_seed() -> None:
     ids = [f"20260101T000000Z-{number:06x}" for number in range(1000)]
     seeds = [seed_of_run(run_id) for run_id in ids]
     assert len(set(seeds)) == len(ids)
@@ -14,7 +14,7 @@ def test_each_run_has_its_own_and_always_the_same() -> None:
     assert max(seeds) > 1 << (SEED_BITS - 4)
 
 
-def test_phases_of_one_run_do_not_share_one() -> None:
+def test_phases_of_a_run_have_different_seeds() -> None:
     names = ["warm-up", "read", "write-slog", "write-pool"]
     for seed in (0, 1, (1 << SEED_BITS) - 1):
         observed = {seed_for(seed, name) for name in names}

@@ -1,4 +1,4 @@
-"""kit.core.signals: a second Ctrl-C does not end the cleaning up."""
+"""kit.core.signals: Ctrl-C does not end the cleanup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kit.core.signals import ignore_interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_goes_on_and_says_so(number: signal.Signals) -> None:
+def test_interrupts_are_ignored_with_a_note(number: signal.Signals) -> None:
     messages: list[str] = []
     before = signal.getsignal(number)
     with ignore_interrupts(messages.append):
@@ -23,7 +23,7 @@ def test_it_goes_on_and_says_so(number: signal.Signals) -> None:
     assert signal.getsignal(number) is before
 
 
-def test_afterwards_it_interrupts_again() -> None:
+def test_interrupts_work_again_afterwards() -> None:
     # Who is started in the background by a shell ignores it.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -1,4 +1,4 @@
-"""kit.core.text: no text from outside controls a terminal."""
+"""kit.core.text: text from outside cannot control a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.core.units: exact both ways, and a typo in a unit is answered with the unit meant."""
+"""kit.core.units: exact in both directions; a wrong unit gets a suggestion."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_sizes(text: str, size_bytes: int) -> None:
         ("9" * 30 + "h", f"'{'9' * 30}h': too large for a duration"),
     ],
 )
-def test_what_is_no_duration(text: str, message: str) -> None:
+def test_invalid_durations(text: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_duration_ns(text)
     assert str(caught.value) == message

@@ -1,4 +1,4 @@
-"""What probe_devices.py prints of a host: as recorded in a guest, and made up for one bare device."""
+"""Output of probe_devices.py: recorded in a guest, or made for one unused device."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from kit.devices.inventory import Inventory
 from kit.devices.probe import parse as parse_text
-from kit.devices.reasons import Code, Wanted, reasons
+from kit.devices.reasons import Code, DeviceSpec, reasons
 
 DATA = Path(__file__).parents[1] / "data" / "devices"
 
@@ -77,7 +77,7 @@ def parse(host: str, facts: Any) -> Inventory:
     return parse_text(host, json.dumps(facts))
 
 
-def wanted(disk: str, **changes: Any) -> Wanted:
+def spec_of(disk: str, **changes: Any) -> DeviceSpec:
     kind, number = disk[:2], disk[2:]
     link = {
         "vd": f"virtio-HSPVD{number}",
@@ -85,8 +85,8 @@ def wanted(disk: str, **changes: Any) -> Wanted:
         "ns": f"nvme-QEMU_NVMe_Ctrl_HSPNVME0_{number}",
     }[kind]
     serial = "HSPNVME0" if kind == "ns" else f"HSP{disk.upper()}"
-    return Wanted(**{"path": BY_ID + link, "serial": serial, "size_bytes": SIZE, **changes})
+    return DeviceSpec(**{"path": BY_ID + link, "serial": serial, "size_bytes": SIZE, **changes})
 
 
-def codes(inventory: Inventory, one: Wanted, others: Sequence[Wanted] = ()) -> set[Code]:
-    return {reason.code for reason in reasons(inventory, one, others)}
+def codes(inventory: Inventory, spec: DeviceSpec, others: Sequence[DeviceSpec] = ()) -> set[Code]:
+    return {reason.code for reason in reasons(inventory, spec, others)}

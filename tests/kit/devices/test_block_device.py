@@ -1,4 +1,4 @@
-"""kit.devices.block_device: what is in use, or cannot be found out, is refused."""
+"""kit.devices.block_device: a device that is in use or undetermined is refused."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def test_a_bare_device() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"partition": "1", "parent": "sda"}, "it is no whole disk but a partition of sda"),
-        ({"dm": ["x", "mpath-x"]}, "it is no whole disk but a multipath device"),
+        ({"partition": "1", "parent": "sda"}, "it is not a whole disk but a partition of sda"),
+        ({"dm": ["x", "mpath-x"]}, "it is not a whole disk but a multipath device"),
         ({"holders": ["dm-0"]}, "is part of /dev/dm-0"),
         ({"ro": "1"}, "read-only"),
         ({"size_bytes": GIB - 512}, "the testbed says 1073741824"),
-        ({"alone": "Device or resource busy"}, "somebody uses it"),
+        ({"alone": "Device or resource busy"}, "it is in use"),
         ({"signature": "ext4"}, "signature on /dev/sdb: ext4"),
         ({"signature": "gpt"}, "signature on /dev/sdb: gpt"),
         ({"label": "LABEL 0\n    state: 0\n    name: 'tank'\n"}, "belongs to the pool 'tank'"),
@@ -65,12 +65,12 @@ def test_garbage_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("state", [2, 3, 4])
-def test_labels_of_nobody_are_in_nobodys_way(state: int) -> None:
+def test_labels_of_unused_devices_are_allowed(state: int) -> None:
     label = f"LABEL 0\n    state: {state}\n    name: 'old'\n"
     find_unused(host_of(bare(label=label, signature="zfs_member")), PATH)
 
 
-def test_a_device_that_was_swapped_is_noticed() -> None:
+def test_a_swapped_device_is_detected() -> None:
     device = find_unused(host_of(), PATH)
     check_same(host_of(), device)
     # What lies on it by now is the kit's own.
@@ -80,7 +80,7 @@ def test_a_device_that_was_swapped_is_noticed() -> None:
             check_same(host_of(bare(**changes)), device)
 
 
-def test_bytes_written_are_the_seventh_number() -> None:
+def test_bytes_written_come_from_the_seventh_field() -> None:
     stat = "  100 0 800 5 200 0 4096 7 0 9 12 3 0 99999 1 0 0\n"
     device = find_unused(host_of(), PATH)
     assert read_written(host_of(cat=(0, stat, "")), device).kernel_bytes == 4096 * 512

@@ -1,4 +1,4 @@
-"""kit.devices.listing: what `hsp devices` shows, and what is pasted into a testbed."""
+"""kit.devices.listing: the output of `hsp devices`, and the table for a testbed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kit.core.text import safe_text
 from kit.devices.listing import describe, device_block, list_devices
 from kit.devices.locks import lock_names
 from tests.fakes import ScriptedHost
-from tests.kit.devices.facts import recorded, wanted
+from tests.kit.devices.facts import recorded, spec_of
 
 
 @settings(max_examples=300, deadline=None)
@@ -23,25 +23,25 @@ def test_hostile_names_are_inert(model: str, serial: str) -> None:
     for entry in lsblk["blockdevices"]:
         entry["model"], entry["serial"] = model, serial
     facts["tools"]["lsblk"]["out"] = json.dumps(lsblk)
-    for one in list_devices(ScriptedHost(default=facts)):
-        shown = describe(one)
+    for disk in list_devices(ScriptedHost(default=facts)):
+        shown = describe(disk)
         assert all(safe_text(line) == line for line in shown.splitlines())
-        assert len(shown.splitlines()) == 2 + (1 if one.available else 1 + len(one.reasons))
-        block = device_block(one)
+        assert len(shown.splitlines()) == 2 + (1 if disk.available else 1 + len(disk.reasons))
+        block = device_block(disk)
         assert block.isascii() and all(char.isprintable() or char == "\n" for char in block)
         (device,) = tomllib.loads(block)["device"]
-        assert device["serial"] == one.node.serial.encode("utf-16", "replace").decode("utf-16", "replace")
-        assert json.dumps(one.as_json()).isascii()
-        assert all("/" not in name for name in lock_names(one.node))
+        assert device["serial"] == disk.node.serial.encode("utf-16", "replace").decode("utf-16", "replace")
+        assert json.dumps(disk.as_json()).isascii()
+        assert all("/" not in name for name in lock_names(disk.node))
 
 
-def test_the_listing_says_what_to_paste() -> None:
+def test_the_listing_has_a_table_for_the_testbed() -> None:
     facts = recorded("pools")
     log = '{"critical_warning": 0, "temperature": 323, "percent_used": 0}'
     facts["disks"]["nvme0n1"]["nvme"] = {"argv": ["nvme"], "code": 0, "out": log, "err": ""}
-    listed = {one.node.kernel_name: one for one in list_devices(ScriptedHost(default=facts))}
+    listed = {disk.node.kernel_name: disk for disk in list_devices(ScriptedHost(default=facts))}
     assert tomllib.loads(device_block(listed["sdc"]))["device"] == [
-        {"name": "sdc", "role": "data", "path": wanted("sd2").path, "serial": "HSPSD2", "size": "128MiB"}
+        {"name": "sdc", "role": "data", "path": spec_of("sd2").path, "serial": "HSPSD2", "size": "128MiB"}
     ]
     shown = describe(listed["nvme0n1"])
     assert "QEMU NVMe Ctrl, serial HSPNVME0, 128MiB, nvme" in shown and "wear 0 %, 50 C" in shown

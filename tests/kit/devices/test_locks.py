@@ -1,4 +1,4 @@
-"""kit.devices.locks on this machine: real flock(2), held by a real process."""
+"""kit.devices.locks: real flock(2), held by a real process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kit.devices import locks
 from kit.devices.locks import Locks, lock_names, locked
 from kit.devices.probe import parse
 from kit.hosts.local import LocalHost
-from tests.kit.devices.facts import DISKS, recorded, wanted
+from tests.kit.devices.facts import DISKS, recorded, spec_of
 
 INVENTORY = parse("server", json.dumps(recorded()))
 ONE, TWO = INVENTORY.nodes["vdc"], INVENTORY.nodes["vdd"]
@@ -30,7 +30,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "hsp" / "locks"
 
 
-def test_the_second_is_told_who_is_first(directory: Path) -> None:
+def test_the_owner_of_a_held_lock_is_named(directory: Path) -> None:
     host = LocalHost("server")
     with locked(host, [ONE, TWO], "run-a", whole_host=False):
         owner = json.loads((directory / lock_names(ONE)[0]).read_text())
@@ -47,7 +47,7 @@ def test_the_second_is_told_who_is_first(directory: Path) -> None:
         pass
 
 
-def test_a_host_is_one_runs(directory: Path) -> None:
+def test_a_host_is_locked_by_one_run(directory: Path) -> None:
     host = LocalHost("server")
     with (
         locked(host, [ONE], "run-a"),
@@ -58,7 +58,7 @@ def test_a_host_is_one_runs(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"device_number": "9:9"}, {"serial": "other"}])
-def test_one_of_two_names_is_enough(change: dict[str, str]) -> None:
+def test_each_of_the_two_lock_files_protects_a_device(change: dict[str, str]) -> None:
     """A disk that was plugged in again, and another disk under the same number."""
     host = LocalHost("server")
     with (
@@ -69,7 +69,7 @@ def test_one_of_two_names_is_enough(change: dict[str, str]) -> None:
         pytest.fail("the same disk twice")
 
 
-def test_nothing_is_held_if_one_is_not_free() -> None:
+def test_no_lock_is_taken_if_one_is_held() -> None:
     host = LocalHost("server")
     with locked(host, [TWO], "run-a", whole_host=False):
         with pytest.raises(SafetyRefusal):
@@ -90,7 +90,7 @@ time.sleep(600)
 """
 
 
-def test_a_kit_that_is_killed_holds_nothing(directory: Path) -> None:
+def test_a_killed_kit_holds_no_lock(directory: Path) -> None:
     argv = [sys.executable, "-c", HOLD, str(directory)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout and other.stdout.readline() == "held\n"
@@ -108,7 +108,7 @@ def test_a_kit_that_is_killed_holds_nothing(directory: Path) -> None:
             time.sleep(0.05)
 
 
-def test_locks_that_are_lost_are_noticed() -> None:
+def test_lost_locks_are_detected() -> None:
     with locked(LocalHost("server"), [ONE], "run-a") as held:
         held.check()
         held.release()
@@ -116,14 +116,14 @@ def test_locks_that_are_lost_are_noticed() -> None:
             held.check()
 
 
-def test_a_directory_that_others_may_write_is_refused(directory: Path) -> None:
+def test_a_lock_directory_writable_by_others_is_refused(directory: Path) -> None:
     directory.mkdir(parents=True)
     directory.chmod(0o777)
     with pytest.raises(HostError, match="not a directory of this user alone"):
         Locks(LocalHost("server"), [ONE], "run-a")
 
 
-def test_a_link_in_the_place_of_a_lock_is_not_followed(directory: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_as_lock_file_is_not_followed(directory: Path, tmp_path: Path) -> None:
     directory.mkdir(parents=True, mode=0o700)
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -133,13 +133,13 @@ def test_a_link_in_the_place_of_a_lock_is_not_followed(directory: Path, tmp_path
     assert victim.read_text() == "precious"
 
 
-def test_what_is_in_a_lock_file_is_only_shown(directory: Path) -> None:
-    """Whatever somebody else's kit has written there."""
+def test_hostile_contents_of_a_lock_file(directory: Path) -> None:
+    """Another program may have written anything there."""
     host = LocalHost("server")
     with locked(host, [ONE], "run-a", whole_host=False):
         for words in ("", "[]", '{"run": "\x1b[31m"}', '{"since_unix_s": "x"}', "\0" * 9000):
             (directory / lock_names(ONE)[0]).write_text(words)
-            with pytest.raises(SafetyRefusal, match="did not leave a name") as caught:
+            with pytest.raises(SafetyRefusal, match="an unknown owner") as caught:
                 Locks(host, [ONE], "run-b", whole_host=False)
             assert caught.value.message.isprintable()
         named = {"run": "\x1b[31m", "user": "\u202e", "machine": "m", "pid": 1, "since_unix_s": 0.0}
@@ -150,7 +150,7 @@ def test_what_is_in_a_lock_file_is_only_shown(directory: Path) -> None:
 
 def test_locks_are_of_the_disk_and_of_its_number() -> None:
     inventory = INVENTORY
-    nodes = [inventory.find(wanted(disk).path) for disk in DISKS]
+    nodes = [inventory.find(spec_of(disk).path) for disk in DISKS]
     names = [set(lock_names(node)) for node in nodes if node]
     assert all(len(own) == 2 for own in names)
     assert len(set().union(*names)) == 2 * len(DISKS)  # namespaces of one controller are not one disk

@@ -1,4 +1,4 @@
-"""kit.devices.probe: what a host answers, and what cannot be read makes a disk undetermined."""
+"""kit.devices.probe: output of hosts, complete, malformed or missing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, reasons
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Result
 from tests.fakes import ScriptedHost
-from tests.kit.devices.facts import DISKS, codes, parse, recorded, wanted
+from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
 
-def test_btrfs_and_other_devices_without_a_number_are_told_by_their_source() -> None:
+def test_btrfs_mounts_are_matched_by_their_source() -> None:
     facts = recorded("pools")
     facts["mounts"].append(["7", "mnt:[1]", "50 1 0:99 / /b\\040c rw - btrfs /dev/sdc rw"])
     facts["links"]["/dev/sdc"] = "/dev/sdc"
-    texts = [r.text for r in reasons(parse("server", facts), wanted("sd2"))]
+    texts = [r.text for r in reasons(parse("server", facts), spec_of("sd2"))]
     assert texts == ["it is mounted at /b c in the mount namespace of process 7"]
 
 
@@ -40,10 +40,10 @@ def test_a_tool_that_fails_makes_every_disk_undetermined(tool: str, answer: dict
             disk["wipefs"] = dict(facts["tools"]["wipefs"])
     inventory = parse("server", facts)
     for disk in DISKS:
-        assert Code.UNDETERMINED in codes(inventory, wanted(disk)), (disk, inventory.problems)
+        assert Code.UNDETERMINED in codes(inventory, spec_of(disk)), (disk, inventory.problems)
 
 
-def test_what_could_not_be_read_is_undetermined() -> None:
+def test_unreadable_facts_make_a_disk_undetermined() -> None:
     for change in (
         lambda facts: facts.update(unread=["5: Permission denied"]),
         lambda facts: facts.update(swaps=None),
@@ -58,19 +58,19 @@ def test_what_could_not_be_read_is_undetermined() -> None:
     ):
         facts = recorded("pools")
         change(facts)
-        assert codes(parse("server", facts), wanted("sd2")) == {Code.UNDETERMINED}
+        assert codes(parse("server", facts), spec_of("sd2")) == {Code.UNDETERMINED}
 
 
 def test_one_bad_disk_does_not_hide_the_others() -> None:
     """wipefs of all at once fails if one disk does; then each is asked by itself."""
     facts = recorded("pools")
-    one = {"argv": ["wipefs"], "code": 1, "out": "", "err": "probing initialization failed"}
+    failed = {"argv": ["wipefs"], "code": 1, "out": "", "err": "probing initialization failed"}
     for name, disk in facts["disks"].items():
-        disk["wipefs"] = one if name == "sdc" else dict(facts["tools"]["wipefs"])
-    facts["tools"]["wipefs"] = {**one}
+        disk["wipefs"] = failed if name == "sdc" else dict(facts["tools"]["wipefs"])
+    facts["tools"]["wipefs"] = {**failed}
     inventory = parse("server", facts)
-    assert codes(inventory, wanted("sd2")) == {Code.UNDETERMINED}
-    assert codes(inventory, wanted("vd5")) == WIPEABLE
+    assert codes(inventory, spec_of("sd2")) == {Code.UNDETERMINED}
+    assert codes(inventory, spec_of("vd5")) == WIPEABLE
 
 
 def test_a_host_that_does_not_answer_is_a_refusal() -> None:

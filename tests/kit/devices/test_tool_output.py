@@ -1,4 +1,4 @@
-"""kit.devices.tool_output: what zdb and smartctl print."""
+"""kit.devices.tool_output: output of zdb and smartctl."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from kit.devices import tool_output
 
 
-def test_words_of_zdb() -> None:
+def test_output_of_zdb() -> None:
     none = "".join(f"failed to unpack label {n}\n" for n in range(4))
     assert tool_output.parse_zdb("sda", 2, none) == () == tool_output.parse_zdb("sda", 0, none)
     both = "LABEL 0\n    name: 'a'\n    state: 0\n    pool_guid: 5\nLABEL 2\n    name: 'b'\n    state: 2\n"
@@ -22,7 +22,7 @@ def test_words_of_zdb() -> None:
             tool_output.parse_zdb("sda", code, text)
 
 
-def test_words_of_smartctl() -> None:
+def test_output_of_smartctl() -> None:
     ata = {
         "temperature": {"current": 31},
         "smart_status": {"passed": False},

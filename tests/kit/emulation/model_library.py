@@ -47,7 +47,6 @@ def _library() -> ctypes.CDLL:
         "fault": (number, [device, u64, text, memory, size]),
         "counter": (u64, [device, text]),
         "counter_names": (text, [device]),
-        "memory": (u64, [device]),
         "save": (size, [device, u64, memory, size]),
         "load": (number, [device, memory, size, memory, size]),
         "submit_many": (None, [device, memory, memory, size, number, u64]),
@@ -100,10 +99,6 @@ class ModelDevice:
     @property
     def attributes(self) -> int:
         return int(self._library.hsp_device_attributes(self._device))
-
-    @property
-    def memory_bytes(self) -> int:
-        return int(self._library.hsp_device_memory(self._device))
 
     def is_volatile(self, now_ns: int, sector: int) -> bool:
         return bool(self._library.hsp_device_is_volatile(self._device, now_ns, sector))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import subprocess
 from pathlib import Path
@@ -9,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit.config.device_model import find_preset, preset_names, state_bytes, to_spec
+from kit.config.device_model import find_preset, preset_names, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation.compilation import HERE as EMULATION
-from tests.kit.emulation.model_library import ANSWER, REQUEST, ModelDevice, _library, requests
+from tests.kit.emulation.model_library import ANSWER, REQUEST, WRITE, ModelDevice, _library, requests
 
 MIB = 1 << 20
 
@@ -86,11 +87,11 @@ def test_a_size_that_is_none_is_refused(size: int) -> None:
 
 @pytest.mark.parametrize("size", [512, 64 * MIB, 512 * MIB])
 @pytest.mark.parametrize("name", preset_names())
-def test_memory_is_estimated(name: str, size: int) -> None:
-    preset = find_preset(name)
-    with ModelDevice(preset, size) as device:
-        estimate = state_bytes(preset, size)
-        assert device.memory_bytes <= estimate < 1.2 * device.memory_bytes + 20_000
+def test_the_last_sector_of_every_size_can_be_written(name: str, size: int) -> None:
+    with ModelDevice(find_preset(name), size) as device:
+        done_ns, error = device.submit(0, WRITE, size // 512 - 1, 1)
+        assert error == 0 and done_ns > 0
+        assert device.submit(done_ns, WRITE, size // 512, 1) == (done_ns, errno.EIO)
 
 
 def test_requests_of_another_layout_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""A real OpenSSH server of the tests' own, on loopback, as the user who runs the tests."""
+"""An OpenSSH server for the tests, on loopback, run by the user of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kit.hosts.clock_offset: the truth is within the error that is told, whatever the way took."""
+"""kit.hosts.clock_offset: the true offset is within the reported error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def trips(draw: st.DrawFn) -> tuple[list[Trip], int]:
 
 
 @given(trips())
-def test_the_truth_is_within_half_of_the_quickest_round_trip(observed: tuple[list[Trip], int]) -> None:
+def test_the_error_is_at_most_half_of_the_fastest_round_trip(observed: tuple[list[Trip], int]) -> None:
     made, truth = observed
     offset = estimate(made)
     assert abs(offset.ns - truth) <= offset.error_ns
@@ -72,7 +72,7 @@ def test_hosts_of_one_kernel_have_one_clock_and_others_are_measured() -> None:
     assert abs(observed["other"].ns - 7 * 10**12) <= observed["other"].error_ns
 
 
-def test_the_kernel_is_asked_once() -> None:
+def test_the_boot_id_is_read_once() -> None:
     server, same = host_with_clock("server", "a"), host_with_clock("same", "a")
     clocks = Clocks(server)
     for _ in range(3):
@@ -80,7 +80,7 @@ def test_the_kernel_is_asked_once() -> None:
     assert len(same.calls) == len(server.calls) == 1 and same.calls[0][0] == "cat"
 
 
-def test_of_each_kernel_there_is_one_machine() -> None:
+def test_one_machine_per_kernel() -> None:
     server, same = host_with_clock("server", "a"), host_with_clock("same", "a")
     other, third = host_with_clock("other", "b"), host_with_clock("third", "b")
     observed = Clocks(server).machines([server, same, other, third])

@@ -1,4 +1,4 @@
-"""kit.hosts.known_hosts against files as OpenSSH's own tools write them."""
+"""kit.hosts.known_hosts with files as OpenSSH's tools write them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def known(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_name_alone_counts_not_an_address(tmp_path: Path) -> None:
+def test_keys_are_matched_by_name_not_by_address(tmp_path: Path) -> None:
     file = known(tmp_path / "a", f"nas {A}\n10.0.0.1 {B}\n")
     assert prints(look_up([file], "nas", 22).trusted) == [0]
 
 
-def test_a_line_is_known_by_its_number(tmp_path: Path) -> None:
+def test_an_entry_has_its_line_number(tmp_path: Path) -> None:
     file = known(tmp_path / "a", f"# mine\n\nother {B}\nx,nas {A}\n")
     [entry] = look_up([file], "nas", 22).entries
     assert (entry.path, entry.line) == (file, 4)
@@ -45,7 +45,7 @@ def test_hashed_names(tmp_path: Path) -> None:
     assert not look_up([file], "other", 22).entries
 
 
-def test_a_port_has_lines_of_its_own_and_else_the_plain_name(tmp_path: Path) -> None:
+def test_a_port_has_its_own_lines_or_those_of_the_plain_name(tmp_path: Path) -> None:
     file = known(tmp_path / "a", f"nas {A}\n[nas]:2222 {B}\n")
     assert prints(look_up([file], "nas", 2222).trusted) == [1]
     assert prints(look_up([file], "nas", 2200).trusted) == [0]
@@ -90,7 +90,7 @@ def test_authorities_are_not_host_keys(tmp_path: Path) -> None:
     "line",
     ["garbage", "nas", "nas ssh-ed25519 !!!", "@unknown nas x y", "|1|x|y ssh-ed25519 AAAA", "\udcff \x00"],
 )
-def test_a_line_that_nobody_can_read_is_passed_over(tmp_path: Path, line: str) -> None:
+def test_a_malformed_line_is_skipped(tmp_path: Path, line: str) -> None:
     file = tmp_path / "a"
     file.write_text(f"{line}\nnas {A}\n", errors="surrogateescape")
     assert prints(look_up([file], "nas", 22).trusted) == [0]

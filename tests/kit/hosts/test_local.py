@@ -1,4 +1,4 @@
-"""kit.hosts.local: one argument stays one argument, and what was started is ended as a whole."""
+"""kit.hosts.local: arguments arrive unchanged, and the whole process group is ended."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_command_killed_by_a_signal_failed(host: LocalHost) -> None:
 
 
 @pytest.mark.parametrize("command", ["hsp-there-is-no-such-command", "/nowhere/x", "/etc/passwd", "/"])
-def test_a_command_that_is_not_there(host: LocalHost, command: str) -> None:
+def test_a_missing_program_is_an_error(host: LocalHost, command: str) -> None:
     with pytest.raises(CommandFailed) as caught:
         host.run([command, "x"])
     assert caught.value.result.returncode == 127
@@ -80,7 +80,7 @@ def test_a_command_that_is_not_there(host: LocalHost, command: str) -> None:
     assert host.run([command], check=False).returncode == 127
 
 
-def test_starting_a_command_that_is_not_there(host: LocalHost) -> None:
+def test_starting_a_missing_program(host: LocalHost) -> None:
     with pytest.raises(HostError):
         host.start(["hsp-there-is-no-such-command"])
 
@@ -93,7 +93,7 @@ def test_input_of_any_size_and_none(host: LocalHost) -> None:
     content = bytes(range(256)) * 4096
     assert host.run(["sha256sum"], stdin=content).stdout != host.run(["sha256sum"]).stdout
     assert host.run(["wc", "-c"], stdin=content).stdout.strip() == str(len(content))
-    assert host.run(["true"], stdin=content).returncode == 0  # nobody reads it
+    assert host.run(["true"], stdin=content).returncode == 0  # `true` does not read it
     assert host.run(["cat"]).stdout == ""  # does not wait for a terminal
 
 
@@ -135,7 +135,7 @@ def test_nothing_is_substituted(host: LocalHost, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("argv", ["ls -l", "", [], ["a\0b"], ["ls", 5], ["ls", None], [b"ls"]])
-def test_what_is_no_list_of_arguments_is_refused(host: LocalHost, argv: Any) -> None:
+def test_an_invalid_argv_is_refused(host: LocalHost, argv: Any) -> None:
     with pytest.raises(ValueError, match="argument"):
         host.run(argv)
     with pytest.raises(ValueError, match="argument"):
@@ -182,7 +182,7 @@ def test_a_grandchild_is_killed_too(host: LocalHost, tmp_path: Path, monkeypatch
 def test_a_grandchild_that_outlives_its_parent_is_killed_too(
     host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The parent ends when it is asked to; the grandchild holds no pipe that anybody waits for."""
+    """The parent ends on TERM; the grandchild holds no pipe that is waited for."""
     monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
     pid_file = tmp_path / "pid"
     inner = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
@@ -220,7 +220,7 @@ def test_interrupted_waiting_ends_the_command(host: LocalHost, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("name", "status"), [("INT", -2), ("TERM", -15), ("KILL", -9)])
-def test_a_started_command_goes_on_until_it_is_stopped(host: LocalHost, name: str, status: int) -> None:
+def test_a_background_command_runs_until_it_is_stopped(host: LocalHost, name: str, status: int) -> None:
     process = host.start(
         [sys.executable, "-Sc", "import signal,time; signal.signal(2, signal.SIG_DFL); time.sleep(60)"]
         if name == "INT"
@@ -245,7 +245,7 @@ def test_stopping_what_ended_gives_its_result(host: LocalHost) -> None:
     assert process.stop(5).returncode == 4
 
 
-def test_one_that_does_not_stop_is_killed(
+def test_a_command_that_does_not_stop_is_killed(
     host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local, "_KILL_GRACE_S", 0.2)
@@ -257,7 +257,7 @@ def test_one_that_does_not_stop_is_killed(
     assert not process.running()
 
 
-def test_no_pipe_stays_open_where_somebody_else_holds_its_end(
+def test_no_pipe_stays_open_if_another_process_holds_its_end(
     host: LocalHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is in a session of its own is not of the group that is ended, and keeps the output open."""
@@ -288,7 +288,7 @@ def test_a_file_is_for_its_owner_only(host: LocalHost, tmp_path: Path) -> None:
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_was_there_becomes_private(host: LocalHost, tmp_path: Path) -> None:
+def test_an_existing_file_becomes_private(host: LocalHost, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"older and longer")
     (tmp_path / "f").chmod(0o644)
     host.put(b"x", str(tmp_path / "f"))
@@ -296,7 +296,7 @@ def test_a_file_that_was_there_becomes_private(host: LocalHost, tmp_path: Path) 
     assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_host(host: LocalHost, tmp_path: Path) -> None:
+def test_a_missing_file_is_a_host_error(host: LocalHost, tmp_path: Path) -> None:
     with pytest.raises(HostError):
         host.get(str(tmp_path / "none"))
 
@@ -319,7 +319,7 @@ def test_a_socket_forwarded_to_the_same_machine_is_a_link(tmp_path: Path) -> Non
     link = tmp_path / "link"
     forward = LocalHost().forward_unix_to_remote(str(link), "/there")
     assert link.readlink() == Path("/there")
-    with pytest.raises(HostError, match="cannot make"):
+    with pytest.raises(HostError, match="cannot create"):
         LocalHost().forward_remote_unix(str(link), "/other")
     assert link.readlink() == Path("/there")
     forward.close()
@@ -327,7 +327,7 @@ def test_a_socket_forwarded_to_the_same_machine_is_a_link(tmp_path: Path) -> Non
     assert not link.is_symlink()
 
 
-def test_what_the_user_may_not_signal_is_signalled_through_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_of_root_are_signalled_with_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(group: int, number: int) -> None:
         raise PermissionError
 

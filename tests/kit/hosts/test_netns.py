@@ -1,4 +1,4 @@
-"""kit.hosts.netns: every command, and nothing but commands, runs inside the namespace."""
+"""kit.hosts.netns: all commands, and only commands, run in the namespace."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def test_options_are_passed_on(host: NetnsHost, inner: ScriptedHost) -> None:
     assert inner.commands == [Command((*PREFIX, "x"), stdin=b"in", deadline_s=7.5, check=False)]
 
 
-def test_files_are_those_of_the_host(host: NetnsHost, inner: ScriptedHost) -> None:
+def test_files_are_copied_by_the_wrapped_host(host: NetnsHost, inner: ScriptedHost) -> None:
     assert host.get("/p", deadline_s=4) == b"content"
     host.put(b"x", "/p", deadline_s=3)
     assert inner.files == {"/p": b"x"}
     assert inner.transfers == [("get", "/p", 4), ("put", "/p", 3)]
 
 
-def test_the_host_is_closed_by_whoever_opened_it(host: NetnsHost, inner: ScriptedHost) -> None:
+def test_the_wrapped_host_stays_open(host: NetnsHost, inner: ScriptedHost) -> None:
     with host as entered:
         assert entered is host
     host.close()

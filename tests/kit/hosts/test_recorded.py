@@ -1,4 +1,4 @@
-"""kit.hosts.recorded: every command is written down, and none is stopped by that."""
+"""kit.hosts.recorded: every command is recorded, and an error there stops none."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_commands_and_files_are_written_down_and_passed_on(tmp_path: Path) -> No
     assert hasattr(recorded(LocalHost(), recorder), "forward_unix_to_remote")
 
 
-def test_what_cannot_be_recorded_is_run_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_does_not_stop_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path / "commands.jsonl")
     host = recorded(LocalHost("here"), recorder)
     FullDisk(monkeypatch, 3)

@@ -21,7 +21,7 @@ import pytest
 from kit.config.address import parse_address
 from kit.core.errors import HostError
 from kit.hosts import ssh
-from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, Reached
+from kit.hosts.base import CommandFailed, DeadlineExceeded, DirectHost, HostLost
 from kit.hosts.ssh import SshHost, call
 from kit.hosts.ssh_connect import connect
 from kit.hosts.sudo import SudoHost
@@ -32,7 +32,7 @@ from .hostile_arguments import BATCH, EXAMPLES, echoed, hostile
 
 @pytest.fixture(autouse=True)
 def _no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This server ends nothing when it is told to."""
+    """This server does not end commands on request."""
     monkeypatch.setattr(ssh, "_KILL_GRACE_S", 0.1)
     monkeypatch.setattr(ssh, "_CLOSE_GRACE_S", 0.5)
 
@@ -104,7 +104,7 @@ def served(nudge_s: float | None) -> Iterator[tuple[SshHost, Sleepy, Any]]:
         yield host, sleepy, accepted[0]
 
 
-def test_a_command_its_input_output_and_status() -> None:
+def test_a_command_has_its_input_output_and_exit_code() -> None:
     with served(None) as (host, _, _):
         assert host.run(["say"], stdin=b"a\xff").stdout == "a�"
         with pytest.raises(CommandFailed) as caught:
@@ -112,7 +112,7 @@ def test_a_command_its_input_output_and_status() -> None:
         assert caught.value.result.returncode == 7
 
 
-def test_a_far_end_that_missed_a_wake_up_is_nudged() -> None:
+def test_a_remote_end_that_missed_a_wake_up_gets_a_nudge() -> None:
     with served(0.2) as (host, sleepy, _):
         assert host.run(["wake"], deadline_s=20).returncode == 0
         assert set(sleepy.messages) == {"still there?"}
@@ -125,7 +125,7 @@ def test_without_nudges_nothing_but_the_command_is_sent() -> None:
         assert sleepy.messages == []
 
 
-def test_a_command_that_goes_on_is_left_alone() -> None:
+def test_no_nudges_during_a_background_command() -> None:
     with served(0.05) as (host, sleepy, _):
         process = host.start(["hang"])
         before = len(sleepy.messages)
@@ -197,14 +197,14 @@ def test_threads_that_come_first_at_once_share_one_loop(monkeypatch: pytest.Monk
 
 
 @pytest.fixture
-def real_host(sshd: Sshd, tmp_path: Path) -> Iterator[Reached]:
+def real_host(sshd: Sshd, tmp_path: Path) -> Iterator[DirectHost]:
     config = sshd.config(tmp_path / "config", sshd.known_hosts(tmp_path / "known_hosts"))
     with connect(parse_address("ssh://far"), config_path=config) as opened:
         yield opened
 
 
 @pytest.fixture
-def user_host(real_host: Reached) -> SshHost:
+def user_host(real_host: DirectHost) -> SshHost:
     """As the user who logs in, without sudo."""
     return real_host.inner if isinstance(real_host, SudoHost) else real_host  # type: ignore[return-value]
 
@@ -224,7 +224,7 @@ def test_hostile_arguments_arrive_as_they_are(user_host: SshHost, tmp_path: Path
 
 
 @pytest.mark.one_python
-def test_a_hostile_program_is_one_that_is_not_there(user_host: SshHost, tmp_path: Path) -> None:
+def test_a_hostile_program_name_is_a_missing_program(user_host: SshHost, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     for name in (
         f"touch {canary}",
@@ -285,7 +285,7 @@ def asked(path: Path, text: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_from_here_to_there(real_host: Reached, echo: Path, place: Path) -> None:
+def test_forward_a_local_socket(real_host: DirectHost, echo: Path, place: Path) -> None:
     here = place / "here"
     with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo)):
         assert asked(here, b"one") == b"one"
@@ -299,7 +299,7 @@ def test_from_here_to_there(real_host: Reached, echo: Path, place: Path) -> None
     forward.close()
 
 
-def test_from_there_to_here(real_host: Reached, echo: Path, place: Path) -> None:
+def test_forward_a_remote_socket(real_host: DirectHost, echo: Path, place: Path) -> None:
     there = place / "there"
     for text in (b"one", b"two"):
         with real_host.forward_remote_unix(os.fspath(there), os.fspath(echo)):
@@ -308,14 +308,14 @@ def test_from_there_to_here(real_host: Reached, echo: Path, place: Path) -> None
         assert until(lambda: not there.exists())
 
 
-def test_nobody_listens_at_the_far_end(real_host: Reached, place: Path) -> None:
+def test_a_forward_without_listener(real_host: DirectHost, place: Path) -> None:
     here = place / "here"
     with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(place / "none")):
         with contextlib.suppress(OSError):
             assert asked(here, b"x") == b""
 
 
-def test_a_socket_here_is_for_nobody_else(real_host: Reached, echo: Path, place: Path) -> None:
+def test_a_local_socket_is_private(real_host: DirectHost, echo: Path, place: Path) -> None:
     place.chmod(0o755)
     with pytest.raises(HostError, match="open to others"):
         real_host.forward_unix_to_remote(os.fspath(place / "here"), os.fspath(echo))
@@ -323,21 +323,21 @@ def test_a_socket_here_is_for_nobody_else(real_host: Reached, echo: Path, place:
         real_host.forward_unix_to_remote(os.fspath(place / "none" / "here"), os.fspath(echo))
 
 
-def test_a_path_that_is_taken_stays_as_it_is(real_host: Reached, echo: Path, place: Path) -> None:
-    with pytest.raises(HostError, match="is there already"):
+def test_an_existing_path_is_not_replaced(real_host: DirectHost, echo: Path, place: Path) -> None:
+    with pytest.raises(HostError, match="already exists"):
         real_host.forward_unix_to_remote(os.fspath(echo), os.fspath(echo))
     with pytest.raises(HostError, match="cannot forward"):
         real_host.forward_remote_unix(os.fspath(echo), os.fspath(echo))
     assert asked(echo, b"x") == b"x"
 
 
-def test_a_directory_that_is_not_there(real_host: Reached, echo: Path, place: Path) -> None:
+def test_a_missing_directory_is_an_error(real_host: DirectHost, echo: Path, place: Path) -> None:
     with pytest.raises(HostError, match="cannot forward") as caught:
         real_host.forward_remote_unix(os.fspath(place / "none" / "there"), os.fspath(echo))
     assert "AllowStreamLocalForwarding" in caught.value.hint
 
 
-def test_after_the_connection(real_host: Reached, echo: Path, place: Path) -> None:
+def test_forwards_after_the_end_of_the_connection(real_host: DirectHost, echo: Path, place: Path) -> None:
     here = place / "here"
     forward = real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo))
     abort(real_host.inner if isinstance(real_host, SudoHost) else real_host)  # type: ignore[arg-type]
@@ -348,7 +348,7 @@ def test_after_the_connection(real_host: Reached, echo: Path, place: Path) -> No
     assert not here.exists()
 
 
-def host_answers(host: Reached) -> bool:
+def host_answers(host: DirectHost) -> bool:
     with contextlib.suppress(HostLost):
         host.run(["true"])
         return True

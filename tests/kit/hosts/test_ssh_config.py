@@ -1,4 +1,4 @@
-"""kit.hosts.ssh_config: the configuration as OpenSSH itself reads it."""
+"""kit.hosts.ssh_config: the configuration as OpenSSH reads it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def config(path: Path, text: str) -> Path:
     return path
 
 
-def test_an_alias_and_what_belongs_to_it(tmp_path: Path) -> None:
+def test_settings_of_an_alias(tmp_path: Path) -> None:
     file = config(
         tmp_path / "c",
         f"Include {tmp_path}/more\nHost far\n  HostName %h.example.org\n  Port 2222\n  User me\n"
@@ -39,7 +39,7 @@ def test_an_alias_and_what_belongs_to_it(tmp_path: Path) -> None:
     assert (observed.identities_only, observed.family, observed.bind) == (True, socket.AF_INET, "127.0.0.9")
 
 
-def test_the_address_goes_before_the_configuration(tmp_path: Path) -> None:
+def test_the_address_overrides_the_configuration(tmp_path: Path) -> None:
     file = config(tmp_path / "c", "Host far\n  Port 2222\n  User me\n")
     observed = read_settings("far", "you", 22, file)
     assert (observed.user, observed.port) == ("you", 22)
@@ -73,7 +73,7 @@ def test_no_known_hosts_file_is_an_empty_list_not_no_check(tmp_path: Path) -> No
     assert read_settings("far", config_path=file).known_hosts == ()
 
 
-def test_what_older_versions_print_unexpanded() -> None:
+def test_tokens_that_older_versions_do_not_expand() -> None:
     text = "user me\nhostname h\nport 22\nuserknownhostsfile ~/.ssh/k %d/l ${X}/m\nproxycommand nc %h %p %%\n"
     observed = parse_settings("n", text, {"X": "/x"})
     assert observed.known_hosts == (HOME / ".ssh/k", HOME / "l", Path("/x/m"))

@@ -1,4 +1,4 @@
-"""kit.hosts.ssh_connect against a real OpenSSH server over TCP: who is let in, and who is not believed."""
+"""kit.hosts.ssh_connect with a real OpenSSH server: logins and host keys."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_an_unknown_key_is_refused_whatever_the_configuration_says(
 
 
 @pytest.mark.parametrize("file", ["none", "/dev/null", "/no/such/file"])
-def test_no_known_hosts_file_means_that_nobody_is_known(sshd: Sshd, tmp_path: Path, file: str) -> None:
+def test_without_known_hosts_file_every_key_is_unknown(sshd: Sshd, tmp_path: Path, file: str) -> None:
     with pytest.raises(HostKeyRefused, match="is unknown"):
         connect(FAR, config_path=sshd.config(tmp_path / "config", Path(file)))
 
@@ -249,7 +249,7 @@ def test_a_proxy_command(sshd: Sshd, tmp_path: Path, known: Path) -> None:
 # ---- logging in ----
 
 
-def test_a_key_that_is_not_let_in(sshd: Sshd, tmp_path: Path, known: Path) -> None:
+def test_a_key_that_is_not_authorized_is_refused(sshd: Sshd, tmp_path: Path, known: Path) -> None:
     stranger = keygen(tmp_path / "stranger")
     config = tmp_path / "config"
     config.write_text(f"Host far\n  IdentityFile {stranger}\n  IdentitiesOnly yes\n")
@@ -316,7 +316,7 @@ def test_the_agent_has_the_key(sshd: Sshd, locked: Path, agent: Path, tmp_path: 
 
 @contextlib.contextmanager
 def listening(greeting: bytes = b"") -> Iterator[int]:
-    """A port where somebody says `greeting` and hangs up, or says nothing at all."""
+    """A port that sends `greeting` and closes, or sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         kept: list[socket.socket] = []
 
@@ -340,23 +340,23 @@ def empty(path: Path) -> Path:
     return path
 
 
-def test_a_name_that_nobody_has(tmp_path: Path) -> None:
+def test_an_unknown_host_name_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HostUnreachable, match=r"ssh://no-such-host.invalid: the name .* cannot be resolved"):
         connect(parse_address("ssh://no-such-host.invalid"), config_path=empty(tmp_path / "c"))
 
 
-def test_a_port_where_nobody_listens(tmp_path: Path) -> None:
+def test_a_closed_port_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HostUnreachable, match=r"no connection to 127\.0\.0\.1 port \d+: .*refused") as caught:
         connect(parse_address(f"ssh://127.0.0.1:{free_port()}"), config_path=empty(tmp_path / "c"))
     assert "sshd" in caught.value.hint
 
 
-def test_somebody_who_says_nothing(tmp_path: Path) -> None:
+def test_a_server_that_sends_nothing(tmp_path: Path) -> None:
     with listening() as port, pytest.raises(HostUnreachable, match="in time"):
         connect(parse_address(f"ssh://127.0.0.1:{port}"), config_path=empty(tmp_path / "c"), deadline_s=1)
 
 
-def test_somebody_who_speaks_no_ssh(tmp_path: Path) -> None:
+def test_a_server_that_is_not_ssh(tmp_path: Path) -> None:
     with (
         listening(b"HTTP/1.0 200 OK\r\n\r\n") as port,
         pytest.raises(HostUnreachable, match="no SSH session"),
@@ -364,7 +364,7 @@ def test_somebody_who_speaks_no_ssh(tmp_path: Path) -> None:
         connect(parse_address(f"ssh://127.0.0.1:{port}"), config_path=empty(tmp_path / "c"))
 
 
-def test_nothing_but_the_error_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str], sshd: Sshd) -> None:
+def test_only_the_error_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str], sshd: Sshd) -> None:
     known = sshd.known_hosts(tmp_path / "known_hosts", "")
     with pytest.raises(HostKeyRefused):
         connect(FAR, config_path=sshd.config(tmp_path / "config", known))
@@ -393,14 +393,14 @@ def test_an_account_whose_shell_changes_arguments(tmp_path: Path, shell: str) ->
     script.chmod(0o755)
     with run_sshd(keys, options={"ForceCommand": str(script)}) as server:
         config = server.config(tmp_path / "config", server.known_hosts(tmp_path / "known_hosts"))
-        with pytest.raises(HostError, match="does not get its arguments as they were sent"):
+        with pytest.raises(HostError, match="does not get its arguments unchanged"):
             connect(FAR, config_path=config)
 
 
 # ---- the connection's end ----
 
 
-def test_a_deadline_kills_what_ignores_signals(host: SshHost, tmp_path: Path) -> None:
+def test_a_deadline_kills_a_command_that_ignores_signals(host: SshHost, tmp_path: Path) -> None:
     mark = str(tmp_path / "mark")
     with pytest.raises(DeadlineExceeded):
         host.run(
@@ -409,9 +409,7 @@ def test_a_deadline_kills_what_ignores_signals(host: SshHost, tmp_path: Path) ->
     assert gone(mark)
 
 
-def test_a_connection_that_says_nothing_any_more_is_noticed(
-    config: Path, mark: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_connection_is_detected(config: Path, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ssh_connect.KEEPALIVE_S * (ssh_connect.KEEPALIVE_COUNT + 1) == 60
     monkeypatch.setattr(ssh_connect, "KEEPALIVE_S", 0.3)
     monkeypatch.setattr(ssh_connect, "KEEPALIVE_COUNT", 1)
@@ -428,7 +426,7 @@ def test_a_connection_that_says_nothing_any_more_is_noticed(
     assert gone(mark)
 
 
-def test_a_lost_connection_leaves_what_happened_unknown(host: SshHost) -> None:
+def test_a_lost_connection_leaves_the_command_state_unknown(host: SshHost) -> None:
     threading.Timer(0.5, abort, [host]).start()
     with pytest.raises(HostLost, match="broke during `sleep 60`") as caught:
         host.run(["sleep", "60"])

@@ -1,4 +1,4 @@
-"""kit.hosts.sudo: a real sudo, and an ordinary user who exists only in a mount namespace of sshd's own."""
+"""kit.hosts.sudo: real sudo, with a user that exists only in sshd's mount namespace."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_documented_file_lists_what_is_run(kind: str, programs: tuple[str, .
     assert len(set(listed)) == len(listed)
 
 
-def test_sudo_takes_nothing_of_a_command_for_its_own() -> None:
+def test_sudo_reads_no_option_of_the_command() -> None:
     assert elevated(["zpool", "-x"]) == ("env", "LC_ALL=C.UTF-8", "sudo", "-n", "--", "zpool", "-x")
     assert elevated(["/usr/sbin/zpool", "list"])[-2:] == ("/usr/sbin/zpool", "list")
     assert elevated(["uname"]) == ("uname",)
@@ -65,7 +65,7 @@ ORDINARY = set(
 )
 
 
-def test_every_program_of_the_kit_is_known_to_need_root_or_not() -> None:
+def test_every_program_is_classified_as_root_or_user() -> None:
     """The first word of each argv list that is written down in the modules that run on a testbed."""
     observed: dict[str, str] = {}
     for module in [*(ROOT / "kit").glob("*.py"), *(ROOT / "kit").glob("[dt]*/*.py")]:
@@ -152,7 +152,7 @@ def host(opened: Callable[[], SudoHost]) -> SudoHost:
     return opened()
 
 
-def test_what_needs_root_has_it_and_the_rest_has_not(host: SudoHost) -> None:
+def test_only_listed_programs_run_as_root(host: SudoHost) -> None:
     assert host.run(["sh", "-c", "id -u"]).stdout == "0\n"
     assert host.run(["id", "-u"]).stdout == f"{NUMBER}\n"
     result = host.run(["sh", "-c", "cat; echo e >&2; exit 7"], stdin=b"a", check=False)
@@ -200,13 +200,13 @@ def test_sudo_refuses(host: SudoHost, server: Sshd, lines: str) -> None:
         host.start(["mkdir", "/x"]).wait(60)
 
 
-def test_what_sudo_says_beside_is_no_word_of_the_command(host: SudoHost) -> None:
-    """The tracer's stderr is read: a host name that nobody knows would have made each run unknown."""
-    grumble = "sudo: unable to resolve host nas: Temporary failure in name resolution\n"
-    raw = Result("x", elevated(("bpftrace", "-")), 0, "", f"{grumble}Lost 3 events\n")
-    assert host.seen(("bpftrace", "-"), raw).stderr == "Lost 3 events\n"
+def test_warnings_of_sudo_are_removed_from_stderr(host: SudoHost) -> None:
+    """The tracer's stderr is read: a warning about the host name would make each run unknown."""
+    warning = "sudo: unable to resolve host nas: Temporary failure in name resolution\n"
+    raw = Result("x", elevated(("bpftrace", "-")), 0, "", f"{warning}Lost 3 events\n")
+    assert host.command_result(("bpftrace", "-"), raw).stderr == "Lost 3 events\n"
     # Of a command that ran without sudo every word is its own.
-    assert host.seen(("id",), Result("x", ("id",), 0, "", grumble)).stderr == grumble
+    assert host.command_result(("id",), Result("x", ("id",), 0, "", warning)).stderr == warning
 
 
 def test_without_sudo(host: SudoHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +265,7 @@ def test_hostile_arguments_arrive_as_they_are(host: SudoHost, tmp_path: Path) ->
     assert not canary.exists()
 
 
-def test_a_hostile_program_is_none_of_the_list(host: SudoHost) -> None:
+def test_a_hostile_program_name_is_not_run_with_sudo(host: SudoHost) -> None:
     for name in ("-i", "--shell", "-u", "A=b", "sudo\n", "sh -c id", "$(id)"):
         assert elevated([name])[0] == name
         assert host.run([name], check=False).returncode in (126, 127)

@@ -1,4 +1,4 @@
-"""kit.hosts.supervision: nothing that was started outlives the connection, and nothing else is touched."""
+"""kit.hosts.supervision: commands end with the connection, and nothing else does."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_the_connection_breaks(opened: Callable[..., SshHost], mark: str) -> Non
     assert neighbour.running() and running(mark + "7") and running(mark + "8")
 
 
-def test_the_other_side_falls_silent(opened: Callable[..., SshHost], mark: str) -> None:
+def test_silence_of_the_kit_ends_a_command(opened: Callable[..., SshHost], mark: str) -> None:
     """As with a pulled cable: nothing closes, but the beats stop coming."""
     host = opened(first_beat_s=0, beat_s=3600, silence_s=1)
     assert host.run(["sleep", mark], check=False).returncode == -signal.SIGTERM
@@ -123,7 +123,7 @@ def test_the_signal_is_the_status(opened: Callable[..., SshHost], mark: str, nam
     assert gone(mark)
 
 
-def test_a_deadline_kills_what_ignores_signals(opened: Callable[..., SshHost], mark: str) -> None:
+def test_a_deadline_kills_a_command_that_ignores_signals(opened: Callable[..., SshHost], mark: str) -> None:
     process = opened().start(["sh", "-c", STUBBORN, "sh", mark])
     assert until(lambda: len(running(mark)) >= 3)
     with pytest.raises(DeadlineExceeded):
@@ -139,7 +139,7 @@ def test_nothing_of_a_short_command_stays(opened: Callable[..., SshHost], mark: 
     assert gone(mark)
 
 
-def test_what_a_command_leaves_running_on_purpose_stays(opened: Callable[..., SshHost], mark: str) -> None:
+def test_a_daemon_of_a_command_is_not_ended(opened: Callable[..., SshHost], mark: str) -> None:
     host = opened()
     host.run(["sh", "-c", 'sleep "$1" >/dev/null 2>&1 &', "sh", mark])
     host.close()
@@ -195,7 +195,7 @@ class TestText:
     def test_input(self, shell: list[str]) -> None:
         assert supervised(shell, ["cat"], b"\xff\0\nbeat\n", 8)[:2] == (0, b"\xff\0\nbeat\n")
 
-    def test_half_an_input_starts_nothing(self, shell: list[str], tmp_path: Path) -> None:
+    def test_incomplete_input_does_not_start_the_command(self, shell: list[str], tmp_path: Path) -> None:
         words = Supervision().words(["touch", str(tmp_path / "x")], 8)
         done = subprocess.run(
             [*shell, *words[1:]], input=b"half", capture_output=True, start_new_session=True
@@ -216,10 +216,10 @@ class TestText:
     def test_silence_after_a_beat(self, shell: list[str], mark: str) -> None:
         assert supervised(shell, ["sleep", mark], b"beat\n")[0] == -signal.SIGTERM
 
-    def test_a_word_that_is_none(self, shell: list[str]) -> None:
+    def test_unknown_lines_are_ignored(self, shell: list[str]) -> None:
         sent = b"$(touch /x)\n-9\nSTOP\n\nHUP INT\n"
         assert supervised(shell, ["sh", "-c", "sleep 1; echo in peace"], sent)[:2] == (0, b"in peace\n")
 
-    def test_a_program_that_is_not_there(self, shell: list[str]) -> None:
+    def test_a_missing_program_has_exit_code_127(self, shell: list[str]) -> None:
         code, _, message = supervised(shell, ["no-such-program"], b"")
         assert code == 127 and b"no-such-program" in message

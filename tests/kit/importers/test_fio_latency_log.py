@@ -92,7 +92,7 @@ def test_damage_is_refused_with_its_line(tmp_path: Path, bad: str, said: str, be
 def test_damage_far_into_a_log_is_refused_with_its_line(
     tmp_path: Path, pack: Callable[[bytes], bytes]
 ) -> None:
-    """Blocks have 512 KiB, the damage is in the tenth; the fast parser refuses it, the exact one names it."""
+    """Blocks have 1 MiB, the damage is in the fifth; the fast parser refuses it, the exact one names it."""
     rows = [f"{n // 100}, {n + 7}, {n % 2}, 512, 0" for n in range(300_000)]
     rows[250_000] = "2500, 12, 0, 512"
     path = put_log(tmp_path, pack(("\n".join(rows) + "\n").encode()))

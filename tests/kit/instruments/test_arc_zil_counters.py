@@ -62,11 +62,11 @@ def server() -> ScriptedHost:
 
 
 def test_kstat_text() -> None:
-    found = parse_kstat(ARCSTATS)
-    assert found["demand_data_misses"] == 1806
-    assert found["memory_available_bytes"] == -1048576
-    assert found["uncached_size"] == 2**64 - 1
-    assert len(found) == 11
+    observed = parse_kstat(ARCSTATS)
+    assert observed["demand_data_misses"] == 1806
+    assert observed["memory_available_bytes"] == -1048576
+    assert observed["uncached_size"] == 2**64 - 1
+    assert len(observed) == 11
     zil = parse_kstat(OBJSET)
     assert "dataset_name" not in zil and "name" not in zil
     assert zil["zil_commit_count"] == 815 and len(zil) == 8
@@ -78,10 +78,10 @@ def test_every_line_of_a_kstat_counts(values: dict[str, int]) -> None:
     assert parse_kstat("9 1 0x01 147 39984 37 38\n" + "\n".join(lines) + "\n") == values
 
 
-def test_they_are_read_from_the_server() -> None:
-    found = read(server(), "hsp-x", 54, NEW)
-    assert found.arc["l2_hits"] == 658
-    assert found.zil["writes"] == 815
+def test_counters_are_read_from_the_server() -> None:
+    observed = read(server(), "hsp-x", 54, NEW)
+    assert observed.arc["l2_hits"] == 658
+    assert observed.zil["writes"] == 815
 
 
 def test_a_change_is_after_minus_before() -> None:
@@ -111,9 +111,9 @@ def failed(tiers: dict[tuple[str, str], int], **values: int) -> list[str]:
 
 def made(moved: Counters, tiers: dict[tuple[str, str], int]) -> list[Check]:
     """None is missing on an OpenZFS that counts everything."""
-    found = checks(moved, tiers, NEW)
-    assert not any(isinstance(check, Missing) for check in found)
-    return [check for check in found if isinstance(check, Check)]
+    observed = checks(moved, tiers, NEW)
+    assert not any(isinstance(check, Missing) for check in observed)
+    return [check for check in observed if isinstance(check, Check)]
 
 
 def test_recorded_sums_close() -> None:
@@ -138,7 +138,7 @@ READ_SLACK = 10 + 3456 // 50
         ("l2_abort_lowmem", 0, 0),
     ],
 )
-def test_read_counters_are_held_against_the_tracer(name: str, right: int, slack: int) -> None:
+def test_read_counters_are_checked_against_the_tracer(name: str, right: int, slack: int) -> None:
     for sign in (1, -1):
         assert failed(READS, **{name: right + sign * slack}) == []
         [source] = failed(READS, **{name: right + sign * (slack + 1)})
@@ -156,7 +156,7 @@ def test_read_counters_are_held_against_the_tracer(name: str, right: int, slack:
         ("zil_commit_error_count", 0, 0),
     ],
 )
-def test_write_counters_are_held_against_the_tracer(name: str, right: int, slack: int) -> None:
+def test_write_counters_are_checked_against_the_tracer(name: str, right: int, slack: int) -> None:
     for sign in (1, -1):
         assert failed(WRITES, **{name: right + sign * slack}) == []
         assert failed(WRITES, **{name: right + sign * (slack + 1)}) == [f"ZIL {name}"]
@@ -172,7 +172,7 @@ def test_without_a_log_device_no_block_may_be_on_one() -> None:
     ]
 
 
-def test_a_swapped_label_does_not_pass() -> None:
+def test_a_swapped_tier_fails() -> None:
     swapped = {("read", "dram"): 1644, ("read", "l2arc"): 1162, ("read", "disk"): 650}
     assert failed(swapped) == ["arcstats l2_hits"]
     assert "ZIL zil_itx_metaslab_slog_count" in failed({("write", "pool"): 815})
@@ -197,20 +197,20 @@ def test_without_load_there_is_nothing_to_check() -> None:
 
 
 @pytest.mark.parametrize("name", ["demand_data_misses", "l2_hits", "l2_abort_lowmem"])
-def test_a_counter_that_this_openzfs_does_not_have(name: str) -> None:
+def test_a_missing_counter_is_unknown(name: str) -> None:
     arc = {key: value for key, value in parse_kstat(ARCSTATS).items() if key != name}
     with pytest.raises(MeasurementUnknown, match=f"no {name}"):
         checks(Counters(arc, {}), READS, NEW)
 
 
-def test_of_openzfs_2_1_the_zil_is_that_of_all_pools_and_what_it_does_not_count_is_told() -> None:
-    found = read(server(), "hsp-x", 54, OLD)
-    assert "writes" not in found.zil and found.zil["zil_commit_count"] == 815
-    missing = [check for check in checks(found, WRITES, OLD) if isinstance(check, Missing)]
+def test_openzfs_2_1_has_one_zil_kstat_and_lacks_some_counters() -> None:
+    observed = read(server(), "hsp-x", 54, OLD)
+    assert "writes" not in observed.zil and observed.zil["zil_commit_count"] == 815
+    missing = [check for check in checks(observed, WRITES, OLD) if isinstance(check, Missing)]
     assert [check.source for check in missing] == [
         "ZIL of all pools zil_commit_stall_count", "ZIL of all pools zil_commit_error_count",
     ]  # fmt: skip
     assert all(check.why == "not available on OpenZFS 2.1" for check in missing)
-    kept = [check for check in checks(found, WRITES, OLD) if isinstance(check, Check)]
+    kept = [check for check in checks(observed, WRITES, OLD) if isinstance(check, Check)]
     assert len(kept) == 4 and all(check.ok for check in kept)
     assert all("ok" not in check.as_json() for check in missing)

@@ -1,4 +1,4 @@
-"""kit.instruments.clock_steps: steps are told from everything else that moves a clock."""
+"""kit.instruments.clock_steps: only steps and suspends count, not slewing or errors of readings."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ def test_a_wall_clock_before_the_hosts_start_is_below_zero() -> None:
         "\0" * 50,
     ],
 )
-def test_what_does_not_tell_them_is_none(text: str) -> None:
+def test_without_the_offsets_it_is_none(text: str) -> None:
     assert clock_steps.parse_timer_list(text) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "clock"),
     [
         ("clocks 100 5000100 1100 200\n", WallClock(5000000, 1000, 100)),
         ("Welcome!\nclocks 100 -50 100 100\n", WallClock(-150, 0, 0)),
@@ -97,38 +97,39 @@ def test_what_does_not_tell_them_is_none(text: str) -> None:
         ("", None),
     ],
 )
-def test_readings_of_the_program(text: str, found: WallClock | None) -> None:
-    assert clock_steps.parse_readings(text) == found
+def test_readings_of_the_program(text: str, clock: WallClock | None) -> None:
+    assert clock_steps.parse_readings(text) == clock
 
 
 @given(OFFSETS, OFFSETS, st.integers(0, 10**13), st.integers(0, 10**6), st.integers(0, 10**6))
-def test_a_step_is_seen_with_its_size_and_no_more_wrong_than_the_readings(
-    real: int, step: int, slept: int, one: int, other: int
+def test_a_step_has_its_size_or_is_within_the_error(
+    real: int, step: int, slept: int, error_before: int, error_after: int
 ) -> None:
-    before = WallClock(real, 0, one)
-    found = clock_steps.change(before, WallClock(real + step + slept, slept, other))
-    assert found.step_ns in (0, step) and found.slept_ns in (0, slept)
-    assert (found.step_ns == step) or abs(step) <= one + other
-    assert (found.slept_ns == slept) or slept <= one + other
+    before = WallClock(real, 0, error_before)
+    change = clock_steps.change(before, WallClock(real + step + slept, slept, error_after))
+    error = error_before + error_after
+    assert change.step_ns in (0, step) and change.slept_ns in (0, slept)
+    assert change.step_ns == step or abs(step) <= error
+    assert change.slept_ns == slept or slept <= error
 
 
 @given(OFFSETS, st.data())
-def test_readings_of_a_clock_that_nobody_set_are_no_step(real: int, data: st.DataObject) -> None:
-    """The four clocks are read at any time between the first and the last, by either way."""
-    made = []
+def test_readings_of_an_unchanged_clock_are_no_step(real: int, data: st.DataObject) -> None:
+    """The clocks are read at any time between the first and the last reading."""
+    clocks = []
     for _ in range(2):
         began, *times, ended = sorted(data.draw(st.lists(st.integers(0, 10**12), min_size=4, max_size=4)))
         text = f"clocks {began} {times[0] + real} {times[1] + 77} {ended}\n"
-        found = clock_steps.parse_readings(text)
-        assert found
-        made.append(found)
+        clock = clock_steps.parse_readings(text)
+        assert clock
+        clocks.append(clock)
     exact = WallClock(real, 77)
-    assert clock_steps.change(made[0], made[1]) == Change(0, 0)
-    assert clock_steps.change(exact, made[1]) == clock_steps.change(made[0], exact) == Change(0, 0)
+    assert clock_steps.change(clocks[0], clocks[1]) == Change(0, 0)
+    assert clock_steps.change(exact, clocks[1]) == clock_steps.change(clocks[0], exact) == Change(0, 0)
 
 
 @pytest.mark.parametrize(
-    ("step_ns", "found_us", "ok"),
+    ("step_ns", "step_us", "ok"),
     [
         (0, 0, True),
         (999, 0, True),
@@ -140,9 +141,9 @@ def test_readings_of_a_clock_that_nobody_set_are_no_step(real: int, data: st.Dat
         (-3600 * SECOND, -3_600_000_000, False),
     ],
 )
-def test_up_to_a_second_passes(step_ns: int, found_us: int, ok: bool) -> None:
+def test_up_to_a_second_passes(step_ns: int, step_us: int, ok: bool) -> None:
     check = clock_steps.check(Change(step_ns, 0), "client3")
-    assert (check.expected, check.found, check.ok) == (0, found_us, ok)
+    assert (check.expected, check.found, check.ok) == (0, step_us, ok)
     assert "client3" in check.name and "CLOCK_REALTIME" in check.source
 
 
@@ -158,19 +159,19 @@ def test_root_needs_no_interpreter() -> None:
     assert [argv[0] for argv in machine.calls] == ["head"]
 
 
-def test_an_ordinary_user_reads_the_clocks_themselves() -> None:
+def test_an_ordinary_user_reads_the_clocks() -> None:
     machine = client(
         (1, "", "head: cannot open '/proc/timer_list' for reading: Permission denied"), "clocks 1 9 1 3\n"
     )
     assert clock_steps.read(machine) == WallClock(8, 0, 2)
 
 
-def test_a_host_that_tells_neither_is_named() -> None:
+def test_a_host_without_both_sources_is_named() -> None:
     with pytest.raises(HostError, match="client3: its wall clock cannot be read"):
         clock_steps.read(client("garbage", "Traceback"))
 
 
-def test_of_this_machine_both_ways_agree() -> None:
+def test_both_sources_of_this_machine_agree() -> None:
     here = LocalHost()
     program = clock_steps.parse_readings(here.run(clock_steps._PYTHON).stdout)
     assert program and program.error_ns < SECOND

@@ -11,7 +11,7 @@ from kit.instruments.base import Measured
 
 
 class Fake:
-    """Stands for the devices' server; only its count of crashes is asked for."""
+    """The devices' server with a count of crashes."""
 
     def __init__(self, crashes: int) -> None:
         self._crashes = crashes
@@ -21,11 +21,6 @@ class Fake:
 
     def faults(self) -> list[tuple[int, str]]:
         return []
-
-    def mark(self) -> int:
-        return 0
-
-    def restore(self) -> None: ...
 
 
 def test_faults_are_events_in_the_experiments_time() -> None:

@@ -1,4 +1,4 @@
-"""Every I/O lands in exactly one cell, in the interval and bin of the experiment's time."""
+"""Each I/O is in exactly one cell: its interval and bin in the experiment's time."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_client_cells_sum_exactly_to_the_ios(rows: list[tuple[int, int, int]], g
     expected = Counter(("read", "write")[direction] for _, _, direction in rows)
     assert histograms.totals(cells) == {(op, "all"): count for op, count in expected.items()}
     by_start = Counter(grid.start_of(end) for end, _, _ in rows)
-    found: Counter[int] = Counter()
+    observed: Counter[int] = Counter()
     for (start, *_), count in cells.items():
-        found[start] += count
-    assert found == by_start
+        observed[start] += count
+    assert observed == by_start
     by_bin = Counter(int(bin_index(latency // grid.clock.dilation)) for _, latency, _ in rows)
     bins: Counter[int] = Counter()
     for (_, _, _, index), count in cells.items():
@@ -101,8 +101,8 @@ def test_client_latencies_are_divided_by_the_dilation() -> None:
 
 def test_client_extremes_are_per_direction() -> None:
     rows = [(1, 5, 0), (2, 9, 0), (3, 7, 1)]
-    found = histograms.client_extremes(latencies(rows), Clock(), "c0")
-    assert [extreme.as_json() for extreme in found] == [
+    observed = histograms.client_extremes(latencies(rows), Clock(), "c0")
+    assert [extreme.as_json() for extreme in observed] == [
         {"layer": "client", "host": "c0", "op": "read", "tier": "all", "min_ns": 5, "max_ns": 9},
         {"layer": "client", "host": "c0", "op": "write", "tier": "all", "min_ns": 7, "max_ns": 7},
     ]
@@ -181,10 +181,10 @@ def test_a_recorded_trace_is_counted_whole() -> None:
 
 def test_server_extremes_join_the_classes_of_a_tier() -> None:
     trace = parse_trace((DATA / "trace-read.json").read_text())
-    found = {row.tier: row for row in histograms.server_extremes(trace, frozenset(), "lab")}
-    assert (found["indirect"].min_ns, found["indirect"].max_ns) == (217630, 10096480)
-    assert (found["l2arc"].min_ns, found["l2arc"].max_ns) == (141930, 584681)
-    assert {(row.layer, row.host, row.op) for row in found.values()} == {("nfs-server", "lab", "read")}
+    observed = {row.tier: row for row in histograms.server_extremes(trace, frozenset(), "lab")}
+    assert (observed["indirect"].min_ns, observed["indirect"].max_ns) == (217630, 10096480)
+    assert (observed["l2arc"].min_ns, observed["l2arc"].max_ns) == (141930, 584681)
+    assert {(row.layer, row.host, row.op) for row in observed.values()} == {("nfs-server", "lab", "read")}
 
 
 def test_log_vdevs_decide_between_slog_and_pool() -> None:
@@ -227,14 +227,14 @@ def printed(*at_ns: int, ended: bool = True) -> Trace:
     counts = [{("read", 0, 0): {index: number + 1}} for number in range(len(at_ns) - ended)]
     counts += [counts[-1]] if ended else []
     snapshots = [Snapshot(at, count) for at, count in zip(at_ns, counts, strict=True)]
-    return Trace(began=True, ended=ended, snapshots=snapshots)
+    return Trace(phase=1, ended=ended, snapshots=snapshots)
 
 
 def columns(trace: Trace, grid: Grid) -> dict[int, int]:
-    found: Counter[int] = Counter()
+    observed: Counter[int] = Counter()
     for (start, *_), count in histograms.server_cells(trace, grid, frozenset()).items():
-        found[start] += count
-    return dict(found)
+        observed[start] += count
+    return dict(observed)
 
 
 @given(
@@ -250,13 +250,13 @@ def test_late_prints_stay_in_the_column_that_was_due(base: int, jitter: list[int
     trace = printed(*at, at[-1] + 40_000)
     # Not within a jitter of the moment that was due: either column would be right there.
     first = base + 10**7 + 2 + before % (interval - 4)
-    origin = histograms.aligned(first, [one.at_ns for one in histograms.regular(trace)], interval)
+    origin = histograms.aligned(first, [snapshot.at_ns for snapshot in histograms.regular(trace)], interval)
     assert (origin - (base + 10**7)) in (-1, 0, 1)
     grid = Grid(origin, origin, interval, Clock())
     assert columns(trace, grid) == {number * interval: 1 for number in range(len(at))}
 
 
-def test_what_was_counted_between_the_last_print_and_the_end_has_its_own_column() -> None:
+def test_counts_after_the_last_print_have_their_own_column() -> None:
     trace = printed(1000, 2000, 2300, ended=True)
     trace.snapshots[-1] = Snapshot(2300, {("read", 0, 0): {int(bin_index(1000)): 3}})
     assert columns(trace, Grid(0, 0, 1000, Clock())) == {0: 1, 1000: 1, 2000: 1}
@@ -273,7 +273,7 @@ def test_a_tracer_that_died_has_no_end_of_its_own() -> None:
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
 def test_the_grid_begins_less_than_an_interval_before_the_first_io(first: int, interval: int) -> None:
     trace = printed(*(10**6 + interval * number for number in range(1, 6)))
-    origin = histograms.aligned(first, [one.at_ns for one in histograms.regular(trace)], interval)
+    origin = histograms.aligned(first, [snapshot.at_ns for snapshot in histograms.regular(trace)], interval)
     assert first - interval < origin <= first
     assert (10**6 - origin) % interval == 0
 
@@ -290,20 +290,20 @@ def seen(ends_ns: list[int], latency_ns: int = 100) -> ClientLatencies:
     return ClientLatencies(ends, np.full_like(ends, latency_ns), np.zeros_like(ends))
 
 
-def test_a_clock_is_moved_and_no_latency_is_touched() -> None:
+def test_an_offset_moves_times_and_keeps_latencies() -> None:
     before = seen([1_000, 2_000])
     after = histograms.on_axis(before, Offset(700, 5))
     assert after.end_ns.tolist() == [300, 1_300]
     assert after.latency_ns.tolist() == before.latency_ns.tolist()
 
 
-def test_each_client_has_its_begin_and_how_late_that_was() -> None:
-    found = [
+def test_rows_of_clients() -> None:
+    observed = [
         ("a", seen([9_400, 9_900]), Offset()),
         ("b", seen([9_100]), Offset(50, 8)),
         ("c", seen([]), Offset()),
     ]
-    rows = histograms.client_rows(found, DILATED, 1_000)
+    rows = histograms.client_rows(observed, DILATED, 1_000)
     assert [row.ios for row in rows] == [2, 1, 0]
     assert [row.first_ns for row in rows] == [2_075, 2_000, None]
     assert [row.last_ns for row in rows] == [2_225, 2_025, None]

@@ -1,4 +1,4 @@
-"""kit.instruments.mount_stats: what a mount counted, held against what fio says it did."""
+"""kit.instruments.mount_stats: the statistics of a mount, checked against fio's counts."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def mount(read: str, write: str, plus: str = "", moved: str = "0 0 0 0 0 0 0 0",
 ZERO = "0 0 0 0 0 0 0 0 0"
 
 
-def test_the_mount_that_is_meant_is_read() -> None:
+def test_the_mount_at_the_target_is_read() -> None:
     text = HEAD + mount("5 6 1 1 1 1 1 1 0", "7 7 0 1 1 1 1 1 0", moved="0 0 100 200 300 400 0 0") + HEAD
-    found = mount_stats.parse(text, "/mnt/t")
-    assert found.calls == {"read": 5, "write": 7}
-    assert found.transmissions["read"] == 6 and found.timeouts["read"] == 1
-    assert found.server_bytes == {"read": 300, "write": 400}
+    stats = mount_stats.parse(text, "/mnt/t")
+    assert stats.calls == {"read": 5, "write": 7}
+    assert stats.transmissions["read"] == 6 and stats.timeouts["read"] == 1
+    assert stats.server_bytes == {"read": 300, "write": 400}
 
 
 def test_reads_of_version_4_2_are_read_plus() -> None:
@@ -47,8 +47,8 @@ def test_a_blank_in_a_mount_point_is_written_as_the_kernel_does() -> None:
 
 
 @pytest.mark.parametrize("text", ["", HEAD, mount("x", ZERO), mount(ZERO, ZERO).split("\tper-op")[0]])
-def test_what_says_nothing_is_an_error(text: str) -> None:
-    with pytest.raises(HostError, match="on client does not say what the mount /mnt/t did"):
+def test_missing_statistics_are_an_error(text: str) -> None:
+    with pytest.raises(HostError, match="on client has no statistics of the mount /mnt/t"):
         mount_stats.read(ScriptedHost(default=text, name="client"), "/mnt/t")
 
 
@@ -62,23 +62,23 @@ def broken(after: mount_stats.MountStats, reads: int = 0, writes: int = 0) -> se
     return {check.name for check in checks if not check.ok}
 
 
-def test_ios_that_are_calls_close() -> None:
+def test_a_call_for_each_io_passes() -> None:
     after = stats("3 3 0 0 0 0 0 0 0", "2 2 0 0 0 0 0 0 0", "0 0 1536 1024 1536 1024 0 0")
     assert broken(after, 3, 2) == set()
 
 
-def test_reads_that_the_client_answered_itself_do_not_close() -> None:
+def test_reads_from_the_clients_cache_fail() -> None:
     after = stats("1 1 0 0 0 0 0 0 0", moved="0 0 0 0 4096 0 0 0")
-    assert broken(after, 100) == {"NFS READ calls that were answered", "bytes of NFS READ calls"}
-    assert broken(stats(), 100) == {"NFS READ calls that were answered", "bytes of NFS READ calls"}
+    assert broken(after, 100) == {"NFS READ calls answered", "bytes of NFS READ calls"}
+    assert broken(stats(), 100) == {"NFS READ calls answered", "bytes of NFS READ calls"}
 
 
-def test_calls_that_nobody_asked_for_do_not_close() -> None:
+def test_calls_without_an_io_fail() -> None:
     after = stats(write="2 2 0 0 0 0 0 0 0", moved="0 0 0 0 0 1024 0 0")
-    assert broken(after) == {"NFS WRITE calls that were answered", "bytes of NFS WRITE calls"}
+    assert broken(after) == {"NFS WRITE calls answered", "bytes of NFS WRITE calls"}
 
 
-def test_calls_that_were_sent_again_do_not_close() -> None:
+def test_retransmissions_fail() -> None:
     assert broken(stats("3 4 0 0 0 0 0 0 0", moved="0 0 0 0 1536 0 0 0"), 3) == {
-        "NFS READ calls sent again, or late"
+        "NFS READ retransmissions and timeouts"
     }

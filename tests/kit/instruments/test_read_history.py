@@ -1,4 +1,4 @@
-"""kit.instruments.read_history: what the server's counters say of tiers where nobody traced."""
+"""kit.instruments.read_history: shares of tiers by the server's counters, without a tracer."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ def answer(text: str) -> Result:
 
 
 def test_only_demand_reads_of_file_blocks_by_nfsd_count() -> None:
-    found = read_history.parse(answer(GROUPS), 0x36)
-    assert found == Reads(hits=30, misses=1800, entries=1650 + 30 + 1800 + 7 + 5 + 11 + 90)
-    assert not found.overflowed
-    assert read_history.parse(answer(GROUPS), 0x37) == Reads(0, 0, found.entries)
+    observed = read_history.parse(answer(GROUPS), 0x36)
+    assert observed == Reads(hits=30, misses=1800, entries=1650 + 30 + 1800 + 7 + 5 + 11 + 90)
+    assert not observed.overflowed
+    assert read_history.parse(answer(GROUPS), 0x37) == Reads(0, 0, observed.entries)
     assert read_history.parse(answer(""), 0x36) == Reads(0, 0, 0)
 
 
-def test_a_full_list_is_noticed() -> None:
+def test_a_full_list_overflows() -> None:
     assert read_history.parse(answer(f"{HISTORY_ENTRIES} 0x36 2 0 0x2 nfsd\n"), 0x36).overflowed
     assert not read_history.parse(answer(f"{HISTORY_ENTRIES - 1} 0x36 2 0 0x2 nfsd\n"), 0x36).overflowed
 
 
 @pytest.mark.parametrize("line", ["x", "1 0x36 2 0 0x2", "1 54g 2 0 0x2 nfsd", "many 0x36 2 0 0x2 nfsd"])
-def test_a_list_of_another_form_is_an_error(line: str) -> None:
+def test_a_malformed_list_is_an_error(line: str) -> None:
     with pytest.raises(HostError, match="is not understood"):
         read_history.parse(answer(GROUPS + line + "\n"), 0x36)
 
 
 def test_shares_of_reads() -> None:
     change = Counters({"l2_hits": 650}, {})
-    found = read_history.shares("read", 3456, change, Reads(hits=1500, misses=1812, entries=4000))
+    observed = read_history.shares("read", 3456, change, Reads(hits=1500, misses=1812, entries=4000))
     # 144 of them the dbuf cache answered: no read of the ARC, but from DRAM.
-    assert found.counts == {"dram": 1644, "l2arc": 650, "disk": 1162}
-    assert found.unit == "requests"
+    assert observed.counts == {"dram": 1644, "l2arc": 650, "disk": 1162}
+    assert observed.unit == "requests"
 
 
-def test_where_a_request_needs_several_records_blocks_are_counted() -> None:
-    found = read_history.shares("read", 100, Counters({"l2_hits": 50}, {}), Reads(700, 100, 800))
-    assert found.as_json() == {
+def test_with_several_records_per_request_the_unit_is_blocks() -> None:
+    observed = read_history.shares("read", 100, Counters({"l2_hits": 50}, {}), Reads(700, 100, 800))
+    assert observed.as_json() == {
         "unit": "blocks", "source": "kstat reads, arcstats l2_hits",
         "counts": {"dram": 700, "l2arc": 50, "disk": 50},
     }  # fmt: skip
@@ -74,25 +74,25 @@ counts = st.integers(0, 10**9)
 
 
 @given(counts, counts, counts, counts)
-def test_shares_are_never_negative_and_make_up_the_whole(calls: int, l2: int, hits: int, misses: int) -> None:
-    found = read_history.shares(
+def test_shares_are_not_negative_and_sum_to_the_total(calls: int, l2: int, hits: int, misses: int) -> None:
+    share = read_history.shares(
         "read", calls, Counters({"l2_hits": l2}, {}), Reads(hits, misses, hits + misses)
     )
-    assert all(count >= 0 for count in found.counts.values())
-    assert sum(found.counts.values()) == (calls if found.unit == "requests" else hits + misses)
+    assert all(count >= 0 for count in share.counts.values())
+    assert sum(share.counts.values()) == (calls if share.unit == "requests" else hits + misses)
 
 
 def test_shares_of_writes_are_the_zils() -> None:
     zil = {"zil_itx_metaslab_slog_count": 815, "zil_itx_metaslab_normal_count": 2}
-    found = read_history.shares("write", 817, Counters({}, zil, "ZIL of all pools"), Reads(0, 0, 0))
-    assert found.as_json() == {
+    share = read_history.shares("write", 817, Counters({}, zil, "ZIL of all pools"), Reads(0, 0, 0))
+    assert share.as_json() == {
         "unit": "log blocks",
         "source": "ZIL of all pools",
         "counts": {"slog": 815, "pool": 2},
     }
 
 
-def test_what_the_manifest_gets() -> None:
+def test_entry_of_the_manifest() -> None:
     report = read_history.report("read", 3456, Counters({"l2_hits": 0}, {}), Reads(3000, 456, 3456))
     assert report.entry["server_ios"] == 3456 and set(report.entry["shares"].counts)
     assert {check.name for check in report.checks} == {"I/Os by tier", "latency at the server"}
@@ -100,7 +100,7 @@ def test_what_the_manifest_gets() -> None:
     assert report.problems == []
 
 
-def test_a_list_that_was_full_makes_the_shares_doubtful_and_says_so() -> None:
+def test_a_full_list_is_a_problem_of_reads() -> None:
     full = Reads(0, 0, HISTORY_ENTRIES)
     for op, problems in (("read", 1), ("write", 0)):
         assert len(read_history.report(op, 1, Counters({}, {}), full).problems) == problems

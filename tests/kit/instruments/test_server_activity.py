@@ -1,4 +1,4 @@
-"""What else went on, from what a real server said (Linux 6.12, OpenZFS 2.3.9)."""
+"""Server activity, from the files of a real server (Linux 6.12, OpenZFS 2.3.9)."""
 
 from __future__ import annotations
 
@@ -64,23 +64,23 @@ NEW, OLD = openzfs_version.parse("2.3.9-1"), openzfs_version.parse("2.1.11-1+deb
 KSTATS = "/proc/spl/kstat/zfs"
 
 
-def said(files: dict[str, str]) -> str:
-    """As `tail -v -n +1` joins them."""
+def tail(files: dict[str, str]) -> str:
+    """The output of `tail -v -n +1`."""
     return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
 
 
 def files(*pools: str) -> dict[str, str]:
-    found = {"/proc/uptime": "26.11 1.00\n", "/proc/net/rpc/nfsd": NFSD, "/proc/stat": STAT}
-    found[f"{KSTATS}/tank/txgs"] = "31 1 0x01 26 7072 1 2\n" + TXGS
-    return found | {f"{KSTATS}/{pool}/iostats": IOSTATS for pool in pools}
+    observed = {"/proc/uptime": "26.11 1.00\n", "/proc/net/rpc/nfsd": NFSD, "/proc/stat": STAT}
+    observed[f"{KSTATS}/tank/txgs"] = "31 1 0x01 26 7072 1 2\n" + TXGS
+    return observed | {f"{KSTATS}/{pool}/iostats": IOSTATS for pool in pools}
 
 
 @pytest.fixture
 def now() -> Conditions:
-    return server_activity.parse(said(files("tank", "other")), {"tank": None, "other": None}, "tank")
+    return server_activity.parse(tail(files("tank", "other")), {"tank": None, "other": None}, "tank")
 
 
-def test_what_a_server_says_is_read(now: Conditions) -> None:
+def test_the_files_are_read(now: Conditions) -> None:
     assert now.uptime_ns == 26_110_000_000
     assert now.wall_s == 1767225626
     assert now.io_bytes == {"read": 51200, "write": 1024}
@@ -98,8 +98,10 @@ def test_calls_of_nfs_4_count_as_well() -> None:
     # 68 is READ_PLUS, which is how clients of NFS 4.2 read.
     counts[25], counts[68], counts[38], counts[5] = 11, 7, 12, 13
     four = NFSD.replace(NFSD.splitlines()[-2], "proc4ops 76 " + " ".join(map(str, counts)))
-    found = server_activity.parse(said(files("tank") | {"/proc/net/rpc/nfsd": four}), {"tank": None}, "tank")
-    assert found.calls == {"read": 118, "write": 14, "commit": 16}
+    observed = server_activity.parse(
+        tail(files("tank") | {"/proc/net/rpc/nfsd": four}), {"tank": None}, "tank"
+    )
+    assert observed.calls == {"read": 118, "write": 14, "commit": 16}
 
 
 def moved(now: Conditions, **changes: Any) -> Conditions:
@@ -107,20 +109,18 @@ def moved(now: Conditions, **changes: Any) -> Conditions:
 
 
 def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int = 512) -> list[str]:
-    found = server_activity.checks(before, after, "tank", "read", ios, block_bytes, NEW)
-    return [f"{check.name}: {check.found}" for check in found if not check.ok]  # type: ignore[union-attr]
+    observed = server_activity.checks(before, after, "tank", "read", ios, block_bytes, NEW)
+    return [f"{check.name}: {check.found}" for check in observed if not check.ok]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("version", ["2.1.11", "2.2.9"])
-def test_what_an_older_openzfs_does_not_count_is_neither_passed_nor_failed(
-    now: Conditions, version: str
-) -> None:
+def test_counters_that_an_older_openzfs_lacks_neither_pass_nor_fail(now: Conditions, version: str) -> None:
     zfs = openzfs_version.parse(version)
-    found = server_activity.checks(now, now, "tank", "read", 0, 512, zfs)
-    missing = [check for check in found if isinstance(check, Missing)]
+    observed = server_activity.checks(now, now, "tank", "read", 0, 512, zfs)
+    missing = [check for check in observed if isinstance(check, Missing)]
     assert {check.name for check in missing} == {"direct I/O, past the ARC", "I/Os of another pool, other"}
     assert all(str(zfs) in check.why for check in missing)
-    made = {check.name for check in found} - {check.name for check in missing}
+    made = {check.name for check in observed} - {check.name for check in missing}
     assert {"NFS READ calls", "trimmed extents"} <= made
     assert not any(
         isinstance(check, Missing) for check in server_activity.checks(now, now, "tank", "read", 0, 1, NEW)
@@ -136,12 +136,12 @@ def test_a_quiet_server_and_the_clients_own_reads_pass(now: Conditions) -> None:
     assert failed(now, after, ios=40) == []
 
 
-def test_reads_that_a_client_answered_itself_are_missing_at_the_server(now: Conditions) -> None:
+def test_reads_from_a_clients_cache_are_missing_at_the_server(now: Conditions) -> None:
     after = moved(now, io_bytes={"read": 51200 + 20480, "write": 1024}, calls={**now.calls, "read": 105})
     assert failed(now, after, ios=40) == ["NFS READ calls: 5"]
 
 
-def test_reads_of_another_size_than_asked_for(now: Conditions) -> None:
+def test_reads_of_another_block_size(now: Conditions) -> None:
     after = moved(now, io_bytes={"read": 51200 + 40 * 4096, "write": 1024}, calls={**now.calls, "read": 140})
     assert failed(now, after, ios=40) == [f"bytes of NFS READ calls: {40 * 4096}"]
 
@@ -157,9 +157,7 @@ def test_reads_of_another_size_than_asked_for(now: Conditions) -> None:
         ("other", "arc_write_count", 4000, "I/Os of another pool, other: 4000"),
     ],
 )
-def test_what_else_used_the_pools_is_named(
-    now: Conditions, pool: str, counter: str, by: int, name: str
-) -> None:
+def test_other_use_of_the_pools_fails(now: Conditions, pool: str, counter: str, by: int, name: str) -> None:
     stats = {key: dict(value) for key, value in now.iostats.items()}
     stats[pool][counter] += by
     assert failed(now, moved(now, iostats=stats)) == [name]
@@ -176,18 +174,16 @@ def test_a_pool_that_appears_meanwhile_counts_from_zero(now: Conditions) -> None
     assert failed(now, moved(now, iostats=stats)) == ["I/Os of another pool, new: 50"]
 
 
-def test_stolen_cpu_time(now: Conditions) -> None:
+def test_steal_time(now: Conditions) -> None:
     assert failed(now, moved(now, cpu_ticks=2321, steal_ticks=14)) == []
-    assert failed(now, moved(now, cpu_ticks=2321, steal_ticks=15)) == [
-        "CPU time taken by a hypervisor, in 10 ms: 12"
-    ]
+    assert failed(now, moved(now, cpu_ticks=2321, steal_ticks=15)) == ["CPU steal time, in 10 ms: 12"]
 
 
 SCRUB = Scan("SCRUB", "SCANNING", 1767225620, 0)
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "reported"),
     [
         (None, None, False),
         (None, SCRUB, True),
@@ -198,22 +194,22 @@ SCRUB = Scan("SCRUB", "SCANNING", 1767225620, 0)
     ],
 )
 def test_a_scrub_during_the_phase(
-    now: Conditions, before: Scan | None, after: Scan | None, said: bool
+    now: Conditions, before: Scan | None, after: Scan | None, reported: bool
 ) -> None:
-    was = moved(now, scans={"other": before} if before else {})
+    earlier = moved(now, scans={"other": before} if before else {})
     then = moved(now, scans={"other": after} if after else {})
-    found = server_activity.problems(was, then)
-    assert bool(found) is said
-    if said:
-        assert "scrub of the pool other ran during the phase (zpool status: SCRUB" in found[0]
+    observed = server_activity.problems(earlier, then)
+    assert bool(observed) is reported
+    if reported:
+        assert "scrub of the pool other ran during the phase (zpool status: SCRUB" in observed[0]
 
 
 def test_events_are_in_the_experiments_time_and_only_those_of_the_phase(now: Conditions) -> None:
-    was = moved(now, uptime_ns=25_850_000_000)
+    earlier = moved(now, uptime_ns=25_850_000_000)
     then = moved(now, scans={"tank": replace(SCRUB, start_s=1767225625)})
-    found = server_activity.events(was, then, 20_000_000_000, Clock("virtual", 4))
-    assert [event.kind for event in found] == ["txg", "scrub"]
-    txg, scrub = found
+    observed = server_activity.events(earlier, then, 20_000_000_000, Clock("virtual", 4))
+    assert [event.kind for event in observed] == ["txg", "scrub"]
+    txg, scrub = observed
     assert (scrub.time_ns, scrub.end_ns) == (5_000_000_000 // 4, 6_110_000_000 // 4)
     assert txg.text == "txg 15: sync, 1042432 bytes"
 
@@ -235,11 +231,11 @@ def test_events_are_in_the_experiments_time_and_only_those_of_the_phase(now: Con
 def test_properties_with_which_a_tier_cannot_answer(
     properties: dict[str, str], tiers: set[str], names: list[str]
 ) -> None:
-    found = server_activity.property_problems(properties, tiers)
-    assert [text.split()[2] for text in found] == names
+    observed = server_activity.property_problems(properties, tiers)
+    assert [text.split()[2] for text in observed] == names
 
 
-def test_settings_that_somebody_changed() -> None:
+def test_changed_settings() -> None:
     assert server_activity.changed({"sync": "standard"}, {"sync": "standard", "more": "x"}, "d") == []
     assert server_activity.changed({"sync": "standard", "a": "1"}, {"sync": "disabled"}, "d") == [
         "d: sync was standard and is disabled at the end of the run",
@@ -251,26 +247,26 @@ def server(missing: str = "") -> ScriptedHost:
     known = files("tank", "other")
 
     def counters(command: Command) -> str:
-        return said({name: known[name] for name in command.argv if name in known and name != missing})
+        return tail({name: known[name] for name in command.argv if name in known and name != missing})
 
     return ScriptedHost({"sh": STATUS}, default=counters)
 
 
-def test_reading_asks_for_every_pool() -> None:
-    found = server_activity.read(server(), "tank", OLD)
-    assert set(found.iostats) == {"tank", "other"}
-    assert found.scans == {"tank": Scan("SCRUB", "SCANNING", 1767225626, 0)}
+def test_every_pool_is_read() -> None:
+    observed = server_activity.read(server(), "tank", OLD)
+    assert set(observed.iostats) == {"tank", "other"}
+    assert observed.scans == {"tank": Scan("SCRUB", "SCANNING", 1767225626, 0)}
 
 
 @pytest.mark.parametrize("missing", ["/proc/net/rpc/nfsd", "/proc/stat", f"{KSTATS}/tank/txgs"])
-def test_a_server_that_does_not_say_is_an_error(missing: str) -> None:
-    with pytest.raises(HostError, match="does not say what its NFS server"):
+def test_missing_counters_are_an_error(missing: str) -> None:
+    with pytest.raises(HostError, match="counters of the NFS server and pools of server cannot be read"):
         server_activity.read(server(missing), "tank", OLD)
 
 
-def test_a_kstat_of_another_form_is_an_error() -> None:
+def test_a_malformed_kstat_is_an_error() -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         server_activity.parse(
-            said(files("tank") | {f"{KSTATS}/tank/txgs": TXGS.replace("25838553252", "x")}),
+            tail(files("tank") | {f"{KSTATS}/tank/txgs": TXGS.replace("25838553252", "x")}),
             {"tank": None}, "tank",
         )  # fmt: skip

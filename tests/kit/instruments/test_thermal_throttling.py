@@ -20,88 +20,88 @@ NAMES = ("core_throttle_count", "package_throttle_count", "core_throttle_total_t
          "package_throttle_total_time_ms")  # fmt: skip
 
 
-def said(files: dict[str, str]) -> str:
-    """As `tail -v -n +1` joins them."""
+def tail(files: dict[str, str]) -> str:
+    """The output of `tail -v -n +1`."""
     return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
 
 
 def files(count: int = 3, time_ms: int = 120) -> dict[str, str]:
-    found = {}
-    for name in NAMES:
-        for cpu in CPUS:
-            value = count if name.endswith("count") else time_ms
-            found[f"{cpu}/thermal_throttle/{name}"] = f"{value}\n"
-    return found
+    return {
+        f"{cpu}/thermal_throttle/{name}": f"{count if name.endswith('count') else time_ms}\n"
+        for name in NAMES
+        for cpu in CPUS
+    }
 
 
 def quiet() -> Throttling:
-    return thermal_throttling.parse(said(files()))
+    return thermal_throttling.parse(tail(files()))
 
 
 def moved(kind: str, **by: int) -> Throttling:
     """`by`: cpu0_core=2 and so on."""
-    found = quiet()
-    changed = dict(getattr(found, kind))
+    counters = quiet()
+    changed = dict(getattr(counters, kind))
     for key, more in by.items():
         changed[key.replace("_", "/")] += more
-    return replace(found, **{kind: changed})
+    return replace(counters, **{kind: changed})
 
 
 def both(counts: dict[str, int], times_ms: dict[str, int]) -> Throttling:
     return replace(moved("counts", **counts), times_ms=moved("times_ms", **times_ms).times_ms)
 
 
-def test_what_a_host_says_is_read() -> None:
-    text = said(files() | {"/sys/class/hwmon/hwmon1/temp1_input": "51000\n"})
+def test_counters_and_temperatures_are_read() -> None:
+    text = tail(files() | {"/sys/class/hwmon/hwmon1/temp1_input": "51000\n"})
     text += "\n==> /sys/class/hwmon/hwmon12/temp1_input <==\n64000\n"
-    found = thermal_throttling.parse(text)
-    assert found.counts == {f"{cpu}/{level}": 3 for cpu in CPUS for level in ("core", "package")}
-    assert found.times_ms == {key: 120 for key in found.counts}
-    assert found.hottest_mdegc == 64000
+    observed = thermal_throttling.parse(text)
+    assert observed.counts == {f"{cpu}/{level}": 3 for cpu in CPUS for level in ("core", "package")}
+    assert observed.times_ms == {key: 120 for key in observed.counts}
+    assert observed.hottest_mdegc == 64000
 
 
 def test_a_cool_cpu_passes() -> None:
     change = thermal_throttling.change(quiet(), quiet())
     assert change == Change(0, 0, 0)
     assert all(check.ok for check in thermal_throttling.checks(change, "server", SECOND))
-    assert thermal_throttling.words(change, "server") == ""
+    assert thermal_throttling.describe(change, "server") == ""
 
 
-def test_one_event_of_a_package_is_one_though_each_of_its_cpus_counts_it() -> None:
+def test_an_event_of_a_package_counts_once() -> None:
     every = {f"{cpu}_package": 1 for cpu in CPUS}
     then = both(every, {f"{cpu}_package": 7 for cpu in CPUS})
     change = thermal_throttling.change(quiet(), then)
     assert change == Change(events=1, unmeasured=0, time_ms=7)
-    assert thermal_throttling.words(change, "server") == "CPU of server held back by heat for 7 ms (1 times)"
+    text = thermal_throttling.describe(change, "server")
+    assert text == "thermal throttling of server for 7 ms (1 events)"
 
 
 @pytest.mark.parametrize(("time_ms", "ok"), [(1, True), (100, True), (101, False), (9_000, False)])
-def test_up_to_one_percent_of_the_phase_is_told_and_more_does_not_pass(time_ms: int, ok: bool) -> None:
+def test_more_than_one_percent_of_the_phase_fails(time_ms: int, ok: bool) -> None:
     change = thermal_throttling.change(quiet(), both({"cpu2_core": 1}, {"cpu2_core": time_ms}))
     time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
     assert (time.expected, time.found, time.tolerance) == (0, time_ms, 100)
     assert time.ok is ok and unknown.ok
     assert "thermal_throttle" in time.source and "server" in time.name
-    assert thermal_throttling.words(change, "server")
+    assert thermal_throttling.describe(change, "server")
 
 
-def test_a_throttling_that_has_not_ended_has_no_time_yet_and_does_not_pass() -> None:
+def test_throttling_that_has_not_ended_fails() -> None:
     change = thermal_throttling.change(quiet(), both({"cpu0_core": 1, "cpu2_core": 1}, {"cpu0_core": 5}))
     assert change == Change(1, 1, 5)
     time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
     assert time.ok and not unknown.ok and unknown.found == 1
-    assert "for an unknown time" in thermal_throttling.words(change, "server")
+    assert "of unknown duration" in thermal_throttling.describe(change, "server")
 
 
-def test_one_that_began_before_the_phase_is_seen_when_it_ends() -> None:
+def test_throttling_that_began_before_the_phase_counts_at_its_end() -> None:
     change = thermal_throttling.change(quiet(), moved("times_ms", cpu0_core=5000))
     assert change == Change(0, 0, 5000)
-    assert "5000 ms" in thermal_throttling.words(change, "server")
+    assert "5000 ms" in thermal_throttling.describe(change, "server")
     assert not thermal_throttling.checks(change, "server", SECOND)[0].ok
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_where_only_counts_are_kept_any_is_too_many(more: int) -> None:
+def test_without_times_any_event_fails(more: int) -> None:
     before = replace(quiet(), times_ms={})
     change = thermal_throttling.change(before, replace(moved("counts", cpu3_core=more), times_ms={}))
     assert change == Change(more, more, None)
@@ -112,7 +112,7 @@ def test_where_only_counts_are_kept_any_is_too_many(more: int) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        (Throttling({}, {}), Throttling({}, {}), "does not count it"),
+        (Throttling({}, {}), Throttling({}, {}), "no such counters"),
         (quiet(), Throttling({}, {}), "not the same CPUs"),
         (Throttling({}, {}), quiet(), "not the same CPUs"),
         (quiet(), replace(quiet(), times_ms={}), "not the same CPUs"),
@@ -122,7 +122,9 @@ def test_where_only_counts_are_kept_any_is_too_many(more: int) -> None:
         (quiet(), moved("times_ms", cpu0_package=-120), "went back"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_is_not_available(before: Throttling, after: Throttling, why: str) -> None:
+def test_other_counters_before_and_after_are_not_available(
+    before: Throttling, after: Throttling, why: str
+) -> None:
     with pytest.raises(ValueError, match=f"^not available: .*{why}"):
         thermal_throttling.change(before, after)
 
@@ -134,20 +136,20 @@ def test_a_host_without_such_files_has_no_counters(text: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "x", "-1", "1 2", "1\n2", "0x1", "1e3", "9" * 21, "٣", "\x1b[2J"])
 @pytest.mark.parametrize("name", ["core_throttle_count", "package_throttle_total_time_ms"])
-def test_a_counter_that_is_no_number_is_an_error(name: str, value: str) -> None:
-    with pytest.raises(ValueError, match="which is no count"):
-        thermal_throttling.parse(said(files() | {f"cpu1/thermal_throttle/{name}": f"{value}\n"}))
+def test_a_malformed_counter_is_an_error(name: str, value: str) -> None:
+    with pytest.raises(ValueError, match="which is not a count"):
+        thermal_throttling.parse(tail(files() | {f"cpu1/thermal_throttle/{name}": f"{value}\n"}))
 
 
 @pytest.mark.parametrize("value", ["", "x", "-300", "9" * 21])
-def test_a_temperature_that_is_none_is_left_out(value: str) -> None:
-    found = thermal_throttling.parse(said(files() | {"/sys/class/hwmon/hwmon1/temp1_input": value}))
-    assert found == quiet()
+def test_a_malformed_temperature_is_ignored(value: str) -> None:
+    observed = thermal_throttling.parse(tail(files() | {"/sys/class/hwmon/hwmon1/temp1_input": value}))
+    assert observed == quiet()
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_the_command_finds_the_files(shell: str, tmp_path: Path) -> None:
-    """With a tree of ours in place of /sys, and the real tools."""
+    """The real tools, with another tree for /sys."""
     for name, text in files().items():
         path = tmp_path / "devices/system/cpu" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -161,16 +163,16 @@ def test_the_command_finds_the_files(shell: str, tmp_path: Path) -> None:
         (path / "temp1_input").write_text(f"{value}\n")
     script = thermal_throttling._SCRIPT.replace("/sys/", f"{os.fspath(tmp_path)}/")
     done = subprocess.run([shell, "-c", script], capture_output=True, text=True, check=True)
-    found = thermal_throttling.parse(done.stdout.replace(os.fspath(tmp_path), "/sys"))
-    assert found == replace(quiet(), hottest_mdegc=48000)
+    observed = thermal_throttling.parse(done.stdout.replace(os.fspath(tmp_path), "/sys"))
+    assert observed == replace(quiet(), hottest_mdegc=48000)
 
 
-def test_this_machine_can_be_asked() -> None:
-    found = thermal_throttling.read(LocalHost())
-    assert found.counts.keys() >= found.times_ms.keys()
+def test_this_machine_can_be_read() -> None:
+    observed = thermal_throttling.read(LocalHost())
+    assert observed.counts.keys() >= observed.times_ms.keys()
 
 
 def test_reading_needs_no_root() -> None:
     # A command that begins with env needs no sudo (kit.hosts.sudo).
-    client = ScriptedHost({"env": said(files())}, default=AssertionError("not as the user"))
+    client = ScriptedHost({"env": tail(files())}, default=AssertionError("not as the user"))
     assert thermal_throttling.read(client) == quiet()

@@ -184,7 +184,7 @@ def test_the_command_tells_paths_and_bytes(cache: Path, hsp_here: Called) -> Non
     foretold = hsp_here("lab", "prune", "--dry-run")
     assert foretold.returncode == 0, foretold.stderr
     assert foretold.stdout == ""
-    assert f"would go: {tar} (modules of another version, {used_bytes} bytes)" in foretold.stderr
+    assert f"would remove: {tar} (modules of another version, {used_bytes} bytes)" in foretold.stderr
     assert f"{used_bytes} bytes would be freed" in foretold.stderr
     assert tar.exists()
     done = json.loads(hsp("lab", "prune", "--json").stdout)

@@ -11,37 +11,37 @@ from kit.load.fio_json import documents, jobs
 FIRST, LAST = ({"jobs": [{"jobname": "j", "ios": n}]} for n in (1, 2))
 
 
-def test_the_last_of_several_documents_counts_and_other_text_has_its_place() -> None:
+def test_the_last_of_several_documents_counts_and_other_text_stays() -> None:
     before, after = "fio: a warning {\n{\n{}\n", "\nbye\n"
     text = before + json.dumps(FIRST) + "\n" + json.dumps(LAST, indent=1) + after
-    found = documents(text)
-    assert (found.last, found.number, found.failure) == (LAST, 2, None)
-    assert (text[: found.begin], text[found.end :]) == (before, after)
+    result = documents(text)
+    assert (result.last, result.number, result.failure) == (LAST, 2, None)
+    assert (text[: result.begin], text[result.end :]) == (before, after)
 
 
 @pytest.mark.parametrize(
-    ("damage", "line", "words"),
+    ("damage", "line", "message"),
     [("{1", 3, "Expecting property name"), ('{"a": NaN}', 3, "NaN is not a number"), ('{"a":' * 9000, 3, "")],
 )
-def test_damage_behind_the_last_document_is_named(damage: str, line: int, words: str) -> None:
-    found = documents(json.dumps(FIRST) + "\n\n" + damage)
-    assert found.last == FIRST and found.failure
-    assert found.failure[0] == line and words in found.failure[1]
+def test_damage_after_the_last_document_is_named(damage: str, line: int, message: str) -> None:
+    result = documents(json.dumps(FIRST) + "\n\n" + damage)
+    assert result.last == FIRST and result.failure
+    assert result.failure[0] == line and message in result.failure[1]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '"jobs"', '[{"jobs": []}]', ' {"jobs": []}'])
-def test_what_is_no_document(text: str) -> None:
-    found = documents(text)
-    assert (found.last, found.number, found.begin, found.end) == (None, 0, 0, 0)
+def test_text_without_a_document(text: str) -> None:
+    result = documents(text)
+    assert (result.last, result.number, result.begin, result.end) == (None, 0, 0, 0)
 
 
-def test_more_documents_than_fio_writes_are_not_gone_through() -> None:
+def test_the_number_of_documents_is_limited() -> None:
     text = "{}\n" * 10_001 + json.dumps(FIRST)
     assert documents(text).failure == (10_001, "more than 10000 documents")
 
 
 @pytest.mark.parametrize("listed", [None, 3, {"jobname": "j"}, [3], [{"jobname": "j"}, 3]])
-def test_what_is_no_list_of_jobs(listed: object) -> None:
+def test_other_values_are_not_a_list_of_jobs(listed: object) -> None:
     assert jobs({"jobs": listed}, "jobs") is None
 
 

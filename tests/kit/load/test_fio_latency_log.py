@@ -17,9 +17,9 @@ LOG = (KIT_DATA / "read-fio_lat.log").read_bytes()
 
 
 def test_recorded_log() -> None:
-    found = parser.parse_latency_log(LOG)
-    assert len(found.latency_ns) == len(LOG.splitlines()) == 400
-    assert (found.end_ns[0], found.latency_ns[0], found.direction[0]) == (99_737_000_000, 142_289, 0)
+    log = parser.parse_latency_log(LOG)
+    assert len(log.latency_ns) == len(LOG.splitlines()) == 400
+    assert (log.end_ns[0], log.latency_ns[0], log.direction[0]) == (99_737_000_000, 142_289, 0)
     writes = parser.parse_latency_log((KIT_DATA / "write-slog-fio_lat.log").read_bytes())
     assert len(writes.direction) == 815 and set(writes.direction.tolist()) == {1}
 
@@ -36,10 +36,10 @@ rows = st.lists(
 @given(rows)
 def test_every_line_of_a_log_is_an_io(given_rows: list[tuple[int, int, int]]) -> None:
     text = "".join(f"{stamp}, {latency}, {direction}, 512, 0\n" for stamp, latency, direction in given_rows)
-    found = parser.parse_latency_log(text.encode())
-    assert found.end_ns.tolist() == [stamp * 1_000_000 for stamp, _, _ in given_rows]
-    assert found.latency_ns.tolist() == [latency for _, latency, _ in given_rows]
-    assert found.direction.tolist() == [direction for _, _, direction in given_rows]
+    log = parser.parse_latency_log(text.encode())
+    assert log.end_ns.tolist() == [stamp * 1_000_000 for stamp, _, _ in given_rows]
+    assert log.latency_ns.tolist() == [latency for _, latency, _ in given_rows]
+    assert log.direction.tolist() == [direction for _, _, direction in given_rows]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""kit.load.fio_server: several clients, one load. Here this machine is all of them; the lab has real ones."""
+"""kit.load.fio_server: one load on several clients; here this machine is all of them."""
 
 from __future__ import annotations
 
@@ -56,30 +56,30 @@ needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; t
 # --- What fio says ---
 
 
-def test_each_clients_jobs_are_found_and_the_sum_of_all_is_not_one() -> None:
+def test_the_sum_of_all_clients_is_not_a_client() -> None:
     jobs, _ = fio.parse_group_output(RECORDED)
     assert sorted(jobs) == ["c0", "c1", "c2", "c3"]
     assert '"All clients"' in RECORDED
-    assert all(fio.total_ios({"jobs": of_one})["write"] > 0 for of_one in jobs.values())
+    assert all(fio.total_ios({"jobs": own})["write"] > 0 for own in jobs.values())
     assert not RECORDED.startswith("{")
 
 
-def test_a_client_that_broke_off_is_not_there_and_the_words_say_so() -> None:
-    jobs, said = fio.parse_group_output(BROKEN_OFF)
+def test_a_client_that_disconnected_has_no_jobs_and_is_named() -> None:
+    jobs, errors = fio.parse_group_output(BROKEN_OFF)
     assert sorted(jobs) == ["c0", "c2", "c3"]
-    assert "c1" in said and "disconnected" in said
+    assert "c1" in errors and "disconnected" in errors
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "{", "{}", "fio: connect; No such file", '{\n"client_stats": 3}', '{\n"client_stats": [1]}', "[]"],
 )
-def test_what_is_no_result_is_refused(text: str) -> None:
+def test_output_without_results_is_refused(text: str) -> None:
     with pytest.raises(MeasurementUnknown, match="no results of clients"):
         fio.parse_group_output(text)
 
 
-# --- What it is told ---
+# --- Jobs and commands ---
 
 
 def spec(tmp_path: Path, seconds: float = 0.3, clock: Clock | None = None) -> LoadSpec:
@@ -94,10 +94,10 @@ def spec(tmp_path: Path, seconds: float = 0.3, clock: Clock | None = None) -> Lo
 
 
 def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> None:
-    wanted = spec(tmp_path, 0.5, Clock("virtual", 4))
-    text = fio.group_job_text(wanted.job, wanted.values).decode()
+    load_spec = spec(tmp_path, 0.5, Clock("virtual", 4))
+    text = fio.group_job_text(load_spec.job, load_spec.values).decode()
     assert "${" not in text
-    assert f"directory={wanted.mount}" in text
+    assert f"directory={load_spec.mount}" in text
     assert "runtime=2000000us" in text
     assert "unique_filename=0" in text
     assert "thread=1" in text and "thread=0" not in text
@@ -110,7 +110,7 @@ def test_the_server_has_a_socket_and_no_port() -> None:
     assert command[0] == "env"  # not a program that sudo runs as root
 
 
-def test_different_versions_are_refused_with_who_has_which() -> None:
+def test_different_versions_are_refused_with_their_hosts() -> None:
     fio_server.check_versions({"a": "fio-3.39", "b": "fio-3.39"})
     fio_server.check_versions({"a": "fio-3.39"})
     with pytest.raises(HostError, match=r"fio-3.39 on a, fio-3.28 on b") as caught:
@@ -136,8 +136,8 @@ def machines(count: int) -> list[Machine]:
     return [Machine(f"client{number}") for number in range(count)]
 
 
-def load(hosts: Sequence[Host], wanted: LoadSpec) -> GroupLoad:
-    return GroupLoad(hosts, wanted, Clocks(hosts[0]))
+def load(hosts: Sequence[Host], load_spec: LoadSpec) -> GroupLoad:
+    return GroupLoad(hosts, load_spec, Clocks(hosts[0]))
 
 
 def run_dir(tmp_path: Path) -> RunDir:
@@ -180,10 +180,10 @@ def test_one_client_runs_fio_itself(tmp_path: Path) -> None:
 
 @needs_fio
 def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> None:
-    hosts, wanted = machines(3), spec(tmp_path)
-    running = load(hosts, wanted)
+    hosts, load_spec = machines(3), spec(tmp_path)
+    running = load(hosts, load_spec)
     running.prepare()
-    directory = Path(wanted.work_dir) / "fio0-p"
+    directory = Path(load_spec.work_dir) / "fio0-p"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
     assert not [line for line in listening.splitlines() if '"fio"' in line]
@@ -198,15 +198,15 @@ def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> N
     # Two places to hear of an order would be a second apart, now and then.
     starts = [int((r.latencies.end_ns - r.latencies.latency_ns).min()) for r in results]
     assert max(starts) - min(starts) < 900_000_000
-    assert sorted(os.listdir(wanted.mount)) == ["working-set"]
+    assert sorted(os.listdir(load_spec.mount)) == ["working-set"]
     assert not directory.exists()
-    assert processes_in(wanted.work_dir) == []
+    assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
-def test_one_client_that_breaks_off_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
-    hosts, wanted = machines(3), spec(tmp_path, 1.5)
-    running = load(hosts, wanted)
+def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
+    hosts, load_spec = machines(3), spec(tmp_path, 1.5)
+    running = load(hosts, load_spec)
     running.prepare()
     running.start()
     member = running._members[1]
@@ -225,18 +225,16 @@ def test_one_client_that_breaks_off_is_named_and_the_others_are_kept(tmp_path: P
     assert [result.host.name for result in results] == ["client0", "client2"]
     (problem,) = running.problems
     assert problem.startswith("fio failed on client1: ")
-    assert processes_in(wanted.work_dir) == []
+    assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
-def test_a_client_that_does_not_get_ready_is_named_and_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_does_not_get_ready_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fio_server, "_LAST_READY_S", 1.0)
-    hosts, wanted = machines(2), spec(tmp_path)
-    running = load(hosts, wanted)
+    hosts, load_spec = machines(2), spec(tmp_path)
+    running = load(hosts, load_spec)
     running.prepare()
-    Path(wanted.work_dir, "fio1-p", "start.py").write_text("import time; time.sleep(60)")
+    Path(load_spec.work_dir, "fio1-p", "start.py").write_text("import time; time.sleep(60)")
     running.start()
     wait(running)
     running.finish(False)
@@ -244,34 +242,34 @@ def test_a_client_that_does_not_get_ready_is_named_and_not_waited_for(
     assert [result.host.name for result in results] == ["client0"]
     (problem,) = running.problems
     assert problem.startswith("fio failed on client1: fio did not get ready")
-    assert processes_in(wanted.work_dir) == []
+    assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
-def test_an_interrupt_ends_the_load_and_keeps_what_was_measured(tmp_path: Path) -> None:
-    hosts, wanted = machines(2), spec(tmp_path, 600)
-    running = load(hosts, wanted)
+def test_an_interrupt_ends_the_load_and_keeps_the_results(tmp_path: Path) -> None:
+    hosts, load_spec = machines(2), spec(tmp_path, 600)
+    running = load(hosts, load_spec)
     running.prepare()
     running.start()
     time.sleep(1.5)
     running.finish(True)
     results = running.collect(run_dir(tmp_path))
     assert [len(result.latencies.end_ns) > 0 for result in results] == [True, True]
-    assert processes_in(wanted.work_dir) == []
+    assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
 def test_a_load_that_never_starts_leaves_nothing(tmp_path: Path) -> None:
-    hosts, wanted = machines(2), spec(tmp_path)
-    running = load(hosts, wanted)
+    hosts, load_spec = machines(2), spec(tmp_path)
+    running = load(hosts, load_spec)
     running.prepare()
     running.finish(True)
-    assert processes_in(wanted.work_dir) == []
+    assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
-def test_no_server_no_load_and_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hosts, wanted = machines(2), spec(tmp_path)
+def test_without_a_server_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hosts, load_spec = machines(2), spec(tmp_path)
     command = fio_server.server_command
 
     def broken(directory: str, socket: str) -> list[str]:
@@ -280,16 +278,16 @@ def test_no_server_no_load_and_nothing_is_left(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(fio_server, "server_command", broken)
     monkeypatch.setattr(fio_server, "_AWAIT_SOCKET", 'sleep 1; [ -S "$1" ]')
     with pytest.raises(HostError, match="fio --server failed on client1"):
-        load(hosts, wanted).prepare()
-    assert processes_in(wanted.work_dir) == []
+        load(hosts, load_spec).prepare()
+    assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
-def test_a_client_that_is_lost_before_the_start_does_not_keep_the_others(
+def test_a_client_lost_before_the_start_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hosts, wanted = machines(2), spec(tmp_path)
-    running = load(hosts, wanted)
+    hosts, load_spec = machines(2), spec(tmp_path)
+    running = load(hosts, load_spec)
     running.prepare()
     waited = running._await_ready
 
@@ -306,7 +304,7 @@ def test_a_client_that_is_lost_before_the_start_does_not_keep_the_others(
     assert [result.host.name for result in results] == ["client0"]
     (problem,) = running.problems
     assert problem.startswith("fio failed on client1: client1: the connection broke")
-    assert processes_in(wanted.work_dir) == []
+    assert processes_in(load_spec.work_dir) == []
 
 
 # --- Over SSH: the sockets come to the first client through sshd ---
@@ -325,11 +323,11 @@ def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
 
 @needs_fio
 def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> None:
-    wanted = spec(tmp_path, 0.5)
-    running = load(connections, wanted)
+    load_spec = spec(tmp_path, 0.5)
+    running = load(connections, load_spec)
     assert all(isinstance(host, Forwarding) for host in connections)
     running.prepare()
-    work = Path(wanted.work_dir)
+    work = Path(load_spec.work_dir)
     sockets = sorted(path.name for path in (work / "fio0-p").iterdir() if path.is_socket())
     assert sockets == ["c0", "c1", "c2"]
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
@@ -341,14 +339,14 @@ def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> 
     assert running.problems == []
     assert [sum(result.ios.values()) > 0 for result in results] == [True, True, True]
     assert not any(work.iterdir())
-    assert processes_in(wanted.work_dir) == []
+    assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_path: Path, lost: int) -> None:
-    wanted = spec(tmp_path, 5)
-    running = load(connections, wanted)
+    load_spec = spec(tmp_path, 5)
+    running = load(connections, load_spec)
     running.prepare()
     running.start()
     time.sleep(1.5)
@@ -359,8 +357,8 @@ def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_pa
     wait(running)
     running.finish(False)
     results = running.collect(run_dir(tmp_path))
-    # fio brings the logs home over the first client, and keeps none elsewhere.
+    # fio stores all logs on the first client.
     assert [result.host.name for result in results] == (["far0", "far2"] if lost else [])
     assert len(running.problems) == (1 if lost else 3)
     assert any(problem.startswith(f"fio failed on far{lost}: ") for problem in running.problems)
-    assert until(lambda: not processes_in(wanted.work_dir), 30), "a fio outlived its connection"
+    assert until(lambda: not processes_in(load_spec.work_dir), 30), "a fio outlived its connection"

@@ -1,45 +1,36 @@
-"""kit.nfs.export: an export is synchronous and for one client; a mount is what was asked for."""
+"""kit.nfs.export: exports are synchronous and for one client."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, CommandFailed, DeadlineExceeded
-from kit.nfs import export as nfs
-from tests.fakes import Answer, Command, ScriptedHost
+from kit.hosts.base import CommandFailed
+from kit.nfs import export as nfs_export
+from tests.fakes import Answer, ScriptedHost
 
 OPTIONS = "sync,wdelay,hide,no_subtree_check,fsid=20090608,sec=sys,rw,secure,root_squash,no_all_squash"
 LONG = "/run/hsp/20261121T061754Z-ba55f9/data"
-MOUNTS = """\
-proc /proc proc rw,nosuid 0 0
-10.0.0.1:/other /mnt/other nfs rw,vers=3,soft 0 0
-10.0.0.1:/x /mnt/x nfs rw,relatime,vers=3,rsize=131072,hard,proto=tcp,local_lock=all,addr=10.0.0.1 0 0
-/dev/vda /mnt/disk ext4 rw 0 0
-10.0.0.1:/y /mnt/y nfs4 rw,vers=4.2 0 0
-"""
 
 
 def test_an_export_is_for_one_client_synchronous_and_squashed() -> None:
     host = ScriptedHost()
-    nfs.export(host, "/x", "10.0.0.2")
+    nfs_export.export(host, "/x", "10.0.0.2")
     [argv] = host.calls
     assert argv[:2] == ("exportfs", "-o") and argv[3] == "10.0.0.2:/x"
     options = argv[2].split(",")
     assert {"sync", "root_squash"} <= set(options)
     assert not {"async", "no_root_squash", "insecure"} & set(options)
-    assert f"fsid={nfs.fsid('/x')}" in options
+    assert f"fsid={nfs_export.fsid('/x')}" in options
 
 
 @pytest.mark.parametrize(
     "address", ["*", "10.0.0.0/24", "@group", "10.0.0.?", "", "a b", "-o", "10.0.0.2:/etc", "<world>", "a,b"]
 )
-def test_what_may_be_more_than_one_client_is_refused(address: str) -> None:
+def test_an_address_of_several_clients_is_refused(address: str) -> None:
     host = ScriptedHost()
     with pytest.raises(ConfigError, match="is not one client"):
-        nfs.export(host, "/x", address)
+        nfs_export.export(host, "/x", address)
     assert not host.calls
 
 
@@ -48,14 +39,14 @@ def test_what_may_be_more_than_one_client_is_refused(address: str) -> None:
 )
 def test_an_address_is_written_as_exportfs_takes_it(address: str, written: str) -> None:
     host = ScriptedHost()
-    nfs.export(host, "/x", address)
+    nfs_export.export(host, "/x", address)
     assert host.calls[0][3] == f"{written}:/x"
 
 
-def test_exports_of_two_runs_do_not_share_the_number_of_their_handles() -> None:
-    numbers = {nfs.fsid(f"/run/hsp/20261121T0000{n:02}Z-abcdef/pool/bench") for n in range(60)}
+def test_exports_of_two_runs_have_different_fsids() -> None:
+    numbers = {nfs_export.fsid(f"/run/hsp/20261121T0000{n:02}Z-abcdef/pool/bench") for n in range(60)}
     assert len(numbers) == 60 and all(0 < number < 2**32 for number in numbers)
-    assert nfs.fsid("/x") == nfs.fsid("/x")
+    assert nfs_export.fsid("/x") == nfs_export.fsid("/x")
 
 
 HANDLES = "cat /proc/net/rpc/nfsd.fh/content"
@@ -76,9 +67,9 @@ AGAIN = [("sleep", "2"), ("exportfs", "-f")]
 
 
 @pytest.mark.parametrize("looks", [0, 1, 3])
-def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
+def test_an_export_is_removed_when_nfsd_has_no_reference(looks: int) -> None:
     host = flushed_server(r"/x\040y", looks)
-    nfs.unexport(host, "/x y", "10.0.0.2")
+    nfs_export.unexport(host, "/x y", "10.0.0.2")
     assert changes(host) == [TAKEN_BACK, *AGAIN * looks]
 
 
@@ -86,25 +77,25 @@ def test_an_export_is_taken_back_until_nfsd_has_let_go(looks: int) -> None:
     ("output", "passes"),
     [("exportfs: Could not find '10.0.0.2:/x' to unexport.\n", True), ("exportfs: no permission\n", False)],
 )
-def test_an_export_that_somebody_else_took_back(output: str, passes: bool) -> None:
+def test_an_export_that_is_removed_already(output: str, passes: bool) -> None:
     host = flushed_server("/x", 0, **{"exportfs -u": (1, "", output)})
     if passes:
-        nfs.unexport(host, "/x", "10.0.0.2")
+        nfs_export.unexport(host, "/x", "10.0.0.2")
     else:
         with pytest.raises(CommandFailed, match="no permission"):
-            nfs.unexport(host, "/x", "10.0.0.2")
+            nfs_export.unexport(host, "/x", "10.0.0.2")
 
 
 def test_another_path_in_the_caches_is_not_waited_for() -> None:
     host = flushed_server("/x/y", 99)
-    nfs.unexport(host, "/x", "10.0.0.2")
+    nfs_export.unexport(host, "/x", "10.0.0.2")
     assert len(changes(host)) == 1
 
 
-def test_an_export_that_stays_is_an_error() -> None:
+def test_an_export_that_nfsd_still_holds_is_an_error() -> None:
     host = flushed_server("/x", 99)
     with pytest.raises(HostError, match="still holds /x after 15 flushes"):
-        nfs.unexport(host, "/x", "10.0.0.2")
+        nfs_export.unexport(host, "/x", "10.0.0.2")
 
 
 def exporting(text: str) -> ScriptedHost:
@@ -113,13 +104,13 @@ def exporting(text: str) -> ScriptedHost:
 
 def test_short_and_long_lines_of_exportfs() -> None:
     text = f"/x            \t10.0.0.2({OPTIONS})\n{LONG}\n\t\t10.0.0.3({OPTIONS})\n"
-    assert nfs.effective_export(exporting(text), "/x") == [f"/x 10.0.0.2({OPTIONS})"]
-    assert nfs.effective_export(exporting(text), LONG) == [f"{LONG} 10.0.0.3({OPTIONS})"]
+    assert nfs_export.effective_export(exporting(text), "/x") == [f"/x 10.0.0.2({OPTIONS})"]
+    assert nfs_export.effective_export(exporting(text), LONG) == [f"{LONG} 10.0.0.3({OPTIONS})"]
 
 
-def test_every_client_of_a_path_is_found_and_no_other_path() -> None:
+def test_every_export_of_a_path_is_listed() -> None:
     text = f"/x\n\t\t10.0.0.2({OPTIONS})\n/x\n\t\t10.0.0.3({OPTIONS})\n/x/y\n\t\t<world>({OPTIONS})\n"
-    assert len(nfs.effective_export(exporting(text), "/x")) == 2
+    assert len(nfs_export.effective_export(exporting(text), "/x")) == 2
 
 
 @pytest.mark.parametrize(
@@ -135,212 +126,11 @@ def test_every_client_of_a_path_is_found_and_no_other_path() -> None:
 )
 def test_open_and_asynchronous_exports_are_errors(line: str) -> None:
     with pytest.raises(HostError, match="exports /x as") as caught:
-        nfs.effective_export(exporting(line + "\n"), "/x")
+        nfs_export.effective_export(exporting(line + "\n"), "/x")
     assert "asynchronous" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["", "/xy 10.0.0.2(rw)\n", "/x/y 10.0.0.2(rw)\n"])
-def test_what_is_not_exported_is_an_error(text: str) -> None:
+def test_a_missing_export_is_an_error(text: str) -> None:
     with pytest.raises(HostError, match="/x is not exported by server"):
-        nfs.effective_export(exporting(text), "/x")
-
-
-MOUNTED = {
-    "/x": "rw,relatime,vers=3,rsize=131072,hard,proto=tcp,local_lock=all,addr=10.0.0.1",
-    "/y": "rw,relatime,vers=4.2,rsize=131072,hard,proto=tcp,local_lock=none,addr=10.0.0.1",
-}
-
-
-class Client(ScriptedHost):
-    """A client of 10.0.0.1. `stubborn`: so many tries to unmount do nothing; `hangs`: so many do not end."""
-
-    def __init__(self, stubborn: int = 0, hangs: int = 0, held: bool = False, refuses: str = "") -> None:
-        super().__init__(name="client")
-        self.mounted: dict[str, str] = {}
-        self.directories: set[str] = set()
-        self.stubborn, self.hangs, self.held, self.refuses = stubborn, hangs, held, refuses
-
-    def answer(self, command: Command) -> Answer:
-        argv = command.argv
-        # Whatever can touch a mount has a deadline of its own.
-        assert command.deadline_s != DEFAULT_DEADLINE_S or argv[0] in ("cat", "rm"), argv
-        if argv[0] == "cat":
-            return self.cat(argv[1])
-        if argv[0] == "mkdir":
-            self.directories.add(argv[2])
-        elif argv[0] == "mount":
-            if self.refuses:
-                return 32, "", self.refuses
-            self.mounted[argv[-1]] = MOUNTED[argv[-2].partition(":")[2]]
-        elif argv[0] == "umount":
-            return self.umount(argv)
-        elif argv[0] == "rmdir":
-            if argv[1] not in self.directories:
-                return 1, "", f"rmdir: failed to remove '{argv[1]}': No such file or directory"
-            self.directories.remove(argv[1])
-        elif argv[0] == "rm":
-            del self.files[argv[-1]]
-        return ""
-
-    def cat(self, path: str) -> Answer:
-        if path == "/proc/mounts":
-            own = (f"10.0.0.1:/x {at} nfs {options} 0 0\n" for at, options in self.mounted.items())
-            return MOUNTS + "".join(own)
-        if path == "/proc/self/mountinfo":
-            own = (f"49 24 0:51 / {at} rw - nfs 10.0.0.1:/x rw\n" for at in self.mounted)
-            return "24 1 254:0 / / rw - ext4 /dev/vda rw\n" + "".join(own)
-        if path == "/proc/fs/nfsfs/volumes":
-            line = "v3 0a000001 801 0:51 4d:0 no\n" if self.held or self.mounted else ""
-            return "NV SERVER   PORT DEV          FSID FSC\n" + line
-        if path in self.files:
-            return self.files[path].decode()
-        return 1, "", f"cat: {path}: No such file or directory"
-
-    def umount(self, argv: Sequence[str]) -> Answer:
-        if self.hangs:
-            self.hangs -= 1
-            return DeadlineExceeded(self.name, argv, 60)
-        if self.stubborn:
-            self.stubborn -= 1
-            return 32, "", f"umount: {argv[-1]}: target is busy."
-        del self.mounted[argv[-1]]
-        return ""
-
-    @property
-    def unmounts(self) -> list[tuple[str, ...]]:
-        return [argv[1:] for argv in self.called("umount")]
-
-
-def test_a_mount_is_what_was_asked_for() -> None:
-    client = Client()
-    mount = nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", "proto=tcp", "nolock", "rsize=131072"))
-    assert mount.source == "10.0.0.1:/x" and "hard" in mount.options.split(",")
-    assert client.calls[2] == (
-        "mount", "-t", "nfs",
-        "-o", "vers=3,hard,proto=tcp,nolock,rsize=131072,retry=1", "10.0.0.1:/x", "/mnt/t",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    "option", ["rsize=1048576", "proto=tcp6", "sync", "rsize=13107", "noac", "actimeo=7"]
-)
-def test_an_option_that_is_not_in_effect_is_an_error_and_unmounted(option: str) -> None:
-    client = Client()
-    with pytest.raises(HostError, match=f"with {option}, in effect is rw,relatime"):
-        nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ("hard", option))
-    assert not client.mounted and not client.directories
-
-
-def test_another_version_in_effect_is_an_error() -> None:
-    client = Client()
-    with pytest.raises(HostError, match=r"with vers=4\.1, in effect is rw,relatime,vers=4\.2"):
-        nfs.mount(client, "10.0.0.1:/y", "/mnt/t", "4.1", ())
-    assert not client.mounted
-
-
-@pytest.mark.parametrize(
-    ("output", "hint"),
-    [
-        ("mount.nfs: access denied by server while mounting 10.0.0.1:/x", "showmount"),
-        (
-            "mount.nfs: mounting 10.0.0.1:/x failed, reason given by server: No such file or directory",
-            "showmount",
-        ),
-        ("mount.nfs: Protocol not supported for 10.0.0.1:/x on /mnt/t", "versions"),
-        ("mount: /mnt/t: bad option; for several filesystems you might need a helper program.", "nfs-common"),
-        ("mount.nfs: Connection refused", "does the server run"),
-    ],
-)
-def test_a_mount_that_the_server_refuses_says_what_was_asked_and_why_not(output: str, hint: str) -> None:
-    with pytest.raises(HostError, match=r"cannot mount 10\.0\.0\.1:/x with vers=4\.1,hard") as caught:
-        nfs.mount(Client(refuses=output), "10.0.0.1:/x", "/mnt/t", "4.1", ("hard",))
-    assert output in caught.value.message and hint in caught.value.hint
-
-
-def test_nothing_is_mounted_over_something_else() -> None:
-    with pytest.raises(HostError, match="something is mounted at /mnt/disk already"):
-        nfs.mount(Client(), "10.0.0.1:/x", "/mnt/disk", "3", ())
-
-
-@pytest.mark.parametrize("target", ["/mnt/none", "/mnt/disk", "/mnt"])
-def test_what_is_not_an_nfs_mount_is_an_error(target: str) -> None:
-    with pytest.raises(HostError, match=f"{target} is not an NFS mount on server"):
-        nfs.effective_mount(ScriptedHost({"cat": MOUNTS}), target)
-    assert not nfs.is_mounted(ScriptedHost({"cat": MOUNTS}), target)
-
-
-def mounted(client: Client) -> Client:
-    nfs.mount(client, "10.0.0.1:/x", "/mnt/t", "3", ())
-    client.commands.clear()
-    return client
-
-
-def test_unmounting_asks_nicely_and_can_be_done_again() -> None:
-    client = mounted(Client())
-    for _ in range(3):
-        nfs.unmount(client, "/mnt/t")
-    assert client.unmounts == [("/mnt/t",)]
-    assert not client.directories and not client.files
-
-
-def test_what_never_came_to_be_mounted_leaves_no_directory_behind() -> None:
-    client = Client()
-    client.directories.add("/mnt/t")
-    nfs.unmount(client, "/mnt/t")
-    assert not client.unmounts and not client.directories
-
-
-def test_a_mount_that_hangs_is_forced_then_taken_out_of_sight() -> None:
-    client = mounted(Client(hangs=1))
-    nfs.unmount(client, "/mnt/t")
-    assert client.unmounts == [("/mnt/t",), ("-f", "/mnt/t")]
-    client = mounted(Client(hangs=1, stubborn=2))
-    nfs.unmount(client, "/mnt/t")
-    assert client.unmounts == [("/mnt/t",), ("-f", "/mnt/t"), ("-f", "/mnt/t"), ("-l", "/mnt/t")]
-    # It was let go of: nothing is left, not even the note.
-    assert not client.directories and not client.files
-
-
-def test_a_mount_that_the_client_still_holds_is_an_error_each_time_until_it_does_not() -> None:
-    client = mounted(Client(stubborn=3, held=True))
-    for _ in range(2):
-        with pytest.raises(HostError, match="unmounted lazily, but the client still holds it") as caught:
-            nfs.unmount(client, "/mnt/t")
-        assert "reboot" in caught.value.hint and "Pool and export stay" in caught.value.hint
-    client.held = False
-    nfs.unmount(client, "/mnt/t")
-    assert not client.directories and not client.files
-
-
-def test_a_mount_that_nothing_moves_is_an_error() -> None:
-    client = mounted(Client(hangs=4))
-    with pytest.raises(HostError, match="/mnt/t cannot be unmounted") as caught:
-        nfs.unmount(client, "/mnt/t")
-    assert "reboot this client" in caught.value.hint
-    assert client.mounted and client.directories
-
-
-def test_of_mounts_on_top_of_each_other_the_topmost_is_in_effect() -> None:
-    stacked = MOUNTS + "10.0.0.1:/x /mnt/x nfs rw,vers=3,rsize=4096,hard 0 0\n"
-    assert "rsize=4096" in nfs.effective_mount(ScriptedHost({"cat": stacked}), "/mnt/x").options
-
-
-def test_a_file_of_the_right_size_is_all_right() -> None:
-    client = ScriptedHost({"stat": "4096\n"})
-    nfs.check_file(client, "/mnt/t/f", 4096)
-    assert client.commands[0].deadline_s <= 120
-
-
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [
-        ((1, "", "stat: cannot statx '/mnt/t/f': Stale file handle"), "Stale file handle"),
-        ((1, "", "stat: cannot statx '/mnt/t/f': No such file or directory"), "No such file"),
-        ((0, "512\n", ""), "has 512 bytes, expected 4096"),
-        (DeadlineExceeded("host", ["stat"], 120), "does not answer within"),
-    ],
-)
-def test_a_file_that_cannot_be_measured_is_found_before_the_load(answer: Answer, message: str) -> None:
-    with pytest.raises(HostError, match=message) as caught:
-        nfs.check_file(ScriptedHost({"stat": answer}), "/mnt/t/f", 4096)
-    assert caught.value.hint
+        nfs_export.effective_export(exporting(text), "/x")

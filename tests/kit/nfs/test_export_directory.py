@@ -1,4 +1,4 @@
-"""A directory of our own in somebody else's export, and nothing else of it touched."""
+"""kit.nfs.export_directory: a run's directory in an export, and nothing else of it is changed."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def remove(client: Client, directory: str = DIRECTORY, file: str = "data") -> No
     export_directory.remove(client, TARGET, directory, file, **WAY)
 
 
-def test_it_is_removed_twice() -> None:
+def test_removal_can_be_repeated() -> None:
     client = Client(files=["data"])
     remove(client)
     remove(client)
     assert not client.exported and client.mounted
 
 
-def test_what_somebody_else_put_there_stays() -> None:
+def test_files_of_others_stay() -> None:
     client = Client(files=["data", "thesis.tex"])
     with pytest.raises(HostError, match="Directory not empty") as caught:
         remove(client)
     assert f"{TARGET}/{DIRECTORY}/thesis.tex" in client.exported and "somebody else" in caught.value.hint
 
 
-def test_after_a_reboot_of_the_client_it_is_mounted_for_that_and_unmounted_again() -> None:
+def test_after_a_client_reboot_the_export_is_mounted_for_the_removal() -> None:
     client = Client(mounted=False, files=["data"])
     remove(client)
     assert not client.exported and not client.mounted
@@ -72,7 +72,7 @@ def test_after_a_reboot_of_the_client_it_is_mounted_for_that_and_unmounted_again
     [("..", "data"), ("hsp-x", "data"), ("", "data"), (DIRECTORY, "../x"), (DIRECTORY, ""), (DIRECTORY, "-r"),
      (f"{DIRECTORY}/..", "data"), ("/etc", "passwd")],
 )  # fmt: skip
-def test_anything_else_is_left_alone(directory: str, file: str) -> None:
+def test_nothing_else_is_removed(directory: str, file: str) -> None:
     client = Client()
     with pytest.raises(SafetyRefusal, match="was not removed"):
         remove(client, directory, file)

@@ -1,4 +1,4 @@
-"""kit.nfs.libnfs: reads only, and a job that is the checked one but for how it reaches the file."""
+"""kit.nfs.libnfs: reads only; the job is otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_a_url_asks_for_version_3_and_no_read_ahead(address: str, path: str, beg
 @pytest.mark.parametrize(
     "path", ["", "/", "x", "/a b", "/a?uid=0", "/a;b", "/$HOME", "/a\nexec_prerun=id", "/a%20b", "//a"]
 )
-def test_a_path_that_could_say_more_is_refused(path: str) -> None:
+def test_a_path_with_special_characters_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="cannot be named in an NFS URL"):
         libnfs.url("nas", path)
 
 
 @pytest.mark.parametrize("address", ["", "a b", "a/b", "a?x", "user@nas", "nas:2049", "-nas"])
-def test_a_server_that_could_say_more_is_refused(address: str) -> None:
+def test_a_server_name_with_special_characters_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="cannot be the server"):
         libnfs.url(address, "/x")
 
@@ -112,13 +112,13 @@ def test_reads_are_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["rw=randwrite", "rw=write", "rw=randrw", "rw=rw", "rw=randread\nsync=dsync", "rw=read\nsync=1"]
 )
-def test_what_libnfs_cannot_do_is_refused_with_the_reason(tmp_path: Path, line: str) -> None:
+def test_unsupported_features_of_libnfs_are_refused(tmp_path: Path, line: str) -> None:
     with pytest.raises(ConfigError, match=r"job\.fio: \[read\].*libnfs cannot do O_DSYNC") as caught:
         checked(tmp_path, JOB.replace("rw=randread", line))
     assert caught.value.exit_code == 2 and 'engine = "kernel"' in caught.value.hint
 
 
-def test_a_job_of_several_is_looked_at_whole(tmp_path: Path) -> None:
+def test_all_sections_of_a_job_are_checked(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[second\].*it writes"):
         checked(tmp_path, JOB + "[second]\nrw=write\nsync=dsync\nfilename=data\n")
 

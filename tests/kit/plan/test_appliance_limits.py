@@ -34,9 +34,9 @@ def plan(tmp_path: Path, text: str = "", testbed: str = TESTBED) -> Plan:
 def test_the_main_job_on_an_appliance(tmp_path: Path) -> None:
     made = plan(tmp_path)
     assert made.tunables == ()
-    found = left_out(made.workload)
-    assert list(found.skipped) == ["write-pool"] and "log device" in found.skipped["write-pool"]
-    words = " ".join(found.not_done)
+    limits = left_out(made.workload)
+    assert list(limits.skipped) == ["write-pool"] and "log device" in limits.skipped["write-pool"]
+    text = " ".join(limits.not_done)
     for asked in (
         "recordsize=512",
         "ashift=9",
@@ -45,11 +45,11 @@ def test_the_main_job_on_an_appliance(tmp_path: Path) -> None:
         "32 MiB",
         "5 expectations",
     ):
-        assert asked in words, asked
-    assert any("which tier" in sentence for sentence in found.not_seen)
+        assert asked in text, asked
+    assert any("which tier" in sentence for sentence in limits.not_seen)
 
 
-def test_what_comes_after_a_removal_is_skipped_too(tmp_path: Path) -> None:
+def test_phases_after_a_removal_are_skipped(tmp_path: Path) -> None:
     text = (WORKLOADS / "top-speeds.toml").read_text()
     phases = text.split("[[phase]]")
     swapped = "[[phase]]".join([phases[0], phases[3].split("[[expect]]")[0], phases[1], phases[2]])
@@ -63,7 +63,7 @@ def test_power_losses_of_an_appliance_are_refused(tmp_path: Path) -> None:
         plan(tmp_path, text + "\n[power_loss]\nmoments = 3\n")
 
 
-def test_a_workload_that_asks_for_nothing_leaves_nothing_undone(tmp_path: Path) -> None:
+def test_a_workload_without_server_settings_leaves_nothing_undone(tmp_path: Path) -> None:
     text = """
 format = 1
 name = "w"
@@ -81,5 +81,5 @@ job = "top-speeds-read.fio"
 tiers = ["dram"]
 duration = "1s"
 """
-    found = left_out(plan(tmp_path, text).workload)
-    assert found.not_done == () and not found.skipped and found.not_seen
+    limits = left_out(plan(tmp_path, text).workload)
+    assert limits.not_done == () and not limits.skipped and limits.not_seen

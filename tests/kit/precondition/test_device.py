@@ -213,7 +213,7 @@ def test_somebody_elses_writes_are_a_problem(case: Case) -> None:
 
 def test_a_load_that_ends_early_is_a_problem(case: Case) -> None:
     case.host.short = True
-    assert any("fio says 33554432" in problem for problem in case.run().problems)
+    assert any("fio reports 33554432" in problem for problem in case.run().problems)
 
 
 def test_data_that_compresses_is_a_problem(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +248,7 @@ def test_it_goes_on_at_the_stage_it_was_in(case: Case) -> None:
     assert stages == ["purge", "fill 1", "fill 2", *(f"round {n}" for n in range(1, 6))]
     assert [c for c in case.host.calls if c[0] == "blkdiscard"] != []
     assert case.host.written - before == 3 * (CAPACITY // 4 + 400 * 4096)
-    assert "going on after round 2" in case.told.getvalue()
+    assert "resuming after round 2" in case.told.getvalue()
     whole = Case(case.state.parent / "whole")
     same = whole.run("snia")
     assert [(p.stage, p.op, p.written_bytes) for p in same.points] == [
@@ -279,12 +279,12 @@ def edit(path: Path, **changes: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda c: setattr(c.host, "serial", "SN2"), "the device is another one"),
-        (lambda c: setattr(c.host, "filled", False), "what is on the device deflates to 0%: it is not what"),
-        (lambda c: setattr(c.host, "written", c.host.written + 80 * MIB), "which was not this work"),
-        (lambda c: setattr(c.host, "written", 0), "which was not this work"),
-        (lambda c: edit(c.state, settings={}), "the settings are others"),
-        (lambda c: edit(c.state, stages=[]), "nothing was filled yet"),
+        (lambda c: setattr(c.host, "serial", "SN2"), "it is a different device"),
+        (lambda c: setattr(c.host, "filled", False), "its content compresses to 0%, so it is not that"),
+        (lambda c: setattr(c.host, "written", c.host.written + 80 * MIB), "not by this preconditioning"),
+        (lambda c: setattr(c.host, "written", 0), "not by this preconditioning"),
+        (lambda c: edit(c.state, settings={}), "the settings have changed"),
+        (lambda c: edit(c.state, stages=[]), "no fill was completed"),
     ],
 )
 def test_when_it_begins_anew(case: Case, change: Callable[[Case], None], why: str) -> None:
@@ -292,7 +292,7 @@ def test_when_it_begins_anew(case: Case, change: Callable[[Case], None], why: st
     change(case)
     done = case.run(fills=2)
     assert done.entry["resumed_after"] == [] and len(done.entry["stages"]) == 3
-    assert f"beginning anew, because {why}" in re.sub(r"because -?\d+ bytes were written since, ", "because ",
+    assert f"starting again, because {why}" in re.sub(r"because -?\d+ bytes were written since, ", "because ",
                                                       case.told.getvalue())  # fmt: skip
 
 
@@ -360,7 +360,7 @@ def test_it_stops_before_the_round_that_would_exceed_the_budget(case: Case) -> N
     rounds = len(done.entry["tracked"]["write p99"])
     assert 5 < rounds < 12 and done.entry["spent_bytes"] <= least + CAPACITY
     [problem] = done.problems
-    assert f"round {rounds + 1} would write 17.56 MiB more, and the budget allows" in problem
+    assert f"round {rounds + 1} would write 17.56 MiB more; the budget allows" in problem
     assert done.entry["attained"] is False and done.entry["stopped"]
 
 

@@ -97,7 +97,7 @@ def test_constant_devices_are_never_fresh() -> None:
         ('[precondition]\nmethod = "snia"\nbudget = { endurance = 0 }', "greater than 0"),
         ('[precondition]\nmethod = "snia"\nbudget = { write = "0B" }', "greater than 0"),
         ('[precondition]\nmethod = "snia"\nbudget = { bytes = "1GB" }', "unknown key"),
-        ('[precondition]\nmethod = "snia"\nbudget = { endurance = 0.1 }', "say the endurance of cache0"),
+        ('[precondition]\nmethod = "snia"\nbudget = { endurance = 0.1 }', "no endurance of cache0"),
         ('[precondition]\nmethod = "snia"\nround_size = "1TiB"', "do not fit a device"),
         ('[precondition]\nmethod = "snia"\nblock = "1MiB"', "do not fit a device"),
     ],

@@ -1,4 +1,4 @@
-"""What is pending is undone once, what cannot be is listed with its commands."""
+"""kit.recovery.clean: pending undos run once; failed ones are listed with their commands."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoLocks:
 
 
 class World:
-    """Hosts by address; what is not here cannot be reached."""
+    """Hosts by address; others cannot be reached."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **hosts: ScriptedHost) -> None:
         self.hosts = hosts
@@ -53,9 +53,7 @@ def make_run(folder: Path, server: str = "ssh://nas", client: str = "ssh://c1") 
     return run
 
 
-def test_it_is_undone_and_then_there_is_nothing_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pending_undos_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, run = World(monkeypatch, nas=ScriptedHost(), c1=ScriptedHost()), make_run(tmp_path)
     assert list(clean.unfinished(tmp_path)) == [run]
     done = clean.clean(run, Progress(quiet=True))
@@ -67,9 +65,7 @@ def test_it_is_undone_and_then_there_is_nothing_to_do(
     assert world.hosts["nas"].calls == [removal]
 
 
-def test_what_is_on_a_host_that_is_gone_stays_pending(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undos_of_an_unreachable_host_stay_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, run = World(monkeypatch, nas=ScriptedHost()), make_run(tmp_path)
     done = clean.clean(run, Progress(quiet=True))
     assert [error.message for error in done.unreachable] == ["ssh://c1: no answer"]
@@ -79,21 +75,21 @@ def test_what_is_on_a_host_that_is_gone_stays_pending(
     assert read_journal(run / "journal.jsonl").finished
 
 
-def test_the_guest_of_the_lab_went_with_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undos_in_the_lab_need_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     World(monkeypatch)
     run = make_run(tmp_path, "lab", "lab")
     assert clean.clean(run, Progress(quiet=True)).undone == 2
     assert list(clean.unfinished(tmp_path)) == []
 
 
-def test_the_command_says_what_is_left_and_how_to_do_it_by_hand(
+def test_the_command_lists_failed_undos_with_their_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nas, run = ScriptedHost({"rm": (1, "", "busy")}, name="nas"), make_run(tmp_path)
     world = World(monkeypatch, nas=nas, c1=ScriptedHost(name="c1"))
-    told = CliRunner().invoke(app, ["clean", "--json", "--quiet", "--results", str(tmp_path)])
-    assert told.exit_code == 5
-    (entry,) = json.loads(told.stdout)["runs"]
+    result = CliRunner().invoke(app, ["clean", "--json", "--quiet", "--results", str(tmp_path)])
+    assert result.exit_code == 5
+    (entry,) = json.loads(result.stdout)["runs"]
     assert entry["undone"] == 1
     assert entry["left"][0]["by_hand"] == [f"on nas: rm -r -- /run/hsp/{RUN}"]
     world.hosts["nas"] = ScriptedHost()
@@ -101,7 +97,7 @@ def test_the_command_says_what_is_left_and_how_to_do_it_by_hand(
     assert CliRunner().invoke(app, ["clean", str(run), "--quiet"]).exit_code == 0
 
 
-def test_a_run_that_is_still_going_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_still_goes_on_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     World(monkeypatch, nas=ScriptedHost(), c1=ScriptedHost())
     run = make_run(tmp_path)
 
@@ -127,36 +123,19 @@ def test_a_run_that_is_still_going_is_left_alone(tmp_path: Path, monkeypatch: py
         '{"hosts": 1}',
     ],
 )
-def test_a_plan_that_says_nothing_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_plan_without_hosts_is_refused(tmp_path: Path, text: str) -> None:
     run = make_run(tmp_path)
     (run / "plan.json").write_text(text)
-    with pytest.raises(ConfigError, match="which hosts"):
+    with pytest.raises(ConfigError, match="does not name the hosts"):
         clean.stored_hosts(run)
 
 
-def test_a_run_of_a_version_that_knew_only_the_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    World(monkeypatch)
-    run = tmp_path / "small" / RUN
-    run.mkdir(parents=True)
-    (run / "plan.json").write_text(json.dumps({"testbed": {"server": {"host": "lab"}}}))
-    lines = [
-        {"step": "export", "state": "begin"},
-        {"undo": "unexport /x"},
-        {"step": "export", "state": "done"},
-    ]
-    (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert list(clean.unfinished(tmp_path)) == [run]
-    assert not clean.shares_hosts(clean.stored_hosts(run).addresses, {"server": "ssh://nas"})
-    assert clean.clean(run, Progress(quiet=True)).left == []
-    assert list(clean.unfinished(tmp_path)) == []
-
-
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_directory_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["clean", str(tmp_path)]).exit_code != 0
 
 
-def test_hosts_are_shared_or_not() -> None:
-    one = {"server": "ssh://nas", "client0": "ssh://a"}
-    assert clean.shares_hosts(one, {"server": "ssh://other", "client0": "ssh://a"})
-    assert not clean.shares_hosts(one, {"server": "ssh://other", "client0": "ssh://b"})
+def test_shared_hosts() -> None:
+    hosts = {"server": "ssh://nas", "client0": "ssh://a"}
+    assert clean.shares_hosts(hosts, {"server": "ssh://other", "client0": "ssh://a"})
+    assert not clean.shares_hosts(hosts, {"server": "ssh://other", "client0": "ssh://b"})
     assert not clean.shares_hosts({"server": "lab", "client0": "lab"}, {"server": "lab", "client0": "lab"})

@@ -1,4 +1,4 @@
-"""kit.recovery.journal: what is on disk at every moment of a step, and the teardown that it drives."""
+"""kit.recovery.journal: the lines on disk at each moment of a step, and teardown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.fakes import FullDisk
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """As someone else reads them from the disk: whole lines only."""
+    """As another process reads them: complete lines only."""
     text = path.read_text()
     assert text == "" or text.endswith("\n")
     return [
@@ -62,31 +62,31 @@ def test_lines_have_their_time(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "text"),
     [
         (HostError("no pool"), "no pool"),
         (ValueError("odd"), "odd"),
         (KeyboardInterrupt(), "KeyboardInterrupt"),
     ],
 )
-def test_a_failed_step_says_why_and_passes_it_on(path: Path, error: BaseException, said: str) -> None:
+def test_a_failed_step_is_written_with_its_error(path: Path, error: BaseException, text: str) -> None:
     with Journal(path) as journal, pytest.raises(type(error)) as caught, journal.step("a"):
         raise error
     assert caught.value is error
     assert lines(path) == [
         {"step": "a", "state": "begin"},
-        {"step": "a", "state": "failed", "error": said},
+        {"step": "a", "state": "failed", "error": text},
     ]
 
 
-def test_a_journal_goes_on_where_it_ended(path: Path) -> None:
+def test_a_journal_is_appended(path: Path) -> None:
     for name in ("a", "b"):
         with Journal(path) as journal, journal.step(name):
             pass
     assert [line["step"] for line in lines(path)] == ["a", "a", "b", "b"]
 
 
-def test_how_to_undo_is_on_disk_before_the_step_is_done(path: Path) -> None:
+def test_the_undo_is_on_disk_before_the_step(path: Path) -> None:
     with Journal(path) as journal, journal.step("a"):
         number = journal.on_teardown("pool", "server", "destroy it", name="p")
         entry = {
@@ -118,7 +118,7 @@ def test_teardown_is_in_reverse_order_and_once(path: Path) -> None:
 
 
 class Undoing:
-    """Undoes, but for some kinds."""
+    """Undoes all but some kinds."""
 
     def __init__(self, **failing: Exception) -> None:
         self.failing, self.undone, self.left = failing, list[str](), list[frozenset[str]]()
@@ -135,8 +135,8 @@ def test_teardown_goes_on_after_a_failure_and_reports_it(path: Path) -> None:
     with Journal(path) as journal:
         add(journal, "pool", "export", "dataset", "mount")
         left = journal.teardown(undoing, lambda undo: (f"rm {undo.kind}",))
-    assert [str(one) for one in left] == ["undo dataset: busy", "undo export: exportfs hangs"]
-    assert [one.by_hand for one in left] == [("rm dataset",), ("rm export",)]
+    assert [str(leftover) for leftover in left] == ["undo dataset: busy", "undo export: exportfs hangs"]
+    assert [leftover.by_hand for leftover in left] == [("rm dataset",), ("rm export",)]
     assert undoing.undone == ["mount", "pool"]
     assert undoing.left == [
         frozenset(), frozenset(), frozenset({"dataset"}), frozenset({"dataset", "export"}),
@@ -173,7 +173,7 @@ def test_another_process_undoes_what_is_pending(path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 60))
-def test_a_line_that_a_crash_cut_off_was_never_acted_upon(path: Path, cut: int) -> None:
+def test_a_line_that_a_crash_cut_off_is_ignored(path: Path, cut: int) -> None:
     with Journal(path, "a-run", "digest") as journal:
         add(journal, "pool", "mount")
     path.write_bytes(path.read_bytes()[:-cut])
@@ -186,9 +186,19 @@ def test_a_line_that_a_crash_cut_off_was_never_acted_upon(path: Path, cut: int) 
 
 @pytest.mark.parametrize(
     "line",
-    ["{}", "[]", "null", '{"undone": 9}', '{"undo": 1}', '{"step": "a"}', "\x00", '{"undo": 9, "known": {}}'],
+    [
+        '{"undo": "unexport /x"}',
+        "{}",
+        "[]",
+        "null",
+        '{"undone": 9}',
+        '{"undo": 1}',
+        '{"step": "a"}',
+        "\x00",
+        '{"undo": 9, "known": {}}',
+    ],
 )
-def test_what_is_no_journal_is_refused_with_its_line(path: Path, line: str) -> None:
+def test_damage_is_refused_with_its_line(path: Path, line: str) -> None:
     with Journal(path, "a-run", "digest"):
         pass
     with path.open("a") as file:
@@ -197,7 +207,7 @@ def test_what_is_no_journal_is_refused_with_its_line(path: Path, line: str) -> N
         read_journal(path)
 
 
-def test_a_journal_that_is_missing_has_nothing_to_undo(tmp_path: Path) -> None:
+def test_a_missing_journal_has_nothing_to_undo(tmp_path: Path) -> None:
     record = read_journal(tmp_path / "journal.jsonl")
     assert record.finished and not record.pending
 
@@ -218,7 +228,7 @@ def test_a_full_disk_stops_no_teardown(tmp_path: Path, monkeypatch: pytest.Monke
     assert undone == ["mount", "export", "pool"] and journal.pending == ()
     assert "No space left" in left.why and f"hsp clean {tmp_path}" in left.by_hand[0]
     journal.close()
-    # Nobody can know that all of it was undone: it is undone once more, when there is space.
+    # The journal does not know the undos: they run again when there is space.
     assert not read_journal(path).finished and len(read_journal(path).pending) == 3
     disk.free_bytes = 10_000
     with Journal(path) as again:

@@ -66,7 +66,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("kind", "name", "value"), HOSTILE)
-def test_arguments_that_no_run_has_written_do_nothing(kind: str, name: str, value: object) -> None:
+def test_hostile_arguments_do_nothing(kind: str, name: str, value: object) -> None:
     host = ScriptedHost(name="host")
     damaged = item(kind, **{**ARGUMENTS[kind], name: value})
     with pytest.raises(HostError, match="is damaged: ") as caught:
@@ -76,7 +76,7 @@ def test_arguments_that_no_run_has_written_do_nothing(kind: str, name: str, valu
 
 
 @pytest.mark.parametrize("kind", sorted(ARGUMENTS))
-def test_missing_and_foreign_arguments_do_nothing(kind: str) -> None:
+def test_missing_and_unknown_arguments_do_nothing(kind: str) -> None:
     host, given = ScriptedHost(name="host"), ARGUMENTS[kind]
     for damaged in ({**given, "force": True}, dict(list(given.items())[1:])):
         with pytest.raises(HostError, match="is damaged: "):
@@ -88,14 +88,14 @@ def test_missing_and_foreign_arguments_do_nothing(kind: str) -> None:
     ("kind", "before"),
     [("pool", "mount"), ("pool", "export"), ("export", "mount"), ("partition", "pool"), ("device", "pool")],
 )
-def test_nothing_goes_under_a_client_that_still_has_it_mounted(kind: str, before: str) -> None:
+def test_an_undo_waits_for_those_before_it(kind: str, before: str) -> None:
     host = ScriptedHost(name="host")
     with pytest.raises(HostError, match=before):
         undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset({before}))
     assert host.calls == []
 
 
-def test_the_work_directory_is_there_as_long_as_anything_is_left() -> None:
+def test_the_work_directory_is_undone_last() -> None:
     others = set(undo.KINDS) - {"work-directory"}
     assert undo.KINDS["work-directory"].after == others
 
@@ -128,6 +128,6 @@ def test_no_other_text_is_a_runs_directory(text: str) -> None:
     assert host.calls == []
 
 
-def test_leftovers_are_runs_and_nothing_else() -> None:
+def test_only_runs_are_leftovers() -> None:
     host = ScriptedHost({"find": "locks\n20260101T000000Z-abcdef\nlab\n20260102T000000Z-000000\n"})
     assert work_directory.left_by(host) == ["20260101T000000Z-abcdef", "20260102T000000Z-000000"]

@@ -31,7 +31,7 @@ from kit.store.phase import Shares
 from kit.store.run_directory import RunDir
 from kit.zfs import openzfs_version, pool
 from tests.fakes import Command, ScriptedHost
-from tests.kit.instruments.test_server_activity import files, said
+from tests.kit.instruments.test_server_activity import files, tail
 
 SECOND = 1_000_000_000
 PHASE = Phase.model_validate(
@@ -106,7 +106,7 @@ def run(
 ) -> Callable[[Callable[[], None]], dict[str, Any]]:
     """The entry of a phase during which something happens."""
     server, *clients = machines
-    monkeypatch.setattr(clock_offset, "_against_ours", lambda host: clock_offset.Offset())
+    monkeypatch.setattr(clock_offset, "_offset_to_local", lambda host: clock_offset.Offset())
     common: dict[str, Any] = {
         "run_dir": RunDir(tmp_path), "work_dir": "/w", "size_bytes": 512, "clocks": Clocks(server),  # type: ignore[arg-type]
         "mount_point": "/mnt", "mounted": (), "run_origin_ns": 0,
@@ -116,7 +116,7 @@ def run(
         meanwhile: Callable[[], None], tracer: Any = None, load: Load | None = None
     ) -> dict[str, Any]:
         zfs = openzfs_version.parse("2.3.9")
-        found = server_activity.parse(said(files("tank")), {"tank": None}, "tank")
+        found = server_activity.parse(tail(files("tank")), {"tank": None}, "tank")
         monkeypatch.setattr(pool, "log_vdev_ids", lambda *_: frozenset())
         monkeypatch.setattr(server_activity, "read", lambda *_: found)
         monkeypatch.setattr(arc_zil_counters, "read", lambda *_: Counters({"l2_hits": 0}, {}))
@@ -159,14 +159,14 @@ def test_each_kernel_is_asked_before_and_after_the_load(
     entry = run(lambda: None)
     assert [machine.asked for machine in machines] == [2, 0, 2]
     assert of_machines(entry) == [
-        ("wall clock of server set forward, in us", 0, True),
-        ("CPU of other held back by heat, in ms", 0, True),
-        ("CPU of other held back by heat, times of unknown length", 0, True),
-        ("wall clock of other set forward, in us", 0, True),
+        ("wall clock step of server, in us", 0, True),
+        ("thermal throttling of other, in ms", 0, True),
+        ("thermal throttling of other, events of unknown duration", 0, True),
+        ("wall clock step of other, in us", 0, True),
     ]
     assert [machine["host"] for machine in entry["machines"]] == ["server", "other"]
     missing = [one for one in entry["unavailable"] if one["source"].startswith("/sys")]
-    assert [one["name"] for one in missing] == ["CPU of server held back by heat"]
+    assert [one["name"] for one in missing] == ["thermal throttling of server"]
     assert not {"clock-step", "throttling"} & {event["kind"] for event in entry["events"]}
 
 
@@ -180,8 +180,8 @@ def test_what_happens_during_the_load_is_in_the_entry(
 
     entry = run(happens)
     assert [check for check in of_machines(entry) if not check[2]] == [
-        ("wall clock of server set forward, in us", -5_000_000, False),
-        ("CPU of other held back by heat, in ms", 101, False),
+        ("wall clock step of server, in us", -5_000_000, False),
+        ("thermal throttling of other, in ms", 101, False),
     ]
     marks = {e["kind"]: e for e in entry["events"] if e["kind"] in ("clock-step", "throttling")}
     assert set(marks) == {"clock-step", "throttling"}

@@ -56,10 +56,10 @@ def test_every_serial_on_the_command_line(testbed: Testbed) -> None:
     [
         (["S1"], "log0, serial S2"),
         (["S1", "S1"], "log0, serial S2"),
-        (["S1", "S2", "S3"], "no device of the serial S3"),
-        (["S1", "s2"], "no device of the serial s2"),
-        (["all"], "no device of the serial all"),
-        (["*"], r"no device of the serial \*"),
+        (["S1", "S2", "S3"], "no device with the serial S3"),
+        (["S1", "s2"], "no device with the serial s2"),
+        (["all"], "no device with the serial all"),
+        (["*"], r"no device with the serial \*"),
     ],
 )
 def test_one_too_few_or_another_is_refused(testbed: Testbed, named: Sequence[str], said: str) -> None:
@@ -86,5 +86,5 @@ def test_anything_else_is_a_no(testbed: Testbed, given: Sequence[str]) -> None:
 
 def test_emulated_devices_need_no_word(testbed: Testbed) -> None:
     confirm_erasing(read_testbed(LAB_TESTBED), [], None)
-    with pytest.raises(SafetyRefusal, match="no device of the serial S1"):
+    with pytest.raises(SafetyRefusal, match="no device with the serial S1"):
         confirm_erasing(read_testbed(LAB_TESTBED), ["S1"], None)

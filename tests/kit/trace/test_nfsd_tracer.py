@@ -23,10 +23,20 @@ LAST = (
     '{"type": "printf", "data": "hsp-trace end 9\\n"}\n{"type": "map", "data": {"@counts": {}}}\n'
     '{"type": "printf", "data": "hsp-trace ended %d\\n"}\n'
 )
+# Writes after the mark, in two pieces.
+ANSWER = """
+import pathlib, sys, time
+folder = pathlib.Path(sys.argv[1])
+while (folder / "mark").read_text().strip() != sys.argv[2]:
+    time.sleep(0.01)
+with (folder / "trace.json").open("a") as output:
+    for part in sys.argv[3:]:
+        time.sleep(0.2); output.write(part); output.flush()
+"""
 
 
 class Server(LocalHost):
-    """This machine; marks are noted in a file, and answered from it by `answer`."""
+    """This machine; `answer` prints the answer to each mark."""
 
     def __init__(self, place: nfsd_tracer.Place) -> None:
         super().__init__("server")
@@ -46,10 +56,7 @@ class Server(LocalHost):
         phase = mark >> 32 & marks.MOST_PHASES
         known = self.marks[-2] >> 32 & marks.MOST_PHASES if len(self.marks) > 1 else 0
         text = FIRST % phase if phase else LAST % known
-        # Later than the mark, and in two pieces.
-        script = "import sys, time\nf = open(sys.argv[1], 'a')\nfor part in sys.argv[2:]:\n"
-        script += "    time.sleep(0.2); f.write(part); f.flush()"
-        argv = [sys.executable, "-c", script, self.place.output, text[:-9], text[-9:]]
+        argv = [sys.executable, "-c", ANSWER, self.place.directory, str(mark), text[:-9], text[-9:]]
         self.answers.append(subprocess.Popen(argv))
 
 
@@ -59,9 +66,10 @@ def server(tmp_path: Path) -> Iterator[Server]:
     Path(place.output).write_text('{"type": "printf", "data": "hsp-trace begins\\n"}\n')
     Path(place.warnings).write_text("")
     Path(place.ready).write_text(f"{os.getpid()}\n")
-    found = Server(place)
-    yield found
-    for answer in found.answers:
+    (tmp_path / "mark").write_text("")
+    server = Server(place)
+    yield server
+    for answer in server.answers:
         answer.wait(10)
 
 
@@ -70,10 +78,11 @@ def tracer(server: Server) -> nfsd_tracer.Tracer:
 
 
 @pytest.fixture(autouse=True)
-def no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only root may raise a limit; whether the kernel hands it on is tried out in tests/lab."""
+def no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only root may raise a limit; tests/lab uses the real one. Here the mark goes into a file."""
     for name in ("BEGIN", "END"):
-        monkeypatch.setattr(marks, name, "ulimit() { :; }; " + getattr(marks, name))
+        ulimit = f'ulimit() {{ echo "$2" >"{tmp_path}/mark"; }}; '
+        monkeypatch.setattr(marks, name, ulimit + getattr(marks, name))
 
 
 def test_each_phase_has_its_own_part_of_the_output(server: Server) -> None:
@@ -91,7 +100,7 @@ def test_each_phase_has_its_own_part_of_the_output(server: Server) -> None:
     ]
 
 
-def test_what_the_tracer_warns_of_is_a_problem(server: Server) -> None:
+def test_a_warning_of_the_tracer_is_a_problem(server: Server) -> None:
     running = tracer(server)
     running.begin(10**9)
     Path(server.place.warnings).write_text("WARNING: map full\n\n")
@@ -108,7 +117,7 @@ def test_a_tracer_that_dies_in_a_phase_makes_this_one_and_later_ones_unknown(ser
     started = time.monotonic()
     text, problems = running.end()
     assert problems == ["the tracer died during the load"]
-    # What it had said is kept, and does not pass for a whole phase.
+    # Its output is kept, but is not a complete phase.
     assert "hsp-trace phase 2" in text
     assert any("died before its end" in problem for problem in parse_trace(text).problems)
     for _ in range(2):
@@ -117,33 +126,34 @@ def test_a_tracer_that_dies_in_a_phase_makes_this_one_and_later_ones_unknown(ser
     assert time.monotonic() - started < 30
 
 
-def test_a_mark_that_nobody_hears_has_a_deadline(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mark_without_an_answer_has_a_deadline(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     running = tracer(server)
     running.begin(10**9)
     monkeypatch.setattr(nfsd_tracer, "_MARK_DEADLINE_S", 0.5)
     server.deaf = True
     text, problems = running.end()
-    assert text == "" and problems[0].startswith("the tracer did not tell of the phase's end")
+    assert text == "" and problems[0].startswith("the tracer did not confirm the end of the phase")
     with pytest.raises(DeadlineExceeded):
         running.begin(10**9)
 
 
 def test_a_shell_that_cannot_mark(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(marks, "BEGIN", marks.BEGIN.replace("{ :; }", "{ echo refused >&2; false; }"))
+    failing = "ulimit() { echo refused >&2; false; }; "
+    monkeypatch.setattr(marks, "BEGIN", failing + marks.BEGIN.partition("}; ")[2])
     server.deaf = True
-    with pytest.raises(HostError, match=r"not told of the phase's begin: refused$"):
+    with pytest.raises(HostError, match=r"did not get the mark of the phase's begin: refused$"):
         tracer(server).begin(10**9)
 
 
-def test_a_tracer_that_was_left_is_ended_and_nothing_else(tmp_path: Path) -> None:
-    one, other = (tmp_path / name for name in ("one", "other"))
+def test_only_the_tracer_that_was_left_is_ended(tmp_path: Path) -> None:
+    own, foreign = (tmp_path / name for name in ("own", "foreign"))
     left, stranger = (
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", f"{where}/nfsd.bt"])
-        for where in (one, other)
+        for where in (own, foreign)
     )
     try:
         for _ in range(2):
-            nfsd_tracer.end_left(LocalHost(), os.fspath(one))
+            nfsd_tracer.end_left(LocalHost(), os.fspath(own))
             assert left.wait(10) == -15
             assert stranger.poll() is None
     finally:

@@ -1,4 +1,4 @@
-"""kit.trace: the program for each OpenZFS, whether a server can run it, and how it is started."""
+"""kit.trace: the program for each OpenZFS, whether a server can run it, and its start."""
 
 from __future__ import annotations
 
@@ -65,35 +65,35 @@ class Server(ScriptedHost):
 
 @pytest.mark.parametrize("version", ZFS)
 def test_the_probes_are_those_of_the_program(version: str) -> None:
-    found = program.program(ZFS[version])
-    text = code(found.text)
+    whole = program.program(ZFS[version])
+    text = code(whole.text)
     heads = re.findall(
-        # One that ends with a comma shares the block of the next.
+        # A probe that ends with a comma shares the block of the next.
         r"^((?:kprobe|kretprobe|tracepoint|fentry|kfunc|BEGIN|END|interval|profile)[^\s,]*)",
         text,
         re.M,
     )
     functions = {head.split(":")[1] for head in heads if head.startswith("k")}
     tracepoints = {"/".join(head.split(":")[1:]) for head in heads if head.startswith("tracepoint")}
-    assert set(found.functions) == functions and list(found.functions) == sorted(functions)
-    assert set(found.tracepoints) == tracepoints
+    assert set(whole.functions) == functions and list(whole.functions) == sorted(functions)
+    assert set(whole.tracepoints) == tracepoints
     assert {"arc_read", "zio_read", "zio_read_phys", "zil_commit", "zio_rewrite"} <= functions
     assert {"nfsd/nfsd_read_start", "nfsd/nfsd_write_done"} <= tracepoints
-    # Nothing else is attached, that the kit would not know of, and nothing twice.
+    # No other probe, and none twice.
     shared = len(re.findall(r"^\w+:\S+,$", text, re.M))
     assert len(heads) == len(set(heads)) == text.count("\n{\n") + shared and shared == 1
     assert {head for head in heads if head[0] not in "kt"} == {"BEGIN", "END", "interval:ms:$2"}
 
 
-def test_each_version_has_the_probes_that_it_has() -> None:
+def test_each_version_has_its_probes() -> None:
     differing = {
         "trace_zfs_arc__iohit",
         "trace_zfs_arc__hit",
         "trace_zfs_arc__async__upgrade__sync",
         "dmu_read_abd",
     }
-    found = {version: differing & set(program.program(zfs).functions) for version, zfs in ZFS.items()}
-    assert found == {
+    observed = {version: differing & set(program.program(zfs).functions) for version, zfs in ZFS.items()}
+    assert observed == {
         "2.1.11": {"trace_zfs_arc__hit", "trace_zfs_arc__async__upgrade__sync"},
         "2.2.9": {"trace_zfs_arc__iohit"},
         "2.3.9": {"trace_zfs_arc__iohit", "dmu_read_abd"},
@@ -108,13 +108,13 @@ def test_the_program_has_two_parameters_and_nothing_that_only_some_bpftrace_know
 
 
 def branches() -> list[tuple[int, int]]:
-    """(threshold, places) of one binning in the program, in their order; both are alike."""
-    found = re.findall(
+    """(threshold, places) of the binning in the program, in their order."""
+    shifts = re.findall(
         r"if \(\$left >= (0x[0-9a-f]+)\) \{ \$left = \$left >> (\d+); \$places = \$places \+ (\d+); \}", CODE
     )
-    assert len(found) == 12 and found[:6] == found[6:]
-    assert all(shifted == added for _, shifted, added in found)
-    return [(int(threshold, 16), int(places)) for threshold, places, _ in found[:6]]
+    assert len(shifts) == 12 and shifts[:6] == shifts[6:]
+    assert all(shifted == added for _, shifted, added in shifts)
+    return [(int(threshold, 16), int(places)) for threshold, places, _ in shifts[:6]]
 
 
 @given(st.integers(0, 2**53 - 1) | st.integers(0, 53).map(lambda bits: 2**bits - 1))
@@ -123,7 +123,6 @@ def branches() -> list[tuple[int, int]]:
 @example(63)
 @example(64)
 def test_the_programs_bins_are_the_kits(latency_ns: int) -> None:
-    """Its arithmetic, as it stands there."""
     left, places = latency_ns, 0
     for threshold, by in branches():
         if left >= threshold:
@@ -132,12 +131,6 @@ def test_the_programs_bins_are_the_kits(latency_ns: int) -> None:
     low, high = bin_edges((places << 5) + left)
     assert low <= latency_ns < high
     assert CODE.count("($places << 5) + $left] = count();") == 2
-
-
-def test_what_ends_a_request_is_the_same_for_all_operations() -> None:
-    blocks = re.findall(r"_done\n(/@begin.*?\n}\n)|kretprobe:nfsd_commit\n(/@begin.*?\n}\n)", CODE, re.S)
-    first, second = (one or other for one, other in blocks)
-    assert first == second
 
 
 def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> None:
@@ -153,21 +146,19 @@ def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> N
 
 
 @given(st.integers(0, marks.MOST_PHASES), st.integers(1, 2**32 - 1))
-def test_a_mark_is_what_the_program_takes_apart(phase: int, interval_us: int) -> None:
-    told = marks.mark(phase, interval_us * 1000 + 999)
-    assert told < 2**63 - 1 and told >> 43 == marks.MAGIC
-    assert (told >> 32 & 0x7FF, (told & 0xFFFFFFFF) * 1000) == (phase, interval_us * 1000)
+def test_a_mark_has_the_bits_that_the_program_reads(phase: int, interval_us: int) -> None:
+    mark = marks.mark(phase, interval_us * 1000 + 999)
+    assert mark < 2**63 - 1 and mark >> 43 == marks.MAGIC
+    assert (mark >> 32 & 0x7FF, (mark & 0xFFFFFFFF) * 1000) == (phase, interval_us * 1000)
 
 
 @pytest.mark.parametrize(("phase", "interval_ns"), [(2048, 10**6), (-1, 10**6), (1, 999), (1, 2**32 * 1000)])
-def test_a_mark_that_has_no_room_is_refused(phase: int, interval_ns: int) -> None:
+def test_a_mark_that_does_not_fit_is_refused(phase: int, interval_ns: int) -> None:
     with pytest.raises(ValueError, match="no mark"):
         marks.mark(phase, interval_ns)
 
 
 def test_what_the_program_prints_is_what_the_reader_reads() -> None:
-    from kit.trace.output import parse_trace
-
     assert set(re.findall(r'printf\("(.*?)\\n"', CODE)) == {
         "hsp-trace begins",
         "hsp-trace at %llu",
@@ -175,8 +166,9 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
         "hsp-trace ended %llu",
         "hsp-trace phase %llu %llu",
     }
-    trace = parse_trace(
+    trace = output.parse_trace(
         '{"type": "printf", "data": "hsp-trace begins\\n"}\n'
+        '{"type": "printf", "data": "hsp-trace phase 1 5\\n"}\n'
         '{"type": "printf", "data": "hsp-trace end 7\\n"}\n'
     )
     assert trace.began and trace.ended
@@ -207,8 +199,8 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)
 
 
-def found(server: Server, zfs: openzfs_version.ZfsVersion = NEW, wanted: str = "auto") -> Tracing:
-    return find_tracing(server, zfs, wanted)
+def support(server: Server, zfs: openzfs_version.ZfsVersion = NEW, trace: str = "auto") -> Tracing:
+    return find_tracing(server, zfs, trace)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +214,7 @@ def found(server: Server, zfs: openzfs_version.ZfsVersion = NEW, wanted: str = "
     ],
 )
 def test_a_server_with_everything_is_traced(version: str, variable: str) -> None:
-    tracing = found(Server(f"bpftrace v{version}"))
+    tracing = support(Server(f"bpftrace v{version}"))
     assert (tracing.kind, tracing.bpftrace, tracing.reason) == ("full", version, "")
     assert tracing.map_keys_variable == variable
     # bpftrace before 0.19 starts no command through a symbolic link.
@@ -231,44 +223,44 @@ def test_a_server_with_everything_is_traced(version: str, variable: str) -> None
 
 @pytest.mark.parametrize("version", ["bpftrace v0.16.0", "bpftrace v0.9.4"])
 def test_with_an_older_bpftrace_nothing_is_traced(version: str) -> None:
-    tracing = found(Server(version))
+    tracing = support(Server(version))
     assert tracing.kind == "none"
     assert f"has bpftrace {version.split('v')[-1]}; the program needs 0.17" in tracing.reason
 
 
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "reason"),
     [
         (Server(127), "server has no bpftrace"),
         (Server("v?"), "v?"),
         (Server(""), "bpftrace --version"),
     ],
 )
-def test_without_bpftrace_nothing_is_traced(server: Server, said: str) -> None:
-    tracing = found(server)
+def test_without_bpftrace_nothing_is_traced(server: Server, reason: str) -> None:
+    tracing = support(server)
     assert (tracing.kind, tracing.bpftrace, tracing.asked_for) == ("none", "", False)
-    assert said in tracing.reason
+    assert reason in tracing.reason
 
 
 @pytest.mark.parametrize("function", WHOLE.functions)
 def test_a_missing_function_is_named(function: str) -> None:
-    tracing = found(Server(no_function=function))
+    tracing = support(Server(no_function=function))
     assert (tracing.kind, tracing.missing) == ("none", (function,))
     assert f"has no {function} to probe" in tracing.reason
 
 
-def test_a_function_that_this_openzfs_never_had_is_not_missed() -> None:
+def test_a_function_of_another_openzfs_is_not_missing() -> None:
     server = Server(no_function="dmu_read_abd")
-    assert found(server, ZFS["2.2.9"]).kind == "full"
+    assert support(server, ZFS["2.2.9"]).kind == "full"
 
 
 def test_a_missing_tracepoint_is_named() -> None:
-    tracing = found(Server(no_tracepoint="nfsd_read_done"))
+    tracing = support(Server(no_tracepoint="nfsd_read_done"))
     assert tracing.missing == ("nfsd/nfsd_read_done",)
 
 
-def test_who_asks_for_no_trace_gets_none_and_is_not_told_that_anything_is_wrong() -> None:
-    tracing = found(Server(), wanted="none")
+def test_trace_none_of_the_testbed_is_no_defect() -> None:
+    tracing = support(Server(), trace="none")
     assert (tracing.kind, tracing.asked_for, tracing.missing) == ("none", True, ())
     assert tracing.as_json() == {
         "kind": "none", "bpftrace": "", "reason": 'the testbed has trace = "none"', "missing": [],
@@ -296,7 +288,7 @@ def test_it_ends_with_the_command_that_it_waits_for_or_else_by_a_signal(held: st
 @pytest.mark.parametrize(
     ("process", "problem"),
     [
-        (bpftrace(alive=False), "the tracer died before it was to end"),
+        (bpftrace(alive=False), "the tracer died before its end"),
         (bpftrace(returncode=1), "the tracer failed"),
     ],
 )

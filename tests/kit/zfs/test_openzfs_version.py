@@ -1,4 +1,4 @@
-"""kit.zfs.openzfs_version: what a server runs, and what came with which version."""
+"""kit.zfs.openzfs_version: versions of module and tools, and their features."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def test_versions_as_they_are_written(text: str, numbers: tuple[int, int, int]) 
 
 
 @pytest.mark.parametrize("text", ["", "zfs", "two", "-2.1", "2", "2.3.4.5", "2.3.x.1 2.1", "9" * 400 + ".1"])
-def test_what_is_no_version(text: str) -> None:
-    with pytest.raises(ValueError, match="is no version"):
+def test_an_invalid_version_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a version"):
         openzfs_version.parse(text)
 
 
 @given(st.text())
-def test_no_text_does_anything_else(text: str) -> None:
+def test_any_other_text_is_a_value_error(text: str) -> None:
     try:
         openzfs_version.parse(text)
     except ValueError as error:
-        assert "is no version of OpenZFS" in str(error)
+        assert "is not a version of OpenZFS" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_no_text_does_anything_else(text: str) -> None:
         ("3.0.0", (True, True, True, True)),
     ],
 )
-def test_what_came_with_which(text: str, has: tuple[bool, ...]) -> None:
+def test_features_by_version(text: str, has: tuple[bool, ...]) -> None:
     zfs = openzfs_version.parse(text)
     assert (zfs.has_json, zfs.has_zil_by_dataset, zfs.has_arc_iohit, zfs.has_direct_io) == has
 
@@ -69,9 +69,9 @@ def test_the_module_that_is_loaded_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "message"), [(None, "no OpenZFS module"), ("new", "no version"), ("2.0.7", "knows 2.1")]
+    ("module", "message"), [(None, "no OpenZFS module"), ("new", "not a version"), ("2.0.7", "knows 2.1")]
 )
-def test_a_server_that_cannot_be_used(module: str | None, message: str) -> None:
+def test_an_unusable_openzfs_version_is_an_error(module: str | None, message: str) -> None:
     with pytest.raises(HostError, match=message):
         openzfs_version.read(server(module, ""))
 
@@ -86,7 +86,7 @@ def test_a_server_that_cannot_be_used(module: str | None, message: str) -> None:
         ("2.5.0-1", "zfs-2.5.0-1\n", ["newer than 2.4"]),
     ],
 )
-def test_what_a_reader_should_know(module: str, tools: str | None, message: list[str]) -> None:
+def test_remarks_about_the_version(module: str, tools: str | None, message: list[str]) -> None:
     observed = openzfs_version.notes(server(module, tools), openzfs_version.parse(module))
     assert len(observed) == len(message)
     assert all(part in note for part, note in zip(message, observed, strict=True))

@@ -1,4 +1,4 @@
-"""kit.zfs.pool: only what the run made is touched, and what is in effect is what was asked for."""
+"""kit.zfs.pool: only the run's pool is changed, and properties in effect are checked."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_layout_and_absent_roles() -> None:
     assert argv[argv.index("hsp-a1") :] == ["hsp-a1", "mirror", "/dev/data0", "/dev/data1"]
 
 
-def test_a_new_pool_is_known_by_its_guid() -> None:
+def test_a_new_pool_has_its_guid() -> None:
     server = server_of_run()
     assert pools.create_pool(server, SPEC) == OURS
     assert server.calls[0] == tuple(pools.create_arguments(SPEC))
 
 
 @pytest.mark.parametrize("observed", ["-\n", "\n", "b2\n", "a1x\n", "a\n"])
-def test_a_pool_without_our_run_id_is_left_alone(observed: str) -> None:
+def test_a_pool_without_our_run_id_is_not_destroyed(observed: str) -> None:
     server = server_of_run({RUN_ID_QUERY: observed})
     with pytest.raises(SafetyRefusal, match="carries the run id") as caught:
         pools.destroy_pool(server, OURS)
@@ -90,32 +90,32 @@ def test_a_pool_without_our_run_id_is_left_alone(observed: str) -> None:
     assert server.called("zpool", "destroy") == []
 
 
-def test_a_pool_with_another_guid_is_left_alone() -> None:
+def test_a_pool_with_another_guid_is_not_destroyed() -> None:
     server = server_of_run()
     with pytest.raises(SafetyRefusal, match=f"has GUID {OURS.guid}, not 5"):
         pools.destroy_pool(server, replace(OURS, guid=5))
     assert server.called("zpool", "destroy") == []
 
 
-def test_our_pool_is_destroyed_without_force() -> None:
+def test_the_runs_pool_is_destroyed_without_force() -> None:
     server = server_of_run()
     pools.destroy_pool(server, OURS)
     assert server.calls[-1] == ("zpool", "destroy", "hsp-a1")
     assert len(server.calls) == 3  # looked at before
 
 
-def test_devices_are_removed_and_gone() -> None:
+def test_devices_are_removed() -> None:
     server = server_of_run()
     pools.remove_devices(server, OURS, ("/dev/log0",))
     assert server.calls[0] == ("zpool", "remove", "-w", "hsp-a1", "/dev/log0")
 
 
-def test_a_device_that_stays_is_an_error() -> None:
+def test_a_device_that_was_not_removed_is_an_error() -> None:
     with pytest.raises(HostError, match="/dev/data0 is still part of the pool"):
         pools.remove_devices(server_of_run(), OURS, ("/dev/log0", "/dev/data0"))
 
 
-def test_a_device_whose_name_begins_anothers_can_be_removed() -> None:
+def test_a_device_whose_name_is_a_prefix_of_another_can_be_removed() -> None:
     pools.remove_devices(server_of_run(), OURS, ("/dev/data",))
 
 
@@ -128,7 +128,7 @@ def test_log_vdevs_come_from_the_labels() -> None:
 @pytest.mark.parametrize(
     "label", [LABEL.replace("is_log: 1", "is_log: 0"), "", LABEL.replace(" id: 2", " ID: 2")]
 )
-def test_a_label_that_does_not_say_log_is_an_error(label: str) -> None:
+def test_a_label_without_is_log_is_an_error(label: str) -> None:
     with pytest.raises(HostError, match="does not say that it is a log device"):
         pools.log_vdev_ids(server_of_run({"zdb": label}), ("/dev/log0",))
 
@@ -139,12 +139,12 @@ def test_properties_in_effect() -> None:
     assert pools.pool_properties(server, OURS, []) == {} and server.calls == []
 
 
-def test_the_devices_of_a_pool_are_its_leaves_whatever_they_are_called() -> None:
+def test_the_devices_of_a_pool_are_its_leaves() -> None:
     assert pools.vdev_paths(server_of_run(), OURS) == ["/dev/data0", "/dev/data1", "/dev/disk/by-id/a log"]
 
 
 @pytest.mark.parametrize("answer", ["", "ashift 9\n", "autotrim\toff\n"])
-def test_a_property_that_is_not_told_is_an_error(answer: str) -> None:
+def test_a_missing_property_is_an_error(answer: str) -> None:
     with pytest.raises(HostError, match="does not report ashift"):
         pools.pool_properties(server_of_run({"zpool get": answer}), OURS, ["ashift"])
 
@@ -173,12 +173,12 @@ def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
     ("name", "observed", "expected"),
     [("recordsize", 512, "8192"), ("atime", "on", "off"), ("compression", "off", "lz4")],
 )
-def test_a_property_that_did_not_take_is_an_error(name: str, observed: Any, expected: str) -> None:
+def test_a_property_not_in_effect_is_an_error(name: str, observed: Any, expected: str) -> None:
     with pytest.raises(HostError, match=f"{name} was set to {expected} but is {observed}"):
         pools.create_dataset(server_of_run(datasets(**{name: observed})), OURS, "hsp-a1/d", WANTED)
 
 
-def test_a_helper_that_made_nothing_is_an_error() -> None:
+def test_a_snapshot_that_was_not_created_is_an_error() -> None:
     server = server_of_run({"python3": {"exists": False}})
     with pytest.raises(HostError, match="libzfs_core did not create hsp-a1/d@s"):
         pools.snapshot(server, OURS, "hsp-a1/d@s")
@@ -192,6 +192,6 @@ def test_recordsize_in_bytes(properties: dict[str, Any], size: int) -> None:
     assert pools.record_bytes(properties) == size
 
 
-def test_where_it_is_mounted() -> None:
+def test_mountpoint_of_a_dataset() -> None:
     server = server_of_run({"zfs get -H -p -o value mountpoint": "/run/hsp/a1/d\n"})
     assert pools.mountpoint(server, "hsp-a1/d") == "/run/hsp/a1/d"

@@ -1,4 +1,4 @@
-"""The words of `zpool status`, as cmd/zpool/zpool_main.c of OpenZFS 2.1 and 2.2 has them."""
+"""kit.zfs.scrub_status: text of OpenZFS 2.1 and 2.2 (cmd/zpool/zpool_main.c), and JSON."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_scrubs_of_errors_alone(sentence: str, scan: tuple[str, int, int]) -> No
     assert scrub_status.from_text(text) == {"tank": Scan("ERRORSCRUB", *scan)}
 
 
-def test_what_still_runs_matters_more_than_what_ended() -> None:
+def test_a_running_scan_comes_before_an_ended_one() -> None:
     both = (
         "scrub repaired 0B in 00:00:10 with 0 errors on Thu Jan  1 00:01:00 2026\n"
         "  scan: resilver (mirror-0) in progress since Thu Jan  1 00:00:05 2026"
@@ -123,18 +123,18 @@ def test_several_pools_and_none() -> None:
         "resilver-ish in progress since Thu Jan  1 00:00:05 2026",
     ],
 )
-def test_a_sentence_that_nobody_knows_is_refused(sentence: str) -> None:
+def test_an_unknown_sentence_is_refused(sentence: str) -> None:
     with pytest.raises(HostError, match="is not understood"):
         scrub_status.read(ScriptedHost(default=STATUS.format(sentence)), openzfs_version.parse("2.1.11"))
 
 
-def test_an_answer_of_another_kind_is_refused() -> None:
+def test_unknown_output_is_refused() -> None:
     with pytest.raises(HostError, match="is not understood"):
         scrub_status.read(ScriptedHost(default="Segmentation fault"), openzfs_version.parse("2.2.1"))
 
 
 @given(st.text())
-def test_no_text_raises_anything_else(text: str) -> None:
+def test_any_other_sentence_is_a_value_error(text: str) -> None:
     try:
         scrub_status.from_text(text)
         scrub_status.from_text(STATUS.format(text))
@@ -142,7 +142,7 @@ def test_no_text_raises_anything_else(text: str) -> None:
         pass
 
 
-def test_json_where_there_is_json() -> None:
+def test_json_is_used_since_openzfs_2_3() -> None:
     observed = {"function": "SCRUB", "state": "FINISHED", "start_time": T0, "end_time": T0 + 9}
     server = ScriptedHost(default=json.dumps({"pools": {"tank": {"scan_stats": observed}, "other": {}}}))
     scans = scrub_status.read(server, openzfs_version.parse("2.4.1"))
@@ -179,7 +179,7 @@ def test_scrubs_of_errors_pauses_and_rebuilds_in_json(message: dict[str, Any], s
     assert scrub_status.from_json({"pools": {"tank": {"scan_stats": message}}}) == {"tank": scan}
 
 
-def test_times_are_asked_for_in_utc() -> None:
+def test_zpool_status_prints_utc() -> None:
     server = ScriptedHost(default="no pools available\n")
     assert scrub_status.read(server, openzfs_version.parse("2.2.6")) == {}
     assert "TZ=UTC" in server.calls[0][-1] and "-j" not in server.calls[0]

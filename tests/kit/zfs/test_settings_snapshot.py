@@ -1,4 +1,4 @@
-"""kit.zfs.settings_snapshot: settings that are not the same after a run."""
+"""kit.zfs.settings_snapshot: settings that differ after a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kit.zfs import settings_snapshot
 from tests.fakes import ScriptedHost
 
 
-def test_leaks_are_values_that_are_no_longer_the_same() -> None:
+def test_changed_settings_are_reported() -> None:
     was = settings_snapshot.parse(
         "/sys/module/zfs/parameters/zfs_txg_timeout:5\n/proc/fs/nfsd/threads:8\n/a:x:y\n/b:1\n/b:2\n"
     )
@@ -23,6 +23,6 @@ def test_leaks_are_values_that_are_no_longer_the_same() -> None:
     assert settings_snapshot.between(was, was) == []
 
 
-def test_a_server_without_openzfs_is_told_so() -> None:
+def test_a_server_without_openzfs_is_an_error() -> None:
     with pytest.raises(HostError, match="parameters of OpenZFS"):
         settings_snapshot.read(ScriptedHost({"grep": "/proc/fs/nfsd/threads:8\n"}), ())

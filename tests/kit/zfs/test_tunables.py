@@ -1,4 +1,4 @@
-"""kit.zfs.tunables: values reach the module in its unit and in the host's time, and are read back."""
+"""kit.zfs.tunables: values in the module's unit and the host's time, checked after writing."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_values_without_a_meaning_are_refused(name: str, value: str, clock: Cloc
     assert message in caught.value.message
 
 
-def test_times_and_sizes_are_apart() -> None:
+def test_no_tunable_is_both_time_and_size() -> None:
     assert not SIZE_TUNABLES & set(TIME_TUNABLES_NS)
 
 
@@ -140,14 +140,14 @@ def test_an_unknown_parameter_is_named() -> None:
     assert caught.value.exit_code == 5
 
 
-def test_a_value_is_written_and_read_back() -> None:
+def test_a_value_is_written_and_checked() -> None:
     server = Server(zil_slog_bulk="0")
     write_tunable(server, "zil_slog_bulk", "1234")
     assert server.values == {"zil_slog_bulk": "1234"}
     assert server.calls[0] == ("tee", f"{FOLDER}/zil_slog_bulk")
 
 
-def test_a_value_that_does_not_take_is_an_error() -> None:
+def test_a_value_not_in_effect_is_an_error() -> None:
     with pytest.raises(HostError, match="zfs_arc_max was set to 1234 but is 0"):
         write_tunable(Server(fixed=("zfs_arc_max",), zfs_arc_max="0"), "zfs_arc_max", "1234")
 
@@ -179,7 +179,7 @@ def test_a_limit_that_openzfs_ignores_is_an_error() -> None:
         write_tunable(server, "zfs_arc_max", str(100 << 20))
 
 
-def test_what_was_never_set_is_left_alone() -> None:
+def test_a_parameter_that_was_never_set_is_not_changed() -> None:
     """An undo that was written down before a step that never came."""
     server = Server(zfs_arc_max="0", zfs_arc_min="0")
     write_tunable(server, "zfs_arc_max", "0", str(4 << 30))

@@ -89,7 +89,10 @@ def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):
     assert {t["xaxis"] for t in curve["data"]} == {"x", "x2"}
     fresh, old = maps["data"]
     assert (fresh["xaxis"], old["xaxis"]) == ("x", "x2")
-    assert (fresh["zmin"], fresh["zmax"]) == (old["zmin"], old["zmax"])
+    assert [t["meta"] for t in (fresh, old)] == [
+        {"block": 0, "weights": {"purge": 1}}, {"block": 1, "weights": {"round 1": 1}},
+    ]  # fmt: skip
+    assert len(found[2]["blocks"]) == 2
     layout = maps["layout"]
     assert layout["yaxis"]["range"] == layout["yaxis2"]["range"]
     names = [a["text"] for a in layout["annotations"]]

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from kit.core.errors import ConfigError
-from kit.importers.detect import BY_NAME
 from kit.store.import_source import BY_FORMAT, ImportSource
 from kit.store.tables import LATENCY_SCHEMA
 from tests.reports.synthetic import render, summarise
@@ -125,13 +124,15 @@ def test_iostat_with_times_has_a_heat_map(counts, histogram, said):
     assert said in html and ("when the I/Os were done" in html) == histogram
 
 
-@pytest.mark.parametrize(("kind", "counts"), [(name, None) for name in BY_NAME] + [("zpool-iostat", "timed")])
-def test_a_run_stored_without_words_has_the_page_of_one_with_them(kind, counts):
+@pytest.mark.parametrize("key", BY_FORMAT)
+def test_a_run_stored_without_words_has_the_page_of_one_with_them(key):
+    kind, _, counts = key.partition(" ")
     old = manifest_of(IOSTAT, kind)
     old["import"] |= {"counts": counts} if counts else {}
-    source = BY_FORMAT.get(f"{kind} {counts}", BY_NAME[kind].source)
-    new = {**old, "import": {**old["import"], "source": source.as_json()}}
-    assert drawn(IOSTAT, old)[0] == drawn(IOSTAT, new)[0]
+    new = {**old, "import": {**old["import"], "source": BY_FORMAT[key].as_json()}}
+    html, _ = drawn(IOSTAT, old)
+    assert f"It has what {BY_FORMAT[key].program} wrote" in html.replace("&#39;", "'")
+    assert html == drawn(IOSTAT, new)[0]
 
 
 def test_the_words_of_a_format_that_the_report_does_not_know():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
 from kit.core.errors import ConfigError
+from kit.core.sample_size import sample_needed
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import summary
 from tests.reports.synthetic import summarise
@@ -112,7 +113,7 @@ def test_percentiles_of_mixtures_with_gaps(parts, q, seed, exact_limits):
     bins = _binned(ordered)
     limits = (int(ordered[0]), int(ordered[-1])) if exact_limits else edges(bins)
     found = summary.percentile_ns(bins, q, limits)
-    if ordered.size < summary.sample_needed(q):
+    if ordered.size < sample_needed(q):
         assert found is None
         return
     exact = int(ordered[math.ceil(q * ordered.size) - 1])
@@ -168,7 +169,7 @@ def test_counts_and_shares_sum(listed):
 
 @pytest.mark.parametrize(("q", "n"), [(0.5, 6), (0.95, 72), (0.99, 368)])
 def test_smallest_sample(q, n):
-    assert summary.sample_needed(q) == n
+    assert sample_needed(q) == n
     assert summary.percentile_ns([(0, 10, n - 1)], q, (0, 10)) is None
     assert summary.percentile_ns([(0, 10, n)], q, (0, 10)) == pytest.approx(10 * q)
 

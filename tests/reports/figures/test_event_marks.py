@@ -3,13 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reports.figures import event_marks
-from reports.figures.heat_map import Columns
 
-AXIS = Columns(start_ns=1000, width_ns=100, count=10, end_ns=2000)
+AXIS = (1000, 2000)
 
 
 def of(*listed):
-    return event_marks.of_phase({"events": list(listed)}, AXIS)
+    return event_marks.of_phase({"events": list(listed)}, *AXIS)
 
 
 def test_times_are_relative_to_the_phase_and_kept_inside_it():
@@ -39,7 +38,7 @@ def test_what_does_not_touch_the_phase_is_no_mark():
 )  # fmt: skip
 def test_damaged_events_are_counted(entry):
     assert of(entry) == ([], 1)
-    assert event_marks.of_phase({"events": entry}, AXIS)[0] == []
+    assert event_marks.of_phase({"events": entry}, *AXIS)[0] == []
 
 
 @given(st.text(), st.text())
@@ -63,15 +62,14 @@ def test_events_of_the_run_are_marks_of_each_phase_they_touch():
     phase = event_marks.with_those_of_the_run(
         {"events": [{"time_ns": 1600, "kind": "scrub"}]}, {"events": [fault]}
     )
-    found, ignored = event_marks.of_phase(phase, AXIS)
+    found, ignored = event_marks.of_phase(phase, *AXIS)
     assert [(e["kind"], e["text"]) for e in found] == [
         ("fault", "data0 fails"),
         ("scrub", ""),
     ] and not ignored
-    later = Columns(start_ns=5000, width_ns=100, count=10, end_ns=6000)
-    assert event_marks.of_phase(phase, later) == ([], 0)
+    assert event_marks.of_phase(phase, 5000, 6000) == ([], 0)
     damaged = event_marks.with_those_of_the_run({}, {"events": "soon"})
-    assert event_marks.of_phase(damaged, AXIS) == ([], 1)
+    assert event_marks.of_phase(damaged, *AXIS) == ([], 1)
 
 
 def test_a_fault_is_not_pushed_out_by_others():

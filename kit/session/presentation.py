@@ -1,4 +1,4 @@
-"""What a summary says, for people, for the exit code and for a CI server."""
+"""Output of a summary: text, exit code, JUnit file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_
 
 
 def say_summary(summary: dict[str, Any]) -> None:
-    """The table of the server's rows, or else the clients', for people who read no JSON."""
-    # Of a server that was not traced there is only what its clients saw.
+    """Print the verdict and the table of the server's rows, or the clients' if the server was not traced."""
     layer = "nfs-server" if any(row["layer"] == "nfs-server" for row in summary["rows"]) else "client"
     say(f"\nverdict: {summary['verdict']}")
     for note in summary.get("notes") or []:
@@ -44,6 +43,6 @@ def say_summary(summary: dict[str, Any]) -> None:
 
 
 def write_junit(path: Path | None, summary: Any) -> None:
-    """The summary as a JUnit file, if one is wanted. Raises HostError."""
+    """Write the summary as a JUnit file if there is a path. Raises HostError."""
     if path:
         write_target(path, junit(summary))

@@ -1,0 +1,34 @@
+// The page: its elements, what is chosen in it, the colours that follow, and how it writes numbers.
+import {PALETTE} from "./settings.js";
+
+export const systemDark = matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
+
+export const isPrinting = () => printing;
+export function setPrinting(value) { printing = value; }
+
+export const chosen = (name, otherwise) =>
+  document.querySelector(`input[name=${name}]:checked`)?.value ?? otherwise;
+
+export function theme() {
+  const wish = chosen("theme", "auto");
+  const dark = !printing && (wish === "dark" || (wish === "auto" && systemDark.matches));
+  return dark ? PALETTE.dark : PALETTE.light;
+}
+
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name in made && name !== "list") made[name] = value; else made.setAttribute(name, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+export function latency(us, digits = 4) {
+  const units = [[1e6, "s"], [1e3, "ms"], [1, "µs"]];
+  const [factor, unit] = units.find(([least]) => us >= least) ?? [1e-3, "ns"];
+  return Number((us / factor).toPrecision(digits)) + " " + unit;
+}
+
+export const seconds = value => Number(value.toFixed(3));
