@@ -7,8 +7,10 @@ the same form at the manifest's top.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from kit.store.phase import Event
 from reports.figures.text import plotly_text
 
 Json = dict[str, Any]
@@ -29,30 +31,18 @@ KNOWN = {
 }
 
 
-def with_those_of_the_run(phase: Json, manifest: Json) -> Json:
-    """`phase` with the events that the manifest has for the whole run; what is damaged is left as it is."""
-    own, of_run = phase.get("events") or [], manifest.get("events") or []
-    if not of_run or not isinstance(own, list):
-        return phase
-    return {**phase, "events": [*own, *(of_run if isinstance(of_run, list) else [of_run])]}
+def marks(events: Iterable[Event], start_ns: int, last_ns: int) -> tuple[list[Json], int]:
+    """Those of `events` that touch the time axis from `start_ns` to `last_ns`, and how many are left out.
 
-
-def of_phase(phase: Json, start_ns: int, last_ns: int) -> tuple[list[Json], int]:
-    """Events that touch the time axis from `start_ns` to `last_ns`, and how many are damaged or left out.
-
-    Their times are seconds since the axis starts.
+    Times of marks are seconds since the axis starts. An event that ends before it begins is left out.
     """
-    listed = phase.get("events") or []
-    if not isinstance(listed, list):
-        return [], 1
     found: list[Json] = []
     ignored = 0
-    for entry in listed:
-        event = _checked(entry)
-        if event is None:
+    for event in events:
+        if event.end_ns is not None and event.end_ns < event.time_ns:
             ignored += 1
-        elif event["time_ns"] < last_ns and (event["end_ns"] or event["time_ns"]) >= start_ns:
-            found.append(event)
+        elif event.time_ns < last_ns and (event.end_ns or event.time_ns) >= start_ns:
+            found.append(_mark(event))
     found.sort(key=lambda event: (event["time_ns"], event["kind"]))
     names = list(KNOWN.values())
     kinds = list(dict.fromkeys(event["kind"] for event in found))
@@ -66,24 +56,14 @@ def of_phase(phase: Json, start_ns: int, last_ns: int) -> tuple[list[Json], int]
     return [_relative(event, start_ns, last_ns) for event in kept], ignored
 
 
-def _checked(entry: Any) -> Json | None:
-    """The event with inert words, or None if it is damaged."""
-    if not isinstance(entry, dict):
-        return None
-    time, end = entry.get("time_ns"), entry.get("end_ns")
-    if type(time) is not int or not (end is None or (type(end) is int and end >= time)):
-        return None
+def _mark(event: Event) -> Json:
+    """The event with inert words."""
     return {
-        "time_ns": time,
-        "end_ns": end,
-        "kind": _name(entry.get("kind")),
-        "text": plotly_text(entry.get("text") or "", 120),
+        "time_ns": event.time_ns,
+        "end_ns": event.end_ns,
+        "kind": KNOWN.get(event.kind) or plotly_text(event.kind or "event", 40) or "event",
+        "text": plotly_text(event.text, 120),
     }
-
-
-def _name(kind: Any) -> str:
-    known = KNOWN.get(kind) if isinstance(kind, str) else None
-    return known or plotly_text(kind or "event", 40) or "event"
 
 
 def _relative(event: Json, start_ns: int, last_ns: int) -> Json:

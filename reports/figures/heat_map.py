@@ -85,7 +85,9 @@ def block(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_CO
         mine = placed.filter(pl.col(by) == tier)
         steps = np.diff(mine["place"].to_numpy(), prepend=-1) - 1
         tiers[tier] = {"steps": _packed(steps), "counts": _packed(mine["count"].to_numpy())}
-    events, ignored = event_marks.of_phase(phase, axis.start_ns, axis.start_ns + axis.width_ns * axis.count)
+    events, ignored = event_marks.marks(
+        phase.get("events", ()), axis.start_ns, axis.start_ns + axis.width_ns * axis.count
+    )
     return {
         "width_s": axis.width_ns / 1e9,
         "columns": axis.count,

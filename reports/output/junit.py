@@ -47,19 +47,14 @@ def junit(summary: Json) -> bytes:
 
 
 def _checks(suite: ET.Element, name: str, phase: Json) -> None:
-    listed = phase.get("checks")
-    for number, check in enumerate(listed if isinstance(listed, list) else [], 1):
-        # What a damaged manifest has instead of a check does not hold either.
-        known = check if isinstance(check, dict) else {"name": check}
-        case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {known.get('name')}")
-        if known.get("ok") is not True:
-            words = ", ".join(f"{k} {known.get(k)}" for k in ("source", "expected", "found", "tolerance"))
+    for number, check in enumerate(phase["checks"], 1):
+        case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {check['name']}")
+        if not check["ok"]:
+            words = ", ".join(f"{k} {check[k]}" for k in ("source", "expected", "found", "tolerance"))
             _tell(case, "error", "the check does not hold", [words])
-    unavailable = phase.get("unavailable")
-    for number, check in enumerate(unavailable if isinstance(unavailable, list) else [], 1):
-        known = check if isinstance(check, dict) else {"name": check}
-        case = _case(suite, f"{name}.{phase['phase']}", f"not available {number}: {known.get('name')}")
-        _tell(case, "skipped", str(known.get("why")), [])
+    for number, check in enumerate(phase["unavailable"], 1):
+        case = _case(suite, f"{name}.{phase['phase']}", f"not available {number}: {check['name']}")
+        _tell(case, "skipped", check["why"], [])
 
 
 def _case(suite: ET.Element, group: str, name: str) -> ET.Element:

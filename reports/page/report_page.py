@@ -12,7 +12,7 @@ from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
 from reports.analysis import import_source, references
 from reports.analysis.summary import SERVER
-from reports.figures import ageing, event_marks, heat_map, layer_figures, range_figure, tier_figures
+from reports.figures import ageing, heat_map, layer_figures, range_figure, tier_figures
 from reports.figures.text import plotly_text
 from reports.page import document
 from reports.page.document import Figures
@@ -45,7 +45,7 @@ def _render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.D
     collected = Figures()
     reference = references.of_summary(summary)
     stored = manifest.as_json()
-    listed = [event_marks.with_those_of_the_run(p, stored) for p in stored.get("phases", [])]
+    listed = [{**p.as_json(), "events": (*p.events, *manifest.events)} for p in manifest.phases]
     phases = [_phase(latency, p, summary, manifest, collected) for p in listed]
     server = [r for r in summary["rows"] if r["layer"] == SERVER]
     ranged = server or summary["rows"]

@@ -117,10 +117,10 @@ def test_junit_of_an_unknown_verdict():
 @given(st.text())
 def test_junit_of_any_text(text):
     wish = {"phase": text, "op": "read", "tier": text, "ok": False, "reasons": [text]}
-    check = {"name": text, "source": text, "ok": False}
+    check = {"name": text, "source": text, "expected": 1, "found": 0, "tolerance": 0, "ok": False}
     result = {
         "workload": text, "verdict": "unknown", "reasons": [text], "expect": [wish],
-        "accounting": {"phases": [{"phase": text, "checks": [check]}]},
+        "accounting": {"phases": [{"phase": text, "checks": [check], "unavailable": []}]},
     }  # fmt: skip
     suite = parsed(result)
     assert len(suite) == 3 and suite.get("errors") == "2" and suite.get("failures") == "1"

@@ -1,14 +1,19 @@
+import json
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.core.errors import ConfigError
+from kit.store.phase import Event
 from reports.figures import event_marks
 
 AXIS = (1000, 2000)
 
 
 def of(*listed):
-    return event_marks.of_phase({"events": list(listed)}, *AXIS)
+    return event_marks.marks([Event.from_json(event, "x") for event in listed], *AXIS)
 
 
 def test_times_are_relative_to_the_phase_and_kept_inside_it():
@@ -31,14 +36,19 @@ def test_what_does_not_touch_the_phase_is_no_mark():
     assert of(*outside) == ([], 0)
 
 
+def test_an_event_that_ends_before_it_begins_is_counted():
+    assert of({"time_ns": 1500, "end_ns": 1400, "kind": "scrub"}) == ([], 1)
+
+
 @pytest.mark.parametrize(
     "entry",
     [3, None, "txg", [], {}, {"time_ns": "1500"}, {"time_ns": True}, {"time_ns": 1500.5},
-     {"time_ns": 1500, "end_ns": 1400}, {"time_ns": 1500, "end_ns": "x"}],
+     {"time_ns": 1500, "end_ns": "x"}, {"time_ns": 1500, "text": 3}],
 )  # fmt: skip
-def test_damaged_events_are_counted(entry):
-    assert of(entry) == ([], 1)
-    assert event_marks.of_phase({"events": entry}, *AXIS)[0] == []
+def test_damaged_events_are_refused(entry):
+    kind = {"kind": "txg", **entry} if isinstance(entry, dict) else entry
+    with pytest.raises(ConfigError):
+        of(kind)
 
 
 @given(st.text(), st.text())
@@ -57,19 +67,16 @@ def test_there_is_an_end_to_marks():
     assert 0 < len(found) < 50 and len(found) + ignored == 50
 
 
-def test_events_of_the_run_are_marks_of_each_phase_they_touch():
-    fault = {"time_ns": 1500, "kind": "fault", "text": "data0 fails"}
-    phase = event_marks.with_those_of_the_run(
-        {"events": [{"time_ns": 1600, "kind": "scrub"}]}, {"events": [fault]}
-    )
-    found, ignored = event_marks.of_phase(phase, *AXIS)
-    assert [(e["kind"], e["text"]) for e in found] == [
-        ("fault", "data0 fails"),
-        ("scrub", ""),
-    ] and not ignored
-    assert event_marks.of_phase(phase, 5000, 6000) == ([], 0)
-    damaged = event_marks.with_those_of_the_run({}, {"events": "soon"})
-    assert event_marks.of_phase(damaged, *AXIS) == ([], 1)
+def test_events_of_the_run_are_marks_of_each_phase_they_touch(synthetic):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    at = manifest["phases"][0]["start_ns"] + 5
+    manifest["events"] = [{"time_ns": at, "kind": "fault", "text": "data0 fails"}]
+    html = synthetic.render(frame, manifest, synthetic.summarise(frame, manifest))
+    blocks = [json.loads(t) for t in re.findall(r'id="cells-\d+">(.*?)</script>', html, re.S)]
+    marked = [block for block in blocks if block["events"]]
+    assert [(e["kind"], e["text"]) for block in marked for e in block["events"]] == [
+        ("fault", "data0 fails")
+    ] * 2  # at the server and at the clients
 
 
 def test_a_fault_is_not_pushed_out_by_others():
@@ -80,6 +87,11 @@ def test_a_fault_is_not_pushed_out_by_others():
     assert [e["from_s"] for e in found] == sorted(e["from_s"] for e in found)
 
 
+def test_a_kind_without_a_word_has_a_name():
+    assert of({"time_ns": 1500, "kind": ""})[0][0]["kind"] == "event"
+
+
 @pytest.mark.parametrize("kind", [3, None, [], {}, True])
-def test_a_kind_that_is_no_word_has_a_name(kind):
-    assert of({"time_ns": 1500, "kind": kind})[0][0]["kind"]
+def test_a_kind_that_is_no_word_is_refused(kind):
+    with pytest.raises(ConfigError, match="kind"):
+        of({"time_ns": 1500, "kind": kind})
