@@ -52,7 +52,7 @@ _LONGEST = (
 
 @pytest.fixture(scope="session", autouse=True)
 def own_runtime_directory() -> Iterator[None]:
-    """Labs of two files that run at a time are not mistaken for each other; the path must be short (unix(7))."""
+    """Keep the labs of two workers apart. The path must be short: it holds sockets (unix(7))."""
     with tempfile.TemporaryDirectory(prefix="hsp-") as path, pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", path)
         yield
