@@ -172,7 +172,7 @@ def test_a_failing_build_keeps_its_log_in_the_place_it_names(images: Path) -> No
     log = images / f"{NO_SUCH.digest()}.log"
     assert os.fspath(log) in caught.value.message
     assert "no-such-release" in log.read_text()
-    assert "release's name" in caught.value.hint
+    assert "the name of the release" in caught.value.hint
 
 
 def test_a_release_that_the_mirror_does_not_have_ends_the_build(images: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,14 @@ _LONGEST = (
     "test_parts",
     "test_doctor",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_runtime_directory() -> Iterator[None]:
+    """Keep the labs of two workers apart. The path must be short: it holds sockets (unix(7))."""
+    with tempfile.TemporaryDirectory(prefix="hsp-") as path, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", path)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

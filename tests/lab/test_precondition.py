@@ -180,7 +180,7 @@ def test_it_stops_at_the_budget(bench: Bench) -> None:
         method="snia", fills=None, round_size="2MiB", budget={"write": f"{limit}B"}, tracked=["iops"]
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("kit.precondition.device.steadystate.all_steady", lambda _: False)
+        patched.setattr("kit.precondition.steady_state.all_steady", lambda _: False)
         done = bench.run(wanted)
     assert done.entry["spent_bytes"] <= limit
     assert done.entry["attained"] is False
