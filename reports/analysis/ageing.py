@@ -1,6 +1,6 @@
 """The ageing curve of each preconditioned device: percentiles by what was written. Latencies in us.
 
-From ageing.parquet (see kit.store.run_directory): counts per device, point, op, interval and bin. A point's
+From ageing.parquet (see kit.store.tables): counts per device, point, op, interval and bin. A point's
 place is what was written since the purge, by the device's own counter, in multiples of its capacity.
 """
 

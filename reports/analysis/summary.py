@@ -55,21 +55,7 @@ def summarise(
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
     rows = _rows(latency, phases, reference, reasons)
-    reasons += _strays(phases, rows)
-    reasons += [*manifest.problems, *([] if manifest.ended else [_NOT_ENDED])]
-    by_nature = None
-    if manifest.import_:
-        by_nature = IMPORTED
-        reasons.insert(0, IMPORTED)
-    else:
-        # Nobody counted what was imported a second time: there is no accounting to judge.
-        trouble = appliance.trouble if manifest.appliance else _phase_trouble
-        reasons += [reason for phase in phases for reason in trouble(phase, rows)]
-    if not phases:
-        reasons.append("The run has no phases.")
-    if manifest.appliance:
-        by_nature = appliance.UNSEEN
-        reasons.insert(0, appliance.verdict_reason(phases, not reasons))
+    by_nature = _judge_accounting(manifest, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
@@ -104,6 +90,27 @@ def summarise(
         "expect": expect,
         "power_loss": promised,
     }
+
+
+def _judge_accounting(manifest: Manifest, rows: Sequence[Json], reasons: list[str]) -> str | None:
+    """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have."""
+    phases = manifest.phases
+    reasons += _strays(phases, rows)
+    reasons += [*manifest.problems, *([] if manifest.ended else [_NOT_ENDED])]
+    by_nature = None
+    if manifest.import_:
+        by_nature = IMPORTED
+        reasons.insert(0, IMPORTED)
+    else:
+        # Nobody counted what was imported a second time: there is no accounting to judge.
+        trouble = appliance.trouble if manifest.appliance else _phase_trouble
+        reasons += [reason for phase in phases for reason in trouble(phase, rows)]
+    if not phases:
+        reasons.append("The run has no phases.")
+    if manifest.appliance:
+        by_nature = appliance.UNSEEN
+        reasons.insert(0, appliance.verdict_reason(phases, not reasons))
+    return by_nature
 
 
 def _known_reference(name: str, reasons: list[str]) -> references.Reference | None:
