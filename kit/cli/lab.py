@@ -46,7 +46,7 @@ def build_image(
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Build the guest image, boot it and save it (once; about seven minutes on two cores)."""
+    """Build the guest image, boot it and save it (once; about four minutes on two cores)."""
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild)
     warm.saved(_spec(read_testbed(LAB_TESTBED), image), image, progress, rebuild)

@@ -276,7 +276,7 @@ LAB = (
     ),
     Check(
         "lab-image", "The guest's image, or the programs to build it.",
-        "Without an image the first run builds it, which takes about seven minutes and needs the network.",
+        "Without an image the first run builds it, which takes about four minutes and needs the network.",
         "hsp lab build (with --rebuild if it is damaged).",
     ),
     Check(

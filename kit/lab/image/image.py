@@ -37,7 +37,7 @@ _VERSIONS = (
 )  # fmt: skip
 # The guest's tree with its disk image, a second copy of the image, and the modules.
 NEEDED_BYTES = 5 << 30
-_COMPILING = "compiling the OpenZFS modules (about six minutes on two cores)"
+_COMPILING = "compiling the OpenZFS modules (about three minutes on two cores)"
 _INSTALLING = "installing the guest and making its disk"
 
 
