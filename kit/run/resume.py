@@ -71,7 +71,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
             if key not in ("digest", "sources") and stored.get(key) != value
         ]
         raise ConfigError(
-            f"{run_dir.path} cannot be gone on with: its {' and '.join(changed) or 'plan'} changed since",
+            f"{run_dir.path} cannot be resumed: its {' and '.join(changed) or 'plan'} changed since",
             "what was measured before and after would not belong together; begin a new run",
         )
     manifest = read_manifest(run_dir) if (run_dir.path / "manifest.json").exists() else None
@@ -83,7 +83,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
     if kept == len(wanted) and read_journal(run_dir.journal).finished:
         raise ConfigError(
-            f"{run_dir.path} is complete: there is nothing to go on with",
+            f"{run_dir.path} is complete: nothing is left to resume",
             "`hsp report` draws it again; begin a new run for new numbers",
         )
     names = set(wanted[:kept])
