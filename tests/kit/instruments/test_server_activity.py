@@ -108,6 +108,14 @@ def moved(now: Conditions, **changes: Any) -> Conditions:
     return replace(now, **changes)
 
 
+def test_jobs_of_different_block_sizes_have_no_check_of_bytes(now: Conditions) -> None:
+    names = [
+        [check.name for check in server_activity.checks(now, now, "tank", "read", 0, block_bytes, NEW)]
+        for block_bytes in (512, None)
+    ]
+    assert [name for name in names[0] if name not in names[1]] == ["bytes of NFS READ calls"]
+
+
 def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int = 512) -> list[str]:
     observed = server_activity.checks(before, after, "tank", "read", ios, block_bytes, NEW)
     return [f"{check.name}: {check.found}" for check in observed if not check.ok]  # type: ignore[union-attr]
