@@ -1,7 +1,7 @@
 """The set-up of a run on an appliance: its export is mounted, and a directory of the run made in it.
 
-Nobody can log into the server. What that leaves unseen is in the manifest (`appliance`); the verdict is never
-better than unknown (docs/verdict.md).
+What was not observed is in the manifest (`appliance`); the verdict is never better than unknown
+(docs/verdict.md).
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def execute(
 
 
 def _settings(site: Site) -> settings_snapshot.Settings | None:
-    """What must be at the end as it is now; None where nobody can log into the server."""
+    """What must be at the end as it is now; None for an appliance."""
     return settings_snapshot.read(site.server, tuple(site.device_paths.values())) if site.server else None
 
 

@@ -52,7 +52,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         },
         "versions": {"hsp": __version__, **site.versions},
         "load": f"closed loop, {outstanding} outstanding",
-        # Without a server nobody knows which tier answered, so expectations on tiers are left out.
+        # Without a login it is unknown which tier answered, so expectations on tiers are left out.
         "expect": [
             _expectation(expectation, site.emulated)
             for expectation in workload.expect

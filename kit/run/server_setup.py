@@ -130,14 +130,12 @@ def _is_preconditioned(manifest: dict[str, Any]) -> bool:
 def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> None:
     names = [tunable.name for tunable in settings]
     before, effects = read_tunables(server, names), read_effects(server, names)
-    by_name = {tunable.name: tunable for tunable in settings}
-    for step in steps.set_tunables(settings, before, effects):
-        name = step.name.removeprefix("set ")
-        new = str(by_name[name].host_value)
+    for tunable, step in steps.set_tunables(settings, before, effects):
+        name, new = tunable.name, str(tunable.host_value)
         with run.step(step):
             write_tunable(server, name, new)
         run.manifest["tunables"].append(
-            {"name": name, "before": before[name], "set": new, "written": by_name[name].written}
+            {"name": name, "before": before[name], "set": new, "written": tunable.written}
         )
 
 

@@ -70,7 +70,7 @@ class Guard(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """A testbed that is up. `server`: None where nobody can log into it (an appliance).
+    """A testbed that is up. `server`: None for an appliance.
 
     `device_paths` by device name; `guard` is there where devices are real.
     """

@@ -123,20 +123,22 @@ def claims(plan: Plan, names: Names) -> Iterator[Step]:
 
 def set_tunables(
     settings: Sequence[tunables.Tunable], before: Mapping[str, str], effects: Mapping[str, str]
-) -> Iterator[Step]:
+) -> Iterator[tuple[tunables.Tunable, Step]]:
     """`before`: the values that the server has, `effects`: what is in effect where a value is 0."""
     for tunable in tunables.in_order(tuple(settings), dict(effects)):
         old, new = before[tunable.name], str(tunable.host_value)
         command = Command(("tee", tunables.parameter_path(tunable.name)), new)
         action = undo.Tunable(name=tunable.name, value=old, effect=effects.get(tunable.name, ""))
-        yield Step(f"set {tunable.name}", "server", (command,), action, {"before": old, "value": new})
+        details = {"before": old, "value": new}
+        yield tunable, Step(f"set {tunable.name}", "server", (command,), action, details)
 
 
 def _planned_tunables(plan: Plan) -> Iterator[Step]:
     """In the order of a server whose ARC may be larger than the workload asks for, as most are."""
     history = tunables.read_history_tunables(plan.tunables) if plan.testbed.server.trace == "none" else ()
     settings = (*plan.tunables, *history)
-    return set_tunables(settings, {one.name: "0" for one in settings}, {"zfs_arc_max": str(MAX_BYTES)})
+    before = {tunable.name: "0" for tunable in settings}
+    return (step for _, step in set_tunables(settings, before, {"zfs_arc_max": str(MAX_BYTES)}))
 
 
 def partitions(plan: Plan, names: Names) -> Iterator[Step]:

@@ -83,7 +83,7 @@ class Skipped(Stored):
 
 
 class Appliance(Stored):
-    """A server that nobody could log into; `not_seen` and `not_done` are sentences."""
+    """A server without login; `not_seen` and `not_done` are sentences."""
 
     export: str | None = None
     not_seen: Many[str] = ()

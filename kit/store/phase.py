@@ -88,7 +88,7 @@ class Shares(Stored):
 
 
 class Phase(Stored):
-    """The entry of a phase. What only a server can tell is None where nobody could log into it.
+    """The entry of a phase. What only a server can report is None for an appliance.
 
     Imports have `tiers` and no `expected_tiers`, job or block size.
     """

@@ -1,4 +1,4 @@
-"""A run on a server that nobody could log into: what its clients can tell, and what nobody can.
+"""A run on an appliance: what its clients can report, and what stays unknown.
 
 From `appliance` of the manifest (docs/formats.md); other runs have none.
 """

@@ -22,7 +22,7 @@ LIMITS = (*_PERCENTILES, "share_min", "share_max")
 def judge(manifest: Manifest, rows: Sequence[Json]) -> tuple[list[Json], list[str]]:
     """Each expectation of `manifest` with `ok` and why not, and all those reasons in one list.
 
-    Where the server was not traced nobody knows which tier answered what: `ok` of an expectation on a tier
+    Where the server was not traced it is unknown which tier answered: `ok` of an expectation on a tier
     is then None. `rows` are a summary's. A limit on a percentile that is withheld, because the sample is too
     small for it, is not met.
     """

@@ -1,4 +1,4 @@
-"""What an import is, in words: which files of which program, and what nobody can know from them.
+"""What an import is, in words: which files of which program, and what they cannot show.
 
 From `import` of the manifest (docs/formats.md); an own run has none.
 """

@@ -102,7 +102,7 @@ def _judge_accounting(manifest: Manifest, rows: Sequence[Json], reasons: list[st
         by_nature = IMPORTED
         reasons.insert(0, IMPORTED)
     else:
-        # Nobody counted what was imported a second time: there is no accounting to judge.
+        # An import has no second count: there is no accounting to judge.
         trouble = appliance.trouble if manifest.appliance else _phase_trouble
         reasons += [reason for phase in phases for reason in trouble(phase, rows)]
     if not phases:
@@ -203,7 +203,7 @@ def _row(
 
 
 def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[str]:
-    """I/Os of phases that the manifest does not have: nobody accounts for them."""
+    """I/Os of phases that the manifest does not have: they are not accounted for."""
     names = {phase.name for phase in phases}
     strays: dict[str, int] = {}
     for row in rows:
@@ -234,7 +234,7 @@ def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
 
 
 def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[str]:
-    """Of the server's I/Os in latency.parquet; one that nobody traced has none there, only a count."""
+    """Of the server's I/Os in latency.parquet; one that was not traced has none there, only a count."""
     name, untraced = phase.name, phase.shares is not None
     if not (phase.client_ios and phase.server_ios and (binned or untraced)):
         yield f"{name}: the phase has no I/O."
@@ -265,7 +265,7 @@ def _all_well(phases: Sequence[Phase], expect: Sequence[Json]) -> str:
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
-    """None where nobody could count in any phase."""
+    """None where no phase has a count."""
     counted = [value for value in values if value is not None]
     return sum(counted) if counted or not values else None
 

@@ -19,14 +19,14 @@ export async function openLibrary() {
   opened();
 }
 
-// The figure is drawn, or is being drawn: a promise. Whoever needs it first begins it.
+// The figure is drawn, or is being drawn: a promise. The first caller begins it.
 export function begin(target) {
   const figure = figures.get(target);
   figure.begun ??= library.then(() => figure.first()).then(() => { window.drawn += 1; });
   return figure.begun;
 }
 
-// Draws it now, library or not: a printer waits for nobody.
+// Draws it now, with or without the library: printing does not wait.
 export function beginNow(figure) {
   figure.begun = Promise.resolve(figure.first()).then(() => { window.drawn += 1; });
 }

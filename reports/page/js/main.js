@@ -17,7 +17,7 @@ function repaint() {
   for (const figure of figures.values()) if (figure.begun) figure.again();
 }
 
-// A printer waits for nobody: what is not drawn yet is drawn now.
+// Printing does not wait: what is not drawn yet is drawn now.
 function drawAll() {
   setPrinting(true);
   repaint();
@@ -78,7 +78,7 @@ const seen = new IntersectionObserver(entries => {
   }
 }, {rootMargin: "300px 0px"});
 for (const target of figures.keys()) seen.observe(target);
-// The others while nobody does anything, so that whoever scrolls, searches or prints finds them drawn.
+// The others in idle time, so that they are drawn before somebody scrolls, searches or prints.
 for (const [target, figure] of figures) {
   while (!figure.begun && (await idle(), performance.now() - lastInput < 500)) await pause(100);
   await begin(target);

@@ -1,4 +1,4 @@
-// What Python decides and the page is told: colours, percentiles with the sample each needs, narrow bins.
+// Settings from Python: colours, percentiles with the sample each needs, narrow bins.
 const settings = JSON.parse(document.getElementById("page-settings").textContent);
 
 export const PALETTE = settings.palette;
