@@ -17,7 +17,7 @@ from kit.importers.base import Format, Options, Reading
 from kit.importers.histogram_accumulator import Account
 from kit.importers.memory import keep_freed
 from kit.importers.source import Source
-from kit.store.format import FORMAT
+from kit.store.format import MANIFEST_FORMAT
 
 PHASE = "import"
 LOAD = "load as the importer's user ran it; not recorded"
@@ -122,7 +122,7 @@ def manifest(
 ) -> dict[str, Any]:
     """manifest.json of an imported run."""
     return {
-        "format": FORMAT, "run": run, "workload": name, "title": f"Imported: {name}",
+        "format": MANIFEST_FORMAT, "run": run, "workload": name, "title": f"Imported: {name}",
         "started_utc": started_utc, "wall_s": round(wall_s, 3), "command": command,
         "clock": {"kind": "real", "dilation": 1}, "testbed": {"name": "unknown", "emulated": False},
         "versions": {"hsp": __version__}, "load": LOAD, "phases": [imported.phase], "problems": [],

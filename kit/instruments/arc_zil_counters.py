@@ -45,6 +45,8 @@ class Counters:
 class ArcZilCounters(Instrument):
     """The change of the counters over the phase, checked against the tracer's counts if there is a tracer."""
 
+    code = "arc-zil-counters"
+
     def __init__(
         self, server: Host, pool: str, objset: int, zfs: ZfsVersion, tracer: TierTracer | None = None
     ) -> None:

@@ -13,7 +13,7 @@ import polars as pl
 
 from kit.core.clock import Clock
 from kit.instruments.histograms import Grid
-from kit.store.phase import Check, Event, Extreme, Missing
+from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ class Latency:
 
 @dataclass
 class Report:
-    """What an instrument adds to the phase's entry of the manifest; `entry`: other keys of it."""
+    """What an instrument adds to the stored phase; `entry`: other fields of it."""
 
     checks: list[Check | Missing] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -61,7 +61,12 @@ class Report:
 
 
 class Instrument:
-    """One instrument for one phase. Each method may raise HostError; the phase then ends."""
+    """One instrument for one phase. Each method may raise HostError; the phase then ends.
+
+    `code`: of its problems and checks, in the manifest.
+    """
+
+    code: ProblemCode
 
     # Times of the instrument's own snapshots, on the reference clock; the intervals are aligned to them.
     printed_ns: Sequence[int] = ()

@@ -13,6 +13,8 @@ from kit.instruments.base import Instrument
 class ClockOffsets(Instrument):
     """`between` gives the offset that moves a client's I/Os to the reference's time axis."""
 
+    code = "clock-offsets"
+
     def __init__(self, clocks: Clocks, clients: Sequence[Host]) -> None:
         self._clocks, self._clients = clocks, clients
         self._after: dict[str, Offset | HostError] = {}

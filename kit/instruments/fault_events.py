@@ -25,6 +25,8 @@ class FaultSource(Protocol):
 class FaultEvents(Instrument):
     """Faults of the phase are events; a crash is a problem."""
 
+    code = "fault-events"
+
     def __init__(self, devices: FaultSource) -> None:
         self._devices = devices
 

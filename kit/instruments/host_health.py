@@ -40,6 +40,8 @@ class Change:
 class HostHealth(Instrument):
     """Thermal throttling, clock steps and suspends of each kernel of the run."""
 
+    code = "host-health"
+
     def __init__(self, machines: Sequence[Host]) -> None:
         self._machines = machines
 

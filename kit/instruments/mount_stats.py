@@ -43,6 +43,8 @@ class MountStats:
 class MountStatistics(Instrument):
     """The mounts at `target`: each I/O of a client must be one answered call."""
 
+    code = "mount-statistics"
+
     def __init__(self, clients: Sequence[Host], target: str) -> None:
         self._clients, self._target = clients, target
 

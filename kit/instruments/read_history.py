@@ -44,6 +44,8 @@ class Reads:
 class ReadHistory(Instrument):
     """Shares of tiers by counters of the server; `activity` and `counters` are of the same phase."""
 
+    code = "read-history"
+
     def __init__(
         self, server: Host, pool: str, objset: int, activity: ServerActivity, counters: ArcZilCounters
     ) -> None:

@@ -63,6 +63,8 @@ class Conditions:
 class ServerActivity(Instrument):
     """nfsd's own counts, and other activity: other pools, scrubs, txgs, steal time."""
 
+    code = "server-activity"
+
     def __init__(self, server: Host, pool: str, zfs: ZfsVersion) -> None:
         self._server, self._pool, self._zfs = server, pool, zfs
 

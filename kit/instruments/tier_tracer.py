@@ -21,6 +21,8 @@ class TierTracer(Instrument):
     `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
     """
 
+    code = "tier-tracer"
+
     def __init__(
         self, tracer: Tracer, server_name: str, interval_ns: int, log_vdevs: frozenset[int], raw: Path
     ) -> None:

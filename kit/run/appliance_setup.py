@@ -7,7 +7,6 @@ What was not observed is in the manifest (`appliance`); the verdict is never bet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kit.config.fio_job import FioJob
 from kit.hosts.base import Host
@@ -19,6 +18,7 @@ from kit.run import steps
 from kit.run.bench import Bench
 from kit.run.context import Context
 from kit.run.resume import end_of
+from kit.store.manifest import Manifest, Mount
 
 
 def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
@@ -27,7 +27,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
     clients = [client.host for client in run.site.clients]
     through_mount = plan.workload.nfs.engine == "kernel"
     with run.progress.step("mounting the export"):
-        run.manifest["mount"] = _mount(run)
+        run.record.fill(mount=_mount(run))
     with run.progress.step("filling the working set"):
         _fill(run, clients if through_mount else clients[:1])
     bench = Bench(
@@ -38,22 +38,22 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
         mount=steps.place_of(plan, names),
         mounted=tuple(clients) if through_mount else (),
         size_bytes=plan.workload.working_set.size,
-        run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(end_of(run.manifest)),
+        run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(end_of(run.record.manifest)),
         clocks=Clocks(clients[0]),
     )
     return bench, _jobs(run)
 
 
-def _mount(run: Context) -> dict[str, str]:
+def _mount(run: Context) -> Mount:
     """On each client that needs it; returns what is in effect, by the client's name."""
     export, spec = export_of(run.plan), run.plan.workload.nfs
-    effective = {"source": export}
+    effective = {}
     for step in steps.mounts(run.plan, run.names):
         host = run.site.hosts[step.host]
         with run.step(step):
             mounted = nfs_mount.mount(host, export, run.names.mount_point, spec.version, spec.options)
             effective[host.name] = mounted.options
-    return effective
+    return Mount(source=export, **effective)
 
 
 def _fill(run: Context, mounting: Sequence[Host]) -> None:
@@ -77,11 +77,12 @@ def _jobs(run: Context) -> dict[str, FioJob]:
     return {name: libnfs.through(job, url, run.names.directory) for name, job in run.plan.jobs.items()}
 
 
-def changed_settings(bench: Bench, manifest: dict[str, Any]) -> list[str]:
+def changed_settings(bench: Bench, manifest: Manifest) -> list[str]:
     """Options of the mounts that are no longer what they were, in words."""
+    before = manifest.mount.as_json() if manifest.mount else {}
     now = {host.name: nfs_mount.effective_mount(host, bench.mount_point).options for host in bench.mounted}
     return [
         f"{name}: the mount's options changed to {options}"
         for name, options in now.items()
-        if options != manifest["mount"][name]
+        if options != before[name]
     ]

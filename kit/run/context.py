@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from kit.core.progress import Progress
 from kit.plan.plan import Plan
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.names import Names
+from kit.run.record import RunRecord
 from kit.run.site import Site
 from kit.run.steps import Step
 from kit.store.run_directory import RunDir
@@ -19,14 +19,14 @@ from kit.store.run_directory import RunDir
 
 @dataclass(frozen=True)
 class Context:
-    """`manifest` is filled in by each step."""
+    """`record` is filled in by each step."""
 
     plan: Plan
     site: Site
     run_dir: RunDir
     journal: Journal
     progress: Progress
-    manifest: dict[str, Any]
+    record: RunRecord
 
     @property
     def run_id(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import polars as pl
 
@@ -24,6 +23,7 @@ from kit.run import manifest as manifests
 from kit.run.bench import Bench
 from kit.run.context import Context
 from kit.run.phase import PhaseResult, run_phase, traced
+from kit.run.record import RunRecord
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.site import Site, recorded_site
 from kit.run.warmup import warm_up
@@ -36,7 +36,7 @@ from kit.zfs import pool, settings_snapshot
 class Outcome:
     """What a run collected so far; every field is what the manifest or the store will hold."""
 
-    manifest: dict[str, Any]
+    record: RunRecord
     latency: list[pl.DataFrame] = field(default_factory=list)
     interrupted: bool = False
     left: list[Leftover] = field(default_factory=list)
@@ -67,10 +67,10 @@ def execute(
     after what was measured has been stored.
     """
     started = time.monotonic()
-    outcome = Outcome(manifests.new_manifest(plan, site, run_dir, command))
-    problems = outcome.manifest["problems"]
+    record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
+    outcome = Outcome(record)
     if earlier:
-        earlier.hand_on(outcome.manifest, outcome.latency)
+        earlier.hand_on(record, outcome.latency)
     recorder = Recorder(run_dir.raw / "commands.jsonl")
     site = recorded_site(site, recorder)
     with closing(recorder), Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
@@ -79,21 +79,21 @@ def execute(
             with journal.step("look at the hosts"):
                 _refuse_leftovers(site)
                 before = _settings(site)
-            _run_steps(Context(plan, site, run_dir, journal, progress, outcome.manifest), outcome)
+            _run_steps(Context(plan, site, run_dir, journal, progress, record), outcome, earlier)
         except KeyboardInterrupt:
             outcome.interrupted = True
-            problems.append("interrupted by the user")
+            record.add_problems("interrupted", "interrupted by the user")
         except Exception as error:
-            problems.append(error_text(error))
+            record.add_problems("error", error_text(error))
             raise
         finally:
             with ignore_interrupts(progress.note), progress.step("cleaning up"):
                 outcome.left = tear_down(journal, site, before)
-            problems += [f"not undone: {left}" for left in outcome.left]
+            record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
             if recorder.unwritten:
-                problems.append(f"what was run is not all written down: {recorder.unwritten}")
-            outcome.manifest["wall_s"] = round(time.monotonic() - started, 1)
-            outcome.manifest["ended"] = True
+                text = f"what was run is not all written down: {recorder.unwritten}"
+                record.add_problems("record", text)
+            record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
             _store(run_dir, outcome)
     return outcome
 
@@ -134,48 +134,51 @@ def _refuse_leftovers(site: Site) -> None:
             )
 
 
-def _run_steps(run: Context, outcome: Outcome) -> None:
-    server, manifest, workload = run.site.server, run.manifest, run.plan.workload
+def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None) -> None:
+    server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
-        found = server_setup.check(run, server) if server else None
-        manifest["versions"].update(manifests.client_versions(run.plan, run.site))
-        check_same_hosts(manifest.pop("earlier_versions", {}), manifest["versions"])
+        tools = server_setup.check(run, server) if server else None
+        record.add_versions(manifests.client_versions(run.plan, run.site))
+        if earlier and earlier.manifest:
+            check_same_hosts(earlier.manifest.versions or {}, record.manifest.versions or {})
     for step in steps.work_directories(run.plan, run.names):
         run.perform(step)
-    if server and found:
-        bench, jobs = server_setup.set_up(run, server, *found)
+    if server and tools:
+        bench, jobs = server_setup.set_up(run, server, *tools)
     else:
         bench, jobs = appliance_setup.set_up(run)
     if workload.warmup:
         with run.progress.step("warming up"), run.journal.step("warm up"):
             gate = warm_up(bench, workload.warmup, jobs[workload.warmup.job], workload.working_set.file)
         if gate:
-            manifest["warmup"] = gate.as_json()
-            manifest["problems"] += gate.problems
+            record.fill(warmup=gate.as_json())
+            record.add_problems("warm-up", *gate.problems)
     _run_phases(run, bench, jobs, outcome)
     if workload.power_loss:
         text = f"losing power {workload.power_loss.moments} times"
         with run.progress.step(text), run.journal.step("power losses"):
-            manifest["power_loss"] = power_loss.run_power_losses(bench, workload.power_loss)
+            record.fill(power_loss=power_loss.run_power_losses(bench, workload.power_loss))
     fault_events.check_alive(bench.site.devices)
     with (
         run.progress.step("checking that nothing was changed meanwhile"),
         run.journal.step("check settings"),
     ):
-        manifest["problems"] += (
-            server_setup.changed_settings(bench.storage, manifest)
+        changed = (
+            server_setup.changed_settings(bench.storage, record.manifest)
             if bench.storage
-            else appliance_setup.changed_settings(bench, manifest)
+            else appliance_setup.changed_settings(bench, record.manifest)
         )
+        record.add_problems("settings-changed", *changed)
 
 
 def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome) -> None:
     """All phases that are not measured yet, with one tracer."""
-    measured = {phase["name"] for phase in run.manifest["phases"]}
-    skipped = {phase["phase"] for phase in run.manifest.get("appliance", {}).get("skipped", ())}
+    manifest = run.record.manifest
+    measured = {phase.name for phase in manifest.phases}
+    skipped = {phase.phase for phase in (manifest.appliance.skipped if manifest.appliance else ())}
     missing = [phase for phase in run.plan.workload.phase if phase.name not in measured | skipped]
     with ExitStack() as stack:
-        traced_by = traced(bench, missing, run.journal, run.manifest["problems"])
+        traced_by = traced(bench, missing, run.journal, run.record)
         has_tracer = bench.storage is not None and bench.storage.tracing.kind == "full"
         with run.progress.step("starting the tracer") if has_tracer else nullcontext():
             tracer = stack.enter_context(traced_by)
@@ -190,7 +193,7 @@ def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Ou
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.
             if result.failed:
-                run.manifest["problems"].append(f"stopped after phase {phase.name}: its load failed")
+                run.record.add_problems("load", f"stopped after phase {phase.name}: its load failed")
                 return
             fault_events.check_alive(bench.site.devices)
 
@@ -202,7 +205,7 @@ def _measure(
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
         result = run_phase(bench, phase, job, tracer)
-        outcome.manifest["phases"].append(result.entry.as_json())
+        run.record.add_phase(result.entry)
         outcome.latency.append(result.latency)
         _store(run.run_dir, outcome)
     return bench, result
@@ -220,4 +223,4 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
 def _store(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
     tables.write_latency(run_dir, pl.concat([empty, *outcome.latency]))
-    json_file.write_json(run_dir.path / "manifest.json", outcome.manifest)
+    json_file.write_json(run_dir.path / "manifest.json", outcome.record.manifest.as_json())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
 from kit import __version__
+from kit.config import workload as config
 from kit.config.testbed import Device
-from kit.config.workload import Expectation
 from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.instruments import read_history
@@ -16,72 +17,75 @@ from kit.nfs import libnfs
 from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
+from kit.run.record import RunRecord
 from kit.run.site import Site
 from kit.store import run_directory
-from kit.store.format import FORMAT
-from kit.trace.support import Tracing
+from kit.store.format import MANIFEST_FORMAT
+from kit.store.manifest import Appliance, Clock, Expectation, Manifest, Testbed, Tracing
+from kit.trace import support
 from kit.zfs import openzfs_version
 
 
-def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command: list[str]) -> dict[str, Any]:
-    workload, testbed = plan.workload, plan.testbed
-    clients = [client.host.name for client in site.clients]
+def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command: list[str]) -> Manifest:
+    """What is known when the hosts of the run are, before anything is done on them."""
+    testbed = plan.testbed
+    clients = tuple(client.host.name for client in site.clients)
     outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
-    return {
-        **planned(plan),
-        "format": FORMAT,
+    devices = tuple(
+        {
+            **_device(device),
+            "path": site.device_paths[device.name],
+            "identity": site.identities.get(device.name),
+        }
+        for device in testbed.device
+    )
+    fields: dict[str, Any] = {
+        "format": MANIFEST_FORMAT,
         "run": run_dir.path.name,
         "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": command,
+        "command": tuple(command),
         "seed": site.seed,
-        "clock": {"kind": site.clock.kind, "dilation": site.clock.dilation},
-        "testbed": {
-            "name": testbed.name,
-            "file": plan.testbed_file,
-            "server": site.server.name if site.server else f"{export_of(plan)}, not to be logged into",
-            "clients": clients,
-            "emulated": site.emulated,
-            "devices": [
-                {
-                    **_device(device),
-                    "path": site.device_paths[device.name],
-                    "identity": site.identities.get(device.name),
-                }
-                for device in testbed.device
-            ],
-        },
+        "clock": Clock(kind=site.clock.kind, dilation=site.clock.dilation),
+        "testbed": Testbed(
+            name=testbed.name,
+            file=plan.testbed_file,
+            server=site.server.name if site.server else f"{export_of(plan)}, not to be logged into",
+            clients=clients,
+            emulated=site.emulated,
+            devices=devices,
+        ),
         "versions": {"hsp": __version__, **site.versions},
         "load": f"closed loop, {outstanding} outstanding",
         # Without a login it is unknown which tier answered, so expectations on tiers are left out.
-        "expect": [
+        "expect": tuple(
             _expectation(expectation, site.emulated)
-            for expectation in workload.expect
+            for expectation in plan.workload.expect
             if site.server or expectation.layer == "client"
-        ],
-        **({} if site.server else {"appliance": _appliance(plan)}),
+        ),
     }
+    if not site.server:
+        fields["appliance"] = Appliance.model_validate_json(
+            json.dumps({"export": export_of(plan), **left_out(plan.workload).as_json()})
+        )
+    return planned(plan).model_copy(update=fields)
 
 
-def _appliance(plan: Plan) -> dict[str, Any]:
-    return {"export": export_of(plan), **left_out(plan.workload).as_json()}
-
-
-def planned(plan: Plan) -> dict[str, Any]:
+def planned(plan: Plan) -> Manifest:
     """What is known of a manifest before any host has been seen. Pure."""
     workload, testbed = plan.workload, plan.testbed
-    return {
-        "workload": workload.name,
-        "title": selection.title(workload.title, workload.precondition, testbed),
-        "reference": workload.reference,
-        "testbed": {"devices": [_device(device) for device in testbed.device]},
-        "tunables": [],
-        "working_set": {"bytes": workload.working_set.size},
-        "phases": [],
-        # What is stored after each phase is no run yet: nothing was held against what is to come.
-        "ended": False,
-        "problems": [],
-        "notes": [],
-    }
+    return Manifest(
+        workload=workload.name,
+        title=selection.title(workload.title, workload.precondition, testbed),
+        reference=workload.reference,
+        testbed=Testbed(devices=tuple(_device(device) for device in testbed.device)),
+        tunables=(),
+        working_set={"bytes": workload.working_set.size},
+        phases=(),
+        # What is stored after each phase is no complete run yet.
+        ended=False,
+        problems=(),
+        notes=(),
+    )
 
 
 def _device(device: Device) -> dict[str, Any]:
@@ -95,22 +99,22 @@ def _device(device: Device) -> dict[str, Any]:
     }
 
 
-def _expectation(expectation: Expectation, emulated: bool) -> dict[str, Any]:
+def _expectation(expectation: config.Expectation, emulated: bool) -> Expectation:
     settings = expectation.model_dump()
     if expectation.inside is None:
         settings["inside"] = emulated and expectation.layer == "nfs-server"
-    return settings
+    return Expectation(**settings)
 
 
 def add_limits(
-    manifest: dict[str, Any],
+    record: RunRecord,
     server: Host,
     zfs: openzfs_version.ZfsVersion,
-    tracing: Tracing,
+    tracing: support.Tracing,
     progress: Progress,
 ) -> None:
     """What this server cannot show: reported now, in the manifest, and first on the page."""
-    manifest["tracing"] = tracing.as_json()
+    record.fill(tracing=Tracing(**tracing.as_json()))
     notes = openzfs_version.notes(server, zfs)
     if tracing.kind == "none":
         sentence = read_history.words(tracing)
@@ -118,16 +122,19 @@ def add_limits(
             notes.append(sentence)
         else:
             progress.note(sentence)
-            manifest["problems"].append(
+            record.add_problems(
+                "untraced",
                 f'{sentence} Expectations on tiers cannot be judged; server.trace = "none" in the testbed '
-                "accepts that."
+                "accepts that.",
             )
     for note in notes:
         progress.note(note)
-    manifest["notes"] += notes
+    record.add_notes(*notes)
 
 
-def server_versions(server: Host, zfs: openzfs_version.ZfsVersion, tracing: Tracing) -> dict[str, str]:
+def server_versions(
+    server: Host, zfs: openzfs_version.ZfsVersion, tracing: support.Tracing
+) -> dict[str, str]:
     """What runs on the server. Raises HostError."""
     versions = {
         "kernel": server.run(["uname", "-r"]).stdout.strip(),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -18,7 +18,7 @@ from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Offset
 from kit.instruments import histograms
 from kit.instruments.arc_zil_counters import ArcZilCounters
-from kit.instruments.base import Instrument, Measured
+from kit.instruments.base import Instrument, Latency, Measured, Report
 from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
 from kit.instruments.histograms import Grid
@@ -33,7 +33,8 @@ from kit.load.phase_load import ClientResult, Load, LoadSpec
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.bench import Bench
-from kit.store.phase import Check
+from kit.run.record import RunRecord
+from kit.store.phase import Check, ClientRow, Event, Extreme, Missing, Problem, ProblemCode, problems_of
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer
@@ -62,11 +63,11 @@ class PhaseResult:
 
 @contextmanager
 def traced(
-    bench: Bench, phases: Sequence[Phase], journal: Journal, problems: list[str]
+    bench: Bench, phases: Sequence[Phase], journal: Journal, record: RunRecord
 ) -> Iterator[nfsd_tracer.Tracer | None]:
     """One tracer for all of `phases`, ended afterwards; None where the server cannot be traced.
 
-    What is wrong with its end goes into `problems`. Raises HostError if it cannot be started.
+    Problems of its end go into `record`. Raises HostError if it cannot be started.
     """
     if bench.storage is None or bench.storage.tracing.kind != "full" or not phases:
         yield None
@@ -82,11 +83,11 @@ def traced(
         yield tracer
     finally:
         try:
-            problems += tracer.stop()
+            record.add_problems("tier-tracer", *tracer.stop())
         except HostLost:
             pass  # the run ends with it and says so; what is left there is in the journal
         except KitError as error:
-            problems.append(f"the tracer could not be ended: {error.message}")
+            record.add_problems("tier-tracer", f"the tracer could not be ended: {error.message}")
 
 
 def instruments(
@@ -116,6 +117,37 @@ def instruments(
     return [*chosen, activity, counters, tiers]
 
 
+@dataclass
+class _Record:
+    """What a phase collects until it is stored. `entry`: fields of the stored phase set by instruments."""
+
+    problems: list[Problem] = field(default_factory=list)
+    frames: list[pl.DataFrame] = field(default_factory=list)
+    extremes: list[Extreme] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    unavailable: list[Missing] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    entry: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, code: ProblemCode, texts: Iterable[str]) -> None:
+        self.problems += problems_of(code, texts)
+
+    def add_latency(self, instrument: Instrument, made: Latency) -> None:
+        self.frames += made.rows
+        self.extremes += made.extremes
+        self.add(instrument.code, made.problems)
+
+    def add_report(self, instrument: Instrument, report: Report) -> None:
+        for check in report.checks:
+            if isinstance(check, Check):
+                self.checks.append(check.model_copy(update={"instrument": instrument.code}))
+            else:
+                self.unavailable.append(check)
+        self.events += report.events
+        self.add(instrument.code, report.problems)
+        self.entry |= report.entry
+
+
 def run_phase(
     bench: Bench, phase: Phase, job: FioJob, tracer: nfsd_tracer.Tracer | None = None
 ) -> PhaseResult:
@@ -124,49 +156,25 @@ def run_phase(
     What goes wrong with the load or the instruments becomes a problem of the result, which
     makes the verdict unknown; what was measured until then is kept. A lost host raises.
     """
-    entry = _entry(bench, phase, job)
+    record = _Record()
     interrupted = False
     hosts = [client.host for client in bench.site.clients]
     load = load_on(bench, hosts, phase.name, job, phase.duration)
     load.prepare()
     offsets = ClockOffsets(bench.clocks, hosts)
     around = instruments(bench, phase, tracer, offsets)
-    begun = _begin(around, entry["problems"])
-    if len(begun) == len(around):
+    begun = _begin(around, record)
+    complete = len(begun) == len(around)
+    if complete:
         interrupted = drive(bench, load, phase.duration, around)
     else:
         load.finish(False)
     for instrument in reversed(begun):
         instrument.end()
-    collected = _collect(bench, load, offsets, entry) if len(begun) == len(around) else []
-    latency = _analyse(bench, phase, entry, collected, list(reversed(begun)))
-    stored = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    failed = load.failed and len(begun) == len(around)
-    return PhaseResult(StoredPhase.model_validate(stored), latency, interrupted, failed)
-
-
-def _entry(bench: Bench, phase: Phase, job: FioJob) -> dict[str, Any]:
-    """The keys of the stored phase, to be filled in. What only a server can tell is None without one."""
-    unseen = bench.storage is None
-    return {
-        "name": phase.name,
-        "title": phase.title,
-        "op": "read" if "read" in job.operations else "write",
-        "expected_tiers": [] if unseen else list(phase.tiers),
-        "job": phase.job,
-        "block_bytes": job.block_bytes,
-        "outstanding": job.outstanding,
-        "interval_ns": phase.interval,
-        "client_ios": 0,
-        "server_ios": None if unseen else 0,
-        "lost_events": None if unseen else 0,
-        "checks": [],
-        "unavailable": [],
-        "events": [],
-        "extremes": [],
-        "clients": [],
-        "problems": [],
-    }
+    collected = _collect(bench, load, offsets, record) if complete else []
+    entry = _analyse(bench, phase, job, record, collected, begun[::-1])
+    latency = pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *record.frames])
+    return PhaseResult(entry, latency, interrupted, load.failed and complete)
 
 
 def load_on(bench: Bench, hosts: Sequence[Host], name: str, job: FioJob, duration_ns: int) -> Load:
@@ -184,14 +192,14 @@ def load_on(bench: Bench, hosts: Sequence[Host], name: str, job: FioJob, duratio
     return fio_server.load_on(hosts, spec, bench.clocks)
 
 
-def _begin(around: Sequence[Instrument], problems: list[str]) -> list[Instrument]:
+def _begin(around: Sequence[Instrument], record: _Record) -> list[Instrument]:
     """Those that have begun: all, or the ones before the first that says there is nothing to measure."""
     begun = []
     for instrument in around:
         try:
             instrument.begin()
         except MeasurementUnknown as error:
-            problems.append(error.message)
+            record.add(instrument.code, [error.message])
             break
         begun.append(instrument)
     return begun
@@ -238,17 +246,17 @@ class _Collected:
     offset: Offset
 
 
-def _collect(bench: Bench, load: Load, offsets: ClockOffsets, entry: dict[str, Any]) -> list[_Collected]:
-    """What the clients brought home, but for one whose clock cannot be compared."""
+def _collect(bench: Bench, load: Load, offsets: ClockOffsets, record: _Record) -> list[_Collected]:
+    """The results of the clients, but for one whose clock cannot be compared."""
     results: list[ClientResult] = load.collect(bench.run_dir)
-    entry["problems"] += load.problems
+    record.add("load", load.problems)
     collected = []
     for result in results:
         name = result.host.name
         try:
             offset = offsets.between(name)
         except KitError as error:
-            entry["problems"].append(f"the clock of {name} cannot be compared: {error.message}")
+            record.add(offsets.code, [f"the clock of {name} cannot be compared: {error.message}"])
             continue
         latencies = histograms.on_axis(result.latencies, offset)
         collected.append(_Collected(name, result.ios, latencies, offset))
@@ -258,75 +266,81 @@ def _collect(bench: Bench, load: Load, offsets: ClockOffsets, entry: dict[str, A
 def _analyse(
     bench: Bench,
     phase: Phase,
-    entry: dict[str, Any],
+    job: FioJob,
+    record: _Record,
     collected: Sequence[_Collected],
     ended: Sequence[Instrument],
-) -> pl.DataFrame:
-    """Fill in the entry; returns the rows. A source that cannot be read is a problem; the others count."""
-    clock = bench.site.clock
-    grid = _grid(bench, phase, ended, collected)
-    frames = _client_rows(bench, phase, grid, collected, entry)
+) -> StoredPhase:
+    """The rows go into the record. A source that cannot be read is a problem; the others count.
+
+    Counts and tiers that only a server has are None and empty without one.
+    """
+    clock, grid = bench.site.clock, _grid(bench, phase, ended, collected)
+    clients = _client_rows(bench, phase, grid, collected, record)
     for instrument in ended:
-        made = instrument.latency(phase.name, grid)
-        frames += made.rows
-        entry["extremes"] += made.extremes
-        entry["problems"] += made.problems
-    entry["start_ns"] = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
-    last = max((int(frame["time_ns"].max() or 0) for frame in frames if frame.height), default=0)  # type: ignore[arg-type]
-    entry["end_ns"] = max(last + phase.interval, entry["start_ns"])
-    _report(bench, phase, entry, {client.host: client.ios for client in collected}, ended)
-    return pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *frames])
+        record.add_latency(instrument, instrument.latency(phase.name, grid))
+    start_ns = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
+    last = max((int(frame["time_ns"].max() or 0) for frame in record.frames if frame.height), default=0)  # type: ignore[arg-type]
+    measured = Measured(
+        op="read" if "read" in job.operations else "write",
+        block_bytes=job.block_bytes,
+        duration_ns=clock.to_host_ns(phase.duration),
+        start_ns=start_ns,
+        end_ns=max(last + phase.interval, start_ns),
+        client_ios={client.host: client.ios for client in collected},
+        run_origin_ns=bench.run_origin_ns,
+        clock=clock,
+    )
+    for instrument in ended:
+        record.add_report(instrument, instrument.report(measured))
+    counts = (
+        {"server_ios": 0, "lost_events": 0} if bench.storage else {"server_ios": None, "lost_events": None}
+    )
+    return StoredPhase(
+        name=phase.name,
+        title=phase.title,
+        op=measured.op,
+        expected_tiers=tuple(phase.tiers) if bench.storage else (),
+        job=phase.job,
+        block_bytes=job.block_bytes,
+        outstanding=job.outstanding,
+        interval_ns=phase.interval,
+        client_ios=measured.ios,
+        checks=tuple(record.checks),
+        unavailable=tuple(record.unavailable),
+        events=_during(record.events, measured),
+        extremes=tuple(record.extremes),
+        clients=clients,
+        problems=tuple(record.problems),
+        start_ns=measured.start_ns,
+        end_ns=measured.end_ns,
+        **(counts | record.entry),
+    )
 
 
 def _client_rows(
-    bench: Bench, phase: Phase, grid: Grid, collected: Sequence[_Collected], entry: dict[str, Any]
-) -> list[pl.DataFrame]:
-    """The clients' rows of latency.parquet; their counts and extremes go into the entry."""
-    frames = []
+    bench: Bench, phase: Phase, grid: Grid, collected: Sequence[_Collected], record: _Record
+) -> tuple[ClientRow, ...]:
+    """The clients' rows of latency.parquet and extremes go into the record."""
     for client in collected:
-        entry["client_ios"] += sum(client.ios.values())
         cells = histograms.client_cells(client.latencies, grid)
-        frames.append(histograms.frame(cells, phase.name, "client", client.host))
-        entry["extremes"] += histograms.client_extremes(client.latencies, grid.clock, client.host)
-    entry["clients"] = histograms.client_rows(
+        record.frames.append(histograms.frame(cells, phase.name, "client", client.host))
+        record.extremes += histograms.client_extremes(client.latencies, grid.clock, client.host)
+    rows = histograms.client_rows(
         [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
     )
-    entry["problems"] += histograms.late_clients(entry["clients"], max(phase.interval, phase.duration // 10))
-    return frames
+    record.add("late-clients", histograms.late_clients(rows, max(phase.interval, phase.duration // 10)))
+    return tuple(rows)
 
 
-def _report(
-    bench: Bench,
-    phase: Phase,
-    entry: dict[str, Any],
-    client_ios: Mapping[str, Mapping[str, int]],
-    ended: Sequence[Instrument],
-) -> None:
-    """What the instruments say of the phase. Events outside the load belong to no measurement."""
-    measured = Measured(
-        op=entry["op"],
-        block_bytes=entry["block_bytes"],
-        duration_ns=bench.site.clock.to_host_ns(phase.duration),
-        start_ns=entry["start_ns"],
-        end_ns=entry["end_ns"],
-        client_ios=client_ios,
-        run_origin_ns=bench.run_origin_ns,
-        clock=bench.site.clock,
-    )
-    events = []
-    for instrument in ended:
-        report = instrument.report(measured)
-        for check in report.checks:
-            entry["checks" if isinstance(check, Check) else "unavailable"].append(check)
-        events += report.events
-        entry["problems"] += report.problems
-        entry |= report.entry
+def _during(events: Sequence[Event], measured: Measured) -> tuple[Event, ...]:
+    """The events of the phase, by time. Those outside belong to no measurement."""
     within = [
         event
         for event in events
-        if event.time_ns <= entry["end_ns"] and (event.end_ns or event.time_ns) >= entry["start_ns"]
+        if event.time_ns <= measured.end_ns and (event.end_ns or event.time_ns) >= measured.start_ns
     ]
-    entry["events"] = sorted(within, key=lambda event: (event.time_ns, event.kind))
+    return tuple(sorted(within, key=lambda event: (event.time_ns, event.kind)))
 
 
 def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[_Collected]) -> Grid:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from kit.config.workload import PowerLoss
+from kit.config import workload as config
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.base import Host
 from kit.nfs import export as nfs_export
 from kit.run.bench import Bench, Storage
 from kit.run.site import Devices
+from kit.store.manifest import Moment, PowerLoss
 from kit.zfs import pool
 
 _HELPER = Path(__file__).parents[1] / "remote" / "power_loss_records.py"
@@ -27,16 +26,6 @@ _SLOTS = 4096
 _DEADLINE_S = 300.0
 # Until the writer has a first write behind it.
 _AWAIT = 'n=0; until [ -s "$1" ]; do n=$((n+1)); [ $n -lt 3000 ] || exit 1; sleep 0.01; done'
-
-
-@dataclass(frozen=True)
-class Moment:
-    """One power loss. `acknowledged` writes came before it; `lost` of them were gone afterwards."""
-
-    at_ns: int
-    acknowledged: int
-    lost: int
-    first_lost: int | None
 
 
 def judge(acknowledged: list[tuple[int, int]], found: list[int], mark_ns: int) -> Moment:
@@ -51,10 +40,12 @@ def judge(acknowledged: list[tuple[int, int]], found: list[int], mark_ns: int) -
         newest[number % _SLOTS] = max(number, newest.get(number % _SLOTS, 0))
     slots = dict(enumerate(found))
     lost = sorted(number for slot, number in newest.items() if slots.get(slot, 0) < number)
-    return Moment(mark_ns, len(before), len(lost), lost[0] if lost else None)
+    return Moment(
+        at_ns=mark_ns, acknowledged=len(before), lost=len(lost), first_lost=lost[0] if lost else None
+    )
 
 
-def run_power_losses(bench: Bench, settings: PowerLoss) -> dict[str, Any]:
+def run_power_losses(bench: Bench, settings: config.PowerLoss) -> PowerLoss:
     """As many power losses as asked for, each at another moment. Raises HostError, MeasurementUnknown."""
     if bench.site.devices is None or bench.storage is None:
         raise HostError(
@@ -66,11 +57,11 @@ def run_power_losses(bench: Bench, settings: PowerLoss) -> dict[str, Any]:
     for number in range(settings.moments):
         delay_ns = chance.randrange(settings.within)
         moments.append(_lose_power(bench, bench.storage, bench.site.devices, number, delay_ns))
-    return {
-        "moments": [asdict(moment) for moment in moments],
-        "acknowledged": sum(moment.acknowledged for moment in moments),
-        "lost": sum(moment.lost for moment in moments),
-    }
+    return PowerLoss(
+        moments=tuple(moments),
+        acknowledged=sum(moment.acknowledged for moment in moments),
+        lost=sum(moment.lost for moment in moments),
+    )
 
 
 def _lose_power(bench: Bench, storage: Storage, devices: Devices, number: int, delay_ns: int) -> Moment:

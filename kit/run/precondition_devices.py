@@ -22,14 +22,17 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
 
     What an interrupted run has done is beside the runs of this workload, and the next one goes on from there.
     """
-    testbed, site, manifest = run.plan.testbed, run.site, run.manifest
+    testbed, site, record = run.plan.testbed, run.site, run.record
     entries: list[dict[str, Any]] = []
-    manifest["precondition"] = {
-        "method": settings.method,
-        "fresh": is_fresh(settings, testbed),
-        "settings": settings.model_dump(mode="json"),
-        "devices": entries,
-    }
+    record.fill(
+        precondition={
+            "method": settings.method,
+            "fresh": is_fresh(settings, testbed),
+            "settings": settings.model_dump(mode="json"),
+            # Grows with each device.
+            "devices": entries,
+        }
+    )
     frames: list[pl.DataFrame] = []
     taken: dict[str, list[str]] = {}
     for device in wanted_devices(settings, testbed) if settings.writes else []:
@@ -52,11 +55,13 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
                 taken.setdefault(kept.entry["aged_in"]["run"], []).append(device.name)
             elif site.aged:
                 site.aged.keep(target, settings, outcome, run.run_id)
-        manifest["problems"] += outcome.problems
+        record.add_problems("precondition", *outcome.problems)
         frames.append(latency_curve.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))
         tables.write_ageing(run.run_dir, pl.concat(frames))
-    manifest["notes"] += [
-        f"{' and '.join(names)}: aged in run {aged_in}, whose state this run began with; "
-        "--age-again ages anew."
-        for aged_in, names in taken.items()
-    ]
+    record.add_notes(
+        *(
+            f"{' and '.join(names)}: aged in run {aged_in}, whose state this run began with; "
+            "--age-again ages anew."
+            for aged_in, names in taken.items()
+        )
+    )

@@ -15,6 +15,7 @@ from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan
 from kit.precondition.selection import wanted_devices
 from kit.recovery.journal import read_journal
+from kit.run.record import RunRecord
 from kit.store import run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.phase import Phase
@@ -40,16 +41,17 @@ class Earlier:
     aged: bool
     seed: int | None = None
 
-    def hand_on(self, manifest: dict[str, Any], latency: list[pl.DataFrame]) -> None:
-        """Into the manifest and the tables of the run that goes on."""
+    def hand_on(self, record: RunRecord, latency: list[pl.DataFrame]) -> None:
+        """Into the manifest and the tables of the run that is resumed."""
         if self.manifest is None:
             return
-        manifest["resumed"] = [*self.manifest.resumed, {"utc": manifest["started_utc"]}]
-        manifest["started_utc"] = self.manifest.started_utc
-        manifest["phases"] += [phase.as_json() for phase in self.phases]
-        if self.aged and not manifest["testbed"]["emulated"]:
-            manifest["precondition"] = self.manifest.precondition
-        manifest["earlier_versions"] = self.manifest.versions or {}
+        record.fill(
+            resumed=(*self.manifest.resumed, {"utc": record.manifest.started_utc}),
+            started_utc=self.manifest.started_utc,
+            phases=self.phases,
+        )
+        if self.aged and not record.manifest.testbed.emulated:
+            record.fill(precondition=self.manifest.precondition)
         latency.append(self.latency)
 
 
@@ -114,9 +116,9 @@ def _is_aged(manifest: Manifest, plan: Plan) -> bool:
     return [entry.get("device") for entry in entries if isinstance(entry, dict)] == wanted
 
 
-def end_of(manifest: dict[str, Any]) -> int:
+def end_of(manifest: Manifest) -> int:
     """Where the time axis of phases that were measured before ends, in ns of the experiment."""
-    ends = [phase["end_ns"] for phase in manifest["phases"]]
+    ends = [phase.end_ns for phase in manifest.phases]
     return max(ends) + _PAUSE_NS if ends else 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 from kit.config.fio_job import FioJob
 from kit.core.errors import ConfigError, HostError
@@ -22,6 +21,8 @@ from kit.run.bench import Bench, Storage
 from kit.run.context import Context
 from kit.run.names import Names
 from kit.run.resume import end_of
+from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
+from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version, pool
 from kit.zfs.openzfs_version import ZfsVersion
@@ -40,8 +41,8 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
     """Whether every tool is there, and which versions. Raises HostError."""
     zfs = openzfs_version.read(server)
     tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
-    run.manifest["versions"].update(manifests.server_versions(server, zfs, tracing))
-    manifests.add_limits(run.manifest, server, zfs, tracing, run.progress)
+    run.record.add_versions(manifests.server_versions(server, zfs, tracing))
+    manifests.add_limits(run.record, server, zfs, tracing, run.progress)
     return zfs, tracing
 
 
@@ -53,13 +54,13 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
     for step in steps.claims(plan, names):
         run.perform(step)
     _precondition(run, server)
-    run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(end_of(run.manifest))
+    run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(end_of(run.record.manifest))
     with run.progress.step("building the pool"):
         history = read_history_tunables(plan.tunables) if tracing.kind == "none" else ()
         _set_tunables((*plan.tunables, *history), run, server)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
-            site.guard.before_writing(content=not _is_preconditioned(run.manifest))
+            site.guard.before_writing(content=not _is_preconditioned(run.record.manifest))
         device_paths = _partition_cache(run, server)
         built = _build_pool(run, server)
     with run.progress.step("exporting it over NFS"):
@@ -94,37 +95,38 @@ def _check_mountpoint(server: Host, names: Names) -> None:
         )
 
 
-def changed_settings(storage: Storage, manifest: dict[str, Any]) -> list[str]:
+def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     """Settings that somebody else changed during the run, in words."""
     server, built = storage.server, storage.pool
-    was_pool, was_dataset = manifest["pool"]["properties"], manifest["dataset"]["properties"]
+    assert manifest.pool and manifest.dataset and manifest.export, "the set-up has filled them in"
+    was_pool, was_dataset = manifest.pool.properties or {}, manifest.dataset.properties or {}
     changed = server_activity.changed(
         was_pool, pool.pool_properties(server, built, list(was_pool)), built.name
     )
     now = pool.dataset_properties(server, storage.dataset, list(was_dataset))
     changed += server_activity.changed(was_dataset, now, storage.dataset)
-    values = {tunable["name"]: tunable["set"] for tunable in manifest["tunables"]}
+    values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
     try:
         lines = nfs_export.effective_export(server, storage.path)
     except HostError as error:
         return [*changed, error.message]
-    if lines != manifest["export"]["lines"]:
+    if tuple(lines) != manifest.export.lines:
         changed.append(f"the export of {storage.path} is no longer the one the run made: {'; '.join(lines)}")
     return changed
 
 
 def _precondition(run: Context, server: Host) -> None:
     settings = run.plan.workload.precondition
-    if settings is None or "precondition" in run.manifest:
+    if settings is None or run.record.manifest.precondition:
         return
     with run.progress.step("preconditioning the devices") if settings.writes else nullcontext():
         precondition_devices.precondition_all(settings, run, server)
 
 
-def _is_preconditioned(manifest: dict[str, Any]) -> bool:
+def _is_preconditioned(manifest: Manifest) -> bool:
     """Whether preconditioning has written to devices in this run."""
-    return bool(manifest.get("precondition", {}).get("devices"))
+    return bool((manifest.precondition or {}).get("devices"))
 
 
 def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> None:
@@ -134,9 +136,8 @@ def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> 
         name, new = tunable.name, str(tunable.host_value)
         with run.step(step):
             write_tunable(server, name, new)
-        run.manifest["tunables"].append(
-            {"name": name, "before": before[name], "set": new, "written": tunable.written}
-        )
+        stored = StoredTunable(name=name, before=before[name], set=new, written=tunable.written)
+        run.record.fill(tunables=(*run.record.manifest.tunables, stored))
 
 
 def _partition_cache(run: Context, server: Host) -> dict[str, str]:
@@ -150,7 +151,7 @@ def _partition_cache(run: Context, server: Host) -> dict[str, str]:
 
 
 def _build_pool(run: Context, server: Host) -> pool.Pool:
-    plan, names, manifest = run.plan, run.names, run.manifest
+    plan, names = run.plan, run.names
     workload, dataset = plan.workload, names.dataset
     with run.step(steps.create_pool(plan, names)) as number:
         built = pool.create_pool(server, steps.pool_spec(plan, names))
@@ -158,27 +159,27 @@ def _build_pool(run: Context, server: Host) -> pool.Pool:
     with run.step(steps.create_dataset(plan, names)):
         pool.create_dataset(server, built, dataset, workload.dataset.properties)
     named = dict.fromkeys((*workload.dataset.properties, *server_activity.DECISIVE_PROPERTIES))
-    manifest["pool"] = {
-        "name": built.name,
-        "guid": str(built.guid),
-        "properties": pool.pool_properties(server, built, list(workload.pool.properties)),
-    }
-    manifest["dataset"] = {
-        "name": dataset,
-        "properties": pool.dataset_properties(server, dataset, list(named)),
-    }
+    properties = pool.dataset_properties(server, dataset, list(named))
+    run.record.fill(
+        pool=PoolState(
+            name=built.name,
+            guid=str(built.guid),
+            properties=pool.pool_properties(server, built, list(workload.pool.properties)),
+        ),
+        dataset=DatasetState(name=dataset, properties=properties),
+    )
     tiers = {str(tier) for phase in workload.phase for tier in phase.tiers}
-    manifest["problems"] += server_activity.property_problems(manifest["dataset"]["properties"], tiers)
+    run.record.add_problems("properties", *server_activity.property_problems(properties, tiers))
     return built
 
 
 def _share(run: Context, server: Host) -> None:
     """Export the dataset and, unless fio does without, mount it on each client."""
-    plan, names, manifest = run.plan, run.names, run.manifest
+    plan, names = run.plan, run.names
     spec = plan.workload.nfs
     for step in steps.exports(plan, names):
         run.perform(step)
-    manifest["export"] = {"lines": nfs_export.effective_export(server, names.path)}
+    run.record.fill(export=Export(lines=tuple(nfs_export.effective_export(server, names.path))))
     for number, step in enumerate(steps.mounts(plan, names)):
         with run.step(step):
             mounted = nfs_mount.mount(
@@ -188,7 +189,7 @@ def _share(run: Context, server: Host) -> None:
                 spec.version,
                 spec.options,
             )
-        manifest["mount"] = {"source": mounted.source, "options": mounted.options}
+        run.record.fill(mount=Mount(source=mounted.source, options=mounted.options))
 
 
 def _jobs(run: Context) -> dict[str, FioJob]:
@@ -202,7 +203,7 @@ def _jobs(run: Context) -> dict[str, FioJob]:
             'all of them run one job, with one URL; use one client, or engine = "kernel"',
         )
     url = libnfs.url(addresses.pop(), run.names.path)
-    run.manifest["mount"] = {"source": url, "options": "none: fio reads through libnfs"}
+    run.record.fill(mount=Mount(source=url, options="none: fio reads through libnfs"))
     return {name: libnfs.through(job, url) for name, job in run.plan.jobs.items()}
 
 

@@ -19,7 +19,6 @@ from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
 from kit.session.place import prepare
 from kit.session.side import Side
-from kit.store.manifest import Manifest
 from reports.analysis import comparability
 from reports.output import comparison_table
 
@@ -120,10 +119,7 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
 
 def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
     """Check before the first run that the plans are comparable; the runs are checked later."""
-    of_a, of_b = (
-        comparability.settings(Manifest.from_json(manifest.planned(plan), "plan"), plan.as_json())
-        for plan in (a, b)
-    )
+    of_a, of_b = (comparability.settings(manifest.planned(plan), plan.as_json()) for plan in (a, b))
     comparability.check([("A", of_a)], [("B", of_b)], [key for key in across if key in {*of_a, *of_b}])
 
 

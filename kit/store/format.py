@@ -1,14 +1,18 @@
-"""The version of the stored formats: `format` in manifest.json and summary.json.
+"""The versions of the stored formats: `format` in manifest.json and summary.json.
 
 History, the only one:
     1  first. Keys were added since, which older runs lack; readers have a default for each of them:
        manifest: ended, seed, notes, tracing, precondition, resumed, appliance, power_loss, events
        phase: unavailable, events, extremes, clients, machines, shares
        import: source, counts
+    2  manifest.json only: each of `problems` is an object with `code` and `text`; in 1 it is the text.
+       Keys were added: `instrument` of a check.
 
 A new key that old readers may ignore leaves the number. A key that changes its meaning raises it.
 """
 
 from __future__ import annotations
 
-FORMAT = 1
+SUMMARY_FORMAT = 1
+MANIFEST_FORMAT = 2
+READABLE = (1, 2)

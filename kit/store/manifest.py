@@ -12,7 +12,7 @@ from pydantic import Field
 from kit.core.seed import SEED_BITS
 from kit.store import import_source
 from kit.store.import_source import ImportSource
-from kit.store.phase import Event, Phase
+from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 
@@ -46,6 +46,28 @@ class Tunable(Stored):
     written: str | None = None
 
 
+class PoolState(Stored):
+    """The pool and the properties that the workload set, as zpool prints them."""
+
+    name: str | None = None
+    guid: str | None = None
+    properties: dict[str, str] | None = None
+
+
+class DatasetState(Stored):
+    """The dataset; `properties` as zfs prints them."""
+
+    name: str | None = None
+    properties: dict[str, str] | None = None
+
+
+class Mount(Stored):
+    """`options` in effect; on an appliance they are by the client's name instead, each a key."""
+
+    source: str | None = None
+    options: str | None = None
+
+
 class Export(Stored):
     """`lines` as exportfs prints them."""
 
@@ -53,9 +75,13 @@ class Export(Stored):
 
 
 class Tracing(Stored):
-    """`kind`: "full" or "none"; of "none", why."""
+    """`kind`: "full" or "none"; of "none", why. `missing`: functions and tracepoints the kernel lacks."""
 
     kind: str
+    bpftrace: str = ""
+    reason: str = ""
+    missing: Many[str] = ()
+    asked_for: bool = False
 
 
 class Expectation(Stored):
@@ -92,17 +118,23 @@ class Appliance(Stored):
 
 
 class Moment(Stored):
-    """One power loss: writes that were acknowledged before it, and those that were gone after it."""
+    """One power loss: writes that were acknowledged before it, and those that were gone after it.
 
+    `at_ns`: on the server's clock. `first_lost`: the number of the first write that was gone.
+    """
+
+    at_ns: int = 0
     acknowledged: Count
     lost: Count
     first_lost: Count | None = None
 
 
 class PowerLoss(Stored):
-    """Every power loss of the run."""
+    """Every power loss of the run, and the sums."""
 
     moments: Many[Moment]
+    acknowledged: Count = 0
+    lost: Count = 0
 
 
 class ImportedFile(Stored):
@@ -142,7 +174,7 @@ class Manifest(Stored):
     working_set: Json | None = None
     phases: Annotated[Many[Phase], Field(max_length=_MOST_PHASES)] = ()
     ended: bool = True
-    problems: Many[str] = ()
+    problems: Many[Problem] = ()
     notes: Many[str] = ()
     format: int = 1
     run: str | None = None
@@ -157,10 +189,10 @@ class Manifest(Stored):
     resumed: Many[Json] = ()
     tracing: Tracing | None = None
     precondition: Json | None = None
-    pool: Json | None = None
-    dataset: Json | None = None
+    pool: PoolState | None = None
+    dataset: DatasetState | None = None
     export: Export | None = None
-    mount: Json | None = None
+    mount: Mount | None = None
     warmup: Json | None = None
     power_loss: PowerLoss | None = None
     import_: Annotated[Import | None, Field(alias="import")] = None

@@ -5,15 +5,48 @@ Times in ns of the experiment since the run began. Counts are I/Os.
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import (
+    Field,
+    ModelWrapValidatorHandler,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
+ProblemCode = Literal[
+    "arc-zil-counters",
+    "clock-offsets",
+    "error",
+    "fault-events",
+    "host-health",
+    "interrupted",
+    "late-clients",
+    "load",
+    "mount-statistics",
+    "not-undone",
+    "precondition",
+    "properties",
+    "read-history",
+    "record",
+    "server-activity",
+    "settings-changed",
+    "tier-tracer",
+    "untraced",
+    "warm-up",
+]
+UNCLASSIFIED = "unclassified"
+
 
 class Check(Stored):
-    """One sum that must close. `source` names the counter; unit of all numbers: I/Os, if `name` has none."""
+    """One sum that must close. `source` names the counter; unit of all numbers: I/Os, if `name` has none.
+
+    `instrument`: what made it; None in runs stored before it was recorded.
+    """
 
     name: str
     source: str
@@ -21,6 +54,7 @@ class Check(Stored):
     found: int
     tolerance: int
     ok: bool
+    instrument: str | None = None
 
     @classmethod
     def of(cls, name: str, source: str, expected: int, found: int, tolerance: int) -> Self:
@@ -33,6 +67,35 @@ class Check(Stored):
             f"{self.name} ({self.source}): expected {self.expected}, found {self.found}, "
             f"tolerance {self.tolerance}."
         )
+
+
+class Problem(Stored):
+    """Why a measurement cannot be trusted. `code`: what reported it, for programs; `text`: for people.
+
+    Runs stored before there were codes have the text alone, and are stored again like that.
+    """
+
+    code: str
+    text: str
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _of_text(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(value, str):
+            return handler(value)
+        return cls.model_construct(_fields_set={"text"}, code=UNCLASSIFIED, text=value)
+
+    @model_serializer(mode="wrap")
+    def _as_stored(self, handler: SerializerFunctionWrapHandler) -> Any:
+        return handler(self) if "code" in self.model_fields_set else self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def problems_of(code: ProblemCode, texts: Iterable[str]) -> tuple[Problem, ...]:
+    """All `texts` with one code."""
+    return tuple(Problem(code=code, text=text) for text in texts)
 
 
 class Missing(Stored):
@@ -110,7 +173,7 @@ class Phase(Stored):
     events: Many[Event] = ()
     extremes: Many[Extreme] = ()
     clients: Many[ClientRow] = ()
-    problems: Many[str] = ()
+    problems: Many[Problem] = ()
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     shares: Shares | None = None

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
-from kit.store.format import FORMAT
+from kit.store.format import READABLE
 from kit.store.json_file import DAMAGED, read_json
 
 Json = dict[str, Any]
@@ -54,12 +54,12 @@ class Stored(BaseModel):
 
 def read_versioned(path: Path) -> Json:
     """The object of a JSON file whose `format` this version reads. Raises ConfigError."""
-    value = read_json(path)
-    # JSON's true is 1 to Python.
-    if not isinstance(value, dict) or value.get("format") is True or value.get("format") != FORMAT:
-        observed = value.get("format") if isinstance(value, dict) else type(value).__name__
+    value: Json = read_json(path)
+    observed = value.get("format") if isinstance(value, dict) else type(value).__name__
+    # JSON's true is 1 to Python, and 1.0 is too.
+    if type(observed) is not int or observed not in READABLE:
         raise ConfigError(
-            f"{path}: format {observed!r}, this version reads {FORMAT}",
+            f"{path}: format {observed!r}, this version reads {' and '.join(map(str, READABLE))}",
             "use the version of the kit that wrote the run",
         )
     return value

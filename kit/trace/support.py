@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from kit.hosts.base import CommandFailed, Host
 from kit.trace.program import Program, program
@@ -41,13 +41,13 @@ class Tracing:
         old = match and (int(match[1]), int(match[2])) < _NEW_VARIABLES
         return "BPFTRACE_MAP_KEYS_MAX" if old else "BPFTRACE_MAX_MAP_KEYS"
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """The value in the manifest."""
         return {
             "kind": self.kind,
             "bpftrace": self.bpftrace,
             "reason": self.reason,
-            "missing": list(self.missing),
+            "missing": self.missing,
             "asked_for": self.asked_for,
         }
 

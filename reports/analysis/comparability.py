@@ -45,10 +45,10 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         },
         "tunables": {tunable.name: tunable.set for tunable in manifest.tunables},
         "pool": {
-            "properties": _table(manifest.pool).get("properties"),
+            "properties": manifest.pool.properties if manifest.pool else None,
             "data": _table(workload.get("pool")).get("data"),
         },
-        "dataset": {"properties": _table(manifest.dataset).get("properties")},
+        "dataset": {"properties": manifest.dataset.properties if manifest.dataset else None},
         "export": {"options": _export(manifest)},
         "nfs": workload.get("nfs"),
         "fill_block": _table(workload.get("working_set")).get("fill_block"),

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
-from kit.store.format import FORMAT
+from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from reports.analysis import appliance, band_table, clients, expectations, power_loss, references
@@ -69,7 +69,7 @@ def summarise(
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
     return {
-        "format": FORMAT,
+        "format": SUMMARY_FORMAT,
         "run": manifest.run,
         "workload": manifest.workload,
         "title": manifest.title,
@@ -96,7 +96,7 @@ def _judge_accounting(manifest: Manifest, rows: Sequence[Json], reasons: list[st
     """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have."""
     phases = manifest.phases
     reasons += _strays(phases, rows)
-    reasons += [*manifest.problems, *([] if manifest.ended else [_NOT_ENDED])]
+    reasons += [*map(str, manifest.problems), *([] if manifest.ended else [_NOT_ENDED])]
     by_nature = None
     if manifest.import_:
         by_nature = IMPORTED
