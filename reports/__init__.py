@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from kit.core.files import write_atomically
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import read_manifest
-from kit.store.summary import read_summary
+from kit.store.summary import Summary, read_summary
 from reports.analysis.references import Reference
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
@@ -16,18 +15,18 @@ from reports.page.report_page import render
 __all__ = ["analyse", "draw", "judged"]
 
 
-def judged(run: run_directory.RunDir) -> dict[str, Any]:
+def judged(run: run_directory.RunDir) -> Summary:
     """The summary of `run` as it would be now, without bands; nothing is written. Raises ConfigError."""
     return summarise(tables.read_latency(run), read_manifest(run), with_bands=False)
 
 
-def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> dict[str, Any]:
+def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> Summary:
     """Write summary.json of `run` and return it; latencies in microseconds. Raises ConfigError.
 
     `reference` takes the place of the published ranges that the run's workload names.
     """
     summary = summarise(tables.read_latency(run), read_manifest(run), reference)
-    json_file.write_json(run.path / "summary.json", summary)
+    json_file.write_json(run.path / "summary.json", summary.as_json())
     return summary
 
 

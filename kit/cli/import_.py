@@ -8,7 +8,7 @@ import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from kit.importers import run as importing
 from kit.importers.base import Options
 from kit.importers.detect import BY_NAME
 from kit.store import json_file, run_directory, tables
+from kit.store.summary import Summary
 
 Format = StrEnum("Format", {name: name for name in BY_NAME})  # type: ignore[misc]
 Op = StrEnum("Op", ["read", "write"])
@@ -79,7 +80,7 @@ def import_(
     for warning in imported.section["warnings"]:
         say(f"warning: {warning}")
     if json_output:
-        emit_json({**summary, "path": str(run.path)})
+        emit_json({**summary.as_json(), "path": str(run.path)})
     else:
         _print(imported, summary)
     say(f"run: {run.path}")
@@ -88,7 +89,7 @@ def import_(
 
 def _import(
     files: list[Path], options: Options, results: Path, name: str, progress: Progress
-) -> tuple[importing.Imported, run_directory.RunDir, dict[str, Any], Path]:
+) -> tuple[importing.Imported, run_directory.RunDir, Summary, Path]:
     """Read the files into a run and draw it; returns the import, the run, its summary and its report."""
     started, start_s = time.gmtime(), time.monotonic()
     with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
@@ -142,19 +143,22 @@ def _interval_ns(text: str) -> int:
     return value
 
 
-def _print(imported: importing.Imported, summary: dict[str, Any]) -> None:
+def _print(imported: importing.Imported, summary: Summary) -> None:
     """Print the verdict and the table of all rows."""
     for file in imported.section["files"]:
         say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
-    say(f"\nverdict: {summary['verdict']}")
-    for reason in summary["reasons"]:
+    say(f"\nverdict: {summary.verdict}")
+    for reason in summary.reasons:
         say(f"  - {reason}")
     say(f"\n{'layer':12} {'op':6} {'tier':9} {'I/Os':>10} {'p50 us':>12} {'p99 us':>12} {'range us':>25}")
-    for row in summary["rows"]:
-        shown = [f"{row[k]:.1f}" if row[k] is not None else "n too small" for k in ("p50_us", "p99_us")]
-        low, high = row["range_us"]
+    for row in summary.rows:
+        shown = [
+            f"{getattr(row, k):.1f}" if getattr(row, k) is not None else "n too small"
+            for k in ("p50_us", "p99_us")
+        ]
+        low, high = row.range_us
         say(
-            f"{row['layer']:12} {row['op']:6} {row['tier']:9} {row['count']:10} "
+            f"{row.layer:12} {row.op:6} {row.tier:9} {row.count:10} "
             f"{shown[0]:>12} {shown[1]:>12} {low:12.1f}-{high:<12.1f}"
         )
     say("")

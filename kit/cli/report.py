@@ -39,9 +39,9 @@ def report(
     page = reports.draw(run_dir)
     write_junit(junit, summary)
     if json_output:
-        emit_json(summary)
+        emit_json(summary.as_json())
     else:
         say_summary(summary)
     say(f"report: {page}")
-    if junit or summary["verdict"] == "invalid":
-        raise typer.Exit(VERDICT_CODES[summary["verdict"]])
+    if junit or summary.verdict == "invalid":
+        raise typer.Exit(VERDICT_CODES[summary.verdict])

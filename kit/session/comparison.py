@@ -20,7 +20,7 @@ def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dic
     )
     _refuse_unknown([*a, *b])
     result = compared([r.summary for r in a], [r.summary for r in b])
-    caveats = dict.fromkeys(r.summary["by_nature"] for r in [*a, *b])
+    caveats = dict.fromkeys(r.summary.by_nature for r in [*a, *b])
     result["caveats"] = [caveat for caveat in caveats if caveat]
     result["across"] = {key: list(pair) for key, pair in differing.items()}
     return result
@@ -50,13 +50,11 @@ class StoredRun:
     @property
     def trusted(self) -> bool:
         """Whether its result can be used: known, or unknown only by the nature of its kind of run."""
-        return self.summary["verdict"] != "unknown" or self.summary["by_nature"] is not None
+        return self.summary.verdict != "unknown" or self.summary.by_nature is not None
 
 
 def _refuse_unknown(runs: list[StoredRun]) -> None:
-    lines = [
-        f"  {run.name}: {reason}" for run in runs if not run.trusted for reason in run.summary["reasons"]
-    ]
+    lines = [f"  {run.name}: {reason}" for run in runs if not run.trusted for reason in run.summary.reasons]
     if lines:
         raise MeasurementUnknown(
             "runs with an unknown verdict cannot be compared:\n" + "\n".join(lines),

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import reports
 from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
@@ -22,6 +21,7 @@ from kit.session.place import AS_PLANNED, Asked, Place, prepare
 from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
+from kit.store.summary import Summary
 
 # Trace, logs and report of a short run need much less.
 _NEEDED_BYTES = 256 << 20
@@ -33,7 +33,7 @@ class Measured:
     """A completed run. `code`: its exit code; `failure`: the error of a host or tool."""
 
     run_dir: run_directory.RunDir
-    summary: dict[str, Any]
+    summary: Summary
     code: int
     failure: KitError | None
 
@@ -134,14 +134,14 @@ def _create_run(results: Path, plan: Plan, seed: int | None) -> run_directory.Ru
 
 def _present(measured: Measured, json_output: bool) -> None:
     if json_output:
-        emit_json(measured.summary)
+        emit_json(measured.summary.as_json())
     else:
         say_summary(measured.summary)
     say(f"report: {measured.run_dir.report}")
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
 
 
-def _exit_code(outcome: Outcome | None, summary: dict[str, Any]) -> int:
+def _exit_code(outcome: Outcome | None, summary: Summary) -> int:
     assert outcome is not None, "it ended without an error"
     for left in outcome.left:
         say(f"not undone: {left}")
@@ -151,4 +151,4 @@ def _exit_code(outcome: Outcome | None, summary: dict[str, Any]) -> int:
         return EXIT_INTERRUPTED
     if outcome.left:
         return EXIT_HOST
-    return VERDICT_CODES[summary["verdict"]]
+    return VERDICT_CODES[summary.verdict]

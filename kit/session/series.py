@@ -19,6 +19,7 @@ from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
 from kit.session.place import prepare
 from kit.session.side import Side
+from kit.store.summary import Summary
 from reports.analysis import comparability
 from reports.output import comparison_table
 
@@ -87,7 +88,7 @@ def repeat(
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
         measured = measure(plans[letter], places[letter], results, progress)
         done[letter].append(measured)
-        say(f"{letter}: {measured.summary['verdict']}: {measured.run_dir.path}")
+        say(f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}")
         if measured.failure:
             raise measured.failure
         code = max(code, measured.code)
@@ -134,7 +135,7 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
     paths = {letter: [str(m.run_dir.path) for m in runs] for letter, runs in done.items()}
     if json_output:
         runs = {
-            letter: [{"path": str(m.run_dir.path), "verdict": m.summary["verdict"]} for m in measured]
+            letter: [{"path": str(m.run_dir.path), "verdict": m.summary.verdict} for m in measured]
             for letter, measured in done.items()
         }
         emit_json(
@@ -160,13 +161,13 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
     say(f"again: {shlex.join(['hsp', *sys.argv[1:]])}")
 
 
-def spread(summaries: Sequence[Json]) -> list[Json]:
+def spread(summaries: Sequence[Summary]) -> list[Json]:
     """Lowest and highest p50 (us) of each row of the server layer over the runs."""
     medians: dict[tuple[str, str, str], list[float]] = {}
     for summary in summaries:
-        for row in summary["rows"]:
-            if row["layer"] == "nfs-server" and row["p50_us"] is not None:
-                medians.setdefault((row["phase"], row["op"], row["tier"]), []).append(row["p50_us"])
+        for row in summary.rows_of("nfs-server"):
+            if row.p50_us is not None:
+                medians.setdefault((row.phase, row.op, row.tier), []).append(row.p50_us)
     return [
         {"phase": phase, "op": op, "tier": tier, "runs": len(values), "p50_us": [min(values), max(values)]}
         for (phase, op, tier), values in medians.items()

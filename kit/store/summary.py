@@ -1,11 +1,108 @@
-"""summary.json: verdict, accounting and ranges (docs/formats.md)."""
+"""summary.json: verdict, accounting and ranges (docs/formats.md). Latencies in microseconds."""
 
 from __future__ import annotations
 
+from typing import Literal
+
+from kit.store.manifest import Clock
+from kit.store.phase import Check, Missing, Shares
 from kit.store.run_directory import RunDir
-from kit.store.stored import Json, read_versioned
+from kit.store.stored import Count, Json, Many, Stored, read_versioned
+
+Range = tuple[float, float]
+Verdict = Literal["valid", "invalid", "unknown"]
 
 
-def read_summary(run: RunDir) -> Json:
+class Published(Stored):
+    """A published range, and whether the range of the row is inside it."""
+
+    reference: str
+    range_us: Range
+    inside: bool
+
+
+class Row(Stored):
+    """One phase x layer x op x tier. `share` of 1; a percentile is None where the I/Os are too few for it.
+
+    `range_us`: the shortest range that holds 95 % of the I/Os.
+    """
+
+    phase: str
+    layer: str
+    op: str
+    tier: str
+    count: Count
+    share: float
+    min_us: float
+    p50_us: float | None
+    p95_us: float | None
+    p99_us: float | None
+    p999_us: float | None
+    max_us: float
+    range_us: Range
+    published: Published | None = None
+
+
+class PhaseAccounting(Stored):
+    """The counts of one phase and the sums that must close."""
+
+    phase: str
+    client_ios: Count | None
+    server_ios: Count | None
+    lost_events: Count | None
+    checks: Many[Check] = ()
+    unavailable: Many[Missing] = ()
+    shares: Shares | None = None
+
+
+class Accounting(Stored):
+    """The sums over all phases, and each phase."""
+
+    client_ios: Count | None
+    server_ios: Count | None
+    lost_events: Count | None
+    phases: Many[PhaseAccounting]
+
+
+class JudgedExpectation(Stored):
+    """A row that the workload expects. `ok`: None where it cannot be judged; `limits` as docs/formats.md."""
+
+    phase: str
+    op: str
+    tier: str
+    ok: bool | None
+    reasons: Many[str] = ()
+    limits: Many[Json] = ()
+
+
+class Summary(Stored):
+    """The whole file. `by_nature`: the one reason that every run of its kind has; None for others."""
+
+    format: int = 1
+    run: str | None = None
+    workload: str | None = None
+    title: str | None = None
+    verdict: Verdict
+    reasons: Many[str] = ()
+    by_nature: str | None = None
+    notes: Many[str] = ()
+    tracebacks: Many[str] = ()
+    clock: Clock | None = None
+    precondition: Json | None = None
+    accounting: Accounting
+    versions: dict[str, str] | None = None
+    reference: Json | None = None
+    rows: Many[Row] = ()
+    bands: Many[Json] = ()
+    clients: Many[Json] = ()
+    expect: Many[JudgedExpectation] = ()
+    power_loss: Json | None = None
+
+    def rows_of(self, layer: str) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.layer == layer)
+
+
+def read_summary(run: RunDir) -> Summary:
     """summary.json of a run. Raises ConfigError."""
-    return read_versioned(run.path / "summary.json")
+    path = run.path / "summary.json"
+    return Summary.from_json(read_versioned(path), path)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kit.store.phase import Phase
+from kit.store.phase import Check, Phase
 
 Json = dict[str, Any]
 _MOUNTSTATS = "/proc/self/mountstats"
@@ -33,7 +33,7 @@ def trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
 def verdict_reason(phases: Sequence[Phase], closes: bool) -> str:
     """The one reason that every run on an appliance has. `closes`: nothing else is wrong."""
     # Those of the clients' clocks and CPUs say nothing of their calls.
-    checks = [any(_MOUNTSTATS in check.source for check in phase.checks) for phase in phases]
+    checks = [any(map(_counts_calls, phase.checks)) for phase in phases]
     if not closes or not checks:
         return UNSEEN
     ios = sum(phase.client_ios for phase in phases)
@@ -42,3 +42,10 @@ def verdict_reason(phases: Sequence[Phase], closes: bool) -> str:
     return (
         f"{UNSEEN} What the clients can tell closes: each of their {ios} I/Os was one call that it answered."
     )
+
+
+def _counts_calls(check: Check) -> bool:
+    """Runs stored before checks had an instrument are known by the counter's file."""
+    if check.instrument is None:
+        return _MOUNTSTATS in check.source
+    return check.instrument == "mount-statistics"

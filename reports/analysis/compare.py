@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kit.core.sample_size import sample_needed
+from kit.store.summary import Row, Summary
 from reports.statistics import bootstrap
 
 Json = dict[str, Any]
@@ -37,7 +38,7 @@ class _Figure:
     smallest: float
 
 
-def compare(a: Sequence[Json], b: Sequence[Json]) -> Json:
+def compare(a: Sequence[Summary], b: Sequence[Summary]) -> Json:
     """Summaries of runs of A and of B, at least one each, as one object (docs/formats.md, "Comparison").
 
     `rows` has one object per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
@@ -64,7 +65,7 @@ def compare(a: Sequence[Json], b: Sequence[Json]) -> Json:
     counted = Counter(row["words"] for row in rows)
     return {
         "format": 1,
-        "runs": {"a": [s.get("run") for s in a], "b": [s.get("run") for s in b]},
+        "runs": {"a": [s.run for s in a], "b": [s.run for s in b]},
         "level": bootstrap.LEVEL,
         "unit": "run",
         "method": bootstrap.method(len(a), len(b)),
@@ -84,15 +85,15 @@ def _conclusion(runs_a: int, runs_b: int, figures: int, different: int) -> str:
     return f"{DIFFERENCE} in {different} of {figures} figures" if different else NO_DIFFERENCE
 
 
-def _by_key(summary: Json) -> dict[Key, Json]:
-    return {(r["phase"], r["layer"], r["op"], r["tier"]): r for r in summary["rows"]}
+def _by_key(summary: Summary) -> dict[Key, Row]:
+    return {(r.phase, r.layer, r.op, r.tier): r for r in summary.rows}
 
 
-def _totals(table: Mapping[Key, Json]) -> dict[tuple[str, str], int]:
+def _totals(table: Mapping[Key, Row]) -> dict[tuple[str, str], int]:
     """I/Os per phase and layer: what a share is of."""
     totals: dict[tuple[str, str], int] = {}
     for (phase, layer, _, _), row in table.items():
-        totals[phase, layer] = totals.get((phase, layer), 0) + row["count"]
+        totals[phase, layer] = totals.get((phase, layer), 0) + row.count
     return totals
 
 
@@ -118,16 +119,16 @@ def _tell(row: Json, figure: _Figure, interval: bootstrap.Interval | None) -> No
 
 
 def _percentile(
-    key: Key, name: str, field: str, q: float, tables: Sequence[Sequence[Mapping[Key, Json]]]
+    key: Key, name: str, field: str, q: float, tables: Sequence[Sequence[Mapping[Key, Row]]]
 ) -> _Figure | str:
     sides = []
     for letter, side in zip("AB", tables, strict=True):
         found = [table.get(key) for table in side]
         if not all(found):
             return f"{letter}: {_absent(found)}"
-        values = [row[field] for row in found if row]
+        values = [getattr(row, field) for row in found if row]
         if any(v is None for v in values):
-            fewest = min(row["count"] for row in found if row)
+            fewest = min(row.count for row in found if row)
             return f"{letter}: a run has {fewest} I/Os, {name} needs {sample_needed(q)}"
         if any(v <= 0 for v in values):
             return f"{letter}: {name} is below the clock's resolution"
@@ -139,18 +140,18 @@ def _percentile(
     return _Figure(key, name, logs_a, logs_b, [floor] * len(logs_a), [floor] * len(logs_b), coarse)
 
 
-def _absent(found: Sequence[Json | None]) -> str:
+def _absent(found: Sequence[Row | None]) -> str:
     missing = sum(row is None for row in found)
     return f"no I/O in {missing} of {len(found)} runs"
 
 
 def _share(
     key: Key,
-    tables: Sequence[Sequence[Mapping[Key, Json]]],
+    tables: Sequence[Sequence[Mapping[Key, Row]]],
     totals: Sequence[Sequence[Mapping[tuple[str, str], int]]],
 ) -> _Figure | str:
     """The share of a tier; a run without it counts as one with half an I/O."""
-    counts = [[(t[key]["count"] if key in t else 0) for t in side] for side in tables]
+    counts = [[(t[key].count if key in t else 0) for t in side] for side in tables]
     wholes = [[t.get(key[:2], 0) for t in side] for side in totals]
     for letter, side in zip("AB", wholes, strict=True):
         if not all(side):

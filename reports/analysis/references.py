@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kit.core.errors import ConfigError
+from kit.store.summary import Summary
 
 _DIRECTORY = Path(__file__).with_name("references")
 
@@ -75,9 +76,9 @@ def told(reference: Reference | None) -> dict[str, Any] | None:
     return {"name": reference.name, "title": reference.title, "source": reference.source, "ranges": ranges}
 
 
-def of_summary(summary: Mapping[str, Any]) -> Reference | None:
+def of_summary(summary: Summary) -> Reference | None:
     """The reference that `summary` was made with. Raises LookupError or TypeError if that is damaged."""
-    found = summary.get("reference")
+    found = summary.reference
     if not found:
         return None
     ranges = {(str(r["op"]), str(r["tier"])): _range(r["range_us"]) for r in found["ranges"]}

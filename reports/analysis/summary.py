@@ -15,6 +15,7 @@ from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
+from kit.store.summary import Summary
 from reports.analysis import appliance, band_table, clients, expectations, power_loss, references
 from reports.statistics.quantiles import (
     COVERAGE,
@@ -44,8 +45,8 @@ def summarise(
     manifest: Manifest,
     reference: references.Reference | None = None,
     with_bands: bool = True,
-) -> Json:
-    """The summary of a run, as it is stored in summary.json; latencies in microseconds.
+) -> Summary:
+    """The summary of a run; latencies in microseconds.
 
     `reference` takes the place of the one that the manifest names. Bands take most of the time; who needs
     none leaves them out, and finds an empty list.
@@ -68,7 +69,7 @@ def summarise(
     verdict = "unknown" if doubtful else "invalid" if unmet else "valid"
     if verdict == "valid":
         unmet = [" ".join(filter(None, [_all_well(phases, expect), kept]))]
-    return {
+    value = {
         "format": SUMMARY_FORMAT,
         "run": manifest.run,
         "workload": manifest.workload,
@@ -90,6 +91,7 @@ def summarise(
         "expect": expect,
         "power_loss": promised,
     }
+    return Summary.from_json(value, "summary")
 
 
 def _judge_accounting(manifest: Manifest, rows: Sequence[Json], reasons: list[str]) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kit.store.summary import Row
 from reports.analysis import import_source
 from reports.analysis.references import Reference
 from reports.figures import encoding, still_figure
@@ -23,14 +24,14 @@ _LINE_PX = 2
 _ROOM = 1.04
 
 
-def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") -> StillFigure:
+def ranges(rows: Sequence[Row], reference: Reference | None, load: str = "") -> StillFigure:
     """A figure of ranges (microseconds) per op and tier beside the published ones; linear and logarithmic.
 
     `load` is written above it.
     """
     labels = _labels(rows)
-    ours = [_span(r["range_us"]) for r in rows]
-    theirs = {i: _span(r["published"]["range_us"]) for i, r in enumerate(rows) if r.get("published")}
+    ours = [r.range_us for r in rows]
+    theirs = {i: r.published.range_us for i, r in enumerate(rows) if r.published}
     # Where nothing is published the bar stands in the middle of its line.
     places = [i - 0.18 if i in theirs else float(i) for i in range(len(rows))]
     bounds = [v for span in [*ours, *theirs.values()] for v in span]
@@ -65,18 +66,18 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
     return StillFigure("Ranges", traces, layout, _caption(rows), _table(rows))
 
 
-def _table(rows: Sequence[Json]) -> list[list[Any]]:
+def _table(rows: Sequence[Row]) -> list[list[Any]]:
     """What the figure shows as rows, the first of them the names of the columns."""
     head = ["phase", "op", "tier", "from_us", "to_us", "published_from_us", "published_to_us"]
     found: list[list[Any]] = [head]
     for row in rows:
-        theirs = (row.get("published") or {}).get("range_us") or ["", ""]
-        found.append([str(row["phase"]), row["op"], row["tier"], *row["range_us"], *theirs])
+        theirs = row.published.range_us if row.published else ("", "")
+        found.append([row.phase, row.op, row.tier, *row.range_us, *theirs])
     return found
 
 
-def _caption(rows: Sequence[Json]) -> str:
-    where = " and ".join(dict.fromkeys(import_source.LAYERS.get(r["layer"], str(r["layer"])) for r in rows))
+def _caption(rows: Sequence[Row]) -> str:
+    where = " and ".join(dict.fromkeys(import_source.LAYERS.get(r.layer, r.layer) for r in rows))
     words = f"95 % of the I/O at the {where or 'NFS server'} lie within the blue bar"
     words += "; the published range is below it." if any(r.get("published") for r in rows) else "."
     small = too_small(rows)
@@ -88,25 +89,19 @@ def _caption(rows: Sequence[Json]) -> str:
     return words
 
 
-def too_small(rows: Sequence[Json]) -> list[str]:
+def too_small(rows: Sequence[Row]) -> list[str]:
     """The op and tier of those ranges that are less than a pixel wide in the linear panel."""
-    bounds = [v for r in rows for v in (r["range_us"][1], *((r.get("published") or {}).get("range_us", ())))]
+    bounds = [v for r in rows for v in (r.range_us[1], *(r.published.range_us if r.published else ()))]
     pixel = max(bounds, default=1.0) * _ROOM / _PANEL_PX
     labels = _labels(rows)
-    return [
-        label for label, r in zip(labels, rows, strict=True) if r["range_us"][1] - r["range_us"][0] < pixel
-    ]
+    return [label for label, r in zip(labels, rows, strict=True) if r.range_us[1] - r.range_us[0] < pixel]
 
 
-def _labels(rows: Sequence[Json]) -> list[str]:
+def _labels(rows: Sequence[Row]) -> list[str]:
     """Op and tier; the phase too where it takes that to tell rows apart."""
-    seen = Counter((r["op"], r["tier"]) for r in rows)
-    several = [f" ({r['phase']})" if seen[r["op"], r["tier"]] > 1 else "" for r in rows]
-    return [plotly_text(f"{r['op']} {r['tier']}{phase}", 40) for r, phase in zip(rows, several, strict=True)]
-
-
-def _span(pair: Sequence[float]) -> Span:
-    return float(pair[0]), float(pair[1])
+    seen = Counter((r.op, r.tier) for r in rows)
+    several = [f" ({r.phase})" if seen[r.op, r.tier] > 1 else "" for r in rows]
+    return [plotly_text(f"{r.op} {r.tier}{phase}", 40) for r, phase in zip(rows, several, strict=True)]
 
 
 def _bars(places: Sequence[float], spans: Sequence[Span], name: str, colour: str, floor: float) -> list[Json]:

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from kit.store.manifest import Manifest
+from kit.store.summary import Row, Summary
 from reports.analysis.summary import SERVER
 from reports.figures import heat_map
 from reports.figures.still_figure import ticks
@@ -50,15 +51,15 @@ def log_map(cells: Json, title: str, row_px: float = 1.6, least_px: int = 480) -
             "histogram": False}  # fmt: skip
 
 
-def zoom_map(cells: Json, frame: pl.DataFrame, row: Json, title: str, height: int = 460) -> tuple[Json, int]:
+def zoom_map(cells: Json, frame: pl.DataFrame, row: Row, title: str, height: int = 460) -> tuple[Json, int]:
     """Linear heat map of one tier from 0 on, and how many of its I/Os are above what it shows.
 
     `row` is the tier's row of the summary; `frame` has the rows of the phase and layer.
     """
-    tier = str(row["tier"])
-    published = [float(edge) for edge in (row.get("published") or {}).get("range_us", ())]
+    tier = row.tier
+    published = list(row.published.range_us) if row.published else []
     # A little more than the range, so that its upper end is not the frame of the figure.
-    top = round_up(max([float(row["range_us"][1]), *published]) * 1.03)
+    top = round_up(max([row.range_us[1], *published]) * 1.03)
     mine = frame.filter((pl.col("tier") == tier) & (pl.col("count") > 0))
     figure = log_map(cells, title, 0, height)
     if mine.height:
@@ -69,9 +70,9 @@ def zoom_map(cells: Json, frame: pl.DataFrame, row: Json, title: str, height: in
     return figure, int(mine.filter(pl.col("lo_ns") >= top * 1e3)["count"].sum())
 
 
-def server_rows(summary: Json, phase: Json) -> list[Json]:
+def server_rows(summary: Summary, phase: Json) -> list[Row]:
     """The summary's rows of the server in one phase."""
-    return [r for r in summary["rows"] if r["layer"] == SERVER and r["phase"] == phase["name"]]
+    return [row for row in summary.rows_of(SERVER) if row.phase == phase["name"]]
 
 
 def load_of(phase: Json, manifest: Manifest) -> str:

@@ -16,6 +16,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
+from kit.store.summary import Summary
 
 Json = dict[str, Any]
 FORMATS = ("csv", "parquet", "openmetrics")
@@ -42,7 +43,7 @@ def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) ->
     return frame
 
 
-def export(frame: pl.DataFrame, kind: str, summary: Json | None = None) -> bytes:
+def export(frame: pl.DataFrame, kind: str, summary: Summary | None = None) -> bytes:
     """`frame` (columns of latency.parquet) as one of FORMATS. Raises ConfigError for another kind.
 
     `summary`, if there is one, gives OpenMetrics the run's name and verdict.
@@ -54,7 +55,7 @@ def export(frame: pl.DataFrame, kind: str, summary: Json | None = None) -> bytes
         frame.write_parquet(target)
         return target.getvalue()
     if kind == "openmetrics":
-        return "".join(_openmetrics(frame, summary or {})).encode()
+        return "".join(_openmetrics(frame, summary)).encode()
     raise ConfigError(f"no format {safe_text(kind)!r}", f"choose one of {', '.join(FORMATS)}")
 
 
@@ -74,13 +75,14 @@ def _csv(frame: pl.DataFrame) -> bytes:
     return safe.write_csv().encode()
 
 
-def _openmetrics(frame: pl.DataFrame, summary: Json) -> Iterator[str]:
+def _openmetrics(frame: pl.DataFrame, summary: Summary | None) -> Iterator[str]:
     """Text of the OpenMetrics 1.0 specification: a cumulative histogram per phase, layer, host, op and tier.
 
     `le` is the upper edge of a bin in seconds; edges without I/O between are left out. There is no _sum,
     and therefore no _count: bins do not know the sum of what is in them.
     """
-    run = {name: str(summary[name]) for name in ("run", "workload", "verdict") if summary.get(name)}
+    values = {name: getattr(summary, name, None) for name in ("run", "workload", "verdict")}
+    run = {name: value for name, value in values.items() if value}
     if run:
         yield "# TYPE hsp_run info\n# HELP hsp_run The run that the histograms are of.\n"
         yield f"hsp_run_info{_labelled(run)} 1\n"

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from typing import Any
+from collections.abc import Sequence
 
-Json = dict[str, Any]
+from kit.store.summary import PhaseAccounting, Summary
+
 # What XML 1.0 (section 2.2) does not allow, not even escaped.
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(summary: Json) -> bytes:
+def junit(summary: Summary) -> bytes:
     """One suite: a case for the verdict, one per check and one per expectation of the workload.
 
     An unknown verdict is an <error>, and what it leaves open is <skipped>; what is not met or not valid is a
     <failure>. Foreign text has no markup and none of the characters that XML 1.0 forbids.
     """
-    name = _xml_text(summary.get("workload") or "hsp")
+    name = _xml_text(summary.workload or "hsp")
     suite = ET.Element("testsuite", name=name)
-    unknown = summary["verdict"] == "unknown"
-    unmet = [e for e in summary.get("expect") or [] if e["ok"] is False]
+    unknown = summary.verdict == "unknown"
+    unmet = [e for e in summary.expect if e.ok is False]
     verdict = _case(suite, name, "verdict")
     if unknown:
-        _tell(verdict, "error", "the verdict is unknown", summary["reasons"])
-    elif summary["verdict"] != "valid" and not unmet:
-        _tell(verdict, "failure", f"the verdict is {summary['verdict']}", summary["reasons"])
-    for phase in summary["accounting"]["phases"]:
+        _tell(verdict, "error", "the verdict is unknown", summary.reasons)
+    elif summary.verdict != "valid" and not unmet:
+        _tell(verdict, "failure", f"the verdict is {summary.verdict}", summary.reasons)
+    for phase in summary.accounting.phases:
         _checks(suite, name, phase)
-    for number, wish in enumerate(summary.get("expect") or [], 1):
-        case = _case(suite, f"{name}.{wish['phase']}", f"expect {number}: {wish['op']}/{wish['tier']}")
-        if wish["ok"] is None:
+    for number, wish in enumerate(summary.expect, 1):
+        case = _case(suite, f"{name}.{wish.phase}", f"expect {number}: {wish.op}/{wish.tier}")
+        if wish.ok is None:
             _tell(case, "skipped", "not judged: the server was not traced", [])
-        elif not wish["ok"]:
-            _tell(case, "failure", "the expectation is not met", wish["reasons"])
+        elif not wish.ok:
+            _tell(case, "failure", "the expectation is not met", wish.reasons)
         elif unknown:
             _tell(case, "skipped", "the verdict is unknown", [])
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
@@ -46,22 +47,23 @@ def junit(summary: Json) -> bytes:
     return text + b"\n"
 
 
-def _checks(suite: ET.Element, name: str, phase: Json) -> None:
-    for number, check in enumerate(phase["checks"], 1):
-        case = _case(suite, f"{name}.{phase['phase']}", f"check {number}: {check['name']}")
-        if not check["ok"]:
-            words = ", ".join(f"{k} {check[k]}" for k in ("source", "expected", "found", "tolerance"))
+def _checks(suite: ET.Element, name: str, phase: PhaseAccounting) -> None:
+    for number, check in enumerate(phase.checks, 1):
+        case = _case(suite, f"{name}.{phase.phase}", f"check {number}: {check.name}")
+        if not check.ok:
+            values = check.as_json()
+            words = ", ".join(f"{k} {values[k]}" for k in ("source", "expected", "found", "tolerance"))
             _tell(case, "error", "the check does not hold", [words])
-    for number, check in enumerate(phase["unavailable"], 1):
-        case = _case(suite, f"{name}.{phase['phase']}", f"not available {number}: {check['name']}")
-        _tell(case, "skipped", check["why"], [])
+    for number, missing in enumerate(phase.unavailable, 1):
+        case = _case(suite, f"{name}.{phase.phase}", f"not available {number}: {missing.name}")
+        _tell(case, "skipped", missing.why, [])
 
 
 def _case(suite: ET.Element, group: str, name: str) -> ET.Element:
     return ET.SubElement(suite, "testcase", classname=_xml_text(group), name=_xml_text(name))
 
 
-def _tell(case: ET.Element, kind: str, message: str, reasons: list[str]) -> None:
+def _tell(case: ET.Element, kind: str, message: str, reasons: Sequence[str]) -> None:
     part = ET.SubElement(case, kind, message=_xml_text("; ".join([message, *map(str, reasons)])))
     if kind != "skipped":
         part.set("type", message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -10,6 +10,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
+from kit.store.summary import Row, Summary
 from reports.analysis import import_source, references
 from reports.analysis.summary import SERVER
 from reports.figures import ageing, heat_map, layer_figures, range_figure, tier_figures
@@ -20,7 +21,9 @@ from reports.page.document import Figures
 Json = dict[str, Any]
 
 
-def render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.DataFrame | None = None) -> str:
+def render(
+    latency: pl.DataFrame, manifest: Manifest, summary: Summary, aged: pl.DataFrame | None = None
+) -> str:
     """The whole report as HTML; `aged` are the rows of ageing.parquet.
 
     Raises ConfigError if a part of the run is damaged.
@@ -41,17 +44,17 @@ def render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.Da
         ) from error
 
 
-def _render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.DataFrame | None) -> str:
+def _render(latency: pl.DataFrame, manifest: Manifest, summary: Summary, aged: pl.DataFrame | None) -> str:
     collected = Figures()
     reference = references.of_summary(summary)
     stored = manifest.as_json()
     listed = [{**p.as_json(), "events": (*p.events, *manifest.events)} for p in manifest.phases]
     phases = [_phase(latency, p, summary, manifest, collected) for p in listed]
-    server = [r for r in summary["rows"] if r["layer"] == SERVER]
-    ranged = server or summary["rows"]
+    server = summary.rows_of(SERVER)
+    ranged = server or summary.rows
     load = ", ".join(dict.fromkeys(p["load"] for p in phases))
     drawn = collected.add_still(range_figure.ranges(ranged, reference, load), "overview")
-    mark = "Verdict unknown" if summary["verdict"] == "unknown" else ""
+    mark = "Verdict unknown" if summary.verdict == "unknown" else ""
     found = ageing.figures(aged, mark) if aged is not None and aged.height else []
     curves = [collected.add_still(figure, "overview") for figure in found]
     return document.render(
@@ -73,17 +76,19 @@ def _render(latency: pl.DataFrame, manifest: Manifest, summary: Json, aged: pl.D
     )
 
 
-def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Manifest, collected: Figures) -> Json:
+def _phase(
+    latency: pl.DataFrame, phase: Json, summary: Summary, manifest: Manifest, collected: Figures
+) -> Json:
     name = import_source.name(manifest, phase)
     load = tier_figures.load_of(phase, manifest)
     common = {
         "phase": str(phase["name"]),
         "load": plotly_text(load),
-        "mark": " - verdict unknown" if summary["verdict"] == "unknown" else "",
+        "mark": " - verdict unknown" if summary.verdict == "unknown" else "",
     }
     others = list(layer_figures.views(latency, phase, manifest, load))
     expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
-    rows = {r["tier"]: r for r in tier_figures.server_rows(summary, phase)}
+    rows = {r.tier: r for r in tier_figures.server_rows(summary, phase)}
     drawn = []
     # A phase without any I/O has its empty map, all the same.
     if not others or (rows and not manifest.import_):
@@ -104,28 +109,26 @@ def _phase(latency: pl.DataFrame, phase: Json, summary: Json, manifest: Manifest
             drawn.append(_lines(spec, spec["title"], collected))
         for row in _tiers_of(view, phase, summary):
             zoom, _ = tier_figures.zoom_map(
-                view.block, view.frame, row, f"{spec['title']}: {row['tier']}, linear"
+                view.block, view.frame, row, f"{spec['title']}: {row.tier}, linear"
             )
             drawn.append(
-                collected.add({**spec, **zoom}, zoom["height"], f"Only I/Os from {row['tier']}.", "zoom")
+                collected.add({**spec, **zoom}, zoom["height"], f"Only I/Os from {row.tier}.", "zoom")
             )
     missing = set() if manifest.import_ else set(expected) - set(rows)
     return {**phase, "title": name, "figures": drawn, "load": load, "missing": missing}
 
 
-def _tiers_of(view: layer_figures.View, phase: Json, summary: Json) -> list[Json]:
+def _tiers_of(view: layer_figures.View, phase: Json, summary: Summary) -> list[Row]:
     """The summary's rows of the tiers of a view of the server, where the files tell tiers."""
-    rows = [
-        r for r in tier_figures.server_rows(summary, phase) if (r["layer"], r["op"]) == (view.layer, view.op)
-    ]
-    return [r for r in rows if r["tier"] != "all"]
+    rows = [r for r in tier_figures.server_rows(summary, phase) if (r.layer, r.op) == (view.layer, view.op)]
+    return [r for r in rows if r.tier != "all"]
 
 
 def _server(
     latency: pl.DataFrame,
     phase: Json,
     tiers: Sequence[str],
-    rows: Json,
+    rows: Mapping[str, Row],
     common: Json,
     collected: Figures,
 ) -> list[Json]:
@@ -147,8 +150,8 @@ def _server(
     for tier in dict.fromkeys(tiers):
         if tier in rows:
             zoom, hidden = tier_figures.zoom_map(block, server, rows[tier], f"{name}: {tier}, linear")
-            out = f" {hidden} of {rows[tier]['count']} I/Os are above what is shown." if hidden else ""
-            lines = " The dashed lines are the published range." if rows[tier].get("published") else ""
+            out = f" {hidden} of {rows[tier].count} I/Os are above what is shown." if hidden else ""
+            lines = " The dashed lines are the published range." if rows[tier].published else ""
             caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {words}{lines}{out}"
             drawn.append(collected.add({**zoom, **at_server}, zoom["height"], caption, "zoom"))
     return drawn

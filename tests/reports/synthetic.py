@@ -13,6 +13,7 @@ from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.store.json_file import write_json
 from kit.store.manifest import Manifest
 from kit.store.run_directory import RunDir
+from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA, write_latency
 from reports.analysis import summary
 from reports.page import report_page
