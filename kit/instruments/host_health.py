@@ -156,5 +156,5 @@ def report(observed: Sequence[Change], measured: Measured) -> Report:
         ],
         # A monotonic clock stops in a suspend; those of the other hosts run on.
         [f"{text} during the phase" for kind, text in happened if kind == "suspend"],
-        {"machines": [_as_json(change) for change in observed]},
+        {"machines": tuple(_as_json(change) for change in observed)},
     )

@@ -31,8 +31,9 @@ def say_summary(summary: Summary) -> None:
             f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
         )
     for phase in summary.accounting.phases:
-        for tier, count in (phase.shares.counts if phase.shares else {}).items():
-            say(f"{phase.phase}: {count} {phase.shares.unit} from {tier}, by counters")
+        if phase.shares:
+            for tier, count in phase.shares.counts.items():
+                say(f"{phase.phase}: {count} {phase.shares.unit} from {tier}, by counters")
     for entry in summary.bands:
         for warning in (entry["kernel"] or {}).get("warnings", []):
             say(f"{entry['phase']}, {entry['op']}: {warning}")

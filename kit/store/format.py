@@ -15,4 +15,3 @@ from __future__ import annotations
 
 SUMMARY_FORMAT = 1
 MANIFEST_FORMAT = 2
-READABLE = (1, 2)

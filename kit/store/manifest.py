@@ -11,6 +11,7 @@ from pydantic import Field
 
 from kit.core.seed import SEED_BITS
 from kit.store import import_source
+from kit.store.format import MANIFEST_FORMAT
 from kit.store.import_source import ImportSource
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir
@@ -208,4 +209,4 @@ class Manifest(Stored):
 def read_manifest(run: RunDir) -> Manifest:
     """manifest.json, checked. Raises ConfigError."""
     path = run.path / "manifest.json"
-    return Manifest.from_json(read_versioned(path), path)
+    return Manifest.from_json(read_versioned(path, MANIFEST_FORMAT), path)

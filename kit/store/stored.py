@@ -15,7 +15,6 @@ from pydantic_core import ErrorDetails
 
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
-from kit.store.format import READABLE
 from kit.store.json_file import DAMAGED, read_json
 
 Json = dict[str, Any]
@@ -52,14 +51,14 @@ class Stored(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
-def read_versioned(path: Path) -> Json:
-    """The object of a JSON file whose `format` this version reads. Raises ConfigError."""
+def read_versioned(path: Path, newest: int) -> Json:
+    """The object of a JSON file whose `format` is at most `newest`. Raises ConfigError."""
     value: Json = read_json(path)
     observed = value.get("format") if isinstance(value, dict) else type(value).__name__
     # JSON's true is 1 to Python, and 1.0 is too.
-    if type(observed) is not int or observed not in READABLE:
+    if type(observed) is not int or not 1 <= observed <= newest:
         raise ConfigError(
-            f"{path}: format {observed!r}, this version reads {' and '.join(map(str, READABLE))}",
+            f"{path}: format {observed!r}, this version reads {' and '.join(map(str, range(1, newest + 1)))}",
             "use the version of the kit that wrote the run",
         )
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
 from kit.store.run_directory import RunDir
@@ -105,4 +106,4 @@ class Summary(Stored):
 def read_summary(run: RunDir) -> Summary:
     """summary.json of a run. Raises ConfigError."""
     path = run.path / "summary.json"
-    return Summary.from_json(read_versioned(path), path)
+    return Summary.from_json(read_versioned(path, SUMMARY_FORMAT), path)

@@ -79,7 +79,7 @@ def _table(rows: Sequence[Row]) -> list[list[Any]]:
 def _caption(rows: Sequence[Row]) -> str:
     where = " and ".join(dict.fromkeys(import_source.LAYERS.get(r.layer, r.layer) for r in rows))
     words = f"95 % of the I/O at the {where or 'NFS server'} lie within the blue bar"
-    words += "; the published range is below it." if any(r.get("published") for r in rows) else "."
+    words += "; the published range is below it." if any(r.published for r in rows) else "."
     small = too_small(rows)
     if small:
         words += (

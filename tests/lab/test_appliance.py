@@ -150,8 +150,8 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
     )
     run_dir = run_directory.create_run(tmp_path, "nas")
     outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
-    assert outcome.left == [] and outcome.manifest["problems"] == []
-    phases = {entry["name"]: entry for entry in outcome.manifest["phases"]}
+    assert outcome.left == [] and outcome.record.manifest.problems == ()
+    phases = {entry.name: entry.as_json() for entry in outcome.record.manifest.phases}
     assert list(phases) == ["read", "write", "cached"]
     for name in ("read", "write"):
         assert phases[name]["client_ios"] > 50, phases[name]
@@ -159,7 +159,7 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
         assert len(phases[name]["checks"]) == 4 and all(c["ok"] for c in phases[name]["checks"]), phases[name]
     broken = [check["name"] for check in phases["cached"]["checks"] if not check["ok"]]
     assert "NFS READ calls answered" in broken
-    summary = reports.analyse(run_dir)
+    summary = reports.analyse(run_dir).as_json()
     reports.draw(run_dir)
     assert summary["verdict"] == "unknown"
     assert [wish["ok"] for wish in summary["expect"]] == [True]
@@ -196,13 +196,13 @@ def test_a_run_that_was_stopped_goes_on_and_expects_of_its_clients(
         stopping.setattr(execution, "run_phase", stop_at_the_second)
         outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
     assert outcome.interrupted and outcome.left == []
-    assert [entry["name"] for entry in outcome.manifest["phases"]] == ["read"]
+    assert [entry.name for entry in outcome.record.manifest.phases] == ["read"]
     earlier = read_earlier(run_dir, asked)
     again = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"], earlier)
-    first, second = again.manifest["phases"]
-    assert (first, second["name"]) == (outcome.manifest["phases"][0], "write")
-    assert first["end_ns"] < second["start_ns"] and len(again.manifest["resumed"]) == 1
-    summary = reports.analyse(run_dir)
+    first, second = again.record.manifest.phases
+    assert (first, second.name) == (outcome.record.manifest.phases[0], "write")
+    assert first.end_ns < second.start_ns and len(again.record.manifest.resumed) == 1
+    summary = reports.analyse(run_dir).as_json()
     assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
     with pytest.raises(ConfigError, match="complete"):
         read_earlier(run_dir, asked)
@@ -213,11 +213,11 @@ def test_reads_without_a_mount(site: tuple[Site, str, Host], tmp_path: Path) -> 
     asked = plan(tmp_path, export, ("read", "read", "read", "dram", "100ms"), nfs_table='engine = "libnfs"')
     run_dir = run_directory.create_run(tmp_path, "nas")
     outcome = execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
-    assert outcome.left == [] and outcome.manifest["problems"] == []
-    [phase] = outcome.manifest["phases"]
-    assert phase["client_ios"] > 50 and phase["problems"] == []
-    assert [check["name"].split(" of ")[0] for check in phase["checks"]] == ["wall clock step"]
-    assert "is not known either" in reports.analyse(run_dir)["reasons"][0]
+    assert outcome.left == [] and outcome.record.manifest.problems == ()
+    [phase] = outcome.record.manifest.phases
+    assert phase.client_ios > 50 and phase.problems == ()
+    assert [check.name.split(" of ")[0] for check in phase.checks] == ["wall clock step"]
+    assert "is not known either" in reports.analyse(run_dir).reasons[0]
 
 
 def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
@@ -247,10 +247,11 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
         away.join()
         guest.run(["ip", "link", "set", "srv21", "up"])
     print(f"with the server gone: {time.monotonic() - started:.1f} s")
-    [phase] = outcome.manifest["phases"]
-    assert any("did not end within" in problem for problem in phase["problems"]), phase["problems"]
-    assert any("not undone: remove hsp-" in problem for problem in outcome.manifest["problems"])
-    assert reports.analyse(run_dir)["verdict"] == "unknown"
+    [phase] = outcome.record.manifest.phases
+    assert any("did not end within" in str(problem) for problem in phase.problems), phase.problems
+    of_run = outcome.record.manifest.problems
+    assert any(problem.code == "not-undone" and "remove hsp-" in problem.text for problem in of_run)
+    assert reports.analyse(run_dir).verdict == "unknown"
     # What `hsp clean` does, in another process, twice.
     for _ in range(2):
         with Journal(run_dir.journal) as journal:

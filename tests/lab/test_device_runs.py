@@ -96,9 +96,10 @@ def test_a_server_of_devices_that_dies_ends_the_run_and_the_pool_is_taken_apart(
     assert "emulated devices" in done.stderr
     assert done.summary["verdict"] == "unknown"
     assert list(troubled.phases) == ["stall", "death"]
-    assert "the server of the emulated devices died" in troubled.phases["death"]["problems"]
-    assert "the server of the emulated devices died" not in troubled.phases["stall"]["problems"]
-    assert "not undone" not in " ".join(done.manifest["problems"])
+    death = {"code": "fault-events", "text": "the server of the emulated devices died"}
+    assert death in troubled.phases["death"]["problems"]
+    assert death not in troubled.phases["stall"]["problems"]
+    assert "not-undone" not in [problem["code"] for problem in done.manifest["problems"]]
     journal = (done.run / "journal.jsonl").read_text()
     undone = [line for line in journal.splitlines() if '"undo: ' in line and '"done"' in line]
     assert undone, "the pool was destroyed in order"

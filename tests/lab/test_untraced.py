@@ -111,9 +111,9 @@ def ran(plan: Plan, site: Site, directory: Path) -> tuple[dict[str, Any], dict[s
     run_dir = run_directory.create_run(directory / "results", plan.workload.name)
     outcome = execute(plan, site, run_dir, Progress(), ["hsp", "run"])
     assert outcome.left == []
-    summary = reports.analyse(run_dir)
+    summary = reports.analyse(run_dir).as_json()
     reports.draw(run_dir)
-    return outcome.manifest, summary, run_dir.report.read_text()
+    return outcome.record.manifest.as_json(), summary, run_dir.report.read_text()
 
 
 def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknown(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +85,26 @@ def parsed(manifest_: dict[str, Any]) -> Manifest:
     return Manifest.from_json(manifest_, "manifest.json")
 
 
+def summary_of(rows: Iterable[dict[str, Any]] = (), **fields: Any) -> Summary:
+    """A summary of a few rows; what they leave out is that of no I/O at all."""
+    no_io = {
+        "phase": "read", "layer": "nfs-server", "op": "read", "tier": "all", "count": 0, "share": 0.0,
+        "min_us": 0.0, "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None, "max_us": 0.0,
+        "range_us": [0.0, 0.0], "published": None,
+    }  # fmt: skip
+    counts = {"client_ios": 0, "server_ios": 0, "lost_events": 0}
+    accounting = {**counts, "phases": [{**counts, **phase} for phase in fields.pop("accounted", ())]}
+    value = {"verdict": "valid", "accounting": accounting, "rows": [{**no_io, **row} for row in rows]}
+    return Summary.from_json({**value, **fields}, "summary.json")
+
+
 def summarise(frame: pl.DataFrame, manifest_: dict[str, Any], *more: Any, **named: Any) -> dict[str, Any]:
-    return summary.summarise(frame, parsed(manifest_), *more, **named)
+    return summary.summarise(frame, parsed(manifest_), *more, **named).as_json()
 
 
-def render(frame: pl.DataFrame, manifest_: dict[str, Any], *more: Any) -> str:
-    return report_page.render(frame, parsed(manifest_), *more)
+def render(frame: pl.DataFrame, manifest_: dict[str, Any], summary_: dict[str, Any], *more: Any) -> str:
+    read = Summary.from_json(summary_, "summary.json")
+    return report_page.render(frame, parsed(manifest_), read, *more)
 
 
 def write(path: Path, manifest_: dict[str, Any], frame: pl.DataFrame) -> RunDir:

@@ -46,7 +46,7 @@ def test_nothing_happened() -> None:
     observed = filled(Machine(COOL, CLOCK), Machine(COOL, CLOCK))
     assert len(observed["checks"]) == 3 and broken(observed) == []
     assert observed["events"] == observed["problems"] == observed["unavailable"] == []
-    assert observed["machines"] == [
+    assert list(observed["machines"]) == [
         {"host": "s", "throttled": 0, "throttled_ms": 0, "hottest_mdegc": [40_000, 40_000],
          "clock_step_ns": 0, "slept_ns": 0}
     ]  # fmt: skip

@@ -228,7 +228,7 @@ def test_a_phase_of_a_tracer_that_died_says_so(
 ) -> None:
     tracer, load = Tracer(begins, lives), Load(machines[1:], lambda: None)
     entry = run(lambda: None, tracer, load)
-    told = [problem for problem in entry["problems"] if "tracer" in problem]
+    told = [problem["text"] for problem in entry["problems"] if "tracer" in problem["text"]]
     assert len(told) == len(problems)
     assert all(found.startswith(words) for found, words in zip(told, problems, strict=True))
     # Without a tracer the load is worth nothing: it is made ready, not started, and cleared away.

@@ -6,22 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from kit.config.testbed import read_testbed
 from kit.config.workload import find_workload, read_workload
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
+from kit.run.record import RunRecord
 from kit.run.resume import Earlier, check_same_hosts, end_of, read_earlier
+from kit.store import manifest as stored_manifest
 from kit.store import run_directory
+from kit.store.manifest import Manifest
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
 PHASE = {
     "problems": [], "start_ns": 0, "end_ns": 7, "interval_ns": 1, "client_ios": 1, "server_ios": 1,
     "lost_events": 0,
 }  # fmt: skip
-NEW: dict[str, Any] = {"started_utc": "later", "phases": [], "testbed": {"emulated": False}}
+NEW = Manifest(started_utc="later", testbed=stored_manifest.Testbed(emulated=False))
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +49,10 @@ def stored(
     return read_earlier(run_directory.RunDir(folder), plan)
 
 
-def handed_on(earlier: Earlier) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads(json.dumps(NEW))
-    tables: list[pl.DataFrame] = []
-    earlier.hand_on(manifest, tables)
-    return manifest
+def handed_on(earlier: Earlier) -> Manifest:
+    record = RunRecord(NEW)
+    earlier.hand_on(record, [])
+    return record.manifest
 
 
 def test_a_run_that_was_killed_before_it_had_anything_begins_anew(tmp_path: Path, plan: Plan) -> None:
@@ -59,15 +60,15 @@ def test_a_run_that_was_killed_before_it_had_anything_begins_anew(tmp_path: Path
 
 
 def test_ageing_is_kept_only_if_it_was_complete(tmp_path: Path, plan: Plan) -> None:
-    assert "precondition" not in handed_on(stored(tmp_path, plan, ["cache0"]))
-    assert "precondition" in handed_on(stored(tmp_path, plan, ["cache0", "log0"]))
+    assert handed_on(stored(tmp_path, plan, ["cache0"])).precondition is None
+    assert handed_on(stored(tmp_path, plan, ["cache0", "log0"])).precondition is not None
 
 
 def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: Plan) -> None:
     manifest = handed_on(stored(tmp_path, plan, ["cache0", "log0"], ("read", "write-pool")))
-    assert [phase["name"] for phase in manifest["phases"]] == ["read"]
-    assert manifest["started_utc"] == "before"
-    assert manifest["resumed"] == [{"utc": "later"}]
+    assert [phase.name for phase in manifest.phases] == ["read"]
+    assert manifest.started_utc == "before"
+    assert manifest.resumed == ({"utc": "later"},)
     assert end_of(manifest) > 7 and end_of(NEW) == 0
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.session import series
+from kit.store.summary import Summary
+from tests.reports import synthetic
 
 ROOT = Path(__file__).parents[3]
 Called = Callable[..., subprocess.CompletedProcess[str]]
@@ -73,14 +75,9 @@ def test_when_the_intervals_are_narrow_enough(rows: list[dict[str, Any]], enough
 
 
 def test_the_spread_over_runs() -> None:
-    def summary(*values: float | None) -> dict[str, Any]:
-        rows = [
-            {"layer": "nfs-server", "phase": "p", "op": "read", "tier": f"t{n}", "p50_us": value}
-            for n, value in enumerate(values)
-        ]
-        return {
-            "rows": [*rows, {"layer": "client", "phase": "p", "op": "read", "tier": "all", "p50_us": 1.0}]
-        }
+    def summary(*values: float | None) -> Summary:
+        rows = [{"tier": f"t{n}", "p50_us": value} for n, value in enumerate(values)]
+        return synthetic.summary_of([*rows, {"layer": "client", "p50_us": 1.0}])
 
     found = series.spread([summary(5.0, None), summary(4.0, 9.0), summary(6.0, None)])
     assert [(one["tier"], one["runs"], one["p50_us"]) for one in found] == [

@@ -18,6 +18,16 @@ from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
 from kit.store.summary import read_summary
 
+SUMMARY: dict[str, Any] = {
+    "format": 1, "verdict": "valid", "reasons": [],
+    "accounting": {"client_ios": 1, "server_ios": 1, "lost_events": 0, "phases": []},
+    "rows": [{
+        "phase": "read", "layer": "client", "op": "read", "tier": "all", "count": 1, "share": 1.0,
+        "min_us": 1.5, "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None, "max_us": 1.5,
+        "range_us": [1.5, 1.5], "published": None,
+    }],
+}  # fmt: skip
+
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": [float("-inf")]}, object()])
 def test_what_is_no_json_is_not_written(tmp_path: Path, value: Any) -> None:
@@ -52,19 +62,13 @@ def test_json_round_trip(tmp_path_factory: pytest.TempPathFactory, value: Any) -
         (b'{"format": 1, "x": NaN}', "NaN is not a number"),
         (b'{"format": 1, "x": -Infinity}', "-Infinity is not a number"),
         (b'{"format": 1, "x": "\xff"}', "not a readable JSON file"),
-        (b'{"format": 2}', "format 2, this version reads 1"),
+        (b'{"format": 3}', "format 3, this version reads 1"),
         (b'{"format": "1"}', "format '1'"),
         (b'{"format": true}', "format True"),
         (b"{}", "format None"),
         (b"[1]", "format 'list'"),
-        pytest.param(
-            b'{"format": 1, "x": 1e999}',
-            "",
-            ),
-        pytest.param(
-            b"[" * 200_000,
-            "",
-            ),
+        (b'{"format": 1, "x": 1e999}', ""),
+        (b"[" * 200_000, ""),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["summary", "manifest"])
@@ -82,7 +86,7 @@ def test_damaged_json_is_refused(run: RunDir, name: str, content: bytes, problem
 def test_every_truncation_of_a_summary_is_refused(
     tmp_path_factory: pytest.TempPathFactory, length: int
 ) -> None:
-    content = json.dumps({"format": 1, "verdict": "ok", "ranges": [[1, 2.5], [3, 4]]}).encode()
+    content = json.dumps(SUMMARY).encode()
     run = RunDir(tmp_path_factory.getbasetemp())
     (run.path / "summary.json").write_bytes(content[: min(length, len(content) - 1)])
     with pytest.raises(ConfigError):
@@ -90,16 +94,23 @@ def test_every_truncation_of_a_summary_is_refused(
 
 
 def test_a_good_summary_and_manifest_are_read(run: RunDir) -> None:
-    for name, read in (("summary", read_summary), ("manifest", read_manifest)):
-        json_file.write_json(run.path / f"{name}.json", {"format": 1, "title": name})
+    for name, read, rest in (("summary", read_summary, SUMMARY), ("manifest", read_manifest, {})):
+        stored = {**rest, "format": 1, "title": name}
+        json_file.write_json(run.path / f"{name}.json", stored)
         value: Any = read(run)
-        assert (value if name == "summary" else value.as_json()) == {"format": 1, "title": name}
+        assert value.as_json() == stored
+
+
+def test_a_summary_of_a_newer_format_is_refused(run: RunDir) -> None:
+    json_file.write_json(run.path / "summary.json", {**SUMMARY, "format": 2})
+    with pytest.raises(ConfigError, match=r"format 2, this version reads 1$"):
+        read_summary(run)
 
 
 def test_half_a_character_becomes_a_question_mark(run: RunDir) -> None:
     text = r'{"format": 1, "\udcff": ["a\uD800b", "\ud83d\ude00", "\\ud800"]}'
-    (run.path / "summary.json").write_text(text)
-    read = read_summary(run)
+    (run.path / "manifest.json").write_text(text)
+    read = read_manifest(run).as_json()
     assert read == {"format": 1, "?": ["a?b", "\U0001f600", "\\ud800"]}
 
 

@@ -43,6 +43,18 @@ def test_the_values_are_typed_and_frozen() -> None:
         manifest.phases[0].client_ios = 7  # type: ignore[misc]
 
 
+def test_a_problem_is_a_code_and_a_text_and_was_a_text_alone() -> None:
+    stored = {"format": 2, "problems": ["of format 1", {"code": "load", "text": "fio failed"}], "phases": []}
+    manifest = Manifest.from_json(stored, "x")
+    assert [(p.code, str(p)) for p in manifest.problems] == [
+        ("unclassified", "of format 1"), ("load", "fio failed"),
+    ]  # fmt: skip
+    assert manifest.as_json() == stored
+    for problem in ({"code": "load"}, {"text": "fio failed"}, {"code": 3, "text": "x"}, 3):
+        with pytest.raises(ConfigError, match=r"problems\[0\]"):
+            Manifest.from_json({"format": 2, "problems": [problem]}, "x")
+
+
 def test_keys_of_a_newer_version_are_kept() -> None:
     value = {"format": 1, "weather": {"wet": True}, "phases": [{**PHASE, "colour": "red"}]}
     assert Manifest.from_json(value, "x").as_json() == value

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
-from reports.analysis.compare import DIFFERENCE, NO_DIFFERENCE, compare
+from reports.analysis.compare import DIFFERENCE, NO_DIFFERENCE
+from reports.analysis.compare import compare as compared
 from reports.output import comparison_table
 from reports.statistics import bootstrap
 from reports.statistics.quantiles import percentile_ns
+from tests.reports import synthetic
 
 # phase, tier, median in ns, sigma of the logarithm, I/Os of a run
 LOAD = (
@@ -27,7 +29,7 @@ MACHINE, DEVICE, WIDTH, COUNT = 0.02, 0.03, 0.08, 0.04
 
 
 def make_run(generator, shift=1.0, tiers=("dram", "l2arc", "disk", "slog"), noise=1.0):
-    """The summary's rows of one run; `tiers` take `shift` times as long."""
+    """The rows of a run's summary; `tiers` take `shift` times as long."""
     machine = math.exp(noise * MACHINE * generator.standard_normal())
     rows = []
     for phase, tier, median, sigma, number in LOAD:
@@ -47,11 +49,16 @@ def make_run(generator, shift=1.0, tiers=("dram", "l2arc", "disk", "slog"), nois
             value = percentile_ns(bins, q, limits)
             row[field] = None if value is None else value / 1e3
         rows.append(row)
-    return {"run": "run", "rows": rows}
+    return rows
 
 
 def make_side(generator, number, *args, **named):
     return [make_run(generator, *args, **named) for _ in range(number)]
+
+
+def compare(a, b):
+    """Sides of runs, each a list of rows."""
+    return compared(*([synthetic.summary_of(rows, run="run") for rows in side] for side in (a, b)))
 
 
 def found(result, figure, tier):
@@ -143,7 +150,7 @@ def test_the_unit_of_latency_is_nothing(factor):
     before = compare(*sides)
     for side in sides:
         for run in side:
-            for row in run["rows"]:
+            for row in run:
                 for field in ("p50_us", "p99_us", "p999_us"):
                     row[field] = row[field] and row[field] * factor
     for x, y in zip(before["rows"], compare(*sides)["rows"], strict=True):
@@ -154,8 +161,8 @@ def test_the_unit_of_latency_is_nothing(factor):
 def test_what_is_too_small_is_withheld():
     generator = np.random.default_rng(2)
     a, b = make_side(generator, 5), make_side(generator, 5)
-    b[2]["rows"][1]["p99_us"] = None
-    b[2]["rows"][1]["count"] = 300
+    b[2][1]["p99_us"] = None
+    b[2][1]["count"] = 300
     result = compare(a, b)
     row = found(result, "p99", "l2arc")
     assert row["words"] == "withheld" and "300 I/Os" in row["withheld"] and "368" in row["withheld"]
@@ -168,7 +175,7 @@ def test_a_tier_that_one_side_lacks():
     generator = np.random.default_rng(2)
     a, b = make_side(generator, 5), make_side(generator, 5)
     for run in b:
-        del run["rows"][1]
+        del run[1]
     result = compare(a, b)
     assert found(result, "p50", "l2arc")["withheld"] == "B: no I/O in 5 of 5 runs"
     share = found(result, "share", "l2arc")
@@ -180,7 +187,7 @@ def test_runs_that_agree_to_the_digit():
     run = make_run(generator)
     same = json.loads(json.dumps(run))
     assert compare([run] * 5, [same] * 5)["conclusion"] == NO_DIFFERENCE
-    for row, factor in zip(same["rows"], (1.02, 1.3, 1.02, 1.02), strict=True):
+    for row, factor in zip(same, (1.02, 1.3, 1.02, 1.02), strict=True):
         row["p50_us"] *= factor
     result = compare([run] * 5, [same] * 5)
     # Less than a bin is none, however sure it is.
@@ -189,7 +196,7 @@ def test_runs_that_agree_to_the_digit():
 
 
 def test_nothing_in_common():
-    result = compare([{"run": "a", "rows": []}] * 2, [{"run": "b", "rows": []}] * 2)
+    result = compare([[], []], [[], []])
     assert result["rows"] == [] and "nothing" in result["conclusion"]
 
 
@@ -235,7 +242,7 @@ def test_text_of_a_comparison_is_inert():
     a, b = make_side(generator, 2), make_side(generator, 2)
     attack = "x|y<script>\n`\x1b[31m"
     for run in [*a, *b]:
-        for row in run["rows"]:
+        for row in run:
             row["phase"] = attack
     result = compare(a, b)
     result["across"] = {"versions.zfs": [attack, "2|3"]}

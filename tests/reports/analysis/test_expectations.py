@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kit.config.toml import load
 from kit.config.workload import Workload
 from kit.core.errors import ConfigError
+from kit.store.summary import Summary
 from reports.analysis import expectations
 from reports.output.junit import junit
 from tests.reports import synthetic
@@ -83,7 +84,7 @@ def test_an_unmet_limit_makes_a_run_invalid():
 
 
 def parsed(result):
-    return ET.fromstring(junit(result)).find("testsuite")
+    return ET.fromstring(junit(Summary.from_json(result, "summary.json"))).find("testsuite")
 
 
 def test_junit_of_a_valid_run():
@@ -118,25 +119,18 @@ def test_junit_of_an_unknown_verdict():
 def test_junit_of_any_text(text):
     wish = {"phase": text, "op": "read", "tier": text, "ok": False, "reasons": [text]}
     check = {"name": text, "source": text, "expected": 1, "found": 0, "tolerance": 0, "ok": False}
-    result = {
-        "workload": text, "verdict": "unknown", "reasons": [text], "expect": [wish],
-        "accounting": {"phases": [{"phase": text, "checks": [check], "unavailable": []}]},
-    }  # fmt: skip
-    suite = parsed(result)
+    accounted = [{"phase": text, "checks": [check]}]
+    result = synthetic.summary_of(
+        workload=text, verdict="unknown", reasons=[text], expect=[wish], accounted=accounted
+    )
+    suite = parsed(result.as_json())
     assert len(suite) == 3 and suite.get("errors") == "2" and suite.get("failures") == "1"
 
 
 def test_junit_text_is_no_markup():
     attack = "\x00\x1b[31m\ufffe</failure><testcase name='x'/>]]>&\"<"
     wish = {"phase": "p", "op": "read", "tier": attack, "ok": False, "reasons": [attack]}
-    result = {
-        "workload": "w",
-        "verdict": "invalid",
-        "reasons": [],
-        "expect": [wish],
-        "accounting": {"phases": []},
-    }
-    suite = parsed(result)
+    suite = parsed(synthetic.summary_of(workload="w", verdict="invalid", expect=[wish]).as_json())
     assert len(suite) == 2
     assert suite.find("testcase/failure").text == "[31m</failure><testcase name='x'/>]]>&\"<"
 

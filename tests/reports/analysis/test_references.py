@@ -3,6 +3,7 @@ import pytest
 from kit.config.toml import load
 from kit.core.errors import ConfigError
 from reports.analysis import references
+from tests.reports import synthetic
 
 
 def test_published_ranges_in_microseconds():
@@ -40,9 +41,9 @@ def test_a_file_of_ones_own(tmp_path):
     (tmp_path / "mine.toml").write_text(GOOD)
     reference = load(tmp_path / "mine.toml", references.Document).reference("mine")
     assert reference.ranges_us == {("read", "l2arc"): (50, 90.5)}
-    again = references.of_summary({"reference": references.told(reference)})
+    again = references.of_summary(synthetic.summary_of(reference=references.told(reference)))
     assert again == reference
-    assert references.of_summary({"reference": None}) is None and references.told(None) is None
+    assert references.of_summary(synthetic.summary_of()) is None and references.told(None) is None
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from kit.store.summary import Summary
 from reports.figures import range_figure
 
 
@@ -14,28 +15,26 @@ def numbers(array):
 
 def test_ranges_beside_published(synthetic):
     frame, manifest = synthetic.latency(), synthetic.manifest()
-    rows = [r for r in synthetic.summarise(frame, manifest)["rows"] if r["layer"] == "nfs-server"]
+    read = Summary.from_json(synthetic.summarise(frame, manifest), "summary.json")
+    rows = read.rows_of("nfs-server")
     # Plotly's own classes refuse what Plotly does not know.
     figure = go.Figure(range_figure.ranges(rows, None).spec["figure"])
     assert len(figure.data) == 4
     assert figure.layout.xaxis.type != "log" and figure.layout.xaxis2.type == "log"
     ours, _, theirs, _ = figure.data
     assert list(zip(ours.base, ours.base + numbers(ours.x), strict=True)) == [
-        pytest.approx(tuple(r["range_us"])) for r in rows
+        pytest.approx(r.range_us) for r in rows
     ]
     assert list(zip(theirs.base, theirs.base + numbers(theirs.x), strict=True)) == [
-        tuple(r["published"]["range_us"]) for r in rows
+        r.published.range_us for r in rows
     ]
     assert "read dram" in range_figure.too_small(rows) and "read disk" not in range_figure.too_small(rows)
     assert len(go.Figure(range_figure.ranges([], None).spec["figure"]).data) == 2
     assert range_figure.too_small([]) == []
 
 
-def test_rows_of_several_phases_are_told_apart():
-    rows = [
-        {"phase": p, "op": "read", "tier": "dram", "range_us": [1.0, 2.0], "layer": "vdev"}
-        for p in ("a", "b")
-    ]
+def test_rows_of_several_phases_are_told_apart(synthetic):
+    rows = synthetic.summary_of({"phase": p, "tier": "dram", "range_us": [1.0, 2.0]} for p in ("a", "b")).rows
     assert range_figure.ranges(rows, None).layout["yaxis"]["ticktext"] == [
         "read dram (a)",
         "read dram (b)",

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA
 from reports.figures import heat_map, tier_figures
 
@@ -35,16 +36,17 @@ def test_log_map_has_room_for_every_bin(synthetic):
 def test_zoom_is_linear_from_zero_beyond_the_published_range(synthetic, tier, top_us, lines):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     phase = manifest["phases"][0]
-    row = next(r for r in synthetic.summarise(frame, manifest)["rows"] if r["tier"] == tier)
+    summary = Summary.from_json(synthetic.summarise(frame, manifest), "summary.json")
+    row = next(r for r in summary.rows if r.tier == tier)
     frame = tier_figures.phase_frame(frame, phase, "nfs-server")
     spec, hidden = tier_figures.zoom_map(heat_map.block(frame, phase), frame, row, "zoom")
     assert (spec["scale"], spec["top_us"], [v for v in spec["published"] if v]) == ("linear", top_us, lines)
     assert spec["tiers"] == [tier] and hidden == 0
 
 
-def test_zoom_tells_what_is_above_it():
+def test_zoom_tells_what_is_above_it(synthetic):
     frame = frame_of([(100, "l2arc", 139264, 143360, 99), (110, "l2arc", 5_000_000, 5_100_000, 1)])
-    row = {"tier": "l2arc", "range_us": [139.264, 143.36], "published": None}
+    (row,) = synthetic.summary_of([{"tier": "l2arc", "range_us": [139.264, 143.36]}]).rows
     spec, hidden = tier_figures.zoom_map(heat_map.block(frame, PHASE), frame, row, "zoom")
     assert hidden == 1 and spec["published"] == []
     # The logarithmic axis that it can be switched to has all of them.

@@ -58,7 +58,7 @@ def test_no_text_acts(text):
 
 def test_openmetrics_is_a_cumulative_histogram_in_seconds(synthetic):
     frame = synthetic.latency()
-    text = export(frame, "openmetrics", {"run": "r", "verdict": "valid"}).decode()
+    text = export(frame, "openmetrics", synthetic.summary_of(run="r")).decode()
     assert text.endswith("# EOF\n") and text.count("# EOF") == 1
     found = families(text)
     assert found["hsp_run"].samples[0].labels == {"run": "r", "verdict": "valid"}
@@ -72,11 +72,10 @@ def test_openmetrics_is_a_cumulative_histogram_in_seconds(synthetic):
     assert sum(last) == frame["count"].sum()
 
 
-def test_openmetrics_of_hostile_names_parses():
+def test_openmetrics_of_hostile_names_parses(synthetic):
     frame = frame_of(HOSTILE)
-    text = export(
-        frame, "openmetrics", {"run": HOSTILE[8], "workload": '"} 1\n# EOF', "verdict": "x"}
-    ).decode()
+    summary = synthetic.summary_of(run=HOSTILE[8], workload='"} 1\n# EOF')
+    text = export(frame, "openmetrics", summary).decode()
     samples = families(text)["hsp_latency_seconds"].samples
     assert sum(s.value for s in samples if s.labels["le"] == "+Inf") == frame["count"].sum()
     assert 'q"u,o\\te' in {s.labels["host"] for s in samples}

@@ -1,0 +1,32 @@
+"""The manifest of a run under way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase, ProblemCode, problems_of
+
+
+@dataclass
+class RunRecord:
+    """Steps replace the manifest, which is itself frozen, by one that says more."""
+
+    manifest: Manifest
+
+    def fill(self, **fields: Any) -> None:
+        """Set fields of the manifest: values of their types."""
+        self.manifest = self.manifest.model_copy(update=fields)
+
+    def add_problems(self, code: ProblemCode, *texts: str) -> None:
+        self.fill(problems=(*self.manifest.problems, *problems_of(code, texts)))
+
+    def add_notes(self, *texts: str) -> None:
+        self.fill(notes=(*self.manifest.notes, *texts))
+
+    def add_phase(self, phase: Phase) -> None:
+        self.fill(phases=(*self.manifest.phases, phase))
+
+    def add_versions(self, versions: dict[str, str]) -> None:
+        self.fill(versions={**(self.manifest.versions or {}), **versions})
