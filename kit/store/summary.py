@@ -66,14 +66,20 @@ class Accounting(Stored):
 
 
 class JudgedExpectation(Stored):
-    """A row that the workload expects. `ok`: None where it cannot be judged; `limits` as docs/formats.md."""
+    """A row that the workload expects, and its I/Os. `ok`: None where it cannot be judged.
+
+    `limits`: one object per limit, as in docs/formats.md.
+    """
 
     phase: str
     op: str
     tier: str
+    min_count: Count = 0
+    count: Count = 0
+    inside: bool = False
+    limits: Many[Json] = ()
     ok: bool | None
     reasons: Many[str] = ()
-    limits: Many[Json] = ()
 
 
 class Summary(Stored):
