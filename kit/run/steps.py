@@ -19,7 +19,8 @@ from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.plan.appliance_limits import left_out
-from kit.plan.plan import MAX_BYTES, Plan, export_of
+from kit.plan.combination import MAX_BYTES
+from kit.plan.plan import Plan, export_of
 from kit.precondition import budget
 from kit.precondition.selection import wanted_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
