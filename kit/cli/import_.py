@@ -76,7 +76,7 @@ def import_(
         interval_ns=_interval_ns(interval),
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
-    imported, run, summary, page = _import(files, options, results, name, Progress(quiet=quiet))
+    imported, run, summary = _import(files, options, results, name, Progress(quiet=quiet))
     for warning in imported.section["warnings"]:
         say(f"warning: {warning}")
     if json_output:
@@ -84,13 +84,13 @@ def import_(
     else:
         _print(imported, summary)
     say(f"run: {run.path}")
-    say(f"report: {page}")
+    say(f"report: {run.report}")
 
 
 def _import(
     files: list[Path], options: Options, results: Path, name: str, progress: Progress
-) -> tuple[importing.Imported, run_directory.RunDir, Summary, Path]:
-    """Read the files into a run and draw it; returns the import, the run, its summary and its report."""
+) -> tuple[importing.Imported, run_directory.RunDir, Summary]:
+    """Read the files into a run and draw it; returns the import, the run and its summary."""
     started, start_s = time.gmtime(), time.monotonic()
     with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
         imported = importing.read_files(files, options, progress.update)
@@ -103,14 +103,12 @@ def _import(
         tables.write_latency(run, imported.frame)
         manifest = importing.manifest(imported, run.path.name, name, command, stamp, wall_s)
         json_file.write_json(run.path / "manifest.json", manifest)
-        with progress.step("analysis"):
+        with progress.step("drawing the report"):
             summary = reports.analyse(run)
-        with progress.step("report"):
-            page = reports.draw(run)
     except BaseException:
         _remove_run(run)
         raise
-    return imported, run, summary, page
+    return imported, run, summary
 
 
 def _make_run(results: Path, name: str) -> run_directory.RunDir:

@@ -36,12 +36,11 @@ def report(
         raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
     run_dir = run_directory.RunDir(run.resolve())
     summary = reports.analyse(run_dir, ranges)
-    page = reports.draw(run_dir)
     write_junit(junit, summary)
     if json_output:
         emit_json(summary.as_json())
     else:
         say_summary(summary)
-    say(f"report: {page}")
+    say(f"report: {run_dir.report}")
     if junit or summary.verdict == "invalid":
         raise typer.Exit(VERDICT_CODES[summary.verdict])

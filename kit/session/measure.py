@@ -104,7 +104,6 @@ def measure(
                 raise
         with progress.step("drawing the report"):
             summary = reports.analyse(run_dir)
-            reports.draw(run_dir)
     code = failure.exit_code if failure else _exit_code(outcome, summary)
     return Measured(run_dir, summary, code, failure)
 

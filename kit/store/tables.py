@@ -52,6 +52,9 @@ AGEING_SCHEMA = {
 }
 
 _MAX_ROWS = 50_000_000
+# A row takes about 120 bytes in memory. A grid of 10 000 intervals x 200 bins with one count in all its cells
+# has 18 rows a byte of its file (measured). More than this many are rows repeated to fill the memory.
+_FREE_ROWS, _MAX_ROWS_PER_BYTE = 100_000, 20
 
 
 def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
@@ -90,12 +93,16 @@ def read_ageing(run: RunDir) -> pl.DataFrame:
 def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     try:
         check_regular(path)
-        rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+        # A path is no pattern: run directories may be named r[1].
+        rows = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
         if rows > _MAX_ROWS:
             raise ConfigError(
                 f"{path}: {rows} rows, more than {_MAX_ROWS}", "give a coarser --interval to `hsp import`"
             )
-        return pl.read_parquet(path)
+        size = path.stat().st_size
+        if rows > _FREE_ROWS + _MAX_ROWS_PER_BYTE * size:
+            raise ConfigError(f"{path}: {rows} rows in {size} bytes: the same rows again and again", DAMAGED)
+        return pl.read_parquet(path, glob=False)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -34,6 +34,8 @@ _KEY = ("phase", "layer", "op", "tier")
 _PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 Json = dict[str, Any]
 
+# A phase ends with the interval of its last I/O; this many more are no damage.
+_LATE_INTERVALS = 10
 _NOT_ENDED = (
     "The run has not ended: it still goes on, was killed, or could not store more. Phases may be missing, "
     "and settings were not compared at the end."
@@ -43,13 +45,14 @@ _NOT_ENDED = (
 def summarise(
     latency: pl.DataFrame,
     manifest: Manifest,
+    aged: pl.DataFrame | None = None,
     reference: references.Reference | None = None,
     with_bands: bool = True,
 ) -> Summary:
     """The summary of a run; latencies in microseconds.
 
-    `reference` takes the place of the one that the manifest names. Bands take most of the time; who needs
-    none leaves them out, and finds an empty list.
+    `aged`: the rows of ageing.parquet. `reference` takes the place of the one that the manifest names. Bands
+    take most of the time; who needs none leaves them out, and finds an empty list.
     """
     reasons: list[str] = []
     if reference is None and manifest.reference:
@@ -57,6 +60,7 @@ def summarise(
     phases = manifest.phases
     rows = _rows(latency, phases, reference, reasons)
     by_nature = _judge_accounting(manifest, rows, reasons)
+    reasons += _gaps(manifest, latency, aged)
     expect, unmet = expectations.judge(manifest, rows)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
@@ -92,6 +96,31 @@ def summarise(
         "power_loss": promised,
     }
     return Summary.from_json(value, "summary")
+
+
+def _gaps(manifest: Manifest, latency: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[str]:
+    """Parts of a run that are not as a run stores them. An import has none of them."""
+    if manifest.import_:
+        return
+    if manifest.clock is None:
+        yield "The manifest lacks the clock: it is not known what a second of this run is."
+    if not (manifest.testbed.server and manifest.testbed.clients):
+        yield "The manifest lacks the server or the clients of the testbed."
+    if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
+        yield "Devices were preconditioned, and ageing.parquet, which shows it, is missing or empty."
+    spans = latency.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
+    seen = {phase: (first, last) for phase, first, last in spans.iter_rows()}
+    for phase in manifest.phases:
+        first, last = seen.get(phase.name, (phase.start_ns, phase.end_ns))
+        end_ns = last + phase.interval_ns
+        late_ns = phase.end_ns - end_ns
+        if first < phase.start_ns or not 0 <= late_ns <= max(
+            _LATE_INTERVALS * phase.interval_ns, end_ns - first
+        ):
+            yield (
+                f"{phase.name}: the phase is from {phase.start_ns} to {phase.end_ns} ns, "
+                f"its I/Os are from {first} to {end_ns} ns."
+            )
 
 
 def _judge_accounting(manifest: Manifest, rows: Sequence[Json], reasons: list[str]) -> str | None:

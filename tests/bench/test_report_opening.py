@@ -70,7 +70,7 @@ def test_an_hour_opens_and_pans(tmp_path: Path, tell: Callable[..., None]) -> No
 
     run = cost.an_hour(tmp_path / "run")
     reports.analyse(run)
-    address = reports.draw(run).as_uri() + "#phases"
+    address = run.report.as_uri() + "#phases"
     rounds = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])

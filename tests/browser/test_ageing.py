@@ -34,7 +34,7 @@ def test_curve_and_maps_are_drawn(synthetic, tmp_path, theme):
     run = synthetic.write(tmp_path / "run", manifest, synthetic.latency())
     write_ageing(run, aged())
     reports.analyse(run)
-    address, wrong = reports.draw(run).as_uri(), []
+    address, wrong = run.report.as_uri(), []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]

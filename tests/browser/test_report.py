@@ -48,7 +48,7 @@ def opened(browser, synthetic, tmp_path):
     def show(manifest, frame=None, width=1280):
         run = synthetic.write(tmp_path / "run", manifest, synthetic.latency() if frame is None else frame)
         reports.analyse(run)
-        address = reports.draw(run).as_uri()
+        address = run.report.as_uri()
         context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
         contexts.append(context)
         page = context.new_page()

@@ -32,7 +32,7 @@ def restless(browser, synthetic, tmp_path):
         contexts.append(context)
         context.add_init_script(RESTLESS)
         page = context.new_page()
-        page.goto(reports.draw(run).as_uri() + "#phases")
+        page.goto(run.report.as_uri() + "#phases")
         shared.until(page, "window.drawn > 0")
         return page
 
@@ -84,7 +84,7 @@ def test_the_picture_is_there_before_the_library(browser, synthetic, tmp_path):
 
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
     reports.analyse(run)
-    html = reports.draw(run).read_text("utf-8")
+    html = run.report.read_text("utf-8")
     # Half a library never comes: the pictures do all the same.
     begin = html.index('id="plotly-code">') + len('id="plotly-code">')
     (tmp_path / "cut.html").write_text(html[:begin] + html[html.index("</script>", begin) :], "utf-8")

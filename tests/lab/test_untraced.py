@@ -112,7 +112,6 @@ def ran(plan: Plan, site: Site, directory: Path) -> tuple[dict[str, Any], dict[s
     outcome = execute(plan, site, run_dir, Progress(), ["hsp", "run"])
     assert outcome.left == []
     summary = reports.analyse(run_dir).as_json()
-    reports.draw(run_dir)
     return outcome.record.manifest.as_json(), summary, run_dir.report.read_text()
 
 

@@ -93,7 +93,6 @@ def _drawn(run, frame, manifest):
     import reports
 
     reports.analyse(run)
-    reports.draw(run)
     return run.report.read_text()
 
 

@@ -46,7 +46,7 @@ def report(synthetic, tmp_path, rows=None, **precondition):
     if rows is not None:
         write_ageing(run, rows)
     summary = reports.analyse(run).as_json()
-    return reports.draw(run).read_text("utf-8"), summary
+    return run.report.read_text("utf-8"), summary
 
 
 def figures_of(html):
@@ -108,7 +108,7 @@ def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):
 def test_a_run_without_is_as_before(synthetic, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
     assert "precondition" not in reports.analyse(run).as_json()
-    html = reports.draw(run).read_text("utf-8")
+    html = run.report.read_text("utf-8")
     assert 'id="ageing"' not in html and len(figures_of(html)) == 1 + 3 * 3 + 5
     assert read_ageing(run).height == 0
 
@@ -160,10 +160,10 @@ def test_a_damaged_manifest_is_an_error_of_the_kit(synthetic, tmp_path, precondi
 
 def test_a_damaged_table_is_an_error_of_the_kit(synthetic, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
-    reports.analyse(run)
     aged().with_columns(pl.lit(-1).alias("count").cast(pl.Int64)).write_parquet(run.path / "ageing.parquet")
     with pytest.raises(ConfigError, match="impossible"):
-        reports.draw(run)
+        reports.analyse(run)
+    assert not (run.path / "summary.json").exists() and not run.report.exists()
 
 
 def test_aged_and_fresh_runs_are_not_alike(synthetic):

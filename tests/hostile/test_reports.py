@@ -1,0 +1,102 @@
+"""`hsp report` on run directories that are crafted or damaged: never a valid verdict, and nothing is lost."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import reports
+from kit.core.errors import ConfigError
+from kit.store import tables
+from kit.store.json_file import read_json, write_json
+from kit.store.run_directory import RunDir
+from tests.reports import synthetic
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def stored(path: Path, change: Change = lambda manifest: None) -> RunDir:
+    manifest = synthetic.manifest()
+    change(manifest)
+    return synthetic.write(path, manifest, synthetic.latency())
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda m: m.update(clock=None), "lacks the clock"),
+        (lambda m: m["testbed"].update(server=None), "lacks the server"),
+        (lambda m: m["phases"][0].update(end_ns=10**18), "the phase is from"),
+        (lambda m: m["phases"][0].update(start_ns=10 * synthetic.SECOND), "the phase is from"),
+        (lambda m: m["phases"][1].update(end_ns=m["phases"][1]["start_ns"]), "the phase is from"),
+        (lambda m: m.update(precondition={"devices": [{"device": "log0"}]}), r"ageing\.parquet"),
+    ],
+)
+def test_a_run_that_lacks_a_part_is_unknown(tmp_path: Path, change: Change, reason: str) -> None:
+    assert reports.analyse(stored(tmp_path / "whole")).verdict == "valid"
+    summary = reports.analyse(stored(tmp_path / "run", change))
+    assert summary.verdict == "unknown"
+    assert pl.Series(summary.reasons).str.contains(reason).any()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m: m.update(testbed=None),
+        lambda m: m["phases"][0].update(end_ns=1e18),
+        lambda m: m.update(precondition={"devices": 7}),
+        lambda m: m.update(phases=[{}]),
+    ],
+)
+def test_a_damaged_run_is_refused_and_its_last_report_stays(tmp_path: Path, change: Change) -> None:
+    run = stored(tmp_path / "run")
+    reports.analyse(run)
+    before = {path.name: path.read_bytes() for path in (run.path / "summary.json", run.report)}
+    manifest = read_json(run.path / "manifest.json")
+    change(manifest)
+    write_json(run.path / "manifest.json", manifest)
+    with pytest.raises(ConfigError):
+        reports.analyse(run)
+    assert {path.name: path.read_bytes() for path in (run.path / "summary.json", run.report)} == before
+
+
+def test_a_path_is_no_pattern(tmp_path: Path) -> None:
+    for name, shift in (("r1", 1), ("r[1]", 2)):
+        run = stored(tmp_path / name)
+        frame = tables.read_latency(run).with_columns(pl.col("time_ns") + shift)
+        frame.write_parquet(run.path / "latency.parquet")
+    for name, shift in (("r1", 1), ("r[1]", 2)):
+        frame = tables.read_latency(RunDir(tmp_path / name))
+        assert frame.height == synthetic.latency().height
+        assert frame["time_ns"].min() == synthetic.latency()["time_ns"].min() + shift
+
+
+def test_a_small_file_that_would_fill_the_memory_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    one = synthetic.latency()[:1]
+    pl.concat([one] * 5_000_000, rechunk=True).write_parquet(tmp_path / "latency.parquet")
+    size = (tmp_path / "latency.parquet").stat().st_size
+    assert size < 200_000
+    # In a process of its own: the peak of a process only rises.
+    script = f"""
+import resource
+from pathlib import Path
+from kit.core.errors import ConfigError
+from kit.store import tables
+from kit.store.run_directory import RunDir
+before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    tables.read_latency(RunDir(Path({str(tmp_path)!r})))
+except ConfigError as error:
+    print(error.message)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib)
+"""
+    output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    message, more_kib = output.splitlines()
+    assert message.endswith(f"5000000 rows in {size} bytes: the same rows again and again")
+    assert int(more_kib) < 64 << 10
