@@ -14,9 +14,9 @@ from kit.config.testbed import LAB_TESTBED, Device
 from kit.core.output import emit_json
 from kit.core.text import safe_text
 from kit.plan.estimate import Written, seconds, written
+from kit.plan.names import planned_names
 from kit.plan.plan import Plan
-from kit.run.names import planned_names
-from kit.run.steps import listed
+from kit.plan.steps import listed
 from kit.session.side import Side
 
 

@@ -1,4 +1,4 @@
-"""The plan: workload and testbed together, checked before any contact with a host. Pure.
+"""The plan: workload and testbed together, checked, and the steps of its run as values. Pure.
 
-kit.run executes it.
+No contact with a host: kit.run performs the steps.
 """

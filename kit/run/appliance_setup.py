@@ -13,8 +13,8 @@ from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.nfs import export_directory, libnfs
 from kit.nfs import mount as nfs_mount
+from kit.plan import steps
 from kit.plan.plan import export_of
-from kit.run import steps
 from kit.run.bench import Bench
 from kit.run.context import Context
 from kit.run.resume import end_of

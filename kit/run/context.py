@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kit.core.progress import Progress
+from kit.plan.names import Names
 from kit.plan.plan import Plan
+from kit.plan.steps import Step
 from kit.recovery import undo
 from kit.recovery.journal import Journal
-from kit.run.names import Names
 from kit.run.record import RunRecord
 from kit.run.site import Site
-from kit.run.steps import Step
 from kit.store.run_directory import RunDir
 
 

@@ -15,10 +15,11 @@ from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
+from kit.plan import steps
 from kit.plan.plan import Plan
 from kit.recovery import undo, work_directory
 from kit.recovery.journal import Journal, Leftover
-from kit.run import appliance_setup, power_loss, server_setup, steps
+from kit.run import appliance_setup, power_loss, server_setup
 from kit.run import manifest as manifests
 from kit.run.bench import Bench
 from kit.run.context import Context

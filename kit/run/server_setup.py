@@ -15,11 +15,12 @@ from kit.load import fio
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
+from kit.plan import steps
+from kit.plan.names import Names
 from kit.run import manifest as manifests
-from kit.run import precondition_devices, steps
+from kit.run import precondition_devices
 from kit.run.bench import Bench, Storage
 from kit.run.context import Context
-from kit.run.names import Names
 from kit.run.resume import end_of
 from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable

@@ -16,7 +16,8 @@ from kit.core.files import write_atomically
 from kit.store.json_file import DAMAGED, check_regular
 from kit.store.run_directory import RunDir
 
-LAYERS = ("client", "nfs-server", "vdev")
+SERVER = "nfs-server"
+LAYERS = ("client", SERVER, "vdev")
 OPS = ("read", "write", "commit")
 # `indirect` is a request that had to read an indirect block or a dnode from a device
 # first; `shared` waited for an I/O that another thread had issued.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from reports.statistics.bands import Band
+from reports.statistics.band_detection import Band
 from reports.statistics.quantiles import Bins
 
 Json = dict[str, Any]

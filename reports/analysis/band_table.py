@@ -10,7 +10,7 @@ import polars as pl
 
 from reports.analysis import band_labels
 from reports.analysis.references import Reference
-from reports.statistics.bands import OVERLAP_LIMIT, Band, Bands, find
+from reports.statistics.band_detection import OVERLAP_LIMIT, Band, Bands, find
 from reports.statistics.quantiles import Bins
 
 Json = dict[str, Any]

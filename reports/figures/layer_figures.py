@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from kit.store.manifest import Manifest
+from kit.store.tables import SERVER
 from reports.analysis import import_source
-from reports.analysis.summary import SERVER
 from reports.figures import heat_map, tier_figures
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ import polars as pl
 
 from kit.store.manifest import Manifest
 from kit.store.summary import Row, Summary
-from reports.analysis.summary import SERVER
+from kit.store.tables import SERVER
 from reports.figures import heat_map
 from reports.figures.still_figure import ticks
 from reports.figures.text import human_us, plotly_text, round_up

@@ -11,8 +11,8 @@ import polars as pl
 from kit.core.errors import ConfigError
 from kit.store.manifest import Manifest
 from kit.store.summary import Row, Summary
+from kit.store.tables import SERVER
 from reports.analysis import import_source, references
-from reports.analysis.summary import SERVER
 from reports.figures import ageing, heat_map, layer_figures, range_figure, tier_figures
 from reports.figures.text import plotly_text
 from reports.page import document

@@ -15,7 +15,7 @@ import pytest
 from kit.cli import main as cli
 from kit.store.json_file import write_json
 from reports.analysis.appliance import UNSEEN
-from reports.analysis.summary import IMPORTED
+from reports.analysis.verdict import IMPORTED
 
 
 @pytest.fixture(scope="session")

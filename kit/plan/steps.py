@@ -20,12 +20,12 @@ from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.plan.appliance_limits import left_out
 from kit.plan.combination import MAX_BYTES
+from kit.plan.names import Names, shown
 from kit.plan.plan import Plan, export_of
 from kit.precondition import budget
 from kit.precondition.selection import wanted_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
 from kit.recovery import undo, work_directory
-from kit.run.names import Names, shown
 from kit.trace import nfsd_tracer
 from kit.trace.program import programs
 from kit.trace.support import Tracing

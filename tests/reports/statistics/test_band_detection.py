@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
-from reports.statistics import bands, clock_tick, modes
+from reports.statistics import band_detection as bands
+from reports.statistics import clock_tick, modes
 
 NORMAL = NormalDist()
 

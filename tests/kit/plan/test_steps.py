@@ -23,9 +23,9 @@ from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.config.workload import find_workload, read_workload
 from kit.core.errors import KitError
 from kit.plan.estimate import seconds, written
+from kit.plan.names import planned_names
 from kit.plan.plan import Plan, make_plan
-from kit.run.names import planned_names
-from kit.run.steps import listed, of, undone
+from kit.plan.steps import listed, of, undone
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "docs" / "examples" / "mynas.toml"
