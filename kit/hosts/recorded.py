@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.append_log import AppendLog
-from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
 
 
 class Recorder:
@@ -36,7 +36,7 @@ class Recorder:
         self._file.close()
 
 
-class RecordedHost(Closing):
+class RecordedHost(Host):
     """Wraps a host and records its commands."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
@@ -44,16 +44,9 @@ class RecordedHost(Closing):
         self._host = host
         self._recorder = recorder
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
-    ) -> Result:
-        self._recorder.write(self.name, argv=list(argv))
-        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=check)
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        self._recorder.write(self.name, argv=argv)
+        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False)
 
     def start(self, argv: Sequence[str]) -> Process:
         self._recorder.write(self.name, argv=list(argv), started=True)

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
-    Closing,
-    CommandFailed,
     DirectHost,
     Forward,
+    Host,
     Process,
     Result,
     checked_argv,
@@ -29,60 +28,15 @@ KILLER = ("sudo", "-n", "--")
 # English messages, and `--` so that sudo does not read options of the command.
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
-SERVER_PROGRAMS = (
-    "blkdiscard",
-    "blkid",
-    "blockdev",
-    "bpftrace",
-    "cat",
-    "chmod",
-    "dmsetup",
-    "exportfs",
-    "find",
-    "fio",
-    "flock",
-    "grep",
-    "hdparm",
-    "install",
-    "kill",
-    "lsblk",
-    "mkdir",
-    "modprobe",
-    "mount",
-    "nvme",
-    "python3",
-    "rm",
-    "rmdir",
-    "sg_format",
-    "sh",
-    "smartctl",
-    "tee",
-    "test",
-    "umount",
-    "wipefs",
-    "zdb",
-    "zfs",
-    "zpool",
+SERVER_PROGRAMS = frozenset(
+    "blkdiscard blkid blockdev bpftrace cat chmod dmsetup exportfs find fio flock grep hdparm install kill "
+    "lsblk mkdir modprobe mount nvme python3 rm rmdir sg_format sh smartctl tee test umount wipefs zdb zfs "
+    "zpool".split()
 )
 """Programs that run as root on a server; /etc/sudoers.d/hsp there lists the same."""
-
-CLIENT_PROGRAMS = (
-    "cat",
-    "chmod",
-    "find",
-    "fio",
-    "install",
-    "kill",
-    "mkdir",
-    "mount",
-    "rm",
-    "rmdir",
-    "tee",
-    "umount",
-)
+CLIENT_PROGRAMS = frozenset("cat chmod find fio install kill mkdir mount rm rmdir tee umount".split())
 """Programs that run as root on a client."""
-
-PRIVILEGED = frozenset(SERVER_PROGRAMS) | frozenset(CLIENT_PROGRAMS)
+PRIVILEGED = SERVER_PROGRAMS | CLIENT_PROGRAMS
 
 _NOT_FOUND = re.compile(r"^sudo: .*: command not found$", re.MULTILINE)
 _EXISTS = 'command -v -- "$1" >/dev/null'
@@ -125,7 +79,7 @@ class SudoProcess:
         return self._host.command_result(self.argv, self._inner.stop(deadline_s, signal))
 
 
-class SudoHost(Closing):
+class SudoHost(Host):
     """Wraps a host whose user is not root. Signals reach root's commands through the `killer` of the
     wrapped host."""
 
@@ -133,20 +87,10 @@ class SudoHost(Closing):
         self.name = host.name
         self.inner = host
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
-    ) -> Result:
-        """As Host.run. Also raises SudoRefused."""
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        """As Host's. Also raises SudoRefused."""
         raw = self.inner.run(elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False)
-        result = self.command_result(tuple(argv), raw)
-        if check and result.returncode != 0:
-            raise CommandFailed(result)
-        return result
+        return self.command_result(argv, raw)
 
     def start(self, argv: Sequence[str]) -> SudoProcess:
         return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv)))

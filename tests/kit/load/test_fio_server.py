@@ -25,7 +25,7 @@ from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
 from kit.hosts.ssh_connect import connect
 from kit.load import fio, fio_server, fio_server_commands
-from kit.load.fio_server import Forwarding, GroupLoad
+from kit.load.fio_server import GroupLoad
 from kit.load.phase_load import Load, LoadSpec, SingleLoad
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import Sshd, abort, until
