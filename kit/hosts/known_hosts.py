@@ -33,25 +33,14 @@ class Known:
     files: tuple[Path, ...]
     entries: tuple[Entry, ...]
 
-    @property
-    def trusted(self) -> tuple[asyncssh.SSHKey, ...]:
-        return self._keys("")
-
-    @property
-    def authorities(self) -> tuple[asyncssh.SSHKey, ...]:
-        return self._keys("cert-authority")
-
-    @property
-    def revoked(self) -> tuple[asyncssh.SSHKey, ...]:
-        return self._keys("revoked")
-
-    def _keys(self, marker: str) -> tuple[asyncssh.SSHKey, ...]:
+    def keys(self, marker: str) -> list[asyncssh.SSHKey]:
+        """The keys of the entries with that marker; a revoked key only with `revoked`."""
         revoked = {entry.key for entry in self.entries if entry.marker == "revoked"}
-        return tuple(
+        return [
             entry.key
             for entry in self.entries
             if entry.marker == marker and (marker == "revoked" or entry.key not in revoked)
-        )
+        ]
 
 
 def look_up(files: Sequence[Path], name: str, port: int) -> Known:

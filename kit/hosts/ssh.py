@@ -1,6 +1,6 @@
 """A host behind an SSH connection, which a connector opens. One connection carries all commands.
 
-The lab has a connector for a virtio-serial port; kit.hosts.ssh_connect has one for TCP, with
+The lab has a connector for a virtio-serial port; kit.hosts.connect has one for TCP, with
 supervision (kit.hosts.supervision).
 
 asyncssh is asynchronous and the kit is not: one event loop in its own thread serves all SSH hosts

@@ -22,8 +22,8 @@ from kit.config.address import parse_address
 from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import CommandFailed, DeadlineExceeded, DirectHost, HostLost
+from kit.hosts.connect import connect
 from kit.hosts.ssh import SshHost, call
-from kit.hosts.ssh_connect import connect
 from kit.hosts.sudo import SudoHost
 
 from .conftest import Sshd, abort, until

@@ -11,8 +11,8 @@ import pytest
 
 from kit.config.address import parse_address
 from kit.core.errors import HostError
+from kit.hosts.connect import route
 from kit.hosts.ssh_config import parse_settings, read_settings
-from kit.hosts.ssh_connect import route
 
 HOME = Path(pwd.getpwuid(os.getuid()).pw_dir)
 

@@ -18,7 +18,7 @@ from kit.config.address import HostAddress
 from kit.core.errors import HostError
 from kit.hosts import sudo
 from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, Result
-from kit.hosts.ssh_connect import connect
+from kit.hosts.connect import connect
 from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
 from kit.hosts.supervision import Supervision
 

@@ -15,8 +15,8 @@ import pytest
 
 from kit.config.address import parse_address
 from kit.hosts.base import DeadlineExceeded, HostLost
+from kit.hosts.connect import connect
 from kit.hosts.ssh import SshHost
-from kit.hosts.ssh_connect import connect
 from kit.hosts.sudo import SudoHost
 from kit.hosts.supervision import Supervision
 
@@ -63,7 +63,7 @@ STUBBORN = 'trap \'\' TERM INT HUP; sleep "$1" & while :; do sleep "$1"; done'
 def test_the_kit_is_killed(config: Path, mark: str, script: str) -> None:
     program = (
         "import sys; from pathlib import Path; from kit.config.address import parse_address\n"
-        "from kit.hosts.supervision import Supervision\nfrom kit.hosts.ssh_connect import connect\n"
+        "from kit.hosts.supervision import Supervision\nfrom kit.hosts.connect import connect\n"
         "short = Supervision(grace_s=1)\n"
         "h = connect(parse_address('ssh://far'), config_path=Path(sys.argv[1]), supervision=short)\n"
         "h.run(['sh', '-c', sys.argv[2], 'sh', sys.argv[3]])\n"

@@ -19,11 +19,11 @@ from kit.config.address import parse_address
 from kit.config.fio_job import read_job
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
-from kit.hosts.base import Host, HostLost
+from kit.hosts.base import Forwarding, Host, HostLost
 from kit.hosts.clock_offset import Clocks
+from kit.hosts.connect import connect
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.hosts.ssh_connect import connect
 from kit.load import fio, fio_server, fio_server_commands
 from kit.load.fio_server import GroupLoad
 from kit.load.phase_load import Load, LoadSpec, SingleLoad

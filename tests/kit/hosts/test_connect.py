@@ -1,4 +1,4 @@
-"""kit.hosts.ssh_connect with a real OpenSSH server: logins and host keys."""
+"""kit.hosts.connect with a real OpenSSH server: logins and host keys."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 
 from kit.config.address import HostAddress, parse_address
 from kit.core.errors import HostError
-from kit.hosts import ssh_connect
+from kit.hosts import connect as connecting
 from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
+from kit.hosts.connect import HostKeyRefused, HostUnreachable, LoginRefused, connect
 from kit.hosts.ssh import SshHost
-from kit.hosts.ssh_connect import HostKeyRefused, HostUnreachable, LoginRefused, connect
 
 from .conftest import Sshd, abort, free_port, gone, keygen, run_sshd, running, until
 
@@ -410,9 +410,9 @@ def test_a_deadline_kills_a_command_that_ignores_signals(host: SshHost, tmp_path
 
 
 def test_a_silent_connection_is_detected(config: Path, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ssh_connect.KEEPALIVE_S * (ssh_connect.KEEPALIVE_COUNT + 1) == 60
-    monkeypatch.setattr(ssh_connect, "KEEPALIVE_S", 0.3)
-    monkeypatch.setattr(ssh_connect, "KEEPALIVE_COUNT", 1)
+    assert connecting.KEEPALIVE_S * (connecting.KEEPALIVE_COUNT + 1) == 60
+    monkeypatch.setattr(connecting, "KEEPALIVE_S", 0.3)
+    monkeypatch.setattr(connecting, "KEEPALIVE_COUNT", 1)
     with connect(FAR, config_path=config) as host:
         session = int(host.run(["sh", "-c", "echo $PPID"]).stdout)
         process = host.start(["sleep", mark])
