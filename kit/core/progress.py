@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -48,20 +48,16 @@ class _Running:
 class Progress:
     """Steps and notes on standard error; with `quiet`, only steps that fail."""
 
-    def __init__(
-        self, quiet: bool = False, *, stream: TextIO | None = None, environ: Mapping[str, str] | None = None
-    ) -> None:
-        environ = os.environ if environ is None else environ
+    def __init__(self, quiet: bool = False, *, stream: TextIO | None = None) -> None:
         self._quiet = quiet
         self._console = Console(
             file=sys.stderr if stream is None else stream,
-            no_color=bool(environ.get("NO_COLOR")),
             highlight=False,
             markup=False,
             emoji=False,
             soft_wrap=True,
         )
-        self._terminal = self._console.is_terminal and environ.get("TERM", "") not in ("", "dumb")
+        self._terminal = self._console.is_terminal and os.environ.get("TERM", "") not in ("", "dumb")
         self._unicode = self._console.encoding.lower().startswith("utf")
         self._running = _Running(self._unicode)
         self._live: Live | None = None
@@ -105,7 +101,7 @@ class Progress:
     def note(self, text: str) -> None:
         """Print one line."""
         if not self._quiet:
-            self._line(Text(text))
+            self._console.print(Text(text))
 
     def _begin(self, text: str, started: float) -> None:
         self._running.steps.append((text, started))
@@ -129,7 +125,7 @@ class Progress:
             self._live.stop()
             self._live = None
         if failed or not self._quiet:
-            self._line(self._ended(text, time.monotonic() - started, failed))
+            self._console.print(self._ended(text, time.monotonic() - started, failed))
 
     def _ended(self, text: str, seconds: float, failed: bool) -> Text:
         line = f"{text}: failed after {seconds:.1f} s" if failed else f"{text}: {seconds:.1f} s"
@@ -138,6 +134,3 @@ class Progress:
         ok, failure = ("✓", "✗") if self._unicode else ("ok", "!!")
         mark, style = (failure, "red") if failed else (ok, "green")
         return Text.assemble((mark, style), " ", line)
-
-    def _line(self, line: Text) -> None:
-        self._console.print(line, soft_wrap=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kit.core.append_log import AppendLog
-from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
+from kit.core.files import AppendLog
+from kit.hosts.base import DEFAULT_DEADLINE_S, Forwarding, Host, Process, Result
 
 
 class Recorder:
@@ -37,12 +37,15 @@ class Recorder:
 
 
 class RecordedHost(Host):
-    """Wraps a host and records its commands."""
+    """Wraps a host and records its commands. It forwards sockets if the wrapped host does."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
         self.name = host.name
         self._host = host
         self._recorder = recorder
+        if isinstance(host, Forwarding):
+            self.forward_unix_to_remote = host.forward_unix_to_remote
+            self.forward_remote_unix = host.forward_remote_unix
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
         self._recorder.write(self.name, argv=argv)
@@ -62,17 +65,3 @@ class RecordedHost(Host):
 
     def close(self) -> None:
         self._host.close()
-
-
-class RecordedForwarder(RecordedHost):
-    """A RecordedHost that forwards Unix sockets."""
-
-    def __init__(self, host: Any, recorder: Recorder) -> None:
-        super().__init__(host, recorder)
-        self.forward_unix_to_remote = host.forward_unix_to_remote
-        self.forward_remote_unix = host.forward_remote_unix
-
-
-def recorded(host: Host, recorder: Recorder) -> RecordedHost:
-    """Wrap a host so that its commands are recorded."""
-    return (RecordedForwarder if hasattr(host, "forward_unix_to_remote") else RecordedHost)(host, recorder)

@@ -16,8 +16,8 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
+from concurrent import futures
 
 MAX_BYTES = 262144
 MAX_MATCHES = 4096
@@ -182,15 +182,11 @@ def gather(request):
         else:
             parts["command " + name] = lambda argv=argv: run(argv, deadline_s)
 
-    facts = {}
     lead_before_ns = clock_lead_ns()
-    threads = {name: start(facts, name, part) for name, part in parts.items()}
-    end = time.monotonic() + deadline_s + 2
-    for name, thread in threads.items():
-        thread.join(max(0.0, end - time.monotonic()))
-        if thread.is_alive():
-            facts[name] = {"error": f"no answer within {deadline_s:g} s"}
-    result = dict(facts)
+    pool = futures.ThreadPoolExecutor(len(parts))
+    running = {name: pool.submit(part) for name, part in parts.items()}
+    futures.wait(running.values(), deadline_s + 2)
+    result = {name: outcome(future, deadline_s) for name, future in running.items()}
     result["stepped_ns"] = clock_lead_ns() - lead_before_ns
     result["wall_s"] = time.time()
     result["euid"] = os.geteuid()
@@ -199,17 +195,11 @@ def gather(request):
     return result
 
 
-def start(facts, name, part):
-    def work():
-        try:
-            facts[name] = part()
-        except Exception as error:
-            facts[name] = {"error": f"{type(error).__name__}: {error}"}
-
-    thread = threading.Thread(target=work)
-    thread.daemon = True
-    thread.start()
-    return thread
+def outcome(future, deadline_s):
+    if not future.done():
+        return {"error": f"no answer within {deadline_s:g} s"}
+    error = future.exception()
+    return {"error": f"{type(error).__name__}: {error}"} if error else future.result()
 
 
 if __name__ == "__main__":

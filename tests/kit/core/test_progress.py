@@ -18,9 +18,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def on_terminal(**environ: str) -> tuple[Progress, Terminal]:
+def on_terminal() -> tuple[Progress, Terminal]:
     stream = Terminal()
-    return Progress(stream=stream, environ={"TERM": "xterm-256color", **environ}), stream
+    return Progress(stream=stream), stream
 
 
 @pytest.fixture(autouse=True)
@@ -95,16 +95,17 @@ def test_a_failure_on_a_terminal_is_marked() -> None:
     assert re.search(rf"✗.* booting: failed after {SECONDS}\n", stream.getvalue())
 
 
-def test_no_color_leaves_colour_out() -> None:
-    progress, stream = on_terminal(NO_COLOR="1")
+def test_no_color_leaves_colour_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    progress, stream = on_terminal()
     with progress.step("booting"):
         pass
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", stream.getvalue())
 
 
-def test_a_dumb_terminal_gets_plain_lines() -> None:
-    stream = Terminal()
-    progress = Progress(stream=stream, environ={"TERM": "dumb"})
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    progress, stream = on_terminal()
     with progress.step("booting"):
         pass
     assert re.fullmatch(rf"booting: {SECONDS}\n", stream.getvalue())

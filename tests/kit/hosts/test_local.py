@@ -98,17 +98,17 @@ def test_input_of_any_size_and_none(host: LocalHost) -> None:
 
 
 def test_the_locale_is_fixed_and_the_environment_added_to(
-    host: LocalHost, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     monkeypatch.setenv("HSP_OUTER", "1")
-    out = host.run(["env"], env={"HSP_INNER": "2"}).stdout.splitlines()
+    out = LocalHost(env={"HSP_INNER": "2"}).run(["env"]).stdout.splitlines()
     assert {"LC_ALL=C.UTF-8", "HSP_OUTER=1", "HSP_INNER=2"} <= set(out)
 
 
-def test_output_into_a_file_and_another_directory(host: LocalHost, tmp_path: Path) -> None:
+def test_output_into_a_file_and_another_directory(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
-        result = host.run(["sh", "-c", "pwd; echo err >&2"], output=log, cwd=tmp_path)
+        result = LocalHost(output_file=log, cwd=tmp_path).run(["sh", "-c", "pwd; echo err >&2"])
     assert result.stdout == result.stderr == ""
     assert (tmp_path / "log").read_text() == f"{tmp_path}\nerr\n"
 

@@ -42,8 +42,9 @@ def test_no_mount_namespace_is_entered(host: NetnsHost, inner: ScriptedHost) -> 
 
 
 def test_options_are_passed_on(host: NetnsHost, inner: ScriptedHost) -> None:
-    host.run(["x"], deadline_s=7.5, stdin=b"in", check=False)
-    assert inner.commands == [Command((*PREFIX, "x"), stdin=b"in", deadline_s=7.5, check=False)]
+    inner.default = 3
+    assert host.run(["x"], deadline_s=7.5, stdin=b"in", check=False).returncode == 3
+    assert inner.commands == [Command((*PREFIX, "x"), stdin=b"in", deadline_s=7.5)]
 
 
 def test_files_are_copied_by_the_wrapped_host(host: NetnsHost, inner: ScriptedHost) -> None:
