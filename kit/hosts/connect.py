@@ -85,7 +85,6 @@ def _silence_s() -> int:
 def connect(
     address: HostAddress,
     *,
-    name: str | None = None,
     deadline_s: float = CONNECT_DEADLINE_S,
     config_path: Path | None = None,
     supervision: Supervision | None = None,
@@ -93,8 +92,7 @@ def connect(
     """Log in to an `ssh://` host. The caller closes it; its commands end with the connection.
 
     Returns an SshHost for root, else a SudoHost, which runs some programs with sudo.
-    `name` is the host's name in results and messages. `config_path` is read in place of the
-    user's and the system's configuration.
+    `config_path` is read in place of the user's and the system's configuration.
 
     Raises HostKeyRefused, LoginRefused, HostUnreachable (all HostLost); HostError if the
     configuration cannot be read, or the account's shell is not a POSIX shell.
@@ -102,10 +100,9 @@ def connect(
     if address.kind != "ssh" or address.host is None:
         raise ValueError(f"{address} is not reached over SSH")
     hops = route(address, config_path)
-    label = name or (address.host if address.port is None else f"{address.host}:{address.port}")
     disconnect_reasons: list[str] = []
     host = SshHost(
-        label,
+        address.host if address.port is None else f"{address.host}:{address.port}",
         lambda: _through(hops, str(address), deadline_s, disconnect_reasons),
         # The connector itself has the deadline and a better message.
         deadline_s + 10,
@@ -275,9 +272,7 @@ class _Client(asyncssh.SSHClient):
         self.shown = key
         return False
 
-    def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        self.shown = key
-        return False
+    validate_host_ca_key = validate_host_public_key
 
 
 def _algorithms(known: Known) -> list[str]:

@@ -6,6 +6,7 @@ matching line is known, and a malformed line is ignored, as OpenSSH does.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,17 +60,14 @@ def look_up(files: Sequence[Path], name: str, port: int) -> Known:
     return Known(tuple(files), tuple(dict.fromkeys(entries)))
 
 
-def _matching(files: Iterable[Path], pattern: str) -> Iterable[Entry]:
+def _matching(files: Iterable[Path], name: str) -> Iterable[Entry]:
     for path in files:
-        try:
-            text = path.read_text(errors="surrogateescape")
-        except OSError:
-            continue
-        for number, line in enumerate(text.splitlines(), 1):
-            yield from _entries(path, number, line.strip(), pattern)
+        with contextlib.suppress(OSError):
+            for number, line in enumerate(path.read_text(errors="surrogateescape").splitlines(), 1):
+                yield from _entries(path, number, line.strip(), name)
 
 
-def _entries(path: Path, number: int, line: str, pattern: str) -> Iterable[Entry]:
+def _entries(path: Path, number: int, line: str, name: str) -> Iterable[Entry]:
     if not line or line.startswith("#"):
         return
     fields = line.split(None, 2)
@@ -79,7 +77,7 @@ def _entries(path: Path, number: int, line: str, pattern: str) -> Iterable[Entry
         fields[at] = fields[at].lower()
     try:
         known = asyncssh.import_known_hosts(" ".join(fields))
-        keys, authorities, revoked, *_ = known.match(pattern, "", None)
+        keys, authorities, revoked, *_ = known.match(name, "", None)
     except (ValueError, UnicodeError):
         return
     for marker, group in (("", keys), ("cert-authority", authorities), ("revoked", revoked)):

@@ -257,11 +257,10 @@ class SshHost(DirectHost):
         if os.path.lexists(socket):
             raise HostError(f"{socket} already exists", "choose another path, or remove it")
 
-        async def listen() -> asyncssh.SSHListener:
-            return await self.connection.forward_local_path(local_path, remote_path)
-
         return self._forward(
-            listen(), f"local {local_path} to {remote_path}", lambda: socket.unlink(missing_ok=True)
+            self.connection.forward_local_path(local_path, remote_path),
+            f"local {local_path} to {remote_path}",
+            lambda: socket.unlink(missing_ok=True),
         )
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
@@ -270,17 +269,14 @@ class SshHost(DirectHost):
         Raises HostError if sshd refuses (the path exists, its directory does not exist or is not
         writable, or forwarding is forbidden); HostLost.
         """
-
-        async def listen() -> asyncssh.SSHListener:
-            return await self.connection.forward_remote_path(remote_path, local_path)
-
         # sshd does not remove it, and cannot listen at an existing path.
         remove = functools.partial(self.run, ("rm", "-f", "--", remote_path), check=False)
-        return self._forward(listen(), f"{remote_path} to local {local_path}", remove)
+        listening = self.connection.forward_remote_path(remote_path, local_path)
+        return self._forward(listening, f"{remote_path} to local {local_path}", remove)
 
     def _forward(
         self,
-        listening: Coroutine[Any, Any, asyncssh.SSHListener],
+        listening: Awaitable[asyncssh.SSHListener],
         description: str,
         remove: Callable[[], object],
     ) -> Forward:

@@ -50,7 +50,10 @@ def find_program(name):
     return {"path": shutil.which(name), "elsewhere": shutil.which(name, path=SYSTEM_PLACES)}
 
 
-def run(argv, deadline_s):
+def run(argv, deadline_s, needed="/"):
+    """Exit code and output of a command. `needed`: a file without which it is not run."""
+    if not os.path.exists(needed):
+        return {"error": f"there is no {needed}"}
     try:
         child = subprocess.Popen(
             argv,
@@ -88,12 +91,8 @@ def symbols(names):
 
 def commands_of_processes():
     """The kernel's names of all processes (at most 15 characters)."""
-    names = set()
-    for path in glob.glob("/proc/[0-9]*/comm"):
-        name = read(path)
-        if isinstance(name, str):
-            names.add(name.strip())
-    return sorted(names)
+    names = [read(path) for path in glob.glob("/proc/[0-9]*/comm")]
+    return sorted({name.strip() for name in names if isinstance(name, str)})
 
 
 def space(path):
@@ -133,11 +132,8 @@ def kernel_time():
 
 def addresses(peer):
     """IP addresses of the peer in the order in which a mount tries them."""
-    unique = []
-    for entry in socket.getaddrinfo(peer, None, type=socket.SOCK_STREAM):
-        if entry[4][0] not in unique:
-            unique.append(entry[4][0])
-    return unique
+    entries = socket.getaddrinfo(peer, None, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(entry[4][0] for entry in entries))
 
 
 def reach(peer, port, deadline_s):
@@ -176,22 +172,21 @@ def gather(request):
     if request["peer"]:
         parts["peer"] = lambda: reach(request["peer"], request["port"], max(1, deadline_s - 1))
     for name, argv in request["commands"].items():
-        needed = request["needs"].get(name)
-        if needed is not None and not os.path.exists(needed):
-            parts["command " + name] = lambda needed=needed: {"error": f"there is no {needed}"}
-        else:
-            parts["command " + name] = lambda argv=argv: run(argv, deadline_s)
+        needed = request["needs"].get(name, "/")
+        parts["command " + name] = lambda argv=argv, needed=needed: run(argv, deadline_s, needed)
 
     lead_before_ns = clock_lead_ns()
     pool = futures.ThreadPoolExecutor(len(parts))
     running = {name: pool.submit(part) for name, part in parts.items()}
     futures.wait(running.values(), deadline_s + 2)
     result = {name: outcome(future, deadline_s) for name, future in running.items()}
-    result["stepped_ns"] = clock_lead_ns() - lead_before_ns
-    result["wall_s"] = time.time()
-    result["euid"] = os.geteuid()
-    result["system"] = {"name": os.uname().sysname, "release": os.uname().release, "cpus": os.cpu_count()}
-    result["python"] = ".".join(str(part) for part in sys.version_info[:3])
+    result.update(
+        stepped_ns=clock_lead_ns() - lead_before_ns,
+        wall_s=time.time(),
+        euid=os.geteuid(),
+        system={"name": os.uname().sysname, "release": os.uname().release, "cpus": os.cpu_count()},
+        python=".".join(str(part) for part in sys.version_info[:3]),
+    )
     return result
 
 

@@ -313,11 +313,12 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
 @pytest.fixture
 def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
     """Three connections: this machine as three clients."""
-    config = sshd.config(tmp_path / "config", sshd.known_hosts(tmp_path / "known_hosts"))
+    names, config = ["far0", "far1", "far2"], tmp_path / "config"
+    for name in names:
+        sshd.config(config, sshd.known_hosts(tmp_path / "known_hosts"), alias=name)
     with ExitStack() as stack:
         yield [
-            stack.enter_context(connect(parse_address("ssh://far"), name=f"far{n}", config_path=config))
-            for n in range(3)
+            stack.enter_context(connect(parse_address(f"ssh://{name}"), config_path=config)) for name in names
         ]
 
 
