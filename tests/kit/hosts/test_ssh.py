@@ -27,7 +27,7 @@ from kit.hosts.ssh import SshHost, call
 from kit.hosts.sudo import SudoHost
 
 from .conftest import Sshd, abort, until
-from .hostile_arguments import BATCH, EXAMPLES, echoed, hostile
+from .hostile_arguments import check_hostile_arguments
 
 
 @pytest.fixture(autouse=True)
@@ -198,8 +198,7 @@ def test_threads_that_come_first_at_once_share_one_loop(monkeypatch: pytest.Monk
 
 @pytest.fixture
 def real_host(sshd: Sshd, tmp_path: Path) -> Iterator[DirectHost]:
-    config = sshd.config(tmp_path / "config", sshd.known_hosts(tmp_path / "known_hosts"))
-    with connect(parse_address("ssh://far"), config_path=config) as opened:
+    with connect(parse_address("ssh://far"), config_path=sshd.config(tmp_path)) as opened:
         yield opened
 
 
@@ -214,13 +213,7 @@ def user_host(real_host: DirectHost) -> SshHost:
 def test_hostile_arguments_arrive_as_they_are(user_host: SshHost, tmp_path: Path, supervised: bool) -> None:
     if not supervised:
         user_host.supervision = None
-    canary = tmp_path / "canary"
-    arguments = hostile(canary)
-    assert len(set(arguments)) > EXAMPLES / 2
-    for start in range(0, len(arguments), BATCH):
-        batch = arguments[start : start + BATCH]
-        assert echoed(user_host, ["printf", "%s\\0"], batch) == batch
-    assert not canary.exists()
+    check_hostile_arguments(user_host, tmp_path)
 
 
 @pytest.mark.one_python

@@ -30,7 +30,7 @@ SHELLS = [["sh"], *(([["busybox", "sh"]]) if shutil.which("busybox") else []), [
 
 @pytest.fixture
 def config(sshd: Sshd, tmp_path: Path) -> Path:
-    return sshd.config(tmp_path / "config", sshd.known_hosts(tmp_path / "known_hosts"))
+    return sshd.config(tmp_path)
 
 
 @pytest.fixture

@@ -313,9 +313,9 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
 @pytest.fixture
 def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
     """Three connections: this machine as three clients."""
-    names, config = ["far0", "far1", "far2"], tmp_path / "config"
+    names = ["far0", "far1", "far2"]
     for name in names:
-        sshd.config(config, sshd.known_hosts(tmp_path / "known_hosts"), alias=name)
+        config = sshd.config(tmp_path, alias=name)
     with ExitStack() as stack:
         yield [
             stack.enter_context(connect(parse_address(f"ssh://{name}"), config_path=config)) for name in names
