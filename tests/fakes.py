@@ -21,7 +21,7 @@ from kit.hosts.base import DEFAULT_DEADLINE_S, Host, HostLost, Result, checked_a
 
 @dataclass(frozen=True)
 class Command:
-    """One command as the kit asked for it. `started`: by Host.start."""
+    """A command as the kit sent it. `started`: by Host.start."""
 
     argv: tuple[str, ...]
     stdin: bytes = b""

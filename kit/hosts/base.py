@@ -67,15 +67,12 @@ class Process(Protocol):
 
     def running(self) -> bool:
         """Whether the command still runs."""
-        ...
 
     def wait(self, deadline_s: float) -> Result:
         """Wait for the end. Raises DeadlineExceeded (the command is then killed), HostLost."""
-        ...
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
         """Send a signal (INT, TERM, KILL), then wait as `wait` does."""
-        ...
 
 
 class Closing:
@@ -148,11 +145,9 @@ class Forwarding(Protocol):
 
         Without a listener there each connection fails. Raises HostError, HostLost.
         """
-        ...
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
         """Create a socket on the host that forwards to the local `local_path`. Raises HostError, HostLost."""
-        ...
 
 
 class DirectHost(Host, Forwarding):

@@ -15,7 +15,6 @@ from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
     DirectHost,
-    Forward,
     Host,
     Process,
     Result,
@@ -80,12 +79,17 @@ class SudoProcess:
 
 
 class SudoHost(Host):
-    """Wraps a host whose user is not root. Signals reach root's commands through the `killer` of the
-    wrapped host."""
+    """Wraps a host whose user is not root.
+
+    Signals reach root's commands through the `killer` of the wrapped host. Sockets are forwarded by sshd as
+    the user: the user needs permission for the remote socket, or owns it.
+    """
 
     def __init__(self, host: DirectHost) -> None:
         self.name = host.name
         self.inner = host
+        self.forward_unix_to_remote = host.forward_unix_to_remote
+        self.forward_remote_unix = host.forward_remote_unix
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
         """As Host's. Also raises SudoRefused."""
@@ -140,14 +144,6 @@ class SudoHost(Host):
             return content
         self._own_exit_code(argv, code or 1, decode(stderr))
         raise HostError(f"on {self.name}: cannot read {path}: {decode(stderr).strip()}")
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """As SshHost's: sshd connects as the user, who needs permission for that socket."""
-        return self.inner.forward_unix_to_remote(local_path, remote_path)
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """As SshHost's: the user owns the socket."""
-        return self.inner.forward_remote_unix(remote_path, local_path)
 
     def close(self) -> None:
         self.inner.close()

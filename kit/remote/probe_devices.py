@@ -7,6 +7,7 @@ Prints one JSON line with the unparsed facts; kit.devices.probe parses them. Wri
 are read only of the disks of `paths` (null: all disks).
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -107,10 +108,9 @@ def tool(argv: Any, deadline_s: float) -> Any:
         code = child.returncode
     except subprocess.TimeoutExpired:
         child.kill()
-        try:
+        # It may hang in the kernel; that is in the result.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             child.communicate(timeout=2)
-        except subprocess.TimeoutExpired:
-            pass  # it hangs in the kernel; that is in the result
         out, err, code = b"", f"did not end within {deadline_s} s".encode(), None
     if len(out) > LIMIT:
         out, err, code = b"", b"its output is too long", None
@@ -233,7 +233,7 @@ def main(request: Any) -> Any:
         commands["guids"] = ["zpool", "list", "-H", "-p", "-o", "name,guid"]
         commands["imported"] = ["zpool", "list", "-H", "-v", "-P", "-L"]
         # It reads every disk of the host, and prints something only if there are labels.
-        if any(label for found in disk_facts.values() for label in found["zdb"].values()):
+        if any(label for contents in disk_facts.values() for label in contents["zdb"].values()):
             commands["importable"] = ["zpool", "import"]
         wipefs_of_all, wipefs_of_each = signatures(disks, devices, request["deadline_s"])
         for name in disks:

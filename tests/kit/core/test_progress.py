@@ -1,3 +1,5 @@
+"""kit.core.progress on a terminal, in a pipe, and quiet."""
+
 from __future__ import annotations
 
 import io
@@ -39,7 +41,7 @@ def test_a_step_off_a_terminal_is_one_line_on_stderr(capsys: pytest.CaptureFixtu
     assert re.fullmatch(rf"compiling OpenZFS modules: {SECONDS}\n", err)
 
 
-def test_a_failing_step_says_so_and_passes_the_error_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_step_is_reported_and_raises_its_error(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     with pytest.raises(KeyError, match="disk"), progress.step("making the pool"):
         raise KeyError("disk")
@@ -56,7 +58,7 @@ def test_nested_steps_end_inside_out(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_quiet_shows_only_failures(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(quiet=True)
-    progress.note("unheard")
+    progress.note("hidden")
     with progress.step("fine"):
         pass
     with pytest.raises(ValueError), progress.step("broken"):

@@ -18,12 +18,10 @@ TRUTHS = st.integers(-(10**15), 10**15)
 
 @st.composite
 def trips(draw: st.DrawFn) -> tuple[list[Trip], int]:
-    """Round trips to a clock that is `truth` ahead of ours."""
+    """Round trips to a clock that is `truth` ahead of the local one, and `truth`."""
     truth = draw(TRUTHS)
-    made = []
-    for sent, there, back in draw(st.lists(st.tuples(TIMES, WAYS, WAYS), min_size=1, max_size=6)):
-        made.append(Trip(sent, sent + there + truth, sent + there + back))
-    return made, truth
+    drawn = draw(st.lists(st.tuples(TIMES, WAYS, WAYS), min_size=1, max_size=6))
+    return [Trip(sent, sent + out + truth, sent + out + back) for sent, out, back in drawn], truth
 
 
 @given(trips())
@@ -35,9 +33,9 @@ def test_the_error_is_at_most_half_of_the_fastest_round_trip(observed: tuple[lis
 
 
 @given(trips(), trips())
-def test_of_two_hosts_the_errors_add_up(one: tuple[list[Trip], int], other: tuple[list[Trip], int]) -> None:
-    observed = difference(estimate(one[0]), estimate(other[0]))
-    assert abs(observed.ns - (one[1] - other[1])) <= observed.error_ns
+def test_errors_of_two_hosts_add_up(first: tuple[list[Trip], int], second: tuple[list[Trip], int]) -> None:
+    observed = difference(estimate(first[0]), estimate(second[0]))
+    assert abs(observed.ns - (first[1] - second[1])) <= observed.error_ns
 
 
 @given(TRUTHS, TRUTHS, st.floats(0, 1))

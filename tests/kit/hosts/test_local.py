@@ -139,11 +139,11 @@ def test_a_command_is_stopped_at_its_deadline(host: LocalHost) -> None:
 def test_a_child_that_ignores_term_is_killed(host: LocalHost, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = (
-        f"trap 'echo asked >> {tmp_path}/asked' TERM INT; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+        f"trap 'echo TERM >> {tmp_path}/term' TERM INT; echo $$ > {pid_file}; while :; do sleep 0.05; done"
     )
     assert deadline(host, ["sh", "-c", script]) < 5
     assert not alive(int(pid_file.read_text()))
-    assert (tmp_path / "asked").exists()  # it was asked before
+    assert (tmp_path / "term").exists()  # TERM came first
 
 
 @pytest.mark.usefixtures("short_grace")
@@ -164,13 +164,13 @@ def test_a_grandchild_is_killed_too(host: LocalHost, tmp_path: Path, outer: str)
 
 
 def test_the_kits_own_group_is_not_touched(host: LocalHost) -> None:
-    asked: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
         deadline(host, ["sleep", "60"], 0.1)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert asked == []
+    assert received == []
 
 
 def test_interrupted_waiting_ends_the_command(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,14 +70,14 @@ class Sleepy:
 
 @contextlib.contextmanager
 def served(nudge_s: float | None) -> Iterator[tuple[SshHost, Sleepy, Any]]:
-    far, near = socket.socketpair()
+    server_end, client_end = socket.socketpair()
     sleepy = Sleepy()
     accepted: list[Any] = []
 
     async def accept() -> None:
         accepted.append(
             await asyncssh.run_server(
-                far,
+                server_end,
                 server_factory=sleepy.server,
                 server_host_keys=[HOST_KEY],
                 authorized_client_keys=asyncssh.import_authorized_keys(USER_KEY.export_public_key().decode()),
@@ -90,7 +90,7 @@ def served(nudge_s: float | None) -> Iterator[tuple[SshHost, Sleepy, Any]]:
         serving = asyncio.ensure_future(accept())
         connection = await asyncssh.connect(
             "host",
-            sock=near,
+            sock=client_end,
             username="root",
             client_keys=[USER_KEY],
             known_hosts=([HOST_KEY.convert_to_public()], [], []),
@@ -269,7 +269,8 @@ def echo(place: Path) -> Iterator[Path]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def asked(path: Path, text: bytes) -> bytes:
+def exchange(path: Path, text: bytes) -> bytes:
+    """Send `text` to a socket; returns the answer up to its end."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(60)
         connection.connect(os.fspath(path))
@@ -281,12 +282,12 @@ def asked(path: Path, text: bytes) -> bytes:
 def test_forward_a_local_socket(real_host: DirectHost, echo: Path, place: Path) -> None:
     here = place / "here"
     with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo)):
-        assert asked(here, b"one") == b"one"
-        assert asked(here, b"x" * 300_000) == b"x" * 300_000
+        assert exchange(here, b"one") == b"one"
+        assert exchange(here, b"x" * 300_000) == b"x" * 300_000
     assert not here.exists()
     # The same path once more, and closed with the host.
     forward = real_host.forward_unix_to_remote(os.fspath(here), os.fspath(echo))
-    assert asked(here, b"two") == b"two"
+    assert exchange(here, b"two") == b"two"
     real_host.close()
     assert not here.exists()
     forward.close()
@@ -297,7 +298,7 @@ def test_forward_a_remote_socket(real_host: DirectHost, echo: Path, place: Path)
     for text in (b"one", b"two"):
         with real_host.forward_remote_unix(os.fspath(there), os.fspath(echo)):
             assert stat.S_IMODE(there.stat().st_mode) == 0o600
-            assert asked(there, text) == text
+            assert exchange(there, text) == text
         assert until(lambda: not there.exists())
 
 
@@ -305,7 +306,7 @@ def test_a_forward_without_listener(real_host: DirectHost, place: Path) -> None:
     here = place / "here"
     with real_host.forward_unix_to_remote(os.fspath(here), os.fspath(place / "none")):
         with contextlib.suppress(OSError):
-            assert asked(here, b"x") == b""
+            assert exchange(here, b"x") == b""
 
 
 def test_a_local_socket_is_private(real_host: DirectHost, echo: Path, place: Path) -> None:
@@ -321,7 +322,7 @@ def test_an_existing_path_is_not_replaced(real_host: DirectHost, echo: Path, pla
         real_host.forward_unix_to_remote(os.fspath(echo), os.fspath(echo))
     with pytest.raises(HostError, match="cannot forward"):
         real_host.forward_remote_unix(os.fspath(echo), os.fspath(echo))
-    assert asked(echo, b"x") == b"x"
+    assert exchange(echo, b"x") == b"x"
 
 
 def test_a_missing_directory_is_an_error(real_host: DirectHost, echo: Path, place: Path) -> None:
