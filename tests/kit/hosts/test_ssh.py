@@ -232,12 +232,6 @@ def test_a_hostile_program_name_is_a_missing_program(user_host: SshHost, tmp_pat
     assert not canary.exists()
 
 
-@pytest.mark.one_python
-def test_a_nul_byte_is_refused_here(user_host: SshHost) -> None:
-    with pytest.raises(ValueError):
-        user_host.run(["echo", "a\0b"])
-
-
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A private directory with a short name: a socket's path has 107 characters at most."""
