@@ -13,13 +13,13 @@ from hypothesis import settings
 
 from kit.cli import main as cli
 
-# How long one example takes says something about the machine, not about the code.
+# The duration of an example depends on the machine.
 settings.register_profile("kit", deadline=None)
 settings.load_profile("kit")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """`./hsp test -k NAME` goes through every environment: one without such a test has not failed."""
+    """`./hsp test -k NAME` runs every environment; one without such a test must not fail."""
     if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.option.keyword:
         session.exitstatus = pytest.ExitCode.OK
 
@@ -46,13 +46,13 @@ Called = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def hsp_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
-    """hsp_here(*words, cwd=..., NAME=value): the program in this process, which starts in no time.
+    """hsp_here(*words, cwd=..., NAME=value): run hsp in this process, which is faster than a new one.
 
-    For what it says and how it ends. A file still has one test at least that starts a process.
+    For output and exit codes. Each test file still has at least one test that starts a process.
     """
 
     def call(*words: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
-        asked_to_end = signal.getsignal(signal.SIGTERM)
+        on_sigterm = signal.getsignal(signal.SIGTERM)
         code: int | str | None = 0
         with monkeypatch.context() as changed:
             changed.setattr(sys, "argv", ["hsp", *words])
@@ -67,8 +67,8 @@ def hsp_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
             except SystemExit as end:
                 code = end.code
             finally:
-                signal.signal(signal.SIGTERM, asked_to_end)
-        said = capsys.readouterr()
-        return subprocess.CompletedProcess(words, code or 0, said.out, said.err)  # type: ignore[arg-type]
+                signal.signal(signal.SIGTERM, on_sigterm)
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(words, code or 0, captured.out, captured.err)  # type: ignore[arg-type]
 
     return call

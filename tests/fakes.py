@@ -16,17 +16,16 @@ from typing import Any, TypeAlias
 import pytest
 
 from kit.core.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, CommandFailed, HostLost, Result, checked_argv
+from kit.hosts.base import DEFAULT_DEADLINE_S, Host, HostLost, Result, checked_argv
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command as the kit asked for it. `started`: by Host.start."""
+    """A command as the kit sent it. `started`: by Host.start."""
 
     argv: tuple[str, ...]
     stdin: bytes = b""
     deadline_s: float = DEFAULT_DEADLINE_S
-    check: bool = True
     started: bool = False
 
 
@@ -54,7 +53,7 @@ Plain: TypeAlias = str | dict[str, Any] | int | tuple[int, str, str] | Exception
 Answer: TypeAlias = "Plain | list[Answer] | Callable[[Command], Answer]"
 
 
-class ScriptedHost(Closing):
+class ScriptedHost(Host):
     """A kit.hosts.base.Host. The longest key of `answers` that begins a command answers it.
 
     The program of a command may be written with its folder or without. `cat` reads `files`.
@@ -99,18 +98,9 @@ class ScriptedHost(Closing):
             return self.files[argv[-1]].decode()
         return self.default
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
-    ) -> Result:
-        result = self._outcome(Command(checked_argv(argv), stdin, deadline_s, check))
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        result = self._outcome(Command(argv, stdin, deadline_s))
         assert isinstance(result, Result)
-        if check and result.returncode:
-            raise CommandFailed(result)
         return result
 
     def start(self, argv: Sequence[str]) -> ScriptedProcess:

@@ -1,4 +1,4 @@
-"""./hsp itself, with a PATH of its own making and a Python that only plays at pip."""
+"""The launcher ./hsp, with a PATH of the test's own and a Python that imitates venv, pip and tox."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Sandbox:
         self.bin = root / "bin"
         self.bin.mkdir()
         for tool in TOOLS:
-            found = shutil.which(tool)
-            assert found, tool
-            (self.bin / tool).symlink_to(found)
+            path = shutil.which(tool)
+            assert path, tool
+            (self.bin / tool).symlink_to(path)
         self.checkout = root / "a check out"
         self.checkout.mkdir()
         shutil.copy(CHECKOUT / "hsp", self.checkout)
@@ -79,8 +79,14 @@ class Sandbox:
             timeout=30,
         )
 
-    def lacks_nothing(self) -> None:
-        """As on a machine with every OS package. Files of packages are looked for in a place of ours."""
+    def refused(self, *args: str) -> str:
+        """Run ./hsp, which ends with a host error; returns its stderr."""
+        done = self.hsp(*args)
+        assert (done.returncode, done.stdout) == (5, "")
+        return done.stderr
+
+    def install_all(self) -> None:
+        """As on a machine with every OS package. Files of packages are looked for in the sandbox."""
         for tool in (*LAB_TOOLS, "ssh", "sshd", "sudo", "chromium", "shellcheck"):
             self.tool(tool)
         text = (self.checkout / "hsp").read_text()
@@ -105,7 +111,7 @@ def test_first_use_sets_up_and_passes_arguments_on(sandbox: Sandbox) -> None:
     assert "pip talks" in done.stderr
 
 
-def test_second_use_says_and_installs_nothing(sandbox: Sandbox) -> None:
+def test_second_use_prints_and_installs_nothing(sandbox: Sandbox) -> None:
     sandbox.hsp("plan")
     done = sandbox.hsp("plan", cwd=Path("/"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "<plan>", "")
@@ -135,9 +141,7 @@ def test_a_changed_pyproject_is_installed_again(sandbox: Sandbox) -> None:
 def test_a_failed_set_up_is_done_again_from_nothing(sandbox: Sandbox) -> None:
     fail = Path(f"{sandbox.log}.fail")
     fail.touch()
-    done = sandbox.hsp("plan")
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "pip could not install" in done.stderr
+    assert "pip could not install" in sandbox.refused("plan")
     half = sandbox.checkout / ".venv" / "half"
     half.touch()
     fail.unlink()
@@ -160,9 +164,7 @@ def test_missing_packages_without_apt_get_end_with_the_line_to_run(sandbox: Sand
             sandbox.tool(tool)
     if any((Path(sbin) / "mmdebstrap").exists() for sbin in ("/usr/sbin", "/sbin")):
         pytest.skip("mmdebstrap is where the launcher looks by itself")
-    done = sandbox.hsp(command)
-    assert (done.returncode, done.stdout) == (5, "")
-    (line,) = done.stderr.splitlines()
+    (line,) = sandbox.refused(command).splitlines()
     sudo = "" if os.getuid() == 0 else "sudo "
     assert f"run: {sudo}apt-get update && {sudo}apt-get install -y --no-install-recommends " in line
     packages = line.partition("--no-install-recommends ")[2].split()
@@ -194,20 +196,16 @@ def test_a_user_who_may_not_become_root_is_not_asked(sandbox: Sandbox) -> None:
     sandbox.tool("id", "#!/bin/sh\necho 1000\n")
     sandbox.tool("sudo", "#!/bin/sh\nexit 1\n")
     sandbox.tool("apt-get", '#!/bin/sh\necho called >>"$LOG.apt"\n')
-    done = sandbox.hsp("lab", "up")
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "sudo apt-get update && sudo apt-get install" in done.stderr
+    assert "sudo apt-get update && sudo apt-get install" in sandbox.refused("lab", "up")
     assert not Path(f"{sandbox.log}.apt").exists()
 
 
-def test_a_chromium_that_does_not_run_is_told_apart(sandbox: Sandbox) -> None:
+def test_a_chromium_that_does_not_run_is_reported(sandbox: Sandbox) -> None:
     sandbox.tool("id", "#!/bin/sh\necho 0\n")
     for tool in (*LAB_TOOLS, "apt-get", "shellcheck"):
         sandbox.tool(tool)
     sandbox.tool("chromium", "#!/bin/sh\nexit 1\n")
-    done = sandbox.hsp("test")
-    assert (done.returncode, done.stdout) == (5, "")
-    assert "no working 'chromium'" in done.stderr
+    assert "no working 'chromium'" in sandbox.refused("test")
 
 
 @pytest.mark.parametrize(
@@ -219,10 +217,10 @@ def test_a_chromium_that_does_not_run_is_told_apart(sandbox: Sandbox) -> None:
         (["--quick", "-k", "a b", "-x"], "lint,types,unit,demo", ["-k", "a b", "-x"]),
     ],
 )
-def test_which_tests_there_are(
+def test_environments_of_hsp_test(
     sandbox: Sandbox, words: list[str], environments: str, passed_on: list[str]
 ) -> None:
-    sandbox.lacks_nothing()
+    sandbox.install_all()
     done = sandbox.hsp("test", *words)
     assert done.returncode == 0, done.stderr
     ran = done.stdout.removeprefix("<").removesuffix(">").split("><")
@@ -232,6 +230,4 @@ def test_which_tests_there_are(
 
 def test_no_python_asks_for_one(sandbox: Sandbox) -> None:
     sandbox.tool("python3", "#!/bin/sh\nexit 1\n")
-    done = sandbox.hsp("plan")
-    assert (done.returncode, done.stdout) == (5, "")
-    assert done.stderr.rstrip().endswith("--no-install-recommends python3 python3-venv")
+    assert sandbox.refused("plan").rstrip().endswith("--no-install-recommends python3 python3-venv")

@@ -30,23 +30,20 @@ def locked(directory: Path, digest: str, holder: str, progress: Progress) -> Ite
 
     Raises HostError after an hour of waiting, or if files cannot be created there.
     """
+    lock = lock_of(directory, digest)
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        lock = lock_of(directory, digest)
         try:
             lock.acquire(timeout=0)
         except filelock.Timeout:
             with progress.step(f"waiting for {holder}"):
                 lock.acquire(timeout=_LOCK_DEADLINE_S)
+        yield
     except filelock.Timeout:  # an OSError too, so it comes first
         raise HostError(
             f"{holder} has held {directory}/.{digest}.lock for more than {_LOCK_DEADLINE_S:g} s",
             "is it still running?",
         ) from None
-    except OSError as error:
-        raise cannot_use(directory, error) from error
-    try:
-        yield
     except OSError as error:
         raise cannot_use(directory, error) from error
     finally:

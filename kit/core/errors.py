@@ -15,7 +15,7 @@ EXIT_INTERRUPTED = 130
 
 
 class KitError(Exception):
-    """Base of all errors that are shown to the user."""
+    """Base of all errors that are shown to the user. By default a host failed."""
 
     exit_code = EXIT_HOST
 
@@ -39,8 +39,6 @@ class SafetyRefusal(KitError):
 
 class HostError(KitError):
     """A host, a tool or the lab failed."""
-
-    exit_code = EXIT_HOST
 
 
 class MeasurementUnknown(KitError):

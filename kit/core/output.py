@@ -39,7 +39,7 @@ def emit(content: bytes) -> None:
 
 def say(text: str) -> None:
     """Write a message to stderr."""
-    sys.stderr.write(_safe_lines(text) + "\n")
+    sys.stderr.write("\n".join(safe_text(line) for line in text.splitlines()) + "\n")
     sys.stderr.flush()
 
 
@@ -68,7 +68,3 @@ def write_target(path: Path, content: bytes) -> None:
             path.write_bytes(content)
         else:
             write_atomically(path, content)
-
-
-def _safe_lines(text: str) -> str:
-    return "\n".join(safe_text(line) for line in text.splitlines())

@@ -53,10 +53,7 @@ _SIZE_HINTS = {
     **dict.fromkeys(("m", "mib", "mi"), "MiB"),
     **dict.fromkeys(("g", "gib", "gi"), "GiB"),
     **dict.fromkeys(("t", "tib", "ti"), "TiB"),
-    **dict.fromkeys(("kb",), "kB"),
-    **dict.fromkeys(("mb",), "MB"),
-    **dict.fromkeys(("gb",), "GB"),
-    **dict.fromkeys(("tb",), "TB"),
+    **{unit.lower(): unit for unit in ("kB", "MB", "GB", "TB")},
 }
 
 _QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[^0-9.\s].*)?", re.DOTALL)

@@ -8,9 +8,10 @@ the clock of a lab guest may run faster or slower.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from kit.core.errors import HostError
 
@@ -19,13 +20,17 @@ DEFAULT_DEADLINE_S = 120.0
 
 @dataclass(frozen=True)
 class Result:
-    """A command that has ended. `stdout` and `stderr` are text; undecodable bytes are replaced."""
+    """A command that has ended. `stdout` and `stderr` are text; undecodable bytes are replaced.
+
+    `hint`: what to do if it could not be started.
+    """
 
     host: str
     argv: tuple[str, ...]
     returncode: int
     stdout: str
     stderr: str
+    hint: str = ""
 
     def describe(self) -> str:
         """The command (to paste into a shell), its exit code, and the end of its output."""
@@ -36,8 +41,8 @@ class Result:
 class CommandFailed(HostError):
     """A command ended with a non-zero exit code."""
 
-    def __init__(self, result: Result, hint: str = "") -> None:
-        super().__init__(result.describe(), hint)
+    def __init__(self, result: Result) -> None:
+        super().__init__(result.describe(), result.hint)
         self.result = result
 
 
@@ -62,18 +67,28 @@ class Process(Protocol):
 
     def running(self) -> bool:
         """Whether the command still runs."""
-        ...
 
     def wait(self, deadline_s: float) -> Result:
         """Wait for the end. Raises DeadlineExceeded (the command is then killed), HostLost."""
-        ...
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
         """Send a signal (INT, TERM, KILL), then wait as `wait` does."""
-        ...
 
 
-class Host(Protocol):
+class Closing:
+    """Base of hosts and forwarded sockets: `close` at the end of a `with` block."""
+
+    def close(self) -> None:
+        """Release resources; none by default. Safe to call twice."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Host(Closing, ABC):
     """A machine on which commands run."""
 
     name: str
@@ -87,80 +102,65 @@ class Host(Protocol):
         check: bool = True,
     ) -> Result:
         """Run a command to its end. Raises CommandFailed (if `check`), DeadlineExceeded, HostLost."""
-        ...
+        result = self._run(checked_argv(argv), deadline_s, stdin)
+        if check and result.returncode != 0:
+            raise CommandFailed(result)
+        return result
 
+    @abstractmethod
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        """As `run`, whatever the exit code."""
+
+    @abstractmethod
     def start(self, argv: Sequence[str]) -> Process:
         """Start a command in the background. Its output is kept until it has ended."""
-        ...
 
+    @abstractmethod
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         """Write a file, mode 0600."""
-        ...
 
+    @abstractmethod
     def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
         """Read a file."""
-        ...
+
+
+class Forward(Closing):
+    """A forwarded socket. `close` removes it; safe to call twice, and after the host is lost."""
+
+    def __init__(self, remove: Callable[[], object]) -> None:
+        self._remove: Callable[[], object] | None = remove
 
     def close(self) -> None:
-        """Close the connection. Safe to call twice."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
+        remove, self._remove = self._remove, None
+        if remove:
+            remove()
 
 
-class Forward(Protocol):
-    """A forwarded socket."""
-
-    def close(self) -> None:
-        """Remove it. Safe to call twice, and after the host is lost."""
-        ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
-
+@runtime_checkable
 class Forwarding(Protocol):
-    """A host that can forward Unix sockets."""
+    """A host that forwards Unix sockets to and from this machine."""
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
         """Create a local socket, for this user only, that forwards to `remote_path` on the host.
 
         Without a listener there each connection fails. Raises HostError, HostLost.
         """
-        ...
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
         """Create a socket on the host that forwards to the local `local_path`. Raises HostError, HostLost."""
-        ...
 
 
-class DirectHost(Host, Forwarding, Protocol):
+class DirectHost(Host, Forwarding):
     """A directly connected host, not a wrapper of another one."""
 
+    @abstractmethod
     def output(
         self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
-    ) -> tuple[int | None, bytes, bytes]:
+    ) -> tuple[int, bytes, bytes]:
         """Exit code, stdout and stderr, as bytes, of a command that only reads.
 
         Raises DeadlineExceeded, HostLost.
         """
-        ...
-
-
-class Closing:
-    """Base of hosts and forwarded sockets: `close` at the end of a `with` block."""
-
-    def close(self) -> None:
-        """Release resources; none by default."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ matching line is known, and a malformed line is ignored, as OpenSSH does.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,25 +34,14 @@ class Known:
     files: tuple[Path, ...]
     entries: tuple[Entry, ...]
 
-    @property
-    def trusted(self) -> tuple[asyncssh.SSHKey, ...]:
-        return self._keys("")
-
-    @property
-    def authorities(self) -> tuple[asyncssh.SSHKey, ...]:
-        return self._keys("cert-authority")
-
-    @property
-    def revoked(self) -> tuple[asyncssh.SSHKey, ...]:
-        return self._keys("revoked")
-
-    def _keys(self, marker: str) -> tuple[asyncssh.SSHKey, ...]:
+    def keys(self, marker: str) -> list[asyncssh.SSHKey]:
+        """The keys of the entries with that marker; a revoked key only with `revoked`."""
         revoked = {entry.key for entry in self.entries if entry.marker == "revoked"}
-        return tuple(
+        return [
             entry.key
             for entry in self.entries
             if entry.marker == marker and (marker == "revoked" or entry.key not in revoked)
-        )
+        ]
 
 
 def look_up(files: Sequence[Path], name: str, port: int) -> Known:
@@ -70,17 +60,14 @@ def look_up(files: Sequence[Path], name: str, port: int) -> Known:
     return Known(tuple(files), tuple(dict.fromkeys(entries)))
 
 
-def _matching(files: Iterable[Path], pattern: str) -> Iterable[Entry]:
+def _matching(files: Iterable[Path], name: str) -> Iterable[Entry]:
     for path in files:
-        try:
-            text = path.read_text(errors="surrogateescape")
-        except OSError:
-            continue
-        for number, line in enumerate(text.splitlines(), 1):
-            yield from _entries(path, number, line.strip(), pattern)
+        with contextlib.suppress(OSError):
+            for number, line in enumerate(path.read_text(errors="surrogateescape").splitlines(), 1):
+                yield from _entries(path, number, line.strip(), name)
 
 
-def _entries(path: Path, number: int, line: str, pattern: str) -> Iterable[Entry]:
+def _entries(path: Path, number: int, line: str, name: str) -> Iterable[Entry]:
     if not line or line.startswith("#"):
         return
     fields = line.split(None, 2)
@@ -90,7 +77,7 @@ def _entries(path: Path, number: int, line: str, pattern: str) -> Iterable[Entry
         fields[at] = fields[at].lower()
     try:
         known = asyncssh.import_known_hosts(" ".join(fields))
-        keys, authorities, revoked, *_ = known.match(pattern, "", None)
+        keys, authorities, revoked, *_ = known.match(name, "", None)
     except (ValueError, UnicodeError):
         return
     for marker, group in (("", keys), ("cert-authority", authorities), ("revoked", revoked)):

@@ -13,9 +13,10 @@ from typing import IO
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
-    Closing,
     CommandFailed,
     DeadlineExceeded,
+    DirectHost,
+    Forward,
     Result,
     checked_argv,
     decode,
@@ -27,50 +28,37 @@ _KILL_GRACE_S = 5.0
 class LocalProcess:
     """A child process in its own session, so that its whole process group can be ended."""
 
-    def __init__(
-        self,
-        host: str,
-        argv: tuple[str, ...],
-        env: Mapping[str, str] | None,
-        output: IO[bytes] | None = None,
-        cwd: Path | None = None,
-        killer: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, host: LocalHost, argv: tuple[str, ...]) -> None:
         self.argv = argv
         self._host = host
-        self._killer = killer
         self._child = subprocess.Popen(
             argv,
             stdin=subprocess.PIPE,
-            stdout=output or subprocess.PIPE,
-            stderr=subprocess.STDOUT if output else subprocess.PIPE,
+            stdout=host.output_file or subprocess.PIPE,
+            stderr=subprocess.STDOUT if host.output_file else subprocess.PIPE,
             start_new_session=True,
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})},
+            cwd=host.cwd,
+            env={**os.environ, "LC_ALL": "C.UTF-8", **host.env},
         )
 
     def running(self) -> bool:
         return self._child.poll() is None
 
     def wait(self, deadline_s: float, stdin: bytes = b"") -> Result:
-        out, err = self.collect(deadline_s, stdin)
-        return Result(self._host, self.argv, self._child.returncode, decode(out), decode(err))
+        code, out, err = self.collect(deadline_s, stdin)
+        return Result(self._host.name, self.argv, code, decode(out), decode(err))
 
-    @property
-    def returncode(self) -> int | None:
-        return self._child.returncode
-
-    def collect(self, deadline_s: float, stdin: bytes = b"") -> tuple[bytes, bytes]:
-        """Wait as `wait` does; returns the output as bytes."""
+    def collect(self, deadline_s: float, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Wait as `wait` does; returns the exit code, and stdout and stderr as bytes."""
         try:
             out, err = self._child.communicate(stdin, timeout=deadline_s)
         except subprocess.TimeoutExpired:
             self.end_group()
-            raise DeadlineExceeded(self._host, self.argv, deadline_s) from None
+            raise DeadlineExceeded(self._host.name, self.argv, deadline_s) from None
         except BaseException:
             self.end_group()
             raise
-        return out or b"", err or b""
+        return self._child.returncode, out or b"", err or b""
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
         self._signal(signals.Signals[f"SIG{signal}"])
@@ -99,84 +87,53 @@ class LocalProcess:
             return
         except PermissionError:
             # The remaining processes of the group belong to root.
-            self._signal_as_root(number)
-
-    def _signal_as_root(self, number: signals.Signals) -> None:
-        if not self._killer:
-            return
-        name = number.name.removeprefix("SIG")
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                [*self._killer, "kill", "-s", name, "--", f"-{self._child.pid}"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_KILL_GRACE_S,
-            )
+            if not self._host.killer:
+                return
+            name = number.name.removeprefix("SIG")
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(
+                    [*self._host.killer, "kill", "-s", name, "--", f"-{self._child.pid}"],
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_KILL_GRACE_S,
+                )
 
 
-class LocalForward(Closing):
-    """A forwarded socket on the same machine: a symbolic link."""
-
-    def __init__(self, link: Path, target: str) -> None:
-        try:
-            link.symlink_to(target)
-        except OSError as error:
-            raise HostError(f"cannot create {link}: {error.strerror}", "choose another path") from error
-        self._name = link
-
-    def close(self) -> None:
-        self._name.unlink(missing_ok=True)
-
-
-class LocalHost(Closing):
+class LocalHost(DirectHost):
     """Runs commands as child processes.
 
-    `killer`: prefix of `kill` for commands that belong to another user (kit.hosts.sudo).
+    `killer`: prefix of `kill` for commands that belong to another user (kit.hosts.sudo). `env` is added to
+    the environment of commands, `output_file` receives their stdout and stderr, `cwd` is their directory.
     """
 
-    def __init__(self, name: str = "local", killer: tuple[str, ...] = ()) -> None:
-        self.name = name
-        self._killer = killer
-
-    def run(
+    def __init__(
         self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
+        name: str = "local",
+        killer: tuple[str, ...] = (),
         env: Mapping[str, str] | None = None,
-        output: IO[bytes] | None = None,
+        output_file: IO[bytes] | None = None,
         cwd: Path | None = None,
-    ) -> Result:
-        """As Host.run; `env` is added to the environment, `output` receives stdout and stderr."""
-        command = checked_argv(argv)
+    ) -> None:
+        self.name = name
+        self.killer = killer
+        self.env = env or {}
+        self.output_file = output_file
+        self.cwd = cwd
+
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
         try:
-            process = self._open(command, env, output, cwd)
+            process = self.start(argv)
         except CommandFailed as error:
-            if check:
-                raise
             return error.result
-        result = process.wait(deadline_s, stdin)
-        if check and result.returncode != 0:
-            raise CommandFailed(result)
-        return result
+        return process.wait(deadline_s, stdin)
 
     def start(self, argv: Sequence[str]) -> LocalProcess:
-        return self._open(checked_argv(argv))
-
-    def _open(
-        self,
-        command: tuple[str, ...],
-        env: Mapping[str, str] | None = None,
-        output: IO[bytes] | None = None,
-        cwd: Path | None = None,
-    ) -> LocalProcess:
+        command = checked_argv(argv)
         try:
-            return LocalProcess(self.name, command, env, output, cwd, self._killer)
+            return LocalProcess(self, command)
         except OSError as error:
-            result = Result(self.name, command, 127, "", f"{command[0]}: {error.strerror}")
-            raise CommandFailed(result, f"is {command[0]} installed?") from error
+            message, hint = f"{command[0]}: {error.strerror}", f"is {command[0]} installed?"
+            raise CommandFailed(Result(self.name, command, 127, "", message, hint)) from error
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         target = Path(path)
@@ -192,19 +149,22 @@ class LocalHost(Closing):
 
     def output(
         self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
-    ) -> tuple[int | None, bytes, bytes]:
+    ) -> tuple[int, bytes, bytes]:
         """As DirectHost.output; 127 if the program does not exist."""
         try:
-            process = self._open(checked_argv(argv))
+            return self.start(argv).collect(deadline_s)
         except CommandFailed as error:
             return 127, b"", error.result.stderr.encode()
-        out, err = process.collect(deadline_s)
-        return process.returncode, out, err
 
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> LocalForward:
+    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
         """As Forwarding's. Both ends are on this machine, so it is a symbolic link."""
-        return LocalForward(Path(local_path), remote_path)
+        link = Path(local_path)
+        try:
+            link.symlink_to(remote_path)
+        except OSError as error:
+            raise HostError(f"cannot create {link}: {error.strerror}", "choose another path") from error
+        return Forward(lambda: link.unlink(missing_ok=True))
 
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> LocalForward:
+    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
         """As Forwarding's."""
-        return LocalForward(Path(remote_path), local_path)
+        return self.forward_unix_to_remote(remote_path, local_path)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
 
 
-class NetnsHost(Closing):
+class NetnsHost(Host):
     """Wraps a host; every command runs inside /run/netns/`netns`. The wrapped host stays open on close."""
 
     def __init__(self, host: Host, netns: str) -> None:
@@ -19,15 +19,8 @@ class NetnsHost(Closing):
         self._host = host
         self._prefix = ("nsenter", f"--net=/run/netns/{netns}", "--")
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
-    ) -> Result:
-        return self._host.run((*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=check)
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        return self._host.run((*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=False)
 
     def start(self, argv: Sequence[str]) -> Process:
         return self._host.start((*self._prefix, *argv))

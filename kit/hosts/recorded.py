@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kit.core.append_log import AppendLog
-from kit.hosts.base import DEFAULT_DEADLINE_S, Closing, Host, Process, Result
+from kit.core.files import AppendLog
+from kit.hosts.base import DEFAULT_DEADLINE_S, Forwarding, Host, Process, Result
 
 
 class Recorder:
@@ -36,24 +36,20 @@ class Recorder:
         self._file.close()
 
 
-class RecordedHost(Closing):
-    """Wraps a host and records its commands."""
+class RecordedHost(Host):
+    """Wraps a host and records its commands. It forwards sockets if the wrapped host does."""
 
     def __init__(self, host: Host, recorder: Recorder) -> None:
         self.name = host.name
         self._host = host
         self._recorder = recorder
+        if isinstance(host, Forwarding):
+            self.forward_unix_to_remote = host.forward_unix_to_remote
+            self.forward_remote_unix = host.forward_remote_unix
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
-    ) -> Result:
-        self._recorder.write(self.name, argv=list(argv))
-        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=check)
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        self._recorder.write(self.name, argv=argv)
+        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False)
 
     def start(self, argv: Sequence[str]) -> Process:
         self._recorder.write(self.name, argv=list(argv), started=True)
@@ -69,17 +65,3 @@ class RecordedHost(Closing):
 
     def close(self) -> None:
         self._host.close()
-
-
-class RecordedForwarder(RecordedHost):
-    """A RecordedHost that forwards Unix sockets."""
-
-    def __init__(self, host: Any, recorder: Recorder) -> None:
-        super().__init__(host, recorder)
-        self.forward_unix_to_remote = host.forward_unix_to_remote
-        self.forward_remote_unix = host.forward_remote_unix
-
-
-def recorded(host: Host, recorder: Recorder) -> RecordedHost:
-    """Wrap a host so that its commands are recorded."""
-    return (RecordedForwarder if hasattr(host, "forward_unix_to_remote") else RecordedHost)(host, recorder)

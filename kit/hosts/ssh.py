@@ -1,6 +1,6 @@
 """A host behind an SSH connection, which a connector opens. One connection carries all commands.
 
-The lab has a connector for a virtio-serial port; kit.hosts.ssh_connect has one for TCP, with
+The lab has a connector for a virtio-serial port; kit.hosts.connect has one for TCP, with
 supervision (kit.hosts.supervision).
 
 asyncssh is asynchronous and the kit is not: one event loop in its own thread serves all SSH hosts
@@ -26,9 +26,8 @@ import asyncssh
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
-    Closing,
-    CommandFailed,
     DeadlineExceeded,
+    DirectHost,
     Forward,
     HostLost,
     Result,
@@ -83,22 +82,20 @@ class SshProcess:
 
     def __init__(
         self,
-        host: str,
+        host: SshHost,
         argv: tuple[str, ...],
         process: asyncssh.SSHClientProcess[bytes],
-        lost: Callable[[Sequence[str], BaseException | None], HostLost],
-        supervision: Supervision | None = None,
+        supervision: Supervision | None,
     ) -> None:
         self.argv = argv
         self._supervision = supervision
         self._host = host
         self._process = process
-        self._connection_lost = lost
         # Output is read from the start: a full SSH window would stall the command.
-        self._finished = asyncio.run_coroutine_threadsafe(self._collect(supervision), _loop())
+        self._finished = asyncio.run_coroutine_threadsafe(self._communicate(), _loop())
 
-    async def _collect(self, supervision: Supervision | None) -> tuple[bytes, bytes]:
-        beats = asyncio.ensure_future(self._beat(supervision)) if supervision else None
+    async def _communicate(self) -> tuple[bytes, bytes]:
+        beats = asyncio.ensure_future(self._beat(self._supervision)) if self._supervision else None
         try:
             out, err = await self._process.communicate()
         finally:
@@ -117,20 +114,20 @@ class SshProcess:
     def running(self) -> bool:
         return not self._finished.done()
 
-    def wait(self, deadline_s: float) -> Result:
-        return self.wait_nudging(deadline_s, None)
+    def wait(self, deadline_s: float, nudge_s: float | None = None) -> Result:
+        """As Process.wait; sends a nudge every `nudge_s` seconds."""
+        code, out, err = self.collect(deadline_s, nudge_s)
+        return Result(self._host.name, self.argv, code, decode(out), decode(err))
 
-    def wait_nudging(
-        self, deadline_s: float, nudge: Callable[[], None] | None, every_s: float = 1.0
-    ) -> Result:
-        """As Process.wait; calls `nudge` every `every_s` seconds."""
+    def collect(self, deadline_s: float, nudge_s: float | None = None) -> tuple[int, bytes, bytes]:
+        """Wait as `wait` does; returns the exit code, and stdout and stderr as bytes."""
         end = time.monotonic() + deadline_s
         try:
-            while nudge is not None and time.monotonic() + every_s < end:
+            while nudge_s and time.monotonic() + nudge_s < end:
                 with contextlib.suppress(TimeoutError):
-                    self._finished.result(every_s)
+                    self._finished.result(nudge_s)
                     break
-                nudge()
+                self._host.nudge()
             out, err = self._finished.result(max(0.0, end - time.monotonic()))
         except TimeoutError:
             self._signal("KILL")
@@ -138,13 +135,13 @@ class SshProcess:
                 self._finished.result(_KILL_GRACE_S)
             self._finished.cancel()
             _loop().call_soon_threadsafe(self._process.close)
-            raise DeadlineExceeded(self._host, self.argv, deadline_s) from None
+            raise DeadlineExceeded(self._host.name, self.argv, deadline_s) from None
         except BROKEN as error:
-            raise self._connection_lost(self.argv, error) from error
+            raise self._host.connection_lost(self.argv, error) from error
         code = self._process.returncode
         if code is None:
-            raise self._connection_lost(self.argv, None)
-        return Result(self._host, self.argv, code, decode(out), decode(err))
+            raise self._host.connection_lost(self.argv, None)
+        return code, out, err
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
         self._signal(signal)
@@ -163,29 +160,7 @@ class SshProcess:
         call(send())
 
 
-class SshForward(Closing):
-    """A forwarded socket. `close` removes it; safe to call twice, and after the connection's end."""
-
-    def __init__(self, listener: asyncssh.SSHListener, remove: Callable[[], object]) -> None:
-        self._listener: asyncssh.SSHListener | None = listener
-        self._remove = remove
-
-    def close(self) -> None:
-        listener, self._listener = self._listener, None
-        if listener is None:
-            return
-
-        async def end() -> None:
-            with contextlib.suppress(*BROKEN, TimeoutError):
-                listener.close()
-                await _within(listener.wait_closed(), _CLOSE_GRACE_S)
-
-        call(end())
-        with contextlib.suppress(HostError, OSError):
-            self._remove()
-
-
-class SshHost(Closing):
+class SshHost(DirectHost):
     """Commands over one SSH connection, opened in the constructor; never reconnects."""
 
     def __init__(
@@ -210,7 +185,8 @@ class SshHost(Closing):
         self._nudge_s = nudge_s
         self._diagnose = diagnose or (lambda: "")
         try:
-            self._connection = call(_within(connector(), deadline_s))
+            # For an interactive shell; to be used in the SSH loop's thread only.
+            self.connection = call(asyncio.wait_for(connector(), deadline_s))
         except TimeoutError:
             raise HostLost(
                 f"{name}: no SSH connection within {deadline_s:g} s",
@@ -222,38 +198,19 @@ class SshHost(Closing):
                 "another machine may be answering; find out before you continue",
             ) from error
         except BROKEN as error:
-            raise self._connection_lost((), error) from error
-        self._forwards: list[SshForward] = []
+            raise self.connection_lost((), error) from error
+        self._forwards: list[Forward] = []
 
-    @property
-    def connection(self) -> asyncssh.SSHClientConnection:
-        """The connection, for an interactive shell; to be used in the SSH loop's thread only."""
-        return self._connection
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
-    ) -> Result:
-        process = self._open(checked_argv(argv), stdin)
-        nudge = self._nudge if self._nudge_s else None
-        result = process.wait_nudging(deadline_s, nudge, self._nudge_s or deadline_s)
-        if check and result.returncode != 0:
-            raise CommandFailed(result)
-        return result
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        return self._open(argv, stdin, self.supervision).wait(deadline_s, self._nudge_s)
 
     def start(self, argv: Sequence[str]) -> SshProcess:
-        return self._open(checked_argv(argv), b"")
+        return self._open(checked_argv(argv), b"", self.supervision)
 
-    def _open(self, argv: tuple[str, ...], stdin: bytes) -> SshProcess:
-        supervision = self.supervision
-
+    def _open(self, argv: tuple[str, ...], stdin: bytes, supervision: Supervision | None) -> SshProcess:
         async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
             command = supervision.wrap(argv, len(stdin)) if supervision else shlex.join(argv)
-            process = await self._connection.create_process(command, encoding=None)
+            process = await self.connection.create_process(command, encoding=None)
             if stdin:
                 process.stdin.write(stdin)
             if not supervision:
@@ -261,10 +218,10 @@ class SshHost(Closing):
             return process
 
         try:
-            process = call(_within(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
+            process = call(asyncio.wait_for(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (*BROKEN, TimeoutError) as error:
-            raise self._connection_lost(argv, error) from error
-        return SshProcess(self.name, argv, process, self._connection_lost, supervision)
+            raise self.connection_lost(argv, error) from error
+        return SshProcess(self, argv, process, supervision)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)
@@ -277,23 +234,9 @@ class SshHost(Closing):
 
     def output(
         self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
-    ) -> tuple[int | None, bytes, bytes]:
-        """Exit code, stdout and stderr, as bytes, of a command that only reads; it is not supervised.
-
-        Raises DeadlineExceeded, HostLost.
-        """
-        command = checked_argv(argv)
-
-        async def read() -> tuple[int | None, bytes, bytes]:
-            done = await self._connection.run(shlex.join(command), encoding=None, stdin=asyncssh.DEVNULL)
-            return done.returncode, _raw(done.stdout), _raw(done.stderr)
-
-        try:
-            return call(_within(self._nudging(read()), deadline_s))
-        except TimeoutError:
-            raise DeadlineExceeded(self.name, command, deadline_s) from None
-        except BROKEN as error:
-            raise self._connection_lost(command, error) from error
+    ) -> tuple[int, bytes, bytes]:
+        """As DirectHost.output; the command is not supervised."""
+        return self._open(checked_argv(argv), b"", None).collect(deadline_s, self._nudge_s)
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
         """Create the local socket `local_path`, which forwards to the socket `remote_path` on the host.
@@ -314,11 +257,10 @@ class SshHost(Closing):
         if os.path.lexists(socket):
             raise HostError(f"{socket} already exists", "choose another path, or remove it")
 
-        async def listen() -> asyncssh.SSHListener:
-            return await self._connection.forward_local_path(local_path, remote_path)
-
         return self._forward(
-            listen(), f"local {local_path} to {remote_path}", lambda: socket.unlink(missing_ok=True)
+            self.connection.forward_local_path(local_path, remote_path),
+            f"local {local_path} to {remote_path}",
+            lambda: socket.unlink(missing_ok=True),
         )
 
     def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
@@ -327,25 +269,22 @@ class SshHost(Closing):
         Raises HostError if sshd refuses (the path exists, its directory does not exist or is not
         writable, or forwarding is forbidden); HostLost.
         """
-
-        async def listen() -> asyncssh.SSHListener:
-            return await self._connection.forward_remote_path(remote_path, local_path)
-
         # sshd does not remove it, and cannot listen at an existing path.
         remove = functools.partial(self.run, ("rm", "-f", "--", remote_path), check=False)
-        return self._forward(listen(), f"{remote_path} to local {local_path}", remove)
+        listening = self.connection.forward_remote_path(remote_path, local_path)
+        return self._forward(listening, f"{remote_path} to local {local_path}", remove)
 
     def _forward(
         self,
-        listening: Coroutine[Any, Any, asyncssh.SSHListener],
+        listening: Awaitable[asyncssh.SSHListener],
         description: str,
         remove: Callable[[], object],
     ) -> Forward:
         try:
-            listener = call(_within(listening, DEFAULT_DEADLINE_S))
+            listener = call(asyncio.wait_for(listening, DEFAULT_DEADLINE_S))
         except asyncssh.ChannelListenError as error:
-            if self._connection.is_closed():
-                raise self._connection_lost(("forward", description), error) from error
+            if self.connection.is_closed():
+                raise self.connection_lost(("forward", description), error) from error
             raise HostError(
                 f"on {self.name}: cannot forward {description}: {error}",
                 "the path exists, its directory does not exist or is not writable, or the server's "
@@ -354,8 +293,19 @@ class SshHost(Closing):
         except (*BROKEN, TimeoutError) as error:
             if isinstance(error, OSError) and error.errno:
                 raise HostError(f"on {self.name}: cannot forward {description}: {error}") from error
-            raise self._connection_lost(("forward", description), error) from error
-        self._forwards.append(forward := SshForward(listener, remove))
+            raise self.connection_lost(("forward", description), error) from error
+
+        async def end() -> None:
+            with contextlib.suppress(*BROKEN, TimeoutError):
+                listener.close()
+                await asyncio.wait_for(listener.wait_closed(), _CLOSE_GRACE_S)
+
+        def close() -> None:
+            call(end())
+            with contextlib.suppress(HostError, OSError):
+                remove()
+
+        self._forwards.append(forward := Forward(close))
         return forward
 
     async def _nudging(self, awaitable: Awaitable[T]) -> T:
@@ -363,15 +313,15 @@ class SshHost(Closing):
         waiting = asyncio.ensure_future(awaitable)
         try:
             while not (await asyncio.wait((waiting,), timeout=self._nudge_s))[0]:
-                self._connection.send_debug(_NUDGE_TEXT)
+                self.connection.send_debug(_NUDGE_TEXT)
             return await waiting
         finally:
             waiting.cancel()
 
-    def _nudge(self) -> None:
-        _loop().call_soon_threadsafe(self._connection.send_debug, _NUDGE_TEXT)
+    def nudge(self) -> None:
+        _loop().call_soon_threadsafe(self.connection.send_debug, _NUDGE_TEXT)
 
-    def _connection_lost(self, argv: Sequence[str], error: BaseException | None) -> HostLost:
+    def connection_lost(self, argv: Sequence[str], error: BaseException | None) -> HostLost:
         """The error for a connection that broke or could not be opened."""
         during = f" during `{shlex.join(argv)}`" if argv else ""
         cause = self._diagnose() or (str(error) if error else "")
@@ -385,20 +335,10 @@ class SshHost(Closing):
             forward.close()
 
         async def end() -> None:
-            self._connection.close()
+            self.connection.close()
             try:
-                await asyncio.wait_for(self._connection.wait_closed(), _CLOSE_GRACE_S)
+                await asyncio.wait_for(self.connection.wait_closed(), _CLOSE_GRACE_S)
             except TimeoutError:
-                self._connection.abort()
+                self.connection.abort()
 
         call(end())
-
-
-def _raw(output: bytes | bytearray | memoryview | str | None) -> bytes:
-    if isinstance(output, str):
-        return output.encode()
-    return bytes(output or b"")
-
-
-async def _within(awaitable: Awaitable[T], deadline_s: float) -> T:
-    return await asyncio.wait_for(awaitable, deadline_s)

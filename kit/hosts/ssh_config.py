@@ -11,7 +11,7 @@ import os
 import pwd
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from kit.hosts.base import CommandFailed
 from kit.hosts.local import LocalHost
 
 _DEADLINE_S = 30.0
-_LISTS = ("identityfile", "certificatefile")
 _BRACKETED_IPV4 = re.compile(r"\[([0-9.]+)\]")
 _TOKEN = re.compile(r"%(.)|\$\{([^}]*)\}")
 
@@ -86,22 +85,38 @@ def read_settings(
 
 
 def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Settings:
-    """Parse the output of `ssh -G`."""
-    single: dict[str, str] = {}
-    several: dict[str, list[str]] = {key: [] for key in _LISTS}
+    """Parse the output of `ssh -G`, and expand `~` and tokens, which older OpenSSH leaves in file names."""
+    values: dict[str, list[str]] = {}
     for line in text.splitlines():
         key, _, value = line.strip().partition(" ")
-        if key in several:
-            several[key].append(value)
-        else:
-            single.setdefault(key, value)
-    hostname, user, port = single["hostname"], single["user"], int(single["port"])
-    alias = _unset(single.get("hostkeyalias", ""))
+        values.setdefault(key, []).append(value)
+
+    def first(key: str) -> str:
+        return _unset(values.get(key, [""])[0])
+
+    hostname, user, port = values["hostname"][0], values["user"][0], int(first("port"))
+    alias = first("hostkeyalias")
     # `ssh -G` writes IPv4 addresses in brackets, too, which nothing else understands.
-    jump = _BRACKETED_IPV4.sub(r"\1", _unset(single.get("proxyjump", "")))
-    command = _unset(single.get("proxycommand", ""))
-    expand = _Expansion(name, hostname, user, port, alias or hostname, _host_of(jump), environment)
-    files = f"{single.get('userknownhostsfile', '')} {single.get('globalknownhostsfile', '')}"
+    jump = _BRACKETED_IPV4.sub(r"\1", first("proxyjump"))
+    tokens = _tokens(name, hostname, user, port, alias or hostname, _host_of(jump))
+
+    def expanded(text: str) -> str:
+        """`text` with %-tokens and ${variables} replaced; unknown ones stay."""
+        return _TOKEN.sub(
+            lambda match: tokens.get(match[1], match[0]) if match[1] else environment.get(match[2], match[0]),
+            text,
+        )
+
+    def paths(texts: Iterable[str]) -> tuple[Path, ...]:
+        with_home = (re.sub(r"^~(?=/|$)", "%d", text) for text in texts if _unset(text))
+        return tuple(Path(expanded(text.strip('"'))) for text in with_home)
+
+    agent = values.get("identityagent", ["SSH_AUTH_SOCK"])[0]
+    if agent == "SSH_AUTH_SOCK" or (agent.startswith("$") and not agent.startswith("${")):
+        agent = environment.get(agent.removeprefix("$"), "")
+    else:
+        agent = "".join(map(os.fspath, paths([agent])))
+    known_hosts = first("userknownhostsfile").split() + first("globalknownhostsfile").split()
     return Settings(
         name=name,
         hostname=hostname,
@@ -109,17 +124,17 @@ def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Sett
         user=user,
         known_name=(alias or hostname).lower(),
         known_port=22 if alias else port,
-        identity_files=tuple(expand.path(file) for file in several["identityfile"] if _unset(file)),
-        certificate_files=tuple(expand.path(file) for file in several["certificatefile"] if _unset(file)),
-        identities_only=single.get("identitiesonly") == "yes",
-        agent=_agent(single.get("identityagent"), expand, environment),
-        known_hosts=tuple(expand.path(file) for file in files.split() if _unset(file)),
+        identity_files=paths(values.get("identityfile", ())),
+        certificate_files=paths(values.get("certificatefile", ())),
+        identities_only=first("identitiesonly") == "yes",
+        agent=agent,
+        known_hosts=paths(known_hosts),
         family={"inet": socket.AF_INET, "inet6": socket.AF_INET6}.get(
-            single.get("addressfamily", "any"), socket.AF_UNSPEC
+            first("addressfamily"), socket.AF_UNSPEC
         ),
-        bind=_unset(single.get("bindaddress", "")),
+        bind=first("bindaddress"),
         jump=jump,
-        command="" if jump else expand.tokens(command),
+        command="" if jump else expanded(first("proxycommand")),
     )
 
 
@@ -133,59 +148,21 @@ def _unset(value: str) -> str:
     return "" if value.lower() == "none" else value
 
 
-def _agent(value: str | None, expand: _Expansion, environment: Mapping[str, str]) -> str:
-    if value is None or value == "SSH_AUTH_SOCK":
-        return environment.get("SSH_AUTH_SOCK", "")
-    if value.startswith("$") and not value.startswith("${"):
-        return environment.get(value[1:], "")
-    return os.fspath(expand.path(value)) if _unset(value) else ""
-
-
-class _Expansion:
-    """Expands the tokens of ssh_config(5), TOKENS, and `~`; older OpenSSH prints file names unexpanded."""
-
-    def __init__(
-        self,
-        name: str,
-        hostname: str,
-        user: str,
-        port: int,
-        known_name: str,
-        jump: str,
-        environment: Mapping[str, str],
-    ) -> None:
-        account = pwd.getpwuid(os.getuid())
-        local_name = socket.gethostname()
-        digest = hashlib.sha1(f"{local_name}{hostname}{port}{user}{jump}".encode()).hexdigest()
-        self._home = account.pw_dir
-        self._environment = environment
-        self._values = {
-            "%": "%",
-            "C": digest,
-            "d": account.pw_dir,
-            "h": hostname,
-            "i": str(os.getuid()),
-            "j": jump,
-            "k": known_name,
-            "L": local_name.partition(".")[0],
-            "l": local_name,
-            "n": name,
-            "p": str(port),
-            "r": user,
-            "u": account.pw_name,
-        }
-
-    def tokens(self, text: str) -> str:
-        """`text` with %-tokens and ${variables} replaced; unknown ones stay."""
-
-        def value(match: re.Match[str]) -> str:
-            if match[1] is not None:
-                return self._values.get(match[1], match[0])
-            return self._environment.get(match[2], match[0])
-
-        return _TOKEN.sub(value, text)
-
-    def path(self, text: str) -> Path:
-        if text == "~" or text.startswith("~/"):
-            text = self._home + text[1:]
-        return Path(self.tokens(text.strip('"')))
+def _tokens(name: str, hostname: str, user: str, port: int, known_name: str, jump: str) -> dict[str, str]:
+    """Values by the letter of a token of ssh_config(5), TOKENS."""
+    account, local_name = pwd.getpwuid(os.getuid()), socket.gethostname()
+    return {
+        "%": "%",
+        "C": hashlib.sha1(f"{local_name}{hostname}{port}{user}{jump}".encode()).hexdigest(),
+        "d": account.pw_dir,
+        "h": hostname,
+        "i": str(os.getuid()),
+        "j": jump,
+        "k": known_name,
+        "L": local_name.partition(".")[0],
+        "l": local_name,
+        "n": name,
+        "p": str(port),
+        "r": user,
+        "u": account.pw_name,
+    }

@@ -31,15 +31,12 @@ class Identities:
         files = self._settings.identity_files
         configured = [blob for path in files if (blob := _public(path))]
         agent_configured = [key for blob in configured for key in agent_keys if key.public_data == blob]
-        agent_other = (
-            []
-            if self._settings.identities_only
-            else [key for key in agent_keys if key not in agent_configured]
-        )
+        self.keys = [*agent_configured]
+        if not self._settings.identities_only:
+            self.keys += [key for key in agent_keys if key not in agent_configured]
         # Each key once: a server limits failed attempts.
-        tried = {key.public_data for key in agent_configured + agent_other}
-        from_files = [key for path in files for key in self._from_file(path) if key.public_data not in tried]
-        self.keys = [*agent_configured, *agent_other, *from_files]
+        tried = {key.public_data for key in self.keys}
+        self.keys += [key for path in files for key in self._from_file(path) if key.public_data not in tried]
         return self
 
     async def __aexit__(self, *_: object) -> None:

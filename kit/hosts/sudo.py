@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
-    Closing,
-    CommandFailed,
     DirectHost,
-    Forward,
+    Host,
     Process,
     Result,
     checked_argv,
@@ -29,60 +27,15 @@ KILLER = ("sudo", "-n", "--")
 # English messages, and `--` so that sudo does not read options of the command.
 _SUDO = ("env", "LC_ALL=C.UTF-8", *KILLER)
 
-SERVER_PROGRAMS = (
-    "blkdiscard",
-    "blkid",
-    "blockdev",
-    "bpftrace",
-    "cat",
-    "chmod",
-    "dmsetup",
-    "exportfs",
-    "find",
-    "fio",
-    "flock",
-    "grep",
-    "hdparm",
-    "install",
-    "kill",
-    "lsblk",
-    "mkdir",
-    "modprobe",
-    "mount",
-    "nvme",
-    "python3",
-    "rm",
-    "rmdir",
-    "sg_format",
-    "sh",
-    "smartctl",
-    "tee",
-    "test",
-    "umount",
-    "wipefs",
-    "zdb",
-    "zfs",
-    "zpool",
+SERVER_PROGRAMS = frozenset(
+    "blkdiscard blkid blockdev bpftrace cat chmod dmsetup exportfs find fio flock grep hdparm install kill "
+    "lsblk mkdir modprobe mount nvme python3 rm rmdir sg_format sh smartctl tee test umount wipefs zdb zfs "
+    "zpool".split()
 )
 """Programs that run as root on a server; /etc/sudoers.d/hsp there lists the same."""
-
-CLIENT_PROGRAMS = (
-    "cat",
-    "chmod",
-    "find",
-    "fio",
-    "install",
-    "kill",
-    "mkdir",
-    "mount",
-    "rm",
-    "rmdir",
-    "tee",
-    "umount",
-)
+CLIENT_PROGRAMS = frozenset("cat chmod find fio install kill mkdir mount rm rmdir tee umount".split())
 """Programs that run as root on a client."""
-
-PRIVILEGED = frozenset(SERVER_PROGRAMS) | frozenset(CLIENT_PROGRAMS)
+PRIVILEGED = SERVER_PROGRAMS | CLIENT_PROGRAMS
 
 _NOT_FOUND = re.compile(r"^sudo: .*: command not found$", re.MULTILINE)
 _EXISTS = 'command -v -- "$1" >/dev/null'
@@ -125,28 +78,23 @@ class SudoProcess:
         return self._host.command_result(self.argv, self._inner.stop(deadline_s, signal))
 
 
-class SudoHost(Closing):
-    """Wraps a host whose user is not root. Signals reach root's commands through the `killer` of the
-    wrapped host."""
+class SudoHost(Host):
+    """Wraps a host whose user is not root.
+
+    Signals reach root's commands through the `killer` of the wrapped host. Sockets are forwarded by sshd as
+    the user: the user needs permission for the remote socket, or owns it.
+    """
 
     def __init__(self, host: DirectHost) -> None:
         self.name = host.name
         self.inner = host
+        self.forward_unix_to_remote = host.forward_unix_to_remote
+        self.forward_remote_unix = host.forward_remote_unix
 
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        deadline_s: float = DEFAULT_DEADLINE_S,
-        stdin: bytes = b"",
-        check: bool = True,
-    ) -> Result:
-        """As Host.run. Also raises SudoRefused."""
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+        """As Host's. Also raises SudoRefused."""
         raw = self.inner.run(elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False)
-        result = self.command_result(tuple(argv), raw)
-        if check and result.returncode != 0:
-            raise CommandFailed(result)
-        return result
+        return self.command_result(argv, raw)
 
     def start(self, argv: Sequence[str]) -> SudoProcess:
         return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv)))
@@ -196,14 +144,6 @@ class SudoHost(Closing):
             return content
         self._own_exit_code(argv, code or 1, decode(stderr))
         raise HostError(f"on {self.name}: cannot read {path}: {decode(stderr).strip()}")
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
-        """As SshHost's: sshd connects as the user, who needs permission for that socket."""
-        return self.inner.forward_unix_to_remote(local_path, remote_path)
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Forward:
-        """As SshHost's: the user owns the socket."""
-        return self.inner.forward_remote_unix(remote_path, local_path)
 
     def close(self) -> None:
         self.inner.close()

@@ -24,11 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 BEAT = b"beat\n"
-BEAT_S = 20.0
-FIRST_BEAT_S = 5.0
-"""Shorter commands need no beat."""
 SILENCE_S = 60
-GRACE_S = 5
 
 # $1: bytes of input; $2: seconds of grace; $3: seconds of silence; $4: number of words of the
 # prefix of `kill` (sudo's; 0 if the user may signal the command); then these words; then the
@@ -94,13 +90,14 @@ class Supervision:
     """How commands of one host are supervised. Times in seconds.
 
     `killer`: prefix of `kill` for commands of another user: the words of sudo, without blanks.
+    `first_beat_s`: shorter commands need no beat.
     """
 
     killer: tuple[str, ...] = ()
-    beat_s: float = BEAT_S
-    first_beat_s: float = FIRST_BEAT_S
+    beat_s: float = 20.0
+    first_beat_s: float = 5.0
     silence_s: int = SILENCE_S
-    grace_s: int = GRACE_S
+    grace_s: int = 5
 
     def words(self, argv: Sequence[str], input_bytes: int) -> tuple[str, ...]:
         """The argv that runs `argv` supervised, after `input_bytes` bytes of input."""

@@ -19,10 +19,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from kit.core.errors import HostError, KitError
-from kit.hosts.base import Host, HostLost, Process
+from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
 from kit.load import fio
 from kit.load.fio_server_commands import directory_of, leader_command, server_command, socket_name
@@ -44,21 +44,6 @@ _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 # Writes a file atomically. Argument: the file.
 _WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
-
-
-class Closable(Protocol):
-    """A resource that can be closed."""
-
-    def close(self) -> None: ...
-
-
-@runtime_checkable
-class Forwarding(Protocol):
-    """A host that forwards Unix sockets to and from this machine."""
-
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Closable: ...
-
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Closable: ...
 
 
 @dataclass
@@ -132,7 +117,7 @@ class GroupLoad:
         ]
         self._first = self._members[0]
         self._leader: Process | None = None
-        self._forwards: list[Closable] = []
+        self._forwards: list[Forward] = []
         self._local_dir = ""
         self._start_sent = False
         self._leader_failure = ""

@@ -26,8 +26,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from kit.core.append_log import AppendLog
 from kit.core.errors import ConfigError, error_text
+from kit.core.files import AppendLog
 
 _MAX_BYTES = 64 << 20
 

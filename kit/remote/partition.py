@@ -9,36 +9,21 @@ Source: include/uapi/linux/blkpg.h (addpart(8) does the same, but is often not i
 import ctypes
 import fcntl
 import os
+import struct
 import sys
 
 _BLKPG, _ADD, _DEL = 0x1269, 1, 2
-
-
-class _Partition(ctypes.Structure):
-    _fields_ = [
-        ("start", ctypes.c_longlong),
-        ("length", ctypes.c_longlong),
-        ("number", ctypes.c_int),
-        ("names", ctypes.c_char * 128),
-    ]
-
-
-class _Request(ctypes.Structure):
-    _fields_ = [
-        ("op", ctypes.c_int),
-        ("flags", ctypes.c_int),
-        ("datalen", ctypes.c_int),
-        ("data", ctypes.c_void_p),
-    ]
+# struct blkpg_partition: start and length in bytes, number, two names. struct blkpg_ioctl_arg: operation,
+# flags, size of the data, their address.
+_PARTITION, _REQUEST = struct.Struct("qqi128x0q"), struct.Struct("iiiP")
 
 
 def main(verb: str, device: str, start: str = "0", size: str = "0") -> None:
-    part = _Partition(int(start), int(size), 1)
+    data = ctypes.create_string_buffer(_PARTITION.pack(int(start), int(size), 1), _PARTITION.size)
     op = {"add": _ADD, "del": _DEL}[verb]
-    request = _Request(op, 0, ctypes.sizeof(part), ctypes.addressof(part))
     handle = os.open(device, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.ioctl(handle, _BLKPG, request)
+        fcntl.ioctl(handle, _BLKPG, _REQUEST.pack(op, 0, _PARTITION.size, ctypes.addressof(data)))
     finally:
         os.close(handle)
 

@@ -7,6 +7,7 @@ Prints one JSON line with the unparsed facts; kit.devices.probe parses them. Wri
 are read only of the disks of `paths` (null: all disks).
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -107,10 +108,9 @@ def tool(argv: Any, deadline_s: float) -> Any:
         code = child.returncode
     except subprocess.TimeoutExpired:
         child.kill()
-        try:
+        # It may hang in the kernel; that is in the result.
+        with contextlib.suppress(subprocess.TimeoutExpired):
             child.communicate(timeout=2)
-        except subprocess.TimeoutExpired:
-            pass  # it hangs in the kernel; that is in the result
         out, err, code = b"", f"did not end within {deadline_s} s".encode(), None
     if len(out) > LIMIT:
         out, err, code = b"", b"its output is too long", None
@@ -138,12 +138,11 @@ def may_have_label(path: str) -> bool:
 
 def signatures(disks: Any, devices: Any, deadline_s: float) -> Any:
     """wipefs of all disks and partitions at once; if that fails, also of each disk."""
-    trees = {name: ["/dev/" + n for n in [name, *parts_of(name, devices)]] for name in disks}
     argv = ["wipefs", "--no-act", "--json"]
-    of_all = tool(argv + [path for name in disks for path in trees[name]], deadline_s)
-    if of_all["code"] == 0:
-        return of_all, {name: None for name in disks}
-    return of_all, {name: tool(argv + trees[name], deadline_s) for name in disks}
+    trees = {name: ["/dev/" + n for n in [name, *parts_of(name, devices)]] for name in disks}
+    of_all = tool(argv + [path for tree in trees.values() for path in tree], deadline_s)
+    failed = of_all["code"] != 0
+    return of_all, {name: tool(argv + tree, deadline_s) if failed else None for name, tree in trees.items()}
 
 
 def parts_of(name: str, devices: Any) -> Any:
@@ -221,17 +220,12 @@ def disk_contents(name: str, devices: Any, request: Any) -> Any:
 def main(request: Any) -> Any:
     devices = {name: block_device(name) for name in names_in(SYS)}
     mount_lines, unread = mounts()
-    links = {}
-    for path in sorted(glob.glob("/dev/disk/by-id/*")) + list(request["paths"] or []):
-        links[path] = os.path.realpath(path)
+    paths = sorted(glob.glob("/dev/disk/by-id/*")) + list(request["paths"] or [])
     swaps = text_of("/proc/swaps")
-    for line in (swaps or "").splitlines()[1:]:
-        path = line.split(" ")[0].encode().decode("unicode_escape")
-        links[path] = os.path.realpath(path)
+    swap_lines = (swaps or "").splitlines()[1:]
+    paths += [line.split(" ")[0].encode().decode("unicode_escape") for line in swap_lines]
     sources = {line.rpartition(" - ")[2].split(" ")[1] for _, _, line in mount_lines if " - " in line}
-    for source in sources:
-        if source.startswith("/dev/"):
-            links[source] = os.path.realpath(source)
+    paths += [source for source in sources if source.startswith("/dev/")]
     commands = {"lsblk": ["lsblk", "--json", "--bytes", "--list", "--output", LSBLK]}
     disks = chosen_disks(request["paths"], devices)
     disk_facts = {name: disk_contents(name, devices, request) for name in disks}
@@ -239,7 +233,7 @@ def main(request: Any) -> Any:
         commands["guids"] = ["zpool", "list", "-H", "-p", "-o", "name,guid"]
         commands["imported"] = ["zpool", "list", "-H", "-v", "-P", "-L"]
         # It reads every disk of the host, and prints something only if there are labels.
-        if any(label for found in disk_facts.values() for label in found["zdb"].values()):
+        if any(label for contents in disk_facts.values() for label in contents["zdb"].values()):
             commands["importable"] = ["zpool", "import"]
         wipefs_of_all, wipefs_of_each = signatures(disks, devices, request["deadline_s"])
         for name in disks:
@@ -250,7 +244,7 @@ def main(request: Any) -> Any:
     return {
         "format": 1,
         "devices": devices,
-        "links": links,
+        "links": {path: os.path.realpath(path) for path in paths},
         "mounts": mount_lines,
         "unread": unread,
         "own": os.readlink("/proc/self/ns/mnt"),

@@ -16,8 +16,8 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import time
+from concurrent import futures
 
 MAX_BYTES = 262144
 MAX_MATCHES = 4096
@@ -50,7 +50,10 @@ def find_program(name):
     return {"path": shutil.which(name), "elsewhere": shutil.which(name, path=SYSTEM_PLACES)}
 
 
-def run(argv, deadline_s):
+def run(argv, deadline_s, needed="/"):
+    """Exit code and output of a command. `needed`: a file without which it is not run."""
+    if not os.path.exists(needed):
+        return {"error": f"there is no {needed}"}
     try:
         child = subprocess.Popen(
             argv,
@@ -88,12 +91,8 @@ def symbols(names):
 
 def commands_of_processes():
     """The kernel's names of all processes (at most 15 characters)."""
-    names = set()
-    for path in glob.glob("/proc/[0-9]*/comm"):
-        name = read(path)
-        if isinstance(name, str):
-            names.add(name.strip())
-    return sorted(names)
+    names = [read(path) for path in glob.glob("/proc/[0-9]*/comm")]
+    return sorted({name.strip() for name in names if isinstance(name, str)})
 
 
 def space(path):
@@ -133,11 +132,8 @@ def kernel_time():
 
 def addresses(peer):
     """IP addresses of the peer in the order in which a mount tries them."""
-    unique = []
-    for entry in socket.getaddrinfo(peer, None, type=socket.SOCK_STREAM):
-        if entry[4][0] not in unique:
-            unique.append(entry[4][0])
-    return unique
+    entries = socket.getaddrinfo(peer, None, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(entry[4][0] for entry in entries))
 
 
 def reach(peer, port, deadline_s):
@@ -176,40 +172,29 @@ def gather(request):
     if request["peer"]:
         parts["peer"] = lambda: reach(request["peer"], request["port"], max(1, deadline_s - 1))
     for name, argv in request["commands"].items():
-        needed = request["needs"].get(name)
-        if needed is not None and not os.path.exists(needed):
-            parts["command " + name] = lambda needed=needed: {"error": f"there is no {needed}"}
-        else:
-            parts["command " + name] = lambda argv=argv: run(argv, deadline_s)
+        needed = request["needs"].get(name, "/")
+        parts["command " + name] = lambda argv=argv, needed=needed: run(argv, deadline_s, needed)
 
-    facts = {}
     lead_before_ns = clock_lead_ns()
-    threads = {name: start(facts, name, part) for name, part in parts.items()}
-    end = time.monotonic() + deadline_s + 2
-    for name, thread in threads.items():
-        thread.join(max(0.0, end - time.monotonic()))
-        if thread.is_alive():
-            facts[name] = {"error": f"no answer within {deadline_s:g} s"}
-    result = dict(facts)
-    result["stepped_ns"] = clock_lead_ns() - lead_before_ns
-    result["wall_s"] = time.time()
-    result["euid"] = os.geteuid()
-    result["system"] = {"name": os.uname().sysname, "release": os.uname().release, "cpus": os.cpu_count()}
-    result["python"] = ".".join(str(part) for part in sys.version_info[:3])
+    pool = futures.ThreadPoolExecutor(len(parts))
+    running = {name: pool.submit(part) for name, part in parts.items()}
+    futures.wait(running.values(), deadline_s + 2)
+    result = {name: outcome(future, deadline_s) for name, future in running.items()}
+    result.update(
+        stepped_ns=clock_lead_ns() - lead_before_ns,
+        wall_s=time.time(),
+        euid=os.geteuid(),
+        system={"name": os.uname().sysname, "release": os.uname().release, "cpus": os.cpu_count()},
+        python=".".join(str(part) for part in sys.version_info[:3]),
+    )
     return result
 
 
-def start(facts, name, part):
-    def work():
-        try:
-            facts[name] = part()
-        except Exception as error:
-            facts[name] = {"error": f"{type(error).__name__}: {error}"}
-
-    thread = threading.Thread(target=work)
-    thread.daemon = True
-    thread.start()
-    return thread
+def outcome(future, deadline_s):
+    if not future.done():
+        return {"error": f"no answer within {deadline_s:g} s"}
+    error = future.exception()
+    return {"error": f"{type(error).__name__}: {error}"} if error else future.result()
 
 
 if __name__ == "__main__":

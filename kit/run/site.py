@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from kit.config.testbed import client_key
 from kit.core.clock import Clock
 from kit.hosts.base import Host
-from kit.hosts.recorded import Recorder, recorded
+from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments.fault_events import FaultSource
 
 if TYPE_CHECKING:
@@ -103,6 +103,6 @@ class Site:
 
 def recorded_site(site: Site, recorder: Recorder) -> Site:
     """The site, with hosts that write down what they are asked to do."""
-    clients = tuple(replace(client, host=recorded(client.host, recorder)) for client in site.clients)
-    server = recorded(site.server, recorder) if site.server else None
+    clients = tuple(replace(client, host=RecordedHost(client.host, recorder)) for client in site.clients)
+    server = RecordedHost(site.server, recorder) if site.server else None
     return replace(site, server=server, clients=clients)

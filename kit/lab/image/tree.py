@@ -171,7 +171,7 @@ def make_tree(
     with log.open("ab") as output:
         try:
             # The working directory must be accessible for the tree's root too.
-            LocalHost().run(argv, deadline_s=_BUILD_DEADLINE_S, output=output, env=env, cwd=Path("/"))
+            LocalHost(env=env, output_file=output, cwd=Path("/")).run(argv, deadline_s=_BUILD_DEADLINE_S)
         except (CommandFailed, DeadlineExceeded) as error:
             raise _failure(log, begin, error) from error
 

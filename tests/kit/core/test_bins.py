@@ -11,45 +11,16 @@ from kit.core.bins import BINS_PER_OCTAVE, bin_edges, bin_index
 
 # frexp is exact below 2**53; that is what the kit promises (104 days).
 latencies = st.integers(0, 2**53 - 1)
+LAST = 32 * (53 - 4) - 1  # the bin of the longest
 
 
-@given(latencies)
-def test_edges_contain_the_value(latency: int) -> None:
-    low, high = bin_edges(bin_index(latency))
-    assert low <= latency < high
-
-
-@given(latencies)
-def test_a_bin_is_at_most_a_thirty_second_wide(latency: int) -> None:
-    low, high = bin_edges(bin_index(latency))
-    assert int(high) - int(low) <= max(1, int(low) // 32)
-
-
-@given(latencies, latencies)
-def test_a_greater_latency_is_never_in_a_lower_bin(one: int, other: int) -> None:
-    less, more = sorted((one, other))
-    assert bin_index(less) <= bin_index(more)
-
-
-@given(st.integers(0, 1500))
+@given(st.integers(0, LAST))
 def test_bins_follow_each_other_without_gap_or_overlap(index: int) -> None:
     low, high = bin_edges(index)
     assert bin_index(int(low)) == index
     assert bin_index(int(high) - 1) == index
     assert bin_index(int(high)) == index + 1
     assert bin_edges(index + 1)[0] == high
-
-
-@pytest.mark.parametrize("octave", range(5, 52))
-def test_an_octave_has_32_bins(octave: int) -> None:
-    assert int(bin_index(2 ** (octave + 1))) - int(bin_index(2**octave)) == BINS_PER_OCTAVE == 32
-
-
-@pytest.mark.parametrize("power", range(5, 53))
-def test_powers_of_two_begin_a_bin(power: int) -> None:
-    low, _ = bin_edges(bin_index(2**power))
-    assert low == 2**power
-    assert bin_index(2**power - 1) == bin_index(2**power) - 1
 
 
 def test_below_32_ns_every_integer_is_its_own_bin() -> None:
@@ -76,3 +47,4 @@ def test_the_bins_are_those_of_bpftraces_log2_function(latency: int) -> None:
     first = latency >> bits << bits
     low, high = bin_edges(bin_index(latency))
     assert (low, high) == (first, first + (1 << bits))
+    assert low <= latency < high <= low + max(1, int(low) // BINS_PER_OCTAVE)

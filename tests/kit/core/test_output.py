@@ -21,12 +21,12 @@ PRINT = (
 def test_devices_and_links_are_written_through(tmp_path: Path) -> None:
     pipe, link, real = tmp_path / "pipe", tmp_path / "link", tmp_path / "real"
     os.mkfifo(pipe)
-    heard: list[bytes] = []
-    reader = threading.Thread(target=lambda: heard.append(pipe.read_bytes()))
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_bytes()))
     reader.start()
     write_target(pipe, b"content")
     reader.join(10)
-    assert heard == [b"content"] and pipe.is_fifo()
+    assert received == [b"content"] and pipe.is_fifo()
     real.write_bytes(b"what was there before, and longer")
     link.symlink_to("real")
     write_target(link, b"new")

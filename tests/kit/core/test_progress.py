@@ -1,3 +1,5 @@
+"""kit.core.progress on a terminal, in a pipe, and quiet."""
+
 from __future__ import annotations
 
 import io
@@ -18,9 +20,9 @@ class Terminal(io.StringIO):
         return True
 
 
-def on_terminal(**environ: str) -> tuple[Progress, Terminal]:
+def on_terminal() -> tuple[Progress, Terminal]:
     stream = Terminal()
-    return Progress(stream=stream, environ={"TERM": "xterm-256color", **environ}), stream
+    return Progress(stream=stream), stream
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +41,7 @@ def test_a_step_off_a_terminal_is_one_line_on_stderr(capsys: pytest.CaptureFixtu
     assert re.fullmatch(rf"compiling OpenZFS modules: {SECONDS}\n", err)
 
 
-def test_a_failing_step_says_so_and_passes_the_error_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_step_is_reported_and_raises_its_error(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     with pytest.raises(KeyError, match="disk"), progress.step("making the pool"):
         raise KeyError("disk")
@@ -56,7 +58,7 @@ def test_nested_steps_end_inside_out(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_quiet_shows_only_failures(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(quiet=True)
-    progress.note("unheard")
+    progress.note("hidden")
     with progress.step("fine"):
         pass
     with pytest.raises(ValueError), progress.step("broken"):
@@ -95,16 +97,17 @@ def test_a_failure_on_a_terminal_is_marked() -> None:
     assert re.search(rf"✗.* booting: failed after {SECONDS}\n", stream.getvalue())
 
 
-def test_no_color_leaves_colour_out() -> None:
-    progress, stream = on_terminal(NO_COLOR="1")
+def test_no_color_leaves_colour_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    progress, stream = on_terminal()
     with progress.step("booting"):
         pass
     assert not re.search(r"\x1b\[[0-9;]*3[0-7]m", stream.getvalue())
 
 
-def test_a_dumb_terminal_gets_plain_lines() -> None:
-    stream = Terminal()
-    progress = Progress(stream=stream, environ={"TERM": "dumb"})
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    progress, stream = on_terminal()
     with progress.step("booting"):
         pass
     assert re.fullmatch(rf"booting: {SECONDS}\n", stream.getvalue())

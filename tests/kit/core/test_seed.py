@@ -20,4 +20,4 @@ def test_phases_of_a_run_have_different_seeds() -> None:
         observed = {seed_for(seed, name) for name in names}
         assert len(observed) == len(names)
         # fio's randseed is a whole number; ours stays where every version reads it.
-        assert all(0 <= one < 1 << 31 for one in observed)
+        assert all(0 <= value < 1 << 31 for value in observed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,37 +20,28 @@ from kit.core.units import (
 
 
 @pytest.mark.parametrize(
-    ("text", "duration_ns"),
+    ("parse", "text", "value"),
     [
-        ("130us", 130000),
-        ("130µs", 130000),
-        ("130μs", 130000),
-        ("1.5ms", 1500000),
-        ("0s", 0),
-        ("7ns", 7),
-        ("1.0ns", 1),
-        ("30s", 30 * 10**9),
-        ("2min", 120 * 10**9),
-        ("0.5h", 1800 * 10**9),
+        (parse_duration_ns, "130us", 130000),
+        (parse_duration_ns, "130µs", 130000),
+        (parse_duration_ns, "130μs", 130000),
+        (parse_duration_ns, "1.5ms", 1500000),
+        (parse_duration_ns, "0s", 0),
+        (parse_duration_ns, "7ns", 7),
+        (parse_duration_ns, "1.0ns", 1),
+        (parse_duration_ns, "30s", 30 * 10**9),
+        (parse_duration_ns, "2min", 120 * 10**9),
+        (parse_duration_ns, "0.5h", 1800 * 10**9),
+        (parse_size_bytes, "512B", 512),
+        (parse_size_bytes, "96MiB", 96 << 20),
+        (parse_size_bytes, "1kB", 1000),
+        (parse_size_bytes, "1KiB", 1024),
+        (parse_size_bytes, "1.5GB", 1_500_000_000),
+        (parse_size_bytes, "4TB", 4 * 10**12),
     ],
 )
-def test_durations(text: str, duration_ns: int) -> None:
-    assert parse_duration_ns(text) == duration_ns
-
-
-@pytest.mark.parametrize(
-    ("text", "size_bytes"),
-    [
-        ("512B", 512),
-        ("96MiB", 96 << 20),
-        ("1kB", 1000),
-        ("1KiB", 1024),
-        ("1.5GB", 1_500_000_000),
-        ("4TB", 4 * 10**12),
-    ],
-)
-def test_sizes(text: str, size_bytes: int) -> None:
-    assert parse_size_bytes(text) == size_bytes
+def test_durations_and_sizes(parse: Callable[[str], int], text: str, value: int) -> None:
+    assert parse(text) == value
 
 
 @pytest.mark.parametrize(

@@ -49,19 +49,27 @@ class Sshd:
         public = (key or self.host_key).with_suffix(".pub").read_text().split()
         return f"{name or f'[127.0.0.1]:{self.port}'} {public[0]} {public[1]}\n"
 
-    def known_hosts(self, path: Path, text: str | None = None) -> Path:
-        path.write_text(self.known_line() if text is None else text)
-        return path
-
-    def config(self, path: Path, known_hosts: Path, *, alias: str = "far", more: str = "") -> Path:
-        """Adds a Host to the configuration at `path`."""
-        with path.open("a") as file:
+    def config(
+        self,
+        directory: Path,
+        known: str | None = None,
+        *,
+        files: str = "",
+        alias: str = "far",
+        more: str = "",
+    ) -> Path:
+        """Adds a Host to `directory`/config, which it returns. `known`: text of `directory`/known_hosts, by
+        default this server's key. `files`: other known_hosts files instead."""
+        if not files:
+            (directory / "known_hosts").write_text(self.known_line() if known is None else known)
+        with (directory / "config").open("a") as file:
             file.write(
                 f"Host {alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {self.user}\n"
                 f"  IdentityFile {self.user_key}\n  IdentityAgent none\n"
-                f"  UserKnownHostsFile {known_hosts}\n  GlobalKnownHostsFile none\n{more}\n"
+                f"  UserKnownHostsFile {files or directory / 'known_hosts'}\n"
+                f"  GlobalKnownHostsFile none\n{more}\n"
             )
-        return path
+        return directory / "config"
 
 
 def keygen(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
@@ -70,6 +78,11 @@ def keygen(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path:
         check=True,
         stdin=subprocess.DEVNULL,
     )
+    return path
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
     return path
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kit.hosts.base import Host
 
-EXAMPLES = 2500
-BATCH = 250
+_EXAMPLES = 2500
+_BATCH = 250
 _PIECES = st.sampled_from(
     [
         *" \t\n\r'\"\\`$;|&<>(){}[]*?!~#%=^,-+@:/.\x01\x1b\x7f",
@@ -29,29 +29,32 @@ _PIECES = st.sampled_from(
         *("--", "-n", "-rf", "../..", "%s", "\\0", "a", "tank", "ä", "\u2028", "\U0001f4be"),
     ]
 )
-ARGUMENT = st.lists(_PIECES, max_size=6).map("".join) | st.text(
+_ARGUMENT = st.lists(_PIECES, max_size=6).map("".join) | st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12
 )
 
 
-def hostile(canary: Path) -> list[str]:
-    """Strings that would run a program, end a quotation or be taken for an option."""
-    texts: list[str] = []
+def check_hostile_arguments(host: Host, directory: Path, *program: str) -> None:
+    """Send strings that would run a program, end a quotation or be taken for an option.
+
+    `program` prints its arguments, each with a NUL byte behind it; by default printf.
+    """
+    canary, texts = directory / "canary", []
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=_EXAMPLES,
         deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(ARGUMENT)
+    @given(_ARGUMENT)
     def collect(text: str) -> None:
         texts.append(text.replace("CANARY", str(canary)))
 
     collect()
-    return texts
-
-
-def echoed(host: Host, program: list[str], arguments: list[str]) -> list[str]:
-    return host.run([*program, *arguments]).stdout.split("\0")[:-1]
+    assert len(set(texts)) > _EXAMPLES / 2
+    for start in range(0, len(texts), _BATCH):
+        batch = texts[start : start + _BATCH]
+        assert host.run([*(program or ("printf", "%s\\0")), *batch]).stdout.split("\0")[:-1] == batch
+    assert not canary.exists()

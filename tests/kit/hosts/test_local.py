@@ -7,12 +7,12 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import HostError
@@ -20,7 +20,8 @@ from kit.hosts import local
 from kit.hosts.base import CommandFailed, DeadlineExceeded
 from kit.hosts.local import LocalHost
 
-PRINTF = "/usr/bin/printf"
+from .conftest import until
+from .hostile_arguments import check_hostile_arguments
 
 
 @pytest.fixture
@@ -29,13 +30,9 @@ def host() -> Iterator[LocalHost]:
         yield opened
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
 
 
 def alive(pid: int) -> bool:
@@ -52,6 +49,7 @@ def alive(pid: int) -> bool:
 def test_output_and_status(host: LocalHost) -> None:
     result = host.run(["sh", "-c", "printf out; printf err >&2; exit 3"], check=False)
     assert (result.host, result.returncode, result.stdout, result.stderr) == ("local", 3, "out", "err")
+    assert host.run(["sh", "-c", "kill -9 $$"], check=False).returncode == -9
 
 
 def test_a_failed_command_says_what_and_why(host: LocalHost) -> None:
@@ -62,12 +60,6 @@ def test_a_failed_command_says_what_and_why(host: LocalHost) -> None:
     message = caught.value.message
     assert "on local:" in message and "ended with 3: no space" in message
     assert shlex.join(["sh", "-c", "echo 'no space' >&2; exit 3"]) in message
-
-
-def test_a_command_killed_by_a_signal_failed(host: LocalHost) -> None:
-    with pytest.raises(CommandFailed) as caught:
-        host.run(["sh", "-c", "kill -9 $$"])
-    assert caught.value.result.returncode == -9
 
 
 @pytest.mark.parametrize("command", ["hsp-there-is-no-such-command", "/nowhere/x", "/etc/passwd", "/"])
@@ -98,40 +90,26 @@ def test_input_of_any_size_and_none(host: LocalHost) -> None:
 
 
 def test_the_locale_is_fixed_and_the_environment_added_to(
-    host: LocalHost, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     monkeypatch.setenv("HSP_OUTER", "1")
-    out = host.run(["env"], env={"HSP_INNER": "2"}).stdout.splitlines()
+    out = LocalHost(env={"HSP_INNER": "2"}).run(["env"]).stdout.splitlines()
     assert {"LC_ALL=C.UTF-8", "HSP_OUTER=1", "HSP_INNER=2"} <= set(out)
 
 
-def test_output_into_a_file_and_another_directory(host: LocalHost, tmp_path: Path) -> None:
+def test_output_into_a_file_and_another_directory(tmp_path: Path) -> None:
     with (tmp_path / "log").open("wb") as log:
-        result = host.run(["sh", "-c", "pwd; echo err >&2"], output=log, cwd=tmp_path)
+        result = LocalHost(output_file=log, cwd=tmp_path).run(["sh", "-c", "pwd; echo err >&2"])
     assert result.stdout == result.stderr == ""
     assert (tmp_path / "log").read_text() == f"{tmp_path}\nerr\n"
 
 
 # --- Arguments ---
 
-arguments = st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=4)
 
-
-@given(arguments)
-@example(
-    ["$(touch /tmp/hsp-owned)", "`id`", "; id", "a\nb", "'", '"', "\\", "*", "~", "", " ", "-n", "$HOME", "|"]
-)
-def test_every_argument_arrives_as_it_is(given_arguments: list[str]) -> None:
-    out = LocalHost().run([PRINTF, "%s\\001", *given_arguments, "end"]).stdout
-    assert out == "".join(f"{argument}\x01" for argument in [*given_arguments, "end"])
-
-
-def test_nothing_is_substituted(host: LocalHost, tmp_path: Path) -> None:
-    witness = tmp_path / "owned"
-    text = f"$(touch {witness}); `touch {witness}`; touch {witness}\n'\"$HOME"
-    assert host.run([PRINTF, "%s", text]).stdout == text
-    assert not witness.exists()
+def test_every_argument_arrives_as_it_is(host: LocalHost, tmp_path: Path) -> None:
+    check_hostile_arguments(host, tmp_path)
 
 
 @pytest.mark.parametrize("argv", ["ls -l", "", [], ["a\0b"], ["ls", 5], ["ls", None], [b"ls"]])
@@ -157,49 +135,42 @@ def test_a_command_is_stopped_at_its_deadline(host: LocalHost) -> None:
     assert deadline(host, ["sleep", "60"], 0.2) < 4
 
 
-def test_a_child_that_ignores_term_is_killed(
-    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
+@pytest.mark.usefixtures("short_grace")
+def test_a_child_that_ignores_term_is_killed(host: LocalHost, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = (
-        f"trap 'echo asked >> {tmp_path}/asked' TERM INT; echo $$ > {pid_file}; while :; do sleep 0.05; done"
+        f"trap 'echo TERM >> {tmp_path}/term' TERM INT; echo $$ > {pid_file}; while :; do sleep 0.05; done"
     )
     assert deadline(host, ["sh", "-c", script]) < 5
     assert not alive(int(pid_file.read_text()))
-    assert (tmp_path / "asked").exists()  # it was asked before
+    assert (tmp_path / "term").exists()  # TERM came first
 
 
-def test_a_grandchild_is_killed_too(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
+@pytest.mark.usefixtures("short_grace")
+@pytest.mark.parametrize(
+    "outer",
+    [
+        "sh -c {inner} & wait",
+        # The parent ends on TERM; the grandchild holds no pipe that is waited for.
+        "sh -c {inner} >/dev/null 2>&1 </dev/null & trap 'exit 0' TERM; wait; wait",
+    ],
+)
+def test_a_grandchild_is_killed_too(host: LocalHost, tmp_path: Path, outer: str) -> None:
     pid_file = tmp_path / "pid"
     inner = f"trap '' TERM INT HUP; echo $$ > {pid_file}; while :; do sleep 0.05; done"
-    assert deadline(host, ["sh", "-c", f"sh -c {shlex.quote(inner)} & wait"]) < 5
+    assert deadline(host, ["sh", "-c", outer.format(inner=shlex.quote(inner))]) < 5
     pid = int(pid_file.read_text())
-    assert eventually(lambda: not alive(pid))
-
-
-def test_a_grandchild_that_outlives_its_parent_is_killed_too(
-    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The parent ends on TERM; the grandchild holds no pipe that is waited for."""
-    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.3)
-    pid_file = tmp_path / "pid"
-    inner = f"trap '' TERM; echo $$ > {pid_file}; while :; do sleep 0.05; done"
-    outer = f"sh -c {shlex.quote(inner)} >/dev/null 2>&1 </dev/null & trap 'exit 0' TERM; wait; wait"
-    deadline(host, ["sh", "-c", outer])
-    pid = int(pid_file.read_text())
-    assert eventually(lambda: not alive(pid))
+    assert until(lambda: not alive(pid))
 
 
 def test_the_kits_own_group_is_not_touched(host: LocalHost) -> None:
-    asked: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    received: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     try:
         deadline(host, ["sleep", "60"], 0.1)
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert asked == []
+    assert received == []
 
 
 def test_interrupted_waiting_ends_the_command(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,27 +212,23 @@ def test_the_output_of_a_started_command_is_kept(host: LocalHost) -> None:
 
 def test_stopping_what_ended_gives_its_result(host: LocalHost) -> None:
     process = host.start(["sh", "-c", "exit 4"])
-    assert eventually(lambda: not process.running())
+    assert until(lambda: not process.running())
     assert process.stop(5).returncode == 4
 
 
-def test_a_command_that_does_not_stop_is_killed(
-    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.2)
+@pytest.mark.usefixtures("short_grace")
+def test_a_command_that_does_not_stop_is_killed(host: LocalHost, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     process = host.start(["sh", "-c", f"trap '' INT TERM; touch {ready}; while :; do sleep 0.05; done"])
-    assert eventually(ready.exists)
+    assert until(ready.exists)
     with pytest.raises(DeadlineExceeded):
         process.stop(0.2)
     assert not process.running()
 
 
-def test_no_pipe_stays_open_if_another_process_holds_its_end(
-    host: LocalHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who is in a session of its own is not of the group that is ended, and keeps the output open."""
-    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.1)
+@pytest.mark.usefixtures("short_grace")
+def test_no_pipe_stays_open_if_another_process_holds_its_end(host: LocalHost) -> None:
+    """A process in its own session does not belong to the group that is ended, and keeps the output open."""
     process = host.start(["sh", "-c", "setsid sleep 3 & wait"])
     with pytest.raises(DeadlineExceeded):
         process.wait(0.3)
@@ -279,33 +246,23 @@ def test_files_go_there_and_back(tmp_path_factory: pytest.TempPathFactory, conte
     assert LocalHost().get(path) == content
 
 
-def test_a_file_is_for_its_owner_only(host: LocalHost, tmp_path: Path) -> None:
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_file_is_for_its_owner_only(host: LocalHost, tmp_path: Path, exists: bool) -> None:
+    file = tmp_path / "f"
     before = os.umask(0)
     try:
-        host.put(b"x", str(tmp_path / "f"))
+        if exists:
+            file.write_bytes(b"older and longer")
+        host.put(b"x", str(file))
     finally:
         os.umask(before)
-    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
-
-
-def test_an_existing_file_becomes_private(host: LocalHost, tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"older and longer")
-    (tmp_path / "f").chmod(0o644)
-    host.put(b"x", str(tmp_path / "f"))
-    assert (tmp_path / "f").read_bytes() == b"x"
-    assert (tmp_path / "f").stat().st_mode & 0o777 == 0o600
+    assert file.read_bytes() == b"x"
+    assert file.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_missing_file_is_a_host_error(host: LocalHost, tmp_path: Path) -> None:
     with pytest.raises(HostError):
         host.get(str(tmp_path / "none"))
-
-
-def test_closing_twice_is_safe() -> None:
-    host = LocalHost("here")
-    host.close()
-    host.close()
-    assert host.name == "here"
 
 
 def test_output_as_it_is(tmp_path: Path) -> None:
@@ -327,11 +284,11 @@ def test_a_socket_forwarded_to_the_same_machine_is_a_link(tmp_path: Path) -> Non
     assert not link.is_symlink()
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_commands_of_root_are_signalled_with_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(group: int, number: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(local, "_KILL_GRACE_S", 0.5)
     # `env` in sudo's place: it runs the kill that follows.
     process = LocalHost(killer=("env",)).start(["sleep", "600"])
     monkeypatch.setattr(os, "killpg", refuse)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit.hosts.local import LocalHost
-from kit.hosts.recorded import Recorder, recorded
+from kit.hosts.recorded import RecordedHost, Recorder
 from tests.fakes import FullDisk, ScriptedHost
 
 
@@ -21,7 +21,7 @@ def entries(path: Path) -> list[dict[str, Any]]:
 
 def test_commands_and_files_are_written_down_and_passed_on(tmp_path: Path) -> None:
     recorder, inner = Recorder(tmp_path / "commands.jsonl"), ScriptedHost(default="out")
-    with recorded(inner, recorder) as host:
+    with RecordedHost(inner, recorder) as host:
         assert host.run(["a", "b c"], deadline_s=3, stdin=b"in").stdout == "out"
         assert host.start(["d"]).wait(1).stdout == "out"
         host.put(b"123", "/f")
@@ -34,12 +34,12 @@ def test_commands_and_files_are_written_down_and_passed_on(tmp_path: Path) -> No
         {"host": "server", "get": "/f"},
     ]
     assert not hasattr(host, "forward_unix_to_remote")
-    assert hasattr(recorded(LocalHost(), recorder), "forward_unix_to_remote")
+    assert hasattr(RecordedHost(LocalHost(), recorder), "forward_unix_to_remote")
 
 
 def test_a_full_disk_does_not_stop_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path / "commands.jsonl")
-    host = recorded(LocalHost("here"), recorder)
+    host = RecordedHost(LocalHost("here"), recorder)
     FullDisk(monkeypatch, 3)
     assert host.run(["echo", "there"]).stdout == "there\n"
     assert recorder.unwritten is not None and recorder.unwritten.errno == errno.ENOSPC

@@ -11,25 +11,22 @@ import pytest
 
 from kit.config.address import parse_address
 from kit.core.errors import HostError
+from kit.hosts.connect import route
 from kit.hosts.ssh_config import parse_settings, read_settings
-from kit.hosts.ssh_connect import route
+
+from .conftest import written
 
 HOME = Path(pwd.getpwuid(os.getuid()).pw_dir)
 
 
-def config(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
-
-
 def test_settings_of_an_alias(tmp_path: Path) -> None:
-    file = config(
+    file = written(
         tmp_path / "c",
         f"Include {tmp_path}/more\nHost far\n  HostName %h.example.org\n  Port 2222\n  User me\n"
         "  IdentityFile %d/keys/%n_%r\n  IdentitiesOnly yes\n  CertificateFile ~/c\n  AddressFamily inet\n"
         "  UserKnownHostsFile ~/k1 /k2\n  GlobalKnownHostsFile /k3\n",
     )
-    config(tmp_path / "more", "Host far\n  BindAddress 127.0.0.9\n")
+    written(tmp_path / "more", "Host far\n  BindAddress 127.0.0.9\n")
     observed = read_settings("far", config_path=file)
     assert (observed.hostname, observed.port, observed.user) == ("far.example.org", 2222, "me")
     assert observed.identity_files == (HOME / "keys/far_me",)
@@ -40,14 +37,14 @@ def test_settings_of_an_alias(tmp_path: Path) -> None:
 
 
 def test_the_address_overrides_the_configuration(tmp_path: Path) -> None:
-    file = config(tmp_path / "c", "Host far\n  Port 2222\n  User me\n")
+    file = written(tmp_path / "c", "Host far\n  Port 2222\n  User me\n")
     observed = read_settings("far", "you", 22, file)
     assert (observed.user, observed.port) == ("you", 22)
 
 
 def test_a_host_key_alias_has_no_port(tmp_path: Path) -> None:
     observed = read_settings(
-        "far", port=2222, config_path=config(tmp_path / "c", "Host far\n  HostKeyAlias Nas\n")
+        "far", port=2222, config_path=written(tmp_path / "c", "Host far\n  HostKeyAlias Nas\n")
     )
     assert (observed.known_name, observed.known_port, observed.port) == ("nas", 22, 2222)
 
@@ -65,11 +62,12 @@ def test_a_host_key_alias_has_no_port(tmp_path: Path) -> None:
 def test_the_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, expected: str) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", "/agent")
     monkeypatch.setenv("OTHER", "/by/name")
-    assert read_settings("far", config_path=config(tmp_path / "c", f"Host far\n  {line}\n")).agent == expected
+    file = written(tmp_path / "c", f"Host far\n  {line}\n")
+    assert read_settings("far", config_path=file).agent == expected
 
 
 def test_no_known_hosts_file_is_an_empty_list_not_no_check(tmp_path: Path) -> None:
-    file = config(tmp_path / "c", "Host far\n  UserKnownHostsFile none\n  GlobalKnownHostsFile none\n")
+    file = written(tmp_path / "c", "Host far\n  UserKnownHostsFile none\n  GlobalKnownHostsFile none\n")
     assert read_settings("far", config_path=file).known_hosts == ()
 
 
@@ -82,7 +80,7 @@ def test_tokens_that_older_versions_do_not_expand() -> None:
 
 def test_a_configuration_that_openssh_refuses(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="line 1: Bad configuration option: bogus"):
-        read_settings("far", config_path=config(tmp_path / "c", "Bogus yes\n"))
+        read_settings("far", config_path=written(tmp_path / "c", "Bogus yes\n"))
     with pytest.raises(HostError, match="cannot be read"):
         read_settings("far", config_path=tmp_path / "none")
 
@@ -94,7 +92,7 @@ def test_without_ssh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_jumps_in_their_order(tmp_path: Path) -> None:
-    file = config(
+    file = written(
         tmp_path / "c",
         "Host far\n  ProxyJump me@a:2200,b\nHost a\n  ProxyJump first\nHost b\n  ProxyJump no\n",
     )
@@ -116,7 +114,7 @@ def test_jumps_in_their_order(tmp_path: Path) -> None:
 def test_a_jump_host_that_is_an_address(
     tmp_path: Path, jump: str, name: str, user: str | None, port: int
 ) -> None:
-    file = config(tmp_path / "c", f"Host far\n  ProxyJump {jump}\n  CertificateFile /c/%j\n")
+    file = written(tmp_path / "c", f"Host far\n  ProxyJump {jump}\n  CertificateFile /c/%j\n")
     *_, gate, far = route(parse_address("ssh://far"), file)
     assert (gate.hostname, gate.port) == (name, port)
     assert user in (None, gate.user)
@@ -124,6 +122,6 @@ def test_a_jump_host_that_is_an_address(
 
 
 def test_a_jump_through_itself(tmp_path: Path) -> None:
-    file = config(tmp_path / "c", "Host *\n  ProxyJump a,b,c\n")
+    file = written(tmp_path / "c", "Host *\n  ProxyJump a,b,c\n")
     with pytest.raises(HostError, match=r"more than 8 jumps|loop"):
         route(parse_address("ssh://far"), file)

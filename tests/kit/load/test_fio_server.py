@@ -19,13 +19,13 @@ from kit.config.address import parse_address
 from kit.config.fio_job import read_job
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
-from kit.hosts.base import Host, HostLost
+from kit.hosts.base import Forwarding, Host, HostLost
 from kit.hosts.clock_offset import Clocks
+from kit.hosts.connect import connect
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.hosts.ssh_connect import connect
 from kit.load import fio, fio_server, fio_server_commands
-from kit.load.fio_server import Forwarding, GroupLoad
+from kit.load.fio_server import GroupLoad
 from kit.load.phase_load import Load, LoadSpec, SingleLoad
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import Sshd, abort, until
@@ -313,11 +313,12 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
 @pytest.fixture
 def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
     """Three connections: this machine as three clients."""
-    config = sshd.config(tmp_path / "config", sshd.known_hosts(tmp_path / "known_hosts"))
+    names = ["far0", "far1", "far2"]
+    for name in names:
+        config = sshd.config(tmp_path, alias=name)
     with ExitStack() as stack:
         yield [
-            stack.enter_context(connect(parse_address("ssh://far"), name=f"far{n}", config_path=config))
-            for n in range(3)
+            stack.enter_context(connect(parse_address(f"ssh://{name}"), config_path=config)) for name in names
         ]
 
 

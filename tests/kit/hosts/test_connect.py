@@ -1,4 +1,4 @@
-"""kit.hosts.ssh_connect with a real OpenSSH server: logins and host keys."""
+"""kit.hosts.connect with a real OpenSSH server: logins and host keys."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ import pytest
 
 from kit.config.address import HostAddress, parse_address
 from kit.core.errors import HostError
-from kit.hosts import ssh_connect
-from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost
+from kit.hosts import connect as connecting
+from kit.hosts.base import CommandFailed, HostLost
+from kit.hosts.connect import HostKeyRefused, HostUnreachable, LoginRefused, connect
 from kit.hosts.ssh import SshHost
-from kit.hosts.ssh_connect import HostKeyRefused, HostUnreachable, LoginRefused, connect
 
-from .conftest import Sshd, abort, free_port, gone, keygen, run_sshd, running, until
+from .conftest import Sshd, abort, free_port, gone, keygen, run_sshd, running, until, written
 
 FAR = parse_address("ssh://far")
 
 
 @pytest.fixture
-def known(sshd: Sshd, tmp_path: Path) -> Path:
-    return sshd.known_hosts(tmp_path / "known_hosts")
+def known(tmp_path: Path) -> Path:
+    return tmp_path / "known_hosts"
 
 
 @pytest.fixture
-def config(sshd: Sshd, tmp_path: Path, known: Path) -> Path:
-    return sshd.config(tmp_path / "config", known)
+def config(sshd: Sshd, tmp_path: Path) -> Path:
+    return sshd.config(tmp_path)
 
 
 @pytest.fixture
@@ -44,9 +44,20 @@ def host(config: Path) -> Iterator[SshHost]:
 
 
 def fingerprint(public: Path) -> str:
-    return subprocess.run(["ssh-keygen", "-lf", str(public)], capture_output=True, text=True).stdout.split()[
-        1
-    ]
+    listed = subprocess.run(["ssh-keygen", "-lf", str(public)], capture_output=True, text=True)
+    return listed.stdout.split()[1]
+
+
+def refused(config: Path, match: str, alias: str = "far") -> HostKeyRefused:
+    """The error of a host whose key is not accepted."""
+    with pytest.raises(HostKeyRefused, match=match) as caught:
+        connect(parse_address(f"ssh://{alias}"), config_path=config)
+    return caught.value
+
+
+def accepted(config: Path, alias: str = "far") -> None:
+    with connect(parse_address(f"ssh://{alias}"), config_path=config) as host:
+        assert host.run(["echo", "in"]).stdout == "in\n"
 
 
 def test_commands(host: SshHost, tmp_path: Path) -> None:
@@ -76,10 +87,9 @@ def test_the_default_files_are_those_of_the_user(sshd: Sshd, known: Path, tmp_pa
     with pytest.raises(HostLost, match=r"is unknown.*/\.ssh/known_hosts"):
         connect(address)
     # With the key known it goes on to the login, which the user's own keys do not open.
-    config = tmp_path / "own"
-    config.write_text(f"UserKnownHostsFile {known}\n")
+    known.write_text(sshd.known_line())
     with pytest.raises(LoginRefused):
-        connect(address, config_path=config)
+        connect(address, config_path=written(tmp_path / "own", f"UserKnownHostsFile {known}\n"))
 
 
 # ---- host keys ----
@@ -95,93 +105,60 @@ def test_the_default_files_are_those_of_the_user(sshd: Sshd, known: Path, tmp_pa
     ],
 )
 def test_an_unknown_key_is_refused_whatever_the_configuration_says(
-    sshd: Sshd, tmp_path: Path, more: str
+    sshd: Sshd, tmp_path: Path, known: Path, capfd: pytest.CaptureFixture[str], more: str
 ) -> None:
-    known = sshd.known_hosts(tmp_path / "known_hosts", "")
     logins = sshd.log.count("Accepted")
-    with pytest.raises(HostKeyRefused) as caught:
-        connect(FAR, config_path=sshd.config(tmp_path / "config", known, more=more))
-    assert fingerprint(sshd.host_key) in caught.value.message
-    assert f"[127.0.0.1]:{sshd.port} is unknown" in caught.value.message
-    assert str(known) in caught.value.message
-    assert "ssh far" in caught.value.hint and f"ssh-keyscan -p {sshd.port}" in caught.value.hint
-    assert caught.value.exit_code == 5
+    error = refused(sshd.config(tmp_path, "", more=more), rf"\[127.0.0.1\]:{sshd.port} is unknown")
+    assert fingerprint(sshd.host_key) in error.message and str(known) in error.message
+    assert "ssh far" in error.hint and f"ssh-keyscan -p {sshd.port}" in error.hint
+    assert error.exit_code == 5
     assert known.read_text() == ""
     assert sshd.log.count("Accepted") == logins
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("file", ["none", "/dev/null", "/no/such/file"])
 def test_without_known_hosts_file_every_key_is_unknown(sshd: Sshd, tmp_path: Path, file: str) -> None:
-    with pytest.raises(HostKeyRefused, match="is unknown"):
-        connect(FAR, config_path=sshd.config(tmp_path / "config", Path(file)))
+    refused(sshd.config(tmp_path, files=file), "is unknown")
 
 
-def test_a_changed_key_is_refused_and_its_line_named(sshd: Sshd, tmp_path: Path) -> None:
-    other = keygen(tmp_path / "other")
-    known = sshd.known_hosts(tmp_path / "known_hosts", "# first line\n" + sshd.known_line(key=other))
-    with pytest.raises(HostKeyRefused, match="has CHANGED") as caught:
-        connect(FAR, config_path=sshd.config(tmp_path / "config", known))
-    assert fingerprint(sshd.host_key) in caught.value.message
-    assert f"{known}:2 ({fingerprint(other)})" in caught.value.message
-    assert f"ssh-keygen -R '[127.0.0.1]:{sshd.port}' -f {known}" in caught.value.hint
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa"])
+def test_a_changed_key_is_refused_and_its_line_named(
+    sshd: Sshd, tmp_path: Path, known: Path, kind: str
+) -> None:
+    other = keygen(tmp_path / "other", kind=kind)
+    error = refused(sshd.config(tmp_path, "# first line\n" + sshd.known_line(key=other)), "has CHANGED")
+    assert f"ssh-ed25519 {fingerprint(sshd.host_key)}" in error.message
+    assert f"{known}:2 ({fingerprint(other)})" in error.message
+    assert f"ssh-keygen -R '[127.0.0.1]:{sshd.port}' -f {known}" in error.hint
 
 
-def test_a_key_of_another_kind_is_a_changed_one(sshd: Sshd, tmp_path: Path) -> None:
-    other = keygen(tmp_path / "other", kind="ecdsa")
-    known = sshd.known_hosts(tmp_path / "known_hosts", sshd.known_line(key=other))
-    with pytest.raises(HostKeyRefused, match="has CHANGED") as caught:
-        connect(FAR, config_path=sshd.config(tmp_path / "config", known))
-    assert f"ssh-ed25519 {fingerprint(sshd.host_key)}" in caught.value.message
-
-
-def test_a_revoked_key_is_refused(sshd: Sshd, tmp_path: Path) -> None:
-    text = sshd.known_line() + sshd.known_line("@revoked *")
-    known = sshd.known_hosts(tmp_path / "known_hosts", text)
-    with pytest.raises(HostKeyRefused, match=f"revoked by {known}:2"):
-        connect(FAR, config_path=sshd.config(tmp_path / "config", known))
+def test_a_revoked_key_is_refused(sshd: Sshd, tmp_path: Path, known: Path) -> None:
+    lines = sshd.known_line() + sshd.known_line("@revoked *")
+    refused(sshd.config(tmp_path, lines), f"revoked by {known}:2")
 
 
 def test_the_second_file_and_hashed_names_are_read(sshd: Sshd, tmp_path: Path, known: Path) -> None:
+    known.write_text(sshd.known_line())
     subprocess.run(["ssh-keygen", "-H", "-f", str(known)], check=True, capture_output=True)
-    config = sshd.config(tmp_path / "config", Path(f"/no/such/file {known}"))
-    with connect(FAR, config_path=config) as host:
-        assert host.run(["echo", "in"]).stdout == "in\n"
+    accepted(sshd.config(tmp_path, files=f"/no/such/file {known}"))
 
 
 def test_a_host_key_signed_by_a_known_authority(tmp_path: Path) -> None:
     authority = keygen(tmp_path / "ca")
     keys = tmp_path / "keys"
     keys.mkdir()
-    certificate = keys / "host_ed25519-cert.pub"
+    sign = f"ssh-keygen -q -s {authority} -I x -h -n nas {keys}/host_ed25519.pub".split()
     with run_sshd(
         keys,
-        options={"HostCertificate": str(certificate)},
-        prepared=lambda: subprocess.run(
-            [
-                "ssh-keygen",
-                "-q",
-                "-s",
-                str(authority),
-                "-I",
-                "x",
-                "-h",
-                "-n",
-                "nas",
-                str(keys / "host_ed25519.pub"),
-            ],
-            check=True,
-        ),
+        options={"HostCertificate": f"{keys}/host_ed25519-cert.pub"},
+        prepared=lambda: subprocess.run(sign, check=True),
     ) as server:
         line = server.known_line("@cert-authority nas", authority)
-        known = server.known_hosts(tmp_path / "known_hosts", line)
-        named = server.config(tmp_path / "named", known, more="  HostKeyAlias nas\n")
-        with connect(FAR, config_path=named) as host:
-            assert host.run(["echo", "in"]).stdout == "in\n"
+        accepted(server.config(tmp_path, line, alias="nas", more="  HostKeyAlias nas\n"), "nas")
         # The certificate is for another name.
-        known.write_text(server.known_line("@cert-authority other", authority))
-        other = server.config(tmp_path / "other", known, more="  HostKeyAlias other\n")
-        with pytest.raises(HostKeyRefused):
-            connect(FAR, config_path=other)
+        line = server.known_line("@cert-authority other", authority)
+        refused(server.config(tmp_path, line, alias="x", more="  HostKeyAlias other\n"), "of other is", "x")
 
 
 # ---- jumps ----
@@ -189,19 +166,16 @@ def test_a_host_key_signed_by_a_known_authority(tmp_path: Path) -> None:
 
 @pytest.fixture
 def jumping(sshd: Sshd, second_sshd: Sshd, tmp_path: Path) -> Path:
-    known = tmp_path / "known_hosts"
-    known.write_text(sshd.known_line() + second_sshd.known_line())
-    config = sshd.config(tmp_path / "config", known, alias="gate")
-    return second_sshd.config(config, known, more="  ProxyJump gate\n")
+    known = sshd.known_line() + second_sshd.known_line()
+    sshd.config(tmp_path, known, alias="gate")
+    return second_sshd.config(tmp_path, known, more="  ProxyJump gate\n")
 
 
 def test_through_a_jump_host(second_sshd: Sshd, sshd: Sshd, jumping: Path) -> None:
     with connect(FAR, config_path=jumping) as host:
         peer, _, _, port = host.run(["sh", "-c", "echo $SSH_CONNECTION"]).stdout.split()
         assert int(port) == second_sshd.port
-    end = time.monotonic() + 30
-    while f"Close session: user {sshd.user}" not in second_sshd.log and time.monotonic() < end:
-        time.sleep(0.05)
+    assert until(lambda: f"Close session: user {sshd.user}" in second_sshd.log)
     assert peer == "127.0.0.1"
 
 
@@ -215,23 +189,22 @@ def test_each_hop_must_show_its_own_key(
     other = servers["far" if unknown == "gate" else "gate"]
     lines[unknown] = servers[unknown].known_line(key=other.host_key)
     (tmp_path / "known_hosts").write_text("".join(lines.values()))
-    accepted = second_sshd.log.count("Accepted")
-    with pytest.raises(HostKeyRefused, match="CHANGED") as caught:
-        connect(FAR, config_path=jumping)
-    assert fingerprint(servers[unknown].host_key) in caught.value.message
-    assert ("gate (ProxyJump)" in caught.value.message) is (unknown == "gate")
-    assert second_sshd.log.count("Accepted") == accepted
+    logins = second_sshd.log.count("Accepted")
+    error = refused(jumping, "CHANGED")
+    assert fingerprint(servers[unknown].host_key) in error.message
+    assert ("gate (ProxyJump)" in error.message) is (unknown == "gate")
+    assert second_sshd.log.count("Accepted") == logins
 
 
-def test_a_jump_host_that_cannot_reach_the_target(sshd: Sshd, tmp_path: Path, known: Path) -> None:
-    config = sshd.config(tmp_path / "config", known, alias="gate")
+def test_a_jump_host_that_cannot_reach_the_target(sshd: Sshd, tmp_path: Path) -> None:
+    config = sshd.config(tmp_path, alias="gate")
     with config.open("a") as file:
         file.write(f"Host far\n  HostName 127.0.0.1\n  Port {free_port()}\n  ProxyJump gate\n")
     with pytest.raises(HostUnreachable, match="the jump host could not reach"):
         connect(FAR, config_path=config)
 
 
-def test_a_proxy_command(sshd: Sshd, tmp_path: Path, known: Path) -> None:
+def test_a_proxy_command(sshd: Sshd, tmp_path: Path) -> None:
     proxy = tmp_path / "proxy"
     # It also talks on stderr, which is not part of the connection.
     proxy.write_text(
@@ -241,20 +214,15 @@ def test_a_proxy_command(sshd: Sshd, tmp_path: Path, known: Path) -> None:
         "threading.Thread(target=up,daemon=True).start()\n"
         "while d:=s.recv(65536): os.write(1,d)\n"
     )
-    more = f"  ProxyCommand python3 {proxy} %h %p\n"
-    with connect(FAR, config_path=sshd.config(tmp_path / "config", known, more=more)) as host:
-        assert host.run(["echo", "in"]).stdout == "in\n"
+    accepted(sshd.config(tmp_path, more=f"  ProxyCommand python3 {proxy} %h %p\n"))
 
 
 # ---- logging in ----
 
 
-def test_a_key_that_is_not_authorized_is_refused(sshd: Sshd, tmp_path: Path, known: Path) -> None:
+def test_a_key_that_is_not_authorized_is_refused(sshd: Sshd, tmp_path: Path, config: Path) -> None:
     stranger = keygen(tmp_path / "stranger")
-    config = tmp_path / "config"
-    config.write_text(f"Host far\n  IdentityFile {stranger}\n  IdentitiesOnly yes\n")
-    sshd.config(config, known)
-    text = config.read_text().replace(f"  IdentityFile {sshd.user_key}\n", "")
+    text = config.read_text().replace(str(sshd.user_key), f"{stranger}\n  IdentitiesOnly yes")
     config.write_text(text)
     with pytest.raises(LoginRefused, match=f"did not let {sshd.user} in: tried {stranger}") as caught:
         connect(FAR, config_path=config)
@@ -273,14 +241,12 @@ def agent(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def locked(sshd: Sshd, tmp_path: Path) -> Path:
+def locked(sshd: Sshd, tmp_path: Path, config: Path) -> Path:
     """The user's key, protected by a passphrase; returns the configuration that names it."""
     key = tmp_path / "locked"
     key.write_bytes(sshd.user_key.read_bytes())
     key.chmod(0o600)
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", str(key)], check=True)
-    known = sshd.known_hosts(tmp_path / "known_hosts")
-    config = sshd.config(tmp_path / "config", known)
     config.write_text(
         config.read_text()
         .replace(f"IdentityFile {sshd.user_key}", f"IdentityFile {key}")
@@ -299,16 +265,14 @@ def test_a_key_with_a_passphrase_and_no_agent(locked: Path, tmp_path: Path) -> N
 def test_the_agent_has_the_key(sshd: Sshd, locked: Path, agent: Path, tmp_path: Path) -> None:
     add = ["ssh-add", "-q", str(sshd.user_key)]
     subprocess.run(add, check=True, env={**os.environ, "SSH_AUTH_SOCK": str(agent)})
-    with connect(FAR, config_path=locked) as host:
-        assert host.run(["echo", "in"]).stdout == "in\n"
+    accepted(locked)
     # With IdentitiesOnly the agent's key must be one of those that are named.
     locked.write_text(locked.read_text() + "  IdentitiesOnly yes\n")
     (tmp_path / "locked.pub").write_text(keygen(tmp_path / "x").with_suffix(".pub").read_text())
     with pytest.raises(LoginRefused, match="the agent holds 1 key"):
         connect(FAR, config_path=locked)
     (tmp_path / "locked.pub").write_text(sshd.user_key.with_suffix(".pub").read_text())
-    with connect(FAR, config_path=locked) as host:
-        assert host.run(["echo", "in"]).stdout == "in\n"
+    accepted(locked)
 
 
 # ---- no connection ----
@@ -331,44 +295,34 @@ def listening(greeting: bytes = b"") -> Iterator[int]:
         threading.Thread(target=serve, daemon=True).start()
         yield server.getsockname()[1]
         server.shutdown(socket.SHUT_RDWR)
-        for one in kept:
-            one.close()
+        for connection in kept:
+            connection.close()
 
 
-def empty(path: Path) -> Path:
-    path.write_text("")
-    return path
+def unreachable(tmp_path: Path, at: str, match: str, deadline_s: float = 60) -> HostUnreachable:
+    address, config = parse_address(f"ssh://{at}"), written(tmp_path / "c", "")
+    with pytest.raises(HostUnreachable, match=match) as caught:
+        connect(address, config_path=config, deadline_s=deadline_s)
+    return caught.value
 
 
 def test_an_unknown_host_name_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(HostUnreachable, match=r"ssh://no-such-host.invalid: the name .* cannot be resolved"):
-        connect(parse_address("ssh://no-such-host.invalid"), config_path=empty(tmp_path / "c"))
+    unreachable(tmp_path, "no-such-host.invalid", "no-such-host.invalid: the name .* cannot be resolved")
 
 
 def test_a_closed_port_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(HostUnreachable, match=r"no connection to 127\.0\.0\.1 port \d+: .*refused") as caught:
-        connect(parse_address(f"ssh://127.0.0.1:{free_port()}"), config_path=empty(tmp_path / "c"))
-    assert "sshd" in caught.value.hint
+    error = unreachable(
+        tmp_path, f"127.0.0.1:{free_port()}", r"no connection to 127\.0\.0\.1 port \d+: .*refused"
+    )
+    assert "sshd" in error.hint
 
 
-def test_a_server_that_sends_nothing(tmp_path: Path) -> None:
-    with listening() as port, pytest.raises(HostUnreachable, match="in time"):
-        connect(parse_address(f"ssh://127.0.0.1:{port}"), config_path=empty(tmp_path / "c"), deadline_s=1)
-
-
-def test_a_server_that_is_not_ssh(tmp_path: Path) -> None:
-    with (
-        listening(b"HTTP/1.0 200 OK\r\n\r\n") as port,
-        pytest.raises(HostUnreachable, match="no SSH session"),
-    ):
-        connect(parse_address(f"ssh://127.0.0.1:{port}"), config_path=empty(tmp_path / "c"))
-
-
-def test_only_the_error_is_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str], sshd: Sshd) -> None:
-    known = sshd.known_hosts(tmp_path / "known_hosts", "")
-    with pytest.raises(HostKeyRefused):
-        connect(FAR, config_path=sshd.config(tmp_path / "config", known))
-    assert capfd.readouterr() == ("", "")
+@pytest.mark.parametrize(
+    ("greeting", "match"), [(b"", "in time"), (b"HTTP/1.0 200 OK\r\n\r\n", "no SSH session")]
+)
+def test_a_server_that_is_silent_or_not_ssh(tmp_path: Path, greeting: bytes, match: str) -> None:
+    with listening(greeting) as port:
+        unreachable(tmp_path, f"127.0.0.1:{port}", match, 60 if greeting else 1)
 
 
 def test_only_ssh_is_reached_over_ssh() -> None:
@@ -388,31 +342,20 @@ def test_only_ssh_is_reached_over_ssh() -> None:
 def test_an_account_whose_shell_changes_arguments(tmp_path: Path, shell: str) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
-    script = tmp_path / "shell"
-    script.write_text(f"#!/bin/sh\n{shell}\n")
+    script = written(tmp_path / "shell", f"#!/bin/sh\n{shell}\n")
     script.chmod(0o755)
     with run_sshd(keys, options={"ForceCommand": str(script)}) as server:
-        config = server.config(tmp_path / "config", server.known_hosts(tmp_path / "known_hosts"))
         with pytest.raises(HostError, match="does not get its arguments unchanged"):
-            connect(FAR, config_path=config)
+            connect(FAR, config_path=server.config(tmp_path))
 
 
 # ---- the connection's end ----
 
 
-def test_a_deadline_kills_a_command_that_ignores_signals(host: SshHost, tmp_path: Path) -> None:
-    mark = str(tmp_path / "mark")
-    with pytest.raises(DeadlineExceeded):
-        host.run(
-            ["sh", "-c", "trap '' TERM INT HUP; while :; do sleep 0.2; done", "sh", mark], deadline_s=1.5
-        )
-    assert gone(mark)
-
-
 def test_a_silent_connection_is_detected(config: Path, mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ssh_connect.KEEPALIVE_S * (ssh_connect.KEEPALIVE_COUNT + 1) == 60
-    monkeypatch.setattr(ssh_connect, "KEEPALIVE_S", 0.3)
-    monkeypatch.setattr(ssh_connect, "KEEPALIVE_COUNT", 1)
+    assert connecting.KEEPALIVE_S * (connecting.KEEPALIVE_COUNT + 1) == 60
+    monkeypatch.setattr(connecting, "KEEPALIVE_S", 0.3)
+    monkeypatch.setattr(connecting, "KEEPALIVE_COUNT", 1)
     with connect(FAR, config_path=config) as host:
         session = int(host.run(["sh", "-c", "echo $PPID"]).stdout)
         process = host.start(["sleep", mark])

@@ -1,4 +1,4 @@
-"""kit.core.append_log: lines are complete, also when the disk gets full."""
+"""kit.core.files: appended lines are complete, also when the disk gets full."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.core.append_log import AppendLog
+from kit.core.files import AppendLog
 from tests.fakes import FullDisk
 
 
