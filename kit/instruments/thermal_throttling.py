@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from kit.hosts.base import Host
+from kit.instruments.base import split_tail
 from kit.store.phase import Check
 
 SOURCE = "/sys/devices/system/cpu/cpu*/thermal_throttle"
@@ -32,7 +33,6 @@ for chip in /sys/class/hwmon/hwmon*; do
 done
 true
 """
-_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 _COUNTER = re.compile(r"(cpu\d+)/thermal_throttle/(core|package)_throttle_(count|total_time_ms)")
 _TEMPERATURE = re.compile(r"/sys/class/hwmon/hwmon\d+/temp1_input")
 _NUMBER = re.compile(r"\d{1,20}", re.ASCII)
@@ -68,11 +68,10 @@ def read(host: Host) -> Throttling:
 
 def parse(text: str) -> Throttling:
     """From the output of `tail -v`. Raises ValueError for malformed counters."""
-    parts = _HEADER.split(text)[1:]
     counts: dict[str, int] = {}
     times_ms: dict[str, int] = {}
     temperatures = []
-    for path, content in zip(parts[::2], parts[1::2], strict=True):
+    for path, content in split_tail(text).items():
         value = content.strip()
         if match := _COUNTER.fullmatch(path):
             if not _NUMBER.fullmatch(value):

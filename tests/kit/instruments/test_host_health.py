@@ -10,7 +10,7 @@ from kit.core.clock import Clock
 from kit.instruments import clock_steps, host_health, thermal_throttling
 from kit.instruments.base import Measured
 from kit.instruments.clock_steps import WallClock
-from kit.instruments.host_health import Change, Machine
+from kit.instruments.host_health import Machine
 from kit.instruments.thermal_throttling import Throttling
 from kit.store.phase import Check, Missing
 from tests.fakes import ScriptedHost
@@ -21,10 +21,12 @@ HOT = Throttling({"cpu0/core": 2}, {"cpu0/core": 510}, 99_000)
 CLOCK = WallClock(10**18, 0)
 
 
-def entry(observed: list[Change], duration_ns: int = 10 * SECOND) -> dict[str, Any]:
+def entry(
+    before: dict[str, Machine], after: dict[str, Machine], duration_ns: int = 10 * SECOND
+) -> dict[str, Any]:
     """The entry of the manifest."""
     phase = Measured("read", 512, duration_ns, 100, 900, {}, 0, Clock())
-    report = host_health.report(observed, phase)
+    report = host_health.report(before, after, phase)
     return {
         "checks": [check.as_json() for check in report.checks if isinstance(check, Check)],
         "unavailable": [check.as_json() for check in report.checks if isinstance(check, Missing)],
@@ -35,7 +37,7 @@ def entry(observed: list[Change], duration_ns: int = 10 * SECOND) -> dict[str, A
 
 
 def filled(before: Machine, after: Machine, duration_ns: int = 10 * SECOND) -> dict[str, Any]:
-    return entry(host_health.changes({"s": before}, {"s": after}), duration_ns)
+    return entry({"s": before}, {"s": after}, duration_ns)
 
 
 def broken(observed: dict[str, Any]) -> list[str]:
@@ -122,13 +124,12 @@ def test_hosts_with_malformed_or_no_answers_are_not_available() -> None:
     assert observed["lost"] == Machine(*["not available: lost: the connection broke"] * 2)
     assert len(hosts[2].calls) == 1
     assert all("its wall clock cannot be read" in str(observed[name].wall) for name in ("silent", "odd"))
-    whole = entry(host_health.changes(observed, observed))
+    whole = entry(observed, observed)
     assert whole["checks"] == [] and len(whole["unavailable"]) == 6
     assert [machine["host"] for machine in whole["machines"]] == ["silent", "odd", "lost"]
 
 
-def test_changes_are_in_the_order_of_the_hosts() -> None:
+def test_machines_are_in_the_order_of_the_hosts() -> None:
     before = {"b": Machine(COOL, CLOCK), "a": Machine(COOL, CLOCK)}
-    observed = host_health.changes(before, dict(sorted(before.items())))
-    assert [type(change) for change in observed] == [Change, Change]
-    assert [change.host for change in observed] == ["b", "a"]
+    observed = entry(before, dict(sorted(before.items())))
+    assert [machine["host"] for machine in observed["machines"]] == ["b", "a"]
