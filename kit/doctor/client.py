@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from kit.doctor.facts import Facts, Unknown
-from kit.doctor.finding import Subject, Verdict, undetermined
+from kit.doctor.finding import Examination, Subject, Verdict, undetermined
 
 FILES = ("/proc/filesystems",)
 PROGRAMS = ("fio", "getent", "install", "ip", "mount", "mount.nfs", "umount")
@@ -95,4 +95,4 @@ def fio_alike(clients: Mapping[str, Facts]) -> dict[str, Verdict]:
     return verdicts
 
 
-EXAMINATIONS = {"fio": _fio, "client-programs": _programs, "nfs-client": _nfs_client}
+EXAMINATIONS: dict[str, Examination] = {"fio": _fio, "client-programs": _programs, "nfs-client": _nfs_client}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from kit.doctor.facts import Unknown
-from kit.doctor.finding import State, Subject, Verdict
+from kit.doctor.finding import Examination, State, Subject, Verdict
 
 CPU = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -241,7 +241,7 @@ def _python(subject: Subject) -> Verdict:
     return "fail" if (int(match[1]), int(match[2])) < (3, 6) else "ok", version
 
 
-EXAMINATIONS = {
+EXAMINATIONS: dict[str, Examination] = {
     "python": _python,
     "privilege": _privilege,
     "round-trip": _round_trip,
@@ -260,5 +260,5 @@ EXAMINATIONS = {
     "run-space": _run_space,
     "leftovers": _leftovers,
 }
-WALL_CLOCK = {"time-sync": _time_sync, "clock-offset": _clock_offset}
+WALL_CLOCK: dict[str, Examination] = {"time-sync": _time_sync, "clock-offset": _clock_offset}
 """Checks of hosts whose wall clock shows the real time; a lab's does not."""

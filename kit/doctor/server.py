@@ -10,7 +10,7 @@ import re
 
 from kit.doctor.client import programs
 from kit.doctor.facts import Unknown
-from kit.doctor.finding import State, Subject, Verdict
+from kit.doctor.finding import Examination, State, Subject, Verdict
 from kit.doctor.machine import memory_kib
 
 ZFS_VERSION = "/sys/module/zfs/version"
@@ -209,7 +209,7 @@ def _arc(subject: Subject) -> Verdict:
     return "ok", shown
 
 
-EXAMINATIONS = {
+EXAMINATIONS: dict[str, Examination] = {
     "zfs-module": _zfs_module,
     "zfs-userland": _zfs_userland,
     "pyzfs": _pyzfs,

@@ -88,7 +88,7 @@ def _if_traced(look: Examination) -> Examination:
     return lambda subject: look(subject) if subject.requirements.traced else skipped
 
 
-EXAMINATIONS = {
+EXAMINATIONS: dict[str, Examination] = {
     "bpftrace": _if_traced(_bpftrace),
     "probes": _if_traced(_probes),
     "kprobes": _if_traced(_kprobes),

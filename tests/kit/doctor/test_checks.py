@@ -186,6 +186,8 @@ CLIENT_CASES: list[tuple[str, str, tuple[Change, ...]]] = [
     ("nfs-port", "fail", (lambda raw: raw["peer"].update(connect={"error": "Connection refused"}),)),
     ("nfs-port", "fail", (part("peer", {"error": "nas: Name or service not known"}),)),
     ("link", "ok", (physical_link("10000"),)),
+    # In another network namespace the same name is another interface.
+    ("link", "warn", (physical_link("25000"), file(f"{NET}/eth0/ifindex", "99"))),
     ("mtu", "warn", (links(lambda entries: entries[-1].update(mtu=9000)),)),
     ("mtu", "warn", (links(lambda entries: entries[-1].pop("mtu")),)),
 ]  # fmt: skip
@@ -242,58 +244,38 @@ def test_times_that_this_machine_measures(check: str, reading: str, states: dict
     assert observed == states
 
 
-@pytest.mark.parametrize(
-    ("version", "offered", "state"),
-    [
-        ("3", "+3 -4 -4.0 -4.1 -4.2", "ok"),
-        ("4.2", "+3 -4 -4.0 -4.1 -4.2", "fail"),
-        ("4.0", "-2 +3 +4 +4.1", "ok"),
-        ("4.0", "+3 +4 -4.0 +4.1", "fail"),
-        ("4.1", "-3 +4 +4.0 +4.1 +4.2", "ok"),
-        ("3", "-3 +4 +4.0 +4.1 +4.2", "fail"),
-    ],
-)
-def test_a_server_must_offer_the_workloads_nfs_version(version: str, offered: str, state: str) -> None:
-    finding = finding_after("server", "nfs-versions", file(VERSIONS, offered), nfs_version=version)
-    assert finding.state == state
+V3_ONLY, V4_ONLY = file(VERSIONS, "+3 -4 -4.0 -4.1 -4.2"), file(VERSIONS, "-3 +4 +4.0 +4.1 +4.2")
+ENGINES = "Available IO engines:\n\tpsync\n\t%s\n"
+# Role, check, state, requirements, changes of the recorded facts.
+REQUIREMENT_CASES: list[tuple[str, str, str, dict[str, Any], tuple[Change, ...]]] = [
+    ("server", "nfs-versions", "ok", {"nfs_version": "3"}, (V3_ONLY,)),
+    ("server", "nfs-versions", "fail", {"nfs_version": "4.2"}, (V3_ONLY,)),
+    ("server", "nfs-versions", "ok", {"nfs_version": "4.0"}, (file(VERSIONS, "-2 +3 +4 +4.1"),)),
+    ("server", "nfs-versions", "fail", {"nfs_version": "4.0"}, (file(VERSIONS, "+3 +4 -4.0 +4.1"),)),
+    ("server", "nfs-versions", "ok", {"nfs_version": "4.1"}, (V4_ONLY,)),
+    ("server", "nfs-versions", "fail", {"nfs_version": "3"}, (V4_ONLY,)),
+    ("server", "nfsd-threads", "ok", {"outstanding": 64}, (file(THREADS, "64"),)),
+    ("server", "nfsd-threads", "warn", {"outstanding": 64}, (file(THREADS, "63"),)),
+    ("server", "nfsd-threads", "fail", {"outstanding": 64}, (file(THREADS, "0"),)),
+    ("server", "bpftrace", "note", {"traced": False}, (program("bpftrace", None),)),
+    ("server", "probes", "note", {"traced": False}, (without("symbols", "arc_read"),)),
+    ("server", "kprobes", "note", {"traced": False}, (file(KPROBES, "0"),)),
+    ("server", "mountd", "fail", {"nfs_version": "3"}, (without("processes", "rpcbind"),)),
+    ("server", "mountd", "note", {"nfs_version": "4.2"}, (without("processes", "rpcbind"),)),
+    ("client", "fio", "ok", {"libnfs": True}, (output("fio-engines", ENGINES % "nfs"),)),
+    ("client", "fio", "fail", {"libnfs": True}, (output("fio-engines", ENGINES % "http"),)),
+    ("client", "fio", "ok", {"libnfs": False}, (output("fio-engines", ENGINES % "http"),)),
+    ("client", "fio", "warn", {"libnfs": True}, (part("command fio-engines", None),)),
+    ("client", "client-programs", "ok", {"libnfs": True}, (program("mount.nfs", None),)),
+]
 
 
-@pytest.mark.parametrize(("threads", "state"), [("64", "ok"), ("63", "warn"), ("0", "fail")])
-def test_a_server_needs_a_thread_for_each_request_in_flight(threads: str, state: str) -> None:
-    assert finding_after("server", "nfsd-threads", file(THREADS, threads), outstanding=64).state == state
-
-
-@pytest.mark.parametrize("check", ["bpftrace", "kprobes", "probes"])
-def test_a_server_that_is_not_traced_needs_no_tracer(check: str) -> None:
-    changes = (program("bpftrace", None), file(KPROBES, "0"), without("symbols", "arc_read"))
-    assert finding_after("server", check, *changes).state == "warn"
-    assert finding_after("server", check, *changes, traced=False).state == "note"
-
-
-@pytest.mark.parametrize(
-    ("engines", "state"),
-    [
-        (output("fio-engines", "Available IO engines:\n\tpsync\n\tnfs\n"), "ok"),
-        (output("fio-engines", "Available IO engines:\n\tpsync\n\thttp\n"), "fail"),
-        (part("command fio-engines", None), "warn"),
-    ],
-)
-def test_fio_without_a_mount_needs_its_engine_nfs(engines: Change, state: str) -> None:
-    changes = (engines, program("mount.nfs", None))
-    assert finding_after("client", "fio", *changes, libnfs=True).state == state
-    assert finding_after("client", "client-programs", *changes, libnfs=True).state == "ok"
-    assert finding_after("client", "fio", *changes).state == "ok"
-
-
-@pytest.mark.parametrize(("version", "state"), [("3", "fail"), ("4.2", "note"), (None, "warn")])
-def test_only_nfs_3_needs_rpcbind(version: str | None, state: str) -> None:
-    changes = without("processes", "rpcbind")
-    assert finding_after("server", "mountd", changes, nfs_version=version).state == state
-
-
-def test_the_same_interface_name_in_another_network_namespace_is_another_interface() -> None:
-    finding = finding_after("client", "link", physical_link("25000"), file(f"{NET}/eth0/ifindex", "99"))
-    assert finding.state == "warn" and "25000" not in finding.observed
+@pytest.mark.parametrize(("role", "check", "state", "requirements", "changes"), REQUIREMENT_CASES)
+def test_a_check_with_requirements(
+    role: str, check: str, state: str, requirements: dict[str, Any], changes: tuple[Change, ...]
+) -> None:
+    finding = finding_after(role, check, *changes, **requirements)
+    assert finding.state == state, finding
 
 
 def test_facts_read_with_sudo_are_those_of_root() -> None:

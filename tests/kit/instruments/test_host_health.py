@@ -54,36 +54,32 @@ def test_nothing_happened() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("duration_ns", "names"),
-    [(50 * SECOND, []), (49 * SECOND, ["thermal throttling of s, in ms"])],
-)
-def test_throttling_is_an_event_and_above_a_share_a_failed_check(duration_ns: int, names: list[str]) -> None:
-    observed = filled(Machine(COOL, CLOCK), Machine(HOT, CLOCK), duration_ns)
-    assert broken(observed) == names
-    [event] = observed["events"]
-    assert (event.kind, event.time_ns, event.end_ns) == ("throttling", 100, 900)
-    assert event.text == "thermal throttling of s for 500 ms (1 events)"
-    assert observed["machines"][0]["hottest_mdegc"] == [40_000, 99_000]
+THROTTLED = ("throttling", "thermal throttling of s for 500 ms (1 events)")
+
+
+def after(step_ns: int, slept_ns: int = 0) -> Machine:
+    return Machine(COOL, WallClock(CLOCK.real_ns + step_ns + slept_ns, slept_ns))
 
 
 @pytest.mark.parametrize(
-    ("step_ns", "names"),
-    [(-250_000_000, []), (2 * SECOND, ["wall clock step of s, in us"])],
-)
-def test_a_step_is_an_event_and_above_a_second_a_failed_check(step_ns: int, names: list[str]) -> None:
-    observed = filled(Machine(COOL, CLOCK), Machine(COOL, WallClock(CLOCK.real_ns + step_ns, 0)))
-    assert broken(observed) == names and observed["problems"] == []
-    [event] = observed["events"]
-    assert event.kind == "clock-step"
-    assert event.text == f"wall clock of s set by {step_ns / 1e9:+.6f} s"
-
-
-def test_a_suspend_is_a_problem_and_no_step() -> None:
-    observed = filled(Machine(COOL, CLOCK), Machine(COOL, WallClock(CLOCK.real_ns + SECOND, SECOND)))
-    assert broken(observed) == []
-    assert observed["problems"] == ["s slept for 1.000 s during the phase"]
-    assert [event.kind for event in observed["events"]] == ["suspend"]
+    ("later", "duration_s", "names", "event", "problems"),
+    [
+        (Machine(HOT, CLOCK), 50, [], THROTTLED, []),
+        (Machine(HOT, CLOCK), 49, ["thermal throttling of s, in ms"], THROTTLED, []),
+        (after(-250_000_000), 10, [], ("clock-step", "wall clock of s set by -0.250000 s"), []),
+        (after(2 * SECOND), 10, ["wall clock step of s, in us"],
+         ("clock-step", "wall clock of s set by +2.000000 s"), []),
+        (after(0, slept_ns=SECOND), 10, [], ("suspend", "s slept for 1.000 s"),
+         ["s slept for 1.000 s during the phase"]),
+    ],
+)  # fmt: skip
+def test_changes_are_events_failed_checks_and_problems(
+    later: Machine, duration_s: int, names: list[str], event: tuple[str, str], problems: list[str]
+) -> None:
+    observed = filled(Machine(COOL, CLOCK), later, duration_s * SECOND)
+    assert broken(observed) == names and observed["problems"] == problems
+    assert [(e.kind, e.text, e.time_ns, e.end_ns) for e in observed["events"]] == [(*event, 100, 900)]
+    assert observed["machines"][0]["hottest_mdegc"] == [40_000, later.throttling.hottest_mdegc]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("place", [0, 1])
