@@ -8,12 +8,12 @@ arcstats do not count reads that the dbuf cache answers (1/32 of the ARC by defa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, Measured, Report, minus
 from kit.instruments.tier_tracer import TierTracer
 from kit.store.phase import Check, Missing
 from kit.zfs.openzfs_version import ZfsVersion
@@ -79,11 +79,6 @@ def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
 def parse_kstat(text: str) -> dict[str, int]:
     """Values by name from `name type value` lines; other lines (headers, strings) are ignored."""
     return {name: int(value) for name, value in _KSTAT.findall(text)}
-
-
-def minus(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
-    """The change by name; a counter that was not there before began at 0."""
-    return {name: value - before.get(name, 0) for name, value in after.items()}
 
 
 def checks(change: Counters, tiers: dict[tuple[str, str], int], zfs: ZfsVersion) -> list[Check | Missing]:

@@ -72,6 +72,11 @@ def split_tail(output: str) -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
+def minus(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """The change of counters by name; one that was not there before began at 0."""
+    return {name: value - before.get(name, 0) for name, value in after.items()}
+
+
 class Instrument:
     """One instrument for one phase. Each method may raise HostError; the phase then ends."""
 

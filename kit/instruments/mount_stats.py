@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import minus
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, Measured, Report, minus
 from kit.store.phase import Check
 
 _SOURCE = "/proc/self/mountstats"

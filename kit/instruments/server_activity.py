@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.arc_zil_counters import TOLERANCE_IOS, minus, parse_kstat
-from kit.instruments.base import Instrument, Measured, Report, split_tail
+from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
+from kit.instruments.base import Instrument, Measured, Report, minus, split_tail
 from kit.store.phase import Check, Event, Missing
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from kit.hosts.base import Host
-from kit.instruments.base import split_tail
+from kit.instruments.base import minus, split_tail
 from kit.store.phase import Check
 
 SOURCE = "/sys/devices/system/cpu/cpu*/thermal_throttle"
@@ -88,8 +88,7 @@ def change(before: Throttling, after: Throttling) -> Change:
         raise ValueError("not available: this host has no such counters")
     if before.counts.keys() != after.counts.keys() or before.times_ms.keys() != after.times_ms.keys():
         raise ValueError("not available: not the same CPUs before and after")
-    events = {key: after.counts[key] - count for key, count in before.counts.items()}
-    times_ms = {key: after.times_ms[key] - time for key, time in before.times_ms.items()}
+    events, times_ms = minus(after.counts, before.counts), minus(after.times_ms, before.times_ms)
     if min([*events.values(), *times_ms.values()]) < 0:
         raise ValueError("not available: a counter went back")
     unmeasured = [count for key, count in events.items() if not times_ms.get(key)]
