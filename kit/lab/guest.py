@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,15 +36,14 @@ from kit.lab.qemu import (
     HAND_OVER,
     HAND_OVER_BYTES,
     KEYS_BYTES,
+    QEMU,
     READY_LINE,
     SSH_PORTS,
-    Disk,
-    Machine,
+    LabSpec,
     Saved,
     command_line,
 )
 
-QEMU = "qemu-system-x86_64"
 BOOT_DEADLINE_S = 480.0
 RESUME_DEADLINE_S = 120.0
 SSH_DEADLINE_S = 120.0
@@ -63,23 +62,6 @@ _POLL_S = 0.1
 _COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
 _RESUME_HINT = "if this happens again, the saved guest is damaged: remove it below ~/.cache/hsp/warm"
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
-
-
-@dataclass(frozen=True)
-class LabSpec:
-    """Configuration of a lab guest.
-
-    `extra_*` and `ssh_ports` are for tests. `ssh_ports`: serial lines with an sshd each, one connection
-    per line. `seed`: makes the random numbers of the guest reproducible; without it they always differ.
-    """
-
-    image_dir: Path
-    clock: Clock
-    memory_mib: int = 4096
-    extra_kernel_args: tuple[str, ...] = ()
-    extra_disks: tuple[Disk, ...] = ()
-    ssh_ports: int = SSH_PORTS
-    seed: int | None = None
 
 
 def runtime_dir() -> Path:
@@ -149,21 +131,7 @@ class Lab:
                 "client.key": client_key.export_private_key(),
                 "host.pub": host_key.export_public_key(),
             },
-            argv=command_line(
-                Machine(
-                    image_dir=spec.image_dir,
-                    state_dir=Path("{state}"),
-                    memory_mib=spec.memory_mib,
-                    clock=spec.clock,
-                    extra_kernel_args=spec.extra_kernel_args,
-                    extra_disks=spec.extra_disks,
-                    ssh_ports=spec.ssh_ports,
-                    root=root,
-                    resume=resume,
-                    seed=spec.seed,
-                ),
-                QEMU,
-            ),
+            argv=command_line(spec, root, resume),
             prefix=_SAVING_PREFIX if root else _PREFIX,
             sparse={HAND_OVER: HAND_OVER_BYTES, **{disk.name: disk.size_bytes for disk in spec.extra_disks}},
             info={

@@ -17,8 +17,9 @@ from kit.emulation.udev_links import link_by_id
 from kit.hosts.base import Host
 from kit.lab.aged_devices import AgedStates
 from kit.lab.clients import lab_clients
-from kit.lab.guest import Lab, LabSpec, probe_real_clock
+from kit.lab.guest import Lab, probe_real_clock
 from kit.lab.image.image import Image
+from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
 from kit.run.site import Site
 

@@ -6,7 +6,7 @@ directory. The kernel kills QEMU when the supervisor dies. A line `detach` lets 
 run on after the CLI (`hsp lab up`).
 
 stdin, first line: JSON {base, prefix, files: {name: base64}, sparse: {name: bytes}, argv: [...],
-info: {...}}; "{state}" in an argument stands for the state directory.
+info: {...}}. QEMU's working directory is the state directory.
 stdout: one JSON line {state, qemu_pid}, or {error}; later {exited: code} if QEMU ends.
 Only the standard library is imported, for a start within milliseconds.
 """
@@ -71,7 +71,7 @@ def _start(spec: dict[str, object], state: Path) -> subprocess.Popen[bytes]:
             file.truncate(size_bytes)
     with (state / "qemu.log").open("wb") as log:
         qemu = subprocess.Popen(
-            [argument.replace("{state}", os.fspath(state)) for argument in argv],
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -31,11 +31,11 @@ from kit.core.cache import cache_dir, cannot_use, locked
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
-from kit.lab import cache_entry, monitor
-from kit.lab.guest import QEMU, Lab, LabSpec
+from kit.lab import cache_entry
+from kit.lab.guest import Lab
 from kit.lab.image.image import Image, check_space, sha256
 from kit.lab.image.prune import is_still_made
-from kit.lab.qemu import WAITING_LINE, Disk, Machine, Saved, command_line
+from kit.lab.qemu import QEMU, WAITING_LINE, Disk, LabSpec, Saved, command_line, monitor
 
 FORMAT = 2
 _TOKEN = re.compile(r"[0-9a-f]{8}")
@@ -95,16 +95,8 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
 
 def digest_of(spec: LabSpec, image: Image) -> str:
     """Digest of everything that a saved guest and a lab that resumes it must have in common."""
-    machine = Machine(
-        image_dir=image.path,
-        state_dir=Path("{state}"),
-        memory_mib=spec.memory_mib,
-        clock=spec.clock,
-        extra_disks=spec.extra_disks,
-        ssh_ports=spec.ssh_ports,
-    )
     sizes = [disk.size_bytes for disk in spec.extra_disks]
-    parts = [FORMAT, image.manifest["files"], _qemu(), command_line(machine, QEMU), sizes]
+    parts = [FORMAT, image.manifest["files"], _qemu(), command_line(replace(spec, seed=None)), sizes]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -169,11 +161,11 @@ def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
         time.sleep(_SETTLE_S)
         # Do not stop the guest first: QEMU would resume it stopped. No bandwidth limit: the default of
         # 128 MiB/s is meant for networks.
-        monitor.command(lab.state, "migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+        monitor(lab.state, "migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         part, target = (shlex.quote(os.fspath(path)) for path in (work / "part", files.memory))
         (work / "part").touch(mode=0o600)
         # QEMU is done when all data is in the pipe; the file gets its name when all data is in the file.
-        monitor.command(lab.state, "migrate", uri=f"exec:cat >{part} && mv {part} {target}")
+        monitor(lab.state, "migrate", uri=f"exec:cat >{part} && mv {part} {target}")
         _await_saved(lab, files.memory)
     return {
         "token": token,
@@ -196,7 +188,7 @@ def _await_saved(lab: Lab, memory: Path) -> None:
     end = time.monotonic() + _SAVE_DEADLINE_S
     state: dict[str, Any] = {}
     while state.get("status") != "completed" or not memory.exists():
-        state = monitor.command(lab.state, "query-migrate")
+        state = monitor(lab.state, "query-migrate")
         if state["status"] in ("failed", "cancelled") or time.monotonic() > end:
             raise HostError(
                 f"the guest could not be saved: {state['status']} {state.get('error-desc', '')}".rstrip(),

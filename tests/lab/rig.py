@@ -20,10 +20,9 @@ from kit.core.clock import Clock
 from kit.core.errors import EXIT_HOST
 from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
-from kit.lab import monitor
-from kit.lab.guest import Lab, LabSpec
+from kit.lab.guest import Lab
 from kit.lab.image.image import Image
-from kit.lab.qemu import Disk, disk_device
+from kit.lab.qemu import Disk, LabSpec, disk_device, monitor
 from kit.lab.warm import open_lab
 from tests.lab.relay import Relay
 
@@ -123,7 +122,7 @@ class Rig:
 
     def monitor(self, command: str, **arguments: Any) -> Any:
         """One command of QEMU's monitor (QMP); its answer. Raises HostError with its refusal."""
-        return monitor.command(self.lab.state, command, **arguments)
+        return monitor(self.lab.state, command, **arguments)
 
     def pull(self, disk: str) -> None:
         """Pull a SCSI disk out; gone from the guest, and QEMU has let go of it, when this returns."""

@@ -15,8 +15,9 @@ import pytest
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import HostLost
-from kit.lab.guest import Lab, LabSpec, probe_real_clock, runtime_dir
+from kit.lab.guest import Lab, probe_real_clock, runtime_dir
 from kit.lab.image.image import Image
+from kit.lab.qemu import LabSpec
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import write_small
 

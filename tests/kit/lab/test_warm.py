@@ -12,9 +12,8 @@ import pytest
 
 from kit.core.clock import Clock
 from kit.lab import warm
-from kit.lab.guest import LabSpec
 from kit.lab.image.image import Image, ImageInputs
-from kit.lab.qemu import Disk
+from kit.lab.qemu import Disk, LabSpec
 
 SPEC = LabSpec(Path("/images/x"), Clock("virtual", 4))
 IMAGE = Image(Path("/images/x"), {"files": {"root.img": {"bytes": 1, "sha256": "a"}}})
