@@ -20,6 +20,7 @@ SOCKET = f"{DIRECTORY}/socket"
 _SECTOR_BYTES = 512
 # A save writes the whole content; a mark visits each sector.
 _TELL_DEADLINE_S = 300.0
+TRANSFER_DEADLINE_S = 600.0
 _IS_RUNNING = '[ -x "$1" ] && [ -S "$2" ] && exec "$1" tell "$2" status'
 # The server removes its socket after the devices.
 _AWAIT_END = 'n=0; while [ -S "$1" ]; do n=$((n+1)); [ $n -lt 1000 ] || exit 1; sleep 0.05; done'
@@ -81,6 +82,15 @@ class Served:
     def state_path(self, name: str) -> str:
         """Path on the host for the state of a device during a transfer."""
         return f"{DIRECTORY}/{name}.state"
+
+    def saved_state(self, name: str) -> bytes:
+        """Content and state of a device, which must not be in use. Raises HostError."""
+        copy = self.state_path(name)
+        try:
+            self.tell(name, "save", copy)
+            return self.host.get(copy, deadline_s=TRANSFER_DEADLINE_S)
+        finally:
+            self.host.run(["rm", "-f", copy])
 
     def log_text(self) -> str:
         """The server's log."""

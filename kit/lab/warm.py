@@ -14,7 +14,6 @@ docs/decisions/0015-warm-guests.md.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -27,18 +26,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kit.core.cache import cache_dir, cannot_use, locked
-from kit.core.clock import Clock
+from pydantic import TypeAdapter
+
+from kit.core.cache import cache_dir, check_space, content_digest, locked, replacing, sha256
 from kit.core.errors import HostError
 from kit.core.progress import Progress
-from kit.lab import cache_entry
 from kit.lab.guest import Lab
-from kit.lab.image.image import Image, check_space, sha256
+from kit.lab.image.image import Image
 from kit.lab.image.prune import is_still_made
-from kit.lab.qemu import QEMU, WAITING_LINE, Disk, LabSpec, Saved, command_line, monitor
+from kit.lab.qemu import QEMU, WAITING_LINE, LabSpec, Saved, command_line, monitor
 
 FORMAT = 2
 _TOKEN = re.compile(r"[0-9a-f]{8}")
+_SPEC = TypeAdapter(LabSpec)
 QEMU_IMG = "qemu-img"
 _SAVE_DEADLINE_S = 300.0
 _SETTLE_S = 0.3
@@ -85,11 +85,11 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
                 return _files(path)
             if path.exists():
                 progress.note(f"the saved guest cannot be used and is made again: {reason}")
-        with cache_entry.replacing(path) as work:
-            _check_space(folder)
+        with replacing(path) as work:
+            check_space(folder, NEEDED_BYTES, "saving a guest")
             with progress.step("booting a guest, to be saved"):
                 manifest = {"format": FORMAT, **_save(spec, image, work)}
-            (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+            (work / "manifest.json").write_text(json.dumps(manifest, indent=1, default=os.fspath) + "\n")
         return _files(path)
 
 
@@ -97,7 +97,7 @@ def digest_of(spec: LabSpec, image: Image) -> str:
     """Digest of everything that a saved guest and a lab that resumes it must have in common."""
     sizes = [disk.size_bytes for disk in spec.extra_disks]
     parts = [FORMAT, image.manifest["files"], _qemu(), command_line(replace(spec, seed=None)), sizes]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return content_digest(json.dumps(parts))
 
 
 def damage(path: Path) -> str:
@@ -130,18 +130,10 @@ def _files(path: Path) -> Saved:
 def current(path: Path) -> bool:
     """Whether this version would resume the guest at `path`, with the present image and QEMU."""
     try:
-        recorded = json.loads((path / "manifest.json").read_text())["spec"]
-        image_dir = cache_dir() / "images" / recorded["image"]
-        if not is_still_made(image_dir):
+        spec = _SPEC.validate_python(json.loads((path / "manifest.json").read_text())["spec"])
+        if not is_still_made(spec.image_dir):
             return False
-        spec = LabSpec(
-            image_dir,
-            Clock("virtual", recorded["dilation"]),
-            recorded["memory_mib"],
-            extra_disks=tuple(Disk(**disk) for disk in recorded["extra_disks"]),
-            ssh_ports=recorded["ssh_ports"],
-        )
-        image = Image(image_dir, json.loads((image_dir / "manifest.json").read_text()))
+        image = Image(spec.image_dir, json.loads((spec.image_dir / "manifest.json").read_text()))
         return digest_of(spec, image) == path.name
     except HostError:
         # Unknown without QEMU: keep it.
@@ -169,13 +161,7 @@ def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
         _await_saved(lab, files.memory)
     return {
         "token": token,
-        "spec": {
-            "image": image.path.name,
-            "memory_mib": spec.memory_mib,
-            "dilation": spec.clock.dilation,
-            "extra_disks": [asdict(disk) for disk in spec.extra_disks],
-            "ssh_ports": spec.ssh_ports,
-        },
+        "spec": asdict(spec),
         "seconds": round(time.monotonic() - started, 1),
         "files": {
             file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)}
@@ -220,10 +206,3 @@ def _qemu() -> list[str]:
         raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
     status = os.stat(path)
     return [os.path.realpath(path), str(status.st_size), str(status.st_mtime_ns)]
-
-
-def _check_space(folder: Path) -> None:
-    try:
-        check_space(folder, NEEDED_BYTES, "saving a guest")
-    except OSError as error:
-        raise cannot_use(folder, error) from error

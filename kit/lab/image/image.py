@@ -8,7 +8,6 @@ A directory is complete or absent: it is built under another name and renamed la
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -19,11 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.core.cache import cache_dir, locked
+from kit.core.cache import cache_dir, check_space, locked, replacing, sha256
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
-from kit.lab import cache_entry
 from kit.lab.image.inputs import BUILDER_PACKAGES, DEFAULT_SUITE, GUEST_PACKAGES, HERE, ImageInputs
 from kit.lab.image.tree import Scratch, StaleModules, check_tools, hook, make_tree, quoted, scratch
 
@@ -86,7 +84,7 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
             shutil.rmtree(path, ignore_errors=True)
         elif image := find(inputs):
             return image
-        with cache_entry.replacing(path, mode=0o755) as work:
+        with replacing(path, mode=0o755) as work:
             check_tools()
             check_space(cache_dir(), NEEDED_BYTES, "building the lab image")
             manifest = _build_in(work, inputs, progress, rebuild)
@@ -95,16 +93,6 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
         image = find(inputs)
         assert image is not None
         return image
-
-
-def check_space(path: Path, needed_bytes: int, purpose: str) -> None:
-    """Raises HostError if the filesystem of `path` has less space than `purpose` needs, OSError."""
-    free = shutil.disk_usage(path).free
-    if free < needed_bytes:
-        raise HostError(
-            f"{path} has {free / 2**30:.1f} GiB free, {purpose} needs {needed_bytes >> 30} GiB",
-            "free some space, or set XDG_CACHE_HOME to a directory with enough space",
-        )
 
 
 def _build_in(work: Path, inputs: ImageInputs, progress: Progress, rebuild: bool) -> dict[str, Any]:
@@ -232,9 +220,3 @@ def _finish(work: Path, manifest: dict[str, Any]) -> None:
         name: {"bytes": (work / name).stat().st_size, "sha256": sha256(work / name)} for name in _FILES
     }
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kit.core.cache import sha256
 from kit.core.clock import Clock
 from kit.lab import warm
 from kit.lab.image.image import Image, ImageInputs
@@ -72,7 +73,7 @@ def place(tmp_path: Path) -> Path:
     files = {}
     for name in ("root-01234567", "memory-01234567"):
         (place / name).write_bytes(name.encode() * 1000)
-        files[name] = {"bytes": (place / name).stat().st_size, "sha256": warm.sha256(place / name)}
+        files[name] = {"bytes": (place / name).stat().st_size, "sha256": sha256(place / name)}
     (place / "manifest.json").write_text(
         json.dumps({"format": warm.FORMAT, "token": "01234567", "files": files})
     )
@@ -120,19 +121,16 @@ def test_what_this_version_would_not_resume_is_not_kept(qemu: Path) -> None:
     spec = replace(SPEC, image_dir=image.path, extra_disks=disks)
     place = cache / "warm" / warm.digest_of(spec, image)
     place.mkdir(parents=True)
-    told = {
-        "image": image.path.name, "memory_mib": spec.memory_mib, "dilation": 4, "ssh_ports": spec.ssh_ports,
-        "extra_disks": [asdict(disk) for disk in disks],
-    }  # fmt: skip
+    recorded = asdict(spec) | {"image_dir": os.fspath(image.path)}
     for change, kept in (
         ({}, True),
         ({"memory_mib": 1}, False),
-        ({"image": "x"}, False),
-        ({"dilation": 0}, False),
+        ({"image_dir": "x"}, False),
+        ({"clock": {"kind": "virtual", "dilation": 0}}, False),
     ):
-        (place / "manifest.json").write_text(json.dumps({"spec": told | change}))
+        (place / "manifest.json").write_text(json.dumps({"spec": recorded | change}))
         assert warm.current(place) == kept
-    (place / "manifest.json").write_text(json.dumps({"spec": told}))
+    (place / "manifest.json").write_text(json.dumps({"spec": recorded}))
     qemu.write_text("another QEMU")
     assert not warm.current(place)
     qemu.unlink()
