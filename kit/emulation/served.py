@@ -115,14 +115,12 @@ class Served:
 
     def status(self) -> list[dict[str, Any]]:
         """Status of each device: name, path, bytes, own_cost_ns (host clock), crashes."""
-        devices = json.loads(self.tell("status"))
-        assert isinstance(devices, list)
+        devices: list[dict[str, Any]] = json.loads(self.tell("status"))
         return devices
 
     def counters(self, name: str) -> dict[str, int]:
         """Counters of a device's model since it was made."""
-        counters = json.loads(self.tell(name, "counters"))
-        assert isinstance(counters, dict)
+        counters: dict[str, int] = json.loads(self.tell(name, "counters"))
         return counters
 
     def crashes(self) -> int:

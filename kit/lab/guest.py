@@ -19,17 +19,19 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import termios
 import time
-from collections.abc import Iterator
+import tty
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import asyncssh
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.hosts.base import Host
+from kit.hosts.base import Closing, Host
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
 from kit.lab.qemu import (
@@ -37,11 +39,13 @@ from kit.lab.qemu import (
     HAND_OVER_BYTES,
     KEYS_BYTES,
     QEMU,
+    QEMU_PACKAGE,
     READY_LINE,
     SSH_PORTS,
     LabSpec,
     Saved,
     command_line,
+    installed,
 )
 
 BOOT_DEADLINE_S = 480.0
@@ -107,7 +111,7 @@ def _is_supervisor(pid: int, state: Path) -> bool:
     return b"kit.lab.supervisor" in command and started <= state.lstat().st_mtime + 1
 
 
-class Lab:
+class Lab(Closing):
     """One guest. Use as a context manager; `close` ends it and removes its state.
 
     `resume`: a saved guest to resume (kit.lab.warm). `root`: an overlay of the image's disk for the guest's
@@ -115,8 +119,7 @@ class Lab:
     """
 
     def __init__(self, spec: LabSpec, resume: Saved | None = None, root: Path | None = None) -> None:
-        if shutil.which(QEMU) is None:
-            raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
+        installed(QEMU, QEMU_PACKAGE)
         self.spec, self._resumed = spec, resume is not None
         host_key = asyncssh.generate_private_key("ssh-ed25519")
         client_key = asyncssh.generate_private_key("ssh-ed25519")
@@ -148,15 +151,12 @@ class Lab:
             deadline_s = RESUME_DEADLINE_S if self._resumed else BOOT_DEADLINE_S
         end = time.monotonic() + deadline_s
         while line not in self.console():
-            cause = self.diagnose()
-            if cause:
-                hint = _RESUME_HINT if self._resumed else _console_hint(self)
+            if cause := self.diagnose():
+                hint = _RESUME_HINT if self._resumed else self._console_hint()
                 raise HostError(f"the lab guest did not come up: {cause}", hint)
             if time.monotonic() > end:
-                raise HostError(
-                    f"the lab guest did not come up within {deadline_s:g} s",
-                    _console_hint(self),
-                )
+                text = f"the lab guest did not come up within {deadline_s:g} s"
+                raise HostError(text, self._console_hint())
             time.sleep(_POLL_S)
 
     def host(self, port: int = 0) -> SshHost:
@@ -186,17 +186,26 @@ class Lab:
             ) from error
 
     def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
-        """A host in the guest's own networks."""
-        return open_inner_host(self.state, guest, name, address, self.diagnose)
+        """An sshd in the guest's own networks as a host, reached through the guest. Raises HostLost."""
+
+        async def connect() -> asyncssh.SSHClientConnection:
+            options = _ssh_options(self.state)
+            return await asyncssh.connect(address, tunnel=guest.connection, options=options)
+
+        return SshHost(name, connect, SSH_DEADLINE_S, self.diagnose, _NUDGE_S)
 
     def console(self) -> str:
         """Console output of the guest's kernel and init."""
         return _text(self.state / "console.log")
 
+    def _console_hint(self) -> str:
+        lines = [line for line in self.console().splitlines() if line.strip()][-5:]
+        shown = "\n".join(f"  {''.join(c for c in line if c.isprintable())}" for line in lines)
+        return f"the last lines of its console:\n{shown}" if shown else "its console is empty"
+
     def diagnose(self) -> str:
         """Why the guest ended or crashed; "" if no problem is known."""
-        panic = _PANIC.search(self.console())
-        if panic:
+        if panic := _PANIC.search(self.console()):
             return f"guest kernel panic: {panic[1].strip()}"
         code = self._supervisor.exit_code()
         if code is not None:
@@ -217,12 +226,6 @@ class Lab:
     def close(self) -> None:
         """End the guest and remove its state. Safe to call twice."""
         self._supervisor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Supervisor:
@@ -294,7 +297,7 @@ class _Supervisor:
         self._child.stdout.close()
 
 
-def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
+def open_host(state: Path, port: int, diagnose: Callable[[], str] | None = None) -> SshHost:
     """Connect to a running guest by its state directory. Raises HostLost."""
 
     async def connect() -> asyncssh.SSHClientConnection:
@@ -314,15 +317,6 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
         return await asyncssh.connect("hsp-lab", sock=line, options=_ssh_options(state))
 
     return SshHost("lab", connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
-
-
-def open_inner_host(state: Path, guest: SshHost, name: str, address: str, diagnose: Any = None) -> SshHost:
-    """Connect to an sshd in the guest's own networks, through the guest. Raises HostLost."""
-
-    async def connect() -> asyncssh.SSHClientConnection:
-        return await asyncssh.connect(address, tunnel=guest.connection, options=_ssh_options(state))
-
-    return SshHost(name, connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
 
 
 def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
@@ -346,6 +340,28 @@ def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
 def free_port() -> int:
     """A serial line for a shell beside a run, which uses line 0."""
     return 1 + os.getpid() % (SSH_PORTS - 1)
+
+
+async def interact(connection: asyncssh.SSHClientConnection) -> int:
+    """Connect stdin, stdout and stderr to a login shell in the guest; returns its exit code."""
+    terminal = sys.stdin.fileno() if sys.stdin.isatty() else None
+    attributes = termios.tcgetattr(terminal) if terminal is not None else None
+    try:
+        if terminal is not None:
+            tty.setraw(terminal)
+        process = await connection.create_process(
+            "bash -l",
+            term_type=os.environ.get("TERM", "linux") if terminal is not None else None,
+            stdin=os.dup(0),
+            stdout=os.dup(1),
+            stderr=os.dup(2),
+            encoding=None,
+        )
+        await asyncio.shield(process.wait_closed())
+        return int(process.returncode or 0)
+    finally:
+        if terminal is not None and attributes is not None:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, attributes)
 
 
 def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
@@ -384,9 +400,3 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
-
-
-def _console_hint(lab: Lab) -> str:
-    lines = [line for line in lab.console().splitlines() if line.strip()][-5:]
-    shown = "\n".join(f"  {''.join(c for c in line if c.isprintable())}" for line in lines)
-    return f"the last lines of its console:\n{shown}" if shown else "its console is empty"

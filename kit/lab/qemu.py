@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 
 QEMU = "qemu-system-x86_64"
+QEMU_PACKAGE = "qemu-system-x86"
 _MONITOR_DEADLINE_S = 120.0
 
 SSH_PORTS = 3
@@ -76,6 +78,14 @@ class LabSpec:
     extra_disks: tuple[Disk, ...] = ()
     ssh_ports: int = SSH_PORTS
     seed: int | None = None
+
+
+def installed(program: str, package: str) -> str:
+    """Path of a program on this machine. Raises HostError with the package to install."""
+    path = shutil.which(program)
+    if path is None:
+        raise HostError(f"{program} is not installed", f"install it: apt-get install {package}")
+    return path
 
 
 def quote_value(value: str | os.PathLike[str]) -> str:

@@ -17,7 +17,7 @@ from kit.emulation.udev_links import link_by_id
 from kit.hosts.base import Host
 from kit.lab.aged_devices import AgedStates
 from kit.lab.clients import lab_clients
-from kit.lab.guest import Lab, probe_real_clock
+from kit.lab.guest import probe_real_clock
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
@@ -55,6 +55,11 @@ def lab_site(
             guest = stack.enter_context(lab.host())
             clients = stack.enter_context(lab_clients(lab, guest, len(testbed.client)))
         made = make_devices(guest, testbed.device, testbed.clock)
+        modelled = [device for device in testbed.device if device.emulated is not None]
+        dilation = testbed.clock.dilation
+        aged = None
+        if made.served:
+            aged = AgedStates(lab, made.served, modelled, dilation, progress, age_again)
         yield Site(
             server=guest,
             clients=clients,
@@ -62,21 +67,12 @@ def lab_site(
             clock=testbed.clock,
             emulated=True,
             devices=made.served,
-            aged=_aged(lab, made, testbed, progress, age_again),
+            aged=aged,
             seed=seed,
             versions={"image": image.path.name, **lab.versions()},
         )
         if made.served:
             keep_states(made.served, testbed.device)
-
-
-def _aged(
-    lab: Lab, made: MadeDevices, testbed: Testbed, progress: Progress, age_again: bool
-) -> AgedStates | None:
-    if made.served is None:
-        return None
-    devices = [device for device in testbed.device if device.emulated is not None]
-    return AgedStates(lab, made.served, devices, testbed.clock.dilation, progress, age_again)
 
 
 def check_clock(spec: LabSpec, progress: Progress) -> None:

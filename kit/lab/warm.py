@@ -19,8 +19,6 @@ import os
 import re
 import secrets
 import shlex
-import shutil
-import subprocess
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -31,10 +29,11 @@ from pydantic import TypeAdapter
 from kit.core.cache import cache_dir, check_space, content_digest, locked, replacing, sha256
 from kit.core.errors import HostError
 from kit.core.progress import Progress
+from kit.hosts.local import LocalHost
 from kit.lab.guest import Lab
 from kit.lab.image.image import Image
 from kit.lab.image.prune import is_still_made
-from kit.lab.qemu import QEMU, WAITING_LINE, LabSpec, Saved, command_line, monitor
+from kit.lab.qemu import QEMU, QEMU_PACKAGE, WAITING_LINE, LabSpec, Saved, command_line, installed, monitor
 
 FORMAT = 2
 _TOKEN = re.compile(r"[0-9a-f]{8}")
@@ -144,11 +143,15 @@ def current(path: Path) -> bool:
 
 def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
     """Boot a guest until it waits for keys and save it in `work`; returns its manifest without format."""
-    token = secrets.token_hex(4)
+    token, spec = secrets.token_hex(4), replace(spec, seed=None)
     files = Saved(work / f"root-{token}", work / f"memory-{token}")
-    _make_overlay(files.root, image.path / "root.img")
+    image_disk, root = os.fspath(image.path / "root.img"), os.fspath(files.root)
+    qemu_img = installed(QEMU_IMG, "qemu-utils")
+    LocalHost().run(
+        [qemu_img, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image_disk, root], deadline_s=60
+    )
     started = time.monotonic()
-    with Lab(replace(spec, seed=None), root=files.root) as lab:
+    with Lab(spec, root=files.root) as lab:
         lab.wait_ready(line=WAITING_LINE)
         time.sleep(_SETTLE_S)
         # Do not stop the guest first: QEMU would resume it stopped. No bandwidth limit: the default of
@@ -183,26 +186,8 @@ def _await_saved(lab: Lab, memory: Path) -> None:
         time.sleep(_POLL_S)
 
 
-def _make_overlay(path: Path, backing: Path) -> None:
-    try:
-        done = subprocess.run(
-            [QEMU_IMG, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", os.fspath(backing), os.fspath(path)],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise HostError(f"{QEMU_IMG} is not installed", "install it: apt-get install qemu-utils") from None
-    except subprocess.TimeoutExpired as error:
-        raise HostError(
-            f"{QEMU_IMG} did not make {path} within {error.timeout:g} s", "check the disk of the cache"
-        ) from None
-    if done.returncode:
-        raise HostError(f"{QEMU_IMG} could not make {path}: {done.stderr.strip()}")
-
-
 def _qemu() -> list[str]:
     """Identity of the installed QEMU: path, size and modification time of its file."""
-    path = shutil.which(QEMU)
-    if path is None:
-        raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
+    path = installed(QEMU, QEMU_PACKAGE)
     status = os.stat(path)
     return [os.path.realpath(path), str(status.st_size), str(status.st_mtime_ns)]
