@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(900, func
 
 
 def qemus_of(state: Path) -> list[int]:
-    """Processes whose command line names the state directory."""
+    """Processes that work in the state directory."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if os.fsencode(state) in (entry / "cmdline").read_bytes():
+                if os.readlink(entry / "cwd").startswith(os.fspath(state)):
                     found.append(int(entry.name))
             except OSError:
                 continue
