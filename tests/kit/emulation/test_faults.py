@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-from typing import Any
 
 import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, preset_names
 from kit.core.errors import ConfigError
+from tests.kit.emulation.loads import Latencies, Load
 from tests.kit.emulation.model_library import (
     DISCARD,
     FLUSH,
@@ -122,9 +122,9 @@ def test_time_that_goes_back_does_not(name: str) -> None:
 
 
 @ALL
-def test_equal_requests_get_equal_answers_and_another_seed_others(name: str, load: Any) -> None:
-    def answers(seed: int) -> Any:
-        one = load(ModelDevice(find_preset(name), 32 * MIB, seed))
+def test_equal_requests_get_equal_answers_and_another_seed_others(name: str) -> None:
+    def answers(seed: int) -> Latencies:
+        one = Load(ModelDevice(find_preset(name), 32 * MIB, seed))
         return np.concatenate(
             [one.at_random(WRITE, 8, 300), one.at_random(READ, 1, 300), one.sync_writes(8, 50)]
         )
@@ -134,11 +134,11 @@ def test_equal_requests_get_equal_answers_and_another_seed_others(name: str, loa
 
 
 @ALL
-def test_an_aged_device_can_be_kept(name: str, load: Any) -> None:
-    old = load(device(name), seed=2)
+def test_an_aged_device_can_be_kept(name: str) -> None:
+    old = Load(device(name), seed=2)
     old.at_random(WRITE, 8, 3000)
     saved = old.device.save(old.now_ns)
-    new = load(device(name), seed=3)
+    new = Load(device(name), seed=3)
     new.device.load(saved)
     old.device.power_loss(old.now_ns)
     # save moves time on to now, as a power loss does, so that counters agree too.
@@ -164,8 +164,8 @@ def test_state_that_does_not_fit_is_refused() -> None:
 
 
 @ALL
-def test_damaged_state_is_refused(name: str, load: Any) -> None:
-    old = load(device(name))
+def test_damaged_state_is_refused(name: str) -> None:
+    old = Load(device(name))
     old.at_random(WRITE, 8, 100)
     saved = old.device.save(old.now_ns)
     draw = np.random.default_rng(1)

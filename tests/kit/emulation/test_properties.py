@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.kit.emulation.loads import random_device
 from tests.kit.emulation.model_library import (
     DISCARD,
     FLUSH,
@@ -31,10 +29,10 @@ ONE = st.tuples(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(seed=st.integers(0, 10**6), asked=st.lists(ONE, min_size=1, max_size=60), loss=st.integers(0, 60))
 def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
-    random_device: Callable[[int], Any], seed: int, asked: list[tuple[int, int, float, int, bool]], loss: int
+    seed: int, asked: list[tuple[int, int, float, int, bool]], loss: int
 ) -> None:
     kind = random_device(seed)
     rows = requests(len(asked))
@@ -64,9 +62,9 @@ def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
         assert not any(one.is_volatile(2 * flushed_ns + 10**9, sector) for sector in range(kind.sectors))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), writes=st.integers(0, 500))
-def test_pages_are_neither_lost_nor_made(random_device: Callable[[int], Any], seed: int, writes: int) -> None:
+def test_pages_are_neither_lost_nor_made(seed: int, writes: int) -> None:
     """After a flush the flash holds exactly the pages that were written, whatever was collected."""
     kind = random_device(seed)
     if kind.model != "ssd" or "flush ignored" in kind.text or "protection 1" in kind.text:

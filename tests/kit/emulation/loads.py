@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
-from kit.emulation.compilation import HERE as EMULATION
-from kit.emulation.compilation import models as sources
 from tests.kit.emulation.model_library import FLUSH, WRITE, ModelDevice, requests
 
-HERE = Path(__file__).parent
 Spec = dict[str, int | str]
 Latencies = npt.NDArray[np.int64]
-
-
-@pytest.fixture(scope="session")
-def contract(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The driver contract.c with the models, under the address and undefined behaviour sanitizers."""
-    program = tmp_path_factory.mktemp("contract") / "contract"
-    flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
-    files = [*map(str, sources()), str(HERE / "contract.c")]
-    argv = [
-        "cc",
-        *flags,
-        "-fno-sanitize-recover=all",
-        f"-I{EMULATION / 'models'}",
-        *files,
-        "-lm",
-        "-o",
-        str(program),
-    ]
-    subprocess.run(argv, check=True, timeout=100)
-    return program
 
 
 # --- Loads -----------------------------------------------------------------------------------------------
@@ -101,9 +75,13 @@ class Load:
         self.at_random(WRITE, 8, self.device.sectors * 3 // 2 // 8)
 
 
-@pytest.fixture
-def load() -> type[Load]:
-    return Load
+def shortest_range(latencies: Latencies, share: float = 0.95) -> tuple[int, int]:
+    """The shortest interval that holds the share, as reports have it."""
+    ordered = np.sort(latencies)
+    count = int(np.ceil(share * len(ordered)))
+    widths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
+    first = int(np.argmin(widths))
+    return int(ordered[first]), int(ordered[first + count - 1])
 
 
 # --- Random devices --------------------------------------------------------------------------------------
@@ -125,11 +103,6 @@ def random_device(seed: int) -> RandomDevice:
     page_bytes = int(spec.get("page_bytes", spec.get("backing.page_bytes", 512)))
     text = "".join(f"{key} {value}\n" for key, value in spec.items())
     return RandomDevice(text, str(spec["model"]), draw.choice([1, 7, 64, 100, 1000, 4099]), page_bytes // 512)
-
-
-@pytest.fixture(name="random_device", scope="session")
-def random_device_fixture() -> object:
-    return random_device
 
 
 def _disk(draw: random.Random) -> Spec:
