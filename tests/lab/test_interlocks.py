@@ -10,8 +10,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 import tomllib
@@ -44,6 +42,7 @@ from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
 from tests.lab.diskstates import States
 from tests.lab.rig import DISKS, MIB, Rig, ssh
+from tests.process import hsp
 
 RIG_DISKS = DISKS
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -500,8 +499,7 @@ def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
     """`hsp devices` with a testbed that has no devices yet; what it prints is a testbed's."""
     testbed = tmp_path / "testbed.toml"
     testbed.write_text(f'ssh_config = "{rig.ssh_config()}"\n{rig.testbed_toml({})}')
-    argv = [sys.executable, "-m", "kit.cli", "devices", "--testbed", os.fspath(testbed)]
-    shown = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    shown = hsp("devices", "--testbed", os.fspath(testbed), deadline_s=600)
     assert shown.returncode == 0, shown.stderr
     # Beside its own disks there are the root disk, those with the keys and what is handed over, and the
     # module's null_blk.

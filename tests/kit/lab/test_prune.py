@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
@@ -19,8 +18,8 @@ from kit.lab.guest import _Supervisor, running_labs
 from kit.lab.image import tree as image_tree
 from kit.lab.image.image import ImageInputs
 from kit.lab.image.prune import prune
+from tests.process import hsp
 
-ROOT = Path(__file__).parents[3]
 Called = Callable[..., subprocess.CompletedProcess[str]]
 OTHER = "0123456789abcdef"
 BACKPORTS = ImageInputs(pins=("zfs-linux/trixie-backports",))
@@ -72,17 +71,6 @@ def nothing_runs() -> set[Path]:
 def names(path: Path) -> set[str]:
     """All but locks."""
     return {os.fspath(file.relative_to(path)) for file in path.rglob("*") if file.suffix != ".lock"}
-
-
-def hsp(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kit.cli", *arguments],
-        env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def test_what_this_version_uses_stays_and_the_rest_goes(cache: Path) -> None:
