@@ -57,23 +57,18 @@ def compiled(name: str, sources: Sequence[Path], flags: Sequence[str], libraries
         if not target.exists():
             part = folder / f".{target.name}.{os.getpid()}"
             try:
-                _compile([compiler, *_FLAGS, *flags], sources, libraries, part)
+                LocalHost().run(
+                    [compiler, *_FLAGS, *flags, "-o", *map(os.fspath, (part, *sources)), *libraries],
+                    deadline_s=_COMPILE_DEADLINE_S,
+                )
                 part.rename(target)
+            except CommandFailed as error:
+                output = error.result.stderr.strip()
+                missing = "liburing.h" in output or "-luring" in output or "linux/ublk_cmd.h" in output
+                raise HostError(
+                    f"the emulated devices do not compile:\n{output[-2000:]}",
+                    f"install what they need: apt-get install {_PACKAGES}" if missing else "",
+                ) from error
             finally:
                 part.unlink(missing_ok=True)
     return target
-
-
-def _compile(command: list[str], sources: Sequence[Path], libraries: Sequence[str], target: Path) -> None:
-    files = [os.fspath(path) for path in sources]
-    try:
-        LocalHost().run(
-            [*command, "-o", os.fspath(target), *files, *libraries], deadline_s=_COMPILE_DEADLINE_S
-        )
-    except CommandFailed as error:
-        output = error.result.stderr.strip()
-        missing = "liburing.h" in output or "-luring" in output or "linux/ublk_cmd.h" in output
-        raise HostError(
-            f"the emulated devices do not compile:\n{output[-2000:]}",
-            f"install what they need: apt-get install {_PACKAGES}" if missing else "",
-        ) from error

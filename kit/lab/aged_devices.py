@@ -156,32 +156,19 @@ class AgedStates:
                 f"{target.name}: its state is not kept: the guest's memory is too small for it"
             )
             return
+        path = self._path(target.name, settings)
         # The run does not need the saved state, so a failure here must not end the run.
         try:
-            with self._progress.step(f"{target.name}: keeping its state for later runs"):
-                self._keep(target, settings, outcome, run)
+            with (
+                self._progress.step(f"{target.name}: keeping its state for later runs"),
+                locked(path.parent, path.name, _LOCK_OWNER, self._progress),
+            ):
+                state = self._served.saved_state(target.name)
+                _store(path, state, _proof(target.name, outcome, run, state))
         except HostLost:
             raise
         except HostError as error:
             self._progress.note(f"{target.name}: its state is not kept: {error.message}")
-
-    def _keep(
-        self, target: precondition.Target, settings: Precondition, outcome: precondition.Outcome, run: str
-    ) -> None:
-        state = self._served.saved_state(target.name)
-        proof = Proof(
-            run=run,
-            utc=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            sources=compilation.models_digest(),
-            device=target.name,
-            entry=outcome.entry,
-            capacity_bytes=outcome.capacity_bytes,
-            points=tuple(outcome.points),
-            state=_State(bytes=len(state), sha256=hashlib.sha256(state).hexdigest()),
-        )
-        path = self._path(target.name, settings)
-        with locked(path.parent, path.name, _LOCK_OWNER, self._progress):
-            _store(path, state, proof)
 
     def _path(self, name: str, settings: Precondition) -> Path:
         """Directory of the cached state."""
@@ -190,17 +177,23 @@ class AgedStates:
         loads = [
             load for stage in stages for load in stage_loads.stage_loads(stage, "DEVICE", size, settings)
         ]
-        parts = [
-            FORMAT,
-            spec,
-            size,
-            role,
-            checkpoint.settings_of(settings),
-            [load.argv("OUTPUT") for load in loads],
-            compilation.models_digest(),
-            self._dilation,
-        ]
+        commands = [load.argv("OUTPUT") for load in loads]
+        stored = checkpoint.settings_of(settings)
+        parts = [FORMAT, spec, size, role, stored, commands, compilation.models_digest(), self._dilation]
         return cache_dir() / "aged" / content_digest(json.dumps(parts))
+
+
+def _proof(name: str, outcome: precondition.Outcome, run: str, state: bytes) -> Proof:
+    return Proof(
+        run=run,
+        utc=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        sources=compilation.models_digest(),
+        device=name,
+        entry=outcome.entry,
+        capacity_bytes=outcome.capacity_bytes,
+        points=tuple(outcome.points),
+        state=_State(bytes=len(state), sha256=hashlib.sha256(state).hexdigest()),
+    )
 
 
 def _store(path: Path, state: bytes, proof: Proof) -> None:

@@ -256,23 +256,17 @@ class _Supervisor:
             "argv": argv,
             "info": info,
         }
+        assert self._child.stdin and self._child.stdout
         try:
-            answer = self._ask(json.dumps(spec))
+            self._child.stdin.write(json.dumps(spec).encode() + b"\n")
+            self._child.stdin.flush()
+            answer = json.loads(self._child.stdout.readline() or b"{}")
+            if "state" not in answer:
+                raise HostError(f"the lab could not be started: {answer.get('error', 'no answer')}")
         except BaseException:
             self.close()
             raise
-        if "state" not in answer:
-            self.close()
-            raise HostError(f"the lab could not be started: {answer.get('error', 'no answer')}")
         self.state = Path(answer["state"])
-
-    def _ask(self, line: str) -> dict[str, Any]:
-        assert self._child.stdin and self._child.stdout
-        self._child.stdin.write(line.encode() + b"\n")
-        self._child.stdin.flush()
-        answer = json.loads(self._child.stdout.readline() or b"{}")
-        assert isinstance(answer, dict)
-        return answer
 
     def exit_code(self) -> int | None:
         """QEMU's exit code; None while it runs."""

@@ -53,18 +53,6 @@ class Image:
     path: Path
     manifest: dict[str, Any]
 
-    def check(self) -> None:
-        """Check the sizes of the files against the manifest. Raises HostError."""
-        for name, recorded in self.manifest["files"].items():
-            file = self.path / name
-            size_bytes = file.stat().st_size if file.exists() else 0
-            if not file.exists() or size_bytes != recorded["bytes"]:
-                raise HostError(
-                    f"the lab image is damaged: {file} has {size_bytes} bytes, "
-                    f"it was built with {recorded['bytes']}",
-                    "build it again: hsp lab build --rebuild",
-                )
-
 
 def find(inputs: ImageInputs) -> Image | None:
     """The finished image for these inputs, if there is one. Raises HostError if it is damaged."""
@@ -75,9 +63,16 @@ def find(inputs: ImageInputs) -> Image | None:
         return None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         return None
-    image = Image(path, manifest)
-    image.check()
-    return image
+    for name, recorded in manifest["files"].items():
+        file = path / name
+        size_bytes = file.stat().st_size if file.exists() else 0
+        if size_bytes != recorded["bytes"]:
+            raise HostError(
+                f"the lab image is damaged: {file} has {size_bytes} bytes, "
+                f"it was built with {recorded['bytes']}",
+                "build it again: hsp lab build --rebuild",
+            )
+    return Image(path, manifest)
 
 
 def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Image:
