@@ -93,7 +93,7 @@ def quote_value(value: str | os.PathLike[str]) -> str:
     return os.fspath(value).replace(",", ",,")
 
 
-def clock_arguments(clock: Clock) -> list[str]:
+def _clock_arguments(clock: Clock) -> list[str]:
     """Accelerator, CPU and time base.
 
     virtual: one instruction is one nanosecond and idle time is skipped (qemu docs,
@@ -126,7 +126,7 @@ def command_line(spec: LabSpec, root: Path | None = None, resume: Saved | None =
         QEMU,
         "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
         "-machine", "q35",
-        *clock_arguments(spec.clock),
+        *_clock_arguments(spec.clock),
         "-m", str(spec.memory_mib),
         "-kernel", os.fspath(spec.image_dir / "vmlinuz"),
         "-initrd", os.fspath(spec.image_dir / "initrd.img"),

@@ -31,30 +31,12 @@ interval = "50ms"
 """
 
 _JOB = """\
-[write]
+[job]
 ioengine=psync
-rw=randwrite
-sync=dsync
 bs=512
 direct=1
 directory=${HSP_DIRECTORY}
 filename=working-set
-size=%s
-norandommap
-time_based
-runtime=${HSP_RUNTIME}
-"""
-
-# Of what was just filled: every read is answered by DRAM.
-JOB_READ = """\
-[read]
-ioengine=psync
-rw=randread
-bs=512
-direct=1
-directory=${HSP_DIRECTORY}
-filename=working-set
-size=${HSP_SIZE}
 norandommap
 time_based
 runtime=${HSP_RUNTIME}
@@ -63,10 +45,13 @@ runtime=${HSP_RUNTIME}
 
 def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
     """A workload file with phases (name, job, duration); job `broken` cannot start in fio."""
-    directory.joinpath("read.fio").write_text(JOB_READ)
-    directory.joinpath("write.fio").write_text(_JOB % "${HSP_SIZE}")
-    # fio refuses a file smaller than one block.
-    directory.joinpath("broken.fio").write_text(_JOB % "100")
+    # Reads of what was just filled: DRAM answers each. fio refuses a file that is smaller than one block.
+    for job, options in (
+        ("read", "rw=randread\nsize=${HSP_SIZE}\n"),
+        ("write", "rw=randwrite\nsync=dsync\nsize=${HSP_SIZE}\n"),
+        ("broken", "rw=randwrite\nsync=dsync\nsize=100\n"),
+    ):
+        directory.joinpath(f"{job}.fio").write_text(_JOB + options)
     text = _HEAD + "".join(
         _PHASE.format(name=name, job=job, duration=duration, tier="dram" if job == "read" else "slog")
         for name, job, duration in phases

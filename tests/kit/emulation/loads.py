@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tests.kit.emulation.model_library import FLUSH, WRITE, ModelDevice, requests
+from tests.kit.emulation.model_library import ModelDevice, Op, requests
 
 Spec = dict[str, int | str]
 Latencies = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ class Load:
     def sync_writes(self, sectors: int, count: int) -> Latencies:
         """Each a write at random and a flush after it."""
         asked = requests(2 * count)
-        asked["op"][0::2], asked["op"][1::2] = WRITE, FLUSH
+        asked["op"][0::2], asked["op"][1::2] = Op.WRITE, Op.FLUSH
         asked["sectors"][0::2] = sectors
         asked["sector"][0::2] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
         asked["arrival_ns"][0] = self.now_ns
@@ -71,8 +71,8 @@ class Load:
     def age(self) -> None:
         """Twice the capacity in order, then one and a half times at random."""
         for _ in range(2):
-            self.in_order(WRITE, 256)
-        self.at_random(WRITE, 8, self.device.sectors * 3 // 2 // 8)
+            self.in_order(Op.WRITE, 256)
+        self.at_random(Op.WRITE, 8, self.device.sectors * 3 // 2 // 8)
 
 
 def shortest_range(latencies: Latencies, share: float = 0.95) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -15,9 +16,15 @@ from kit.config.device_model import SECTOR_BYTES, DeviceModel, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
 
-READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
 NEVER_NS = 2**64 - 1
 ROTATIONAL, VOLATILE_CACHE, DISCARDS = 1, 2, 4
+
+
+class Op(enum.IntEnum):
+    """Operations of enum hsp_op in model.h."""
+
+    READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
+
 
 REQUEST = np.dtype(
     [("arrival_ns", "<u8"), ("sector", "<u8"), ("sectors", "<u4"), ("op", "u1"), ("fua", "u1"), ("pad", "V2")]

@@ -13,7 +13,7 @@ import pytest
 from kit.config.device_model import find_preset, preset_names, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation.compilation import HERE as EMULATION
-from tests.kit.emulation.model_library import ANSWER, REQUEST, WRITE, ModelDevice, _library, requests
+from tests.kit.emulation.model_library import ANSWER, REQUEST, ModelDevice, Op, _library, requests
 
 MIB = 1 << 20
 
@@ -89,9 +89,9 @@ def test_a_size_that_is_none_is_refused(size: int) -> None:
 @pytest.mark.parametrize("name", preset_names())
 def test_the_last_sector_of_every_size_can_be_written(name: str, size: int) -> None:
     with ModelDevice(find_preset(name), size) as device:
-        done_ns, error = device.submit(0, WRITE, size // 512 - 1, 1)
+        done_ns, error = device.submit(0, Op.WRITE, size // 512 - 1, 1)
         assert error == 0 and done_ns > 0
-        assert device.submit(done_ns, WRITE, size // 512, 1) == (done_ns, errno.EIO)
+        assert device.submit(done_ns, Op.WRITE, size // 512, 1) == (done_ns, errno.EIO)
 
 
 def test_requests_of_another_layout_are_refused() -> None:

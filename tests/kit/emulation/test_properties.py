@@ -8,21 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit.emulation.loads import random_device
-from tests.kit.emulation.model_library import (
-    DISCARD,
-    FLUSH,
-    READ,
-    WRITE,
-    WRITE_ZEROES,
-    ModelDevice,
-    requests,
-)
+from tests.kit.emulation.model_library import ModelDevice, Op, requests
 
 pytestmark = pytest.mark.one_python
 
 ONE = st.tuples(
     st.integers(0, 3_000_000),  # ns after the one before
-    st.sampled_from([READ, WRITE, WRITE, WRITE, FLUSH, DISCARD, WRITE_ZEROES]),
+    st.sampled_from([Op.READ, Op.WRITE, Op.WRITE, Op.WRITE, Op.FLUSH, Op.DISCARD, Op.WRITE_ZEROES]),
     st.floats(0, 1, exclude_max=True),
     st.integers(1, 4100),
     st.booleans(),
@@ -53,7 +45,7 @@ def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
             *(int(row[name]) for name in ("arrival_ns", "op", "sector", "sectors")), fua=row["fua"]
         )
         assert done == (answer["done_ns"], answer["error"])
-    flushed_ns, _ = first.submit(max(arrival_ns, int(answers["done_ns"].max())), FLUSH)
+    flushed_ns, _ = first.submit(max(arrival_ns, int(answers["done_ns"].max())), Op.FLUSH)
     if "flush ignored" not in kind.text:
         assert not any(first.is_volatile(flushed_ns, sector) for sector in range(kind.sectors))
     first.power_loss(flushed_ns)
@@ -72,10 +64,10 @@ def test_pages_are_neither_lost_nor_made(seed: int, writes: int) -> None:
     device = ModelDevice(kind.text, kind.sectors * 512)
     draw = np.random.default_rng(seed)
     rows = requests(writes + 1)
-    rows["op"] = WRITE
+    rows["op"] = Op.WRITE
     rows["sector"] = draw.integers(0, kind.sectors, writes + 1)
     rows["sectors"] = np.minimum(draw.integers(1, 40, writes + 1), kind.sectors - rows["sector"])
-    rows["op"][-1] = FLUSH
+    rows["op"][-1] = Op.FLUSH
     device.submit_many(rows, closed_loop=True)
     pages = {
         page
