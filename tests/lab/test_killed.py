@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.recovery import Bed, Whole, beds, stop_at_every, whole
+from tests.lab.recovery import SmallBed, Whole, beds, stop_at_every, whole
 
 __all__ = ["beds", "whole"]
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, fun
 
 
 def test_at_every_step(
-    beds: dict[str, Bed],
+    beds: dict[str, SmallBed],
     whole: Whole,
     tmp_path: Path,
     request: pytest.FixtureRequest,

@@ -1,4 +1,4 @@
-"""Parts of the lab on one shared guest: the host protocol, devices, clients, pool and dataset."""
+"""Parts of the lab on one shared guest: deadlines, devices, clients, pool and dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kit.config.testbed import Device
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
-from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
+from kit.hosts.base import DeadlineExceeded, Host
 from kit.importers.base import Options
 from kit.importers.run import read_files
 from kit.instruments import clock_steps, server_activity, thermal_throttling
@@ -35,27 +35,6 @@ from tests.lab.conftest import RunningLab
 from tests.lab.pools import dataset, mounted
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
-
-
-def test_arguments_reach_the_guest_as_they_are(running_lab: RunningLab) -> None:
-    hostile = ["a b", "$(reboot)", "`id`", "'", '"', ";", "|", "\n", "\\", "-n", "é", ""]
-    result = running_lab.guest.run(["printf", "%s\\0", *hostile])
-    assert result.stdout.split("\0")[:-1] == hostile
-
-
-def test_exit_status_stderr_and_stdin(running_lab: RunningLab) -> None:
-    guest = running_lab.guest
-    with pytest.raises(CommandFailed) as caught:
-        guest.run(["sh", "-c", "echo wrong >&2; exit 7"])
-    assert caught.value.result.returncode == 7
-    assert "wrong" in caught.value.message
-    assert guest.run(["cat"], stdin=b"x\n" * 10_000).stdout == "x\n" * 10_000
-
-
-def test_files_survive_the_way_there_and_back(running_lab: RunningLab) -> None:
-    content = bytes(range(256)) * 4096
-    running_lab.guest.put(content, "/tmp/there and back")
-    assert running_lab.guest.get("/tmp/there and back") == content
 
 
 def test_a_deadline_of_host_time_ends_the_command(running_lab: RunningLab) -> None:
