@@ -79,15 +79,15 @@ def until(what: Callable[[], object], deadline_s: float = 60) -> None:
 
 def command_lines(text: Path) -> list[str]:
     """Of the processes that work on anything below `text`."""
-    found = []
+    lines = []
     for entry in Path("/proc").iterdir():
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if entry.name.isdigit() and entry.name != str(os.getpid()) and os.fspath(text) in line:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def unpacking(images: Path) -> bool:

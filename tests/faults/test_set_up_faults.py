@@ -33,9 +33,9 @@ def tools(tmp_path: Path) -> Path:
     path = tmp_path / "bin"
     path.mkdir()
     for name in ("apt-get", "setpriv", "mke2fs", "xz", "tar", "fallocate", "flock", "nm", "objcopy"):
-        found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-        if found:
-            (path / name).symlink_to(found)
+        program = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+        if program:
+            (path / name).symlink_to(program)
     return path
 
 

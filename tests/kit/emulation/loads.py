@@ -26,34 +26,34 @@ class Load:
         self.random = np.random.default_rng(seed)
 
     def at_random(self, op: int, sectors: int, count: int, think_ns: int = 0) -> Latencies:
-        asked = requests(count)
-        asked["sector"] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
-        return self._run(asked, op, sectors, think_ns)
+        batch = requests(count)
+        batch["sector"] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
+        return self._run(batch, op, sectors, think_ns)
 
     def in_order(self, op: int, sectors: int, count: int = 0, first: int = 0) -> Latencies:
         """`count` requests from sector `first` on; without a count once over the device."""
-        asked = requests(count or self.device.sectors // sectors)
-        asked["sector"] = first + np.arange(len(asked), dtype=np.uint64) * sectors
-        return self._run(asked, op, sectors, 0)
+        batch = requests(count or self.device.sectors // sectors)
+        batch["sector"] = first + np.arange(len(batch), dtype=np.uint64) * sectors
+        return self._run(batch, op, sectors, 0)
 
-    def _run(self, asked: npt.NDArray[np.void], op: int, sectors: int, think_ns: int) -> Latencies:
-        asked["op"], asked["sectors"] = op, sectors
-        asked["arrival_ns"][0] = self.now_ns
-        answers = self.device.submit_many(asked, closed_loop=True, think_ns=think_ns)
+    def _run(self, batch: npt.NDArray[np.void], op: int, sectors: int, think_ns: int) -> Latencies:
+        batch["op"], batch["sectors"] = op, sectors
+        batch["arrival_ns"][0] = self.now_ns
+        answers = self.device.submit_many(batch, closed_loop=True, think_ns=think_ns)
         assert not answers["error"].any()
         self.now_ns = int(answers["done_ns"][-1])
-        return (answers["done_ns"] - asked["arrival_ns"]).astype(np.int64)
+        return (answers["done_ns"] - batch["arrival_ns"]).astype(np.int64)
 
     def sync_writes(self, sectors: int, count: int) -> Latencies:
         """Each a write at random and a flush after it."""
-        asked = requests(2 * count)
-        asked["op"][0::2], asked["op"][1::2] = Op.WRITE, Op.FLUSH
-        asked["sectors"][0::2] = sectors
-        asked["sector"][0::2] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
-        asked["arrival_ns"][0] = self.now_ns
-        answers = self.device.submit_many(asked, closed_loop=True)
+        batch = requests(2 * count)
+        batch["op"][0::2], batch["op"][1::2] = Op.WRITE, Op.FLUSH
+        batch["sectors"][0::2] = sectors
+        batch["sector"][0::2] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
+        batch["arrival_ns"][0] = self.now_ns
+        answers = self.device.submit_many(batch, closed_loop=True)
         self.now_ns = int(answers["done_ns"][-1])
-        return (answers["done_ns"][1::2] - asked["arrival_ns"][0::2]).astype(np.int64)
+        return (answers["done_ns"][1::2] - batch["arrival_ns"][0::2]).astype(np.int64)
 
     def in_flight(self, op: int, sectors: int, count: int, depth: int) -> Latencies:
         """At random, `depth` requests at a time."""

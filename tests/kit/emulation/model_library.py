@@ -93,13 +93,13 @@ class ModelDevice:
         answer = self.submit_many(request)[0]
         return int(answer["done_ns"]), int(answer["error"])
 
-    def submit_many(self, asked: Requests, *, closed_loop: bool = False, think_ns: int = 0) -> Answers:
+    def submit_many(self, batch: Requests, *, closed_loop: bool = False, think_ns: int = 0) -> Answers:
         """Answers, one a request. `closed_loop`: each arrives after the one before; arrivals are written."""
-        if asked.dtype != REQUEST or not asked.flags.c_contiguous:
+        if batch.dtype != REQUEST or not batch.flags.c_contiguous:
             raise TypeError("requests are a contiguous array of REQUEST")
-        answers = np.zeros(len(asked), ANSWER)
+        answers = np.zeros(len(batch), ANSWER)
         self._library.hsp_device_submit_many(
-            self._device, asked.ctypes.data, answers.ctypes.data, len(asked), closed_loop, think_ns
+            self._device, batch.ctypes.data, answers.ctypes.data, len(batch), closed_loop, think_ns
         )
         return answers
 

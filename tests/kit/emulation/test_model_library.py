@@ -31,10 +31,12 @@ def test_records_are_those_of_the_interface(tmp_path: Path) -> None:
         check=True,
         timeout=60,
     )
-    told = subprocess.run([str(tmp_path / "layout")], check=True, capture_output=True, text=True, timeout=60)
+    output = subprocess.run(
+        [str(tmp_path / "layout")], check=True, capture_output=True, text=True, timeout=60
+    )
     offsets = [REQUEST.fields[name][1] for name in ("arrival_ns", "sector", "sectors", "op", "fua")]  # type: ignore[index]
     expected = [REQUEST.itemsize, *offsets, ANSWER.itemsize, ANSWER.fields["error"][1]]  # type: ignore[index]
-    assert [int(word) for word in told.stdout.split()] == expected
+    assert [int(word) for word in output.stdout.split()] == expected
 
 
 def test_every_function_of_the_interface_is_there() -> None:

@@ -41,9 +41,9 @@ def place(tmp_path: Path) -> Path:
 
 
 def test_what_was_stored_is_read(place: Path) -> None:
-    found = aged_devices._read(place)
-    assert found is not None and found[1] == STATE and found[0] == stored()
-    assert found[0].points[0].cells == ((0, 3, 2),)
+    observed = aged_devices._read(place)
+    assert observed is not None and observed[1] == STATE and observed[0] == stored()
+    assert observed[0].points[0].cells == ((0, 3, 2),)
     assert aged_devices.current(place)
 
 

@@ -32,9 +32,9 @@ def test_who_reads_the_output_of_lab_up_sees_its_end(tmp_path: Path) -> None:
         text=True,
     )
     try:
-        told, _ = up.communicate(timeout=60)
-        assert up.returncode == 0, told
-        assert (Path(told.strip()) / "lab.json").exists()
+        output, _ = up.communicate(timeout=60)
+        assert up.returncode == 0, output
+        assert (Path(output.strip()) / "lab.json").exists()
     finally:
         end_labs(tmp_path)
 

@@ -42,17 +42,17 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids=lambda change: next(iter(change)),
 )
 def test_another_machine_is_another_guest(qemu: Path, change: dict[str, Any]) -> None:
-    found = warm.digest_of(SPEC, IMAGE)
+    digest = warm.digest_of(SPEC, IMAGE)
     other = replace(SPEC, **change)
-    assert warm.digest_of(other, Image(other.image_dir, IMAGE.manifest)) != found
+    assert warm.digest_of(other, Image(other.image_dir, IMAGE.manifest)) != digest
 
 
 def test_another_image_or_qemu_of_the_same_name_is_another_guest(qemu: Path) -> None:
-    found = warm.digest_of(SPEC, IMAGE)
+    digest = warm.digest_of(SPEC, IMAGE)
     rebuilt = Image(IMAGE.path, {"files": {"root.img": {"bytes": 1, "sha256": "b"}}})
-    assert warm.digest_of(SPEC, rebuilt) != found
+    assert warm.digest_of(SPEC, rebuilt) != digest
     qemu.write_text("7.2 with a fix")
-    assert warm.digest_of(SPEC, IMAGE) != found
+    assert warm.digest_of(SPEC, IMAGE) != digest
 
 
 def test_a_seed_makes_no_other_guest(qemu: Path) -> None:
