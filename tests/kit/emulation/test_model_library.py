@@ -26,14 +26,9 @@ def test_records_are_those_of_the_interface(tmp_path: Path) -> None:
         "AT(sector), AT(sectors), AT(op), AT(fua), (int)sizeof(struct hsp_answer), "
         "(int)offsetof(struct hsp_answer, error)); return 0; }\n"
     )
-    subprocess.run(
-        ["cc", f"-I{EMULATION / 'models'}", str(program), "-o", str(tmp_path / "layout")],
-        check=True,
-        timeout=60,
-    )
-    output = subprocess.run(
-        [str(tmp_path / "layout")], check=True, capture_output=True, text=True, timeout=60
-    )
+    layout = tmp_path / "layout"
+    subprocess.run(["cc", f"-I{EMULATION / 'models'}", program, "-o", layout], check=True, timeout=60)
+    output = subprocess.run([layout], check=True, capture_output=True, text=True, timeout=60)
     offsets = [REQUEST.fields[name][1] for name in ("arrival_ns", "sector", "sectors", "op", "fua")]  # type: ignore[index]
     expected = [REQUEST.itemsize, *offsets, ANSWER.itemsize, ANSWER.fields["error"][1]]  # type: ignore[index]
     assert [int(word) for word in output.stdout.split()] == expected
