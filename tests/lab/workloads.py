@@ -61,32 +61,43 @@ def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
     return path
 
 
-_CLIENTS = """\
-name = "clients"
+_TESTBED = """\
+name = "small"
 [server]
 host = "lab"
+{trace}
 {clients}
 [lab]
 clock = "virtual"
 dilation = 4
-memory = "1GiB"
+memory = "{memory}"
 [[device]]
-name = "data0"
+name = "{prefix}data"
 role = "data"
 size = "128MiB"
 model = "null_blk"
-latency = "200us"
+latency = "{data}"
 [[device]]
-name = "log0"
+name = "{prefix}log"
 role = "log"
 size = "64MiB"
 model = "null_blk"
-latency = "60us"
+latency = "{log}"
 """
 
 
-def write_testbed(directory: Path, clients: int) -> Path:
-    """A testbed with so many clients, and devices that are made in no time."""
-    path = directory / "clients.toml"
-    path.write_text(_CLIENTS.format(clients='[[client]]\nhost = "lab"\n' * clients))
+def write_testbed(
+    directory: Path,
+    clients: int = 1,
+    *,
+    memory: str = "1GiB",
+    prefix: str = "",
+    data: str = "200us",
+    log: str = "60us",
+    trace: str = "auto",
+) -> Path:
+    """A testbed with so many clients, and two devices that are made in no time (names, latencies)."""
+    path = directory / "testbed.toml"
+    values = {"memory": memory, "prefix": prefix, "data": data, "log": log, "trace": f'trace = "{trace}"'}
+    path.write_text(_TESTBED.format(clients='[[client]]\nhost = "lab"\n' * clients, **values))
     return path
