@@ -58,6 +58,6 @@ def exported(guest: Host, path: str, number: int) -> Iterator[SiteClient]:
 def mounted(guest: Host, path: str, number: int, target: str) -> Iterator[SiteClient]:
     """Export `path` to the client `number`, and mount it there over NFS version 3."""
     with exported(guest, path, number) as client:
-        nfs_mount.mount(client.host, f"{client.server_address}:{path}", target, 3, ("hard", "nolock"))
+        nfs_mount.mount(client.host, f"{client.server_address}:{path}", target, "3", ("hard", "nolock"))
         yield client
         nfs_mount.unmount(client.host, target)
