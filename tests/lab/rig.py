@@ -227,13 +227,6 @@ class Bed:
         return call([sys.executable, "-m", module, *words], _COMMAND_DEADLINE_S)
 
 
-def ssh(rig: Rig, *command: str, deadline_s: float = 120.0) -> subprocess.CompletedProcess[str]:
-    """OpenSSH's own client, as a user would call it."""
-    config = rig.folder / "ssh_config"
-    argv = ["ssh", "-F", os.fspath(config), "-p", str(rig.relay.port), "root@127.0.0.1", *command]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=deadline_s, check=False)
-
-
 def call(argv: Sequence[str], deadline_s: float) -> subprocess.CompletedProcess[str]:
     """Run the kit from its root. A login that the guest slept through (docs/decisions/0006) is tried again.
 

@@ -32,6 +32,7 @@ from kit.run.site import Site, SiteClient
 from kit.store import json_file, run_directory
 from tests.lab.conftest import RunningLab
 from tests.lab.pools import dataset, exported
+from tests.lab.workloads import JOB
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
@@ -72,18 +73,6 @@ tiers = ["%s"]
 duration = "%s"
 interval = "20ms"
 """
-JOB = """\
-[job]
-ioengine=psync
-directory=${HSP_DIRECTORY}
-filename=working-set
-bs=512
-direct=1
-size=${HSP_SIZE}
-norandommap
-time_based
-runtime=${HSP_RUNTIME}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +95,10 @@ def plan(
     nfs_table: str = "",
     p50_us_max: float = 1e9,
 ) -> Plan:
-    directory.joinpath("read.fio").write_text(JOB + "rw=randread\n")
-    directory.joinpath("cached.fio").write_text(JOB.replace("direct=1", "direct=0") + "rw=randread\n")
-    directory.joinpath("write.fio").write_text(JOB + "rw=write\nsync=dsync\n")
+    whole = JOB + "size=${HSP_SIZE}\n"
+    directory.joinpath("read.fio").write_text(whole + "rw=randread\n")
+    directory.joinpath("cached.fio").write_text(whole.replace("direct=1", "direct=0") + "rw=randread\n")
+    directory.joinpath("write.fio").write_text(whole + "rw=write\nsync=dsync\n")
     workload, testbed = directory / "nas.toml", directory / "testbed.toml"
     workload.write_text(WORKLOAD % (nfs_table, p50_us_max) + "".join(PHASE % phase for phase in phases))
     workload.write_text(

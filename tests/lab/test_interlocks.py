@@ -10,8 +10,6 @@ import io
 import json
 import os
 import re
-import threading
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -41,7 +39,7 @@ from kit.lab.site import make_devices
 from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
 from tests.lab.diskstates import States
-from tests.lab.rig import DISKS, MIB, Rig, ssh
+from tests.lab.rig import DISKS, MIB, Rig
 from tests.process import hsp
 
 RIG_DISKS = DISKS
@@ -429,37 +427,6 @@ def test_listing(rig: Rig, blank: States) -> None:
     assert (first.health.temperature_c, first.health.wear_percent, first.health.warning) == (50, 0, False)
     assert {one.node.write_cache for one in listed.values()} <= {"write back", "write through"}
     json.dumps([one.as_json() for one in listed.values()])
-
-
-def connections(rig: Rig, wanted: int) -> None:
-    """Wait until there are so many, beside the test's own line."""
-    end = time.monotonic() + 120
-    while (now := rig.relay.connections()) != wanted:
-        assert time.monotonic() < end, f"{now} connections, not {wanted}"
-        time.sleep(0.05)
-
-
-def test_the_rig_is_a_host_like_any_other(rig: Rig) -> None:
-    """OpenSSH's own client over TCP, several at once, and after connections were cut."""
-    assert ssh(rig, "echo", "there").stdout == "there\n"
-    answers: list[str] = []
-    threads = [
-        threading.Thread(target=lambda n=n: answers.append(ssh(rig, "echo", str(n)).stdout.strip()))
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answers) == ["0", "1", "2", "3"]
-    # The guest lets go of a connection later than ssh does: none of those before is cut in its place.
-    connections(rig, 0)
-    held = threading.Thread(target=ssh, args=(rig, "sleep", "100000000"))
-    held.start()
-    connections(rig, 1)
-    assert rig.relay.drop() == 1
-    held.join()
-    assert ssh(rig, "echo", "again").stdout == "again\n"
 
 
 def test_d14_a_smart_warning_ends_preconditioning_and_the_data_stay(

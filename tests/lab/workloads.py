@@ -30,7 +30,7 @@ duration = "{duration}"
 interval = "50ms"
 """
 
-_JOB = """\
+JOB = """\
 [job]
 ioengine=psync
 bs=512
@@ -51,7 +51,7 @@ def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
         ("write", "rw=randwrite\nsync=dsync\nsize=${HSP_SIZE}\n"),
         ("broken", "rw=randwrite\nsync=dsync\nsize=100\n"),
     ):
-        directory.joinpath(f"{job}.fio").write_text(_JOB + options)
+        directory.joinpath(f"{job}.fio").write_text(JOB + options)
     text = _HEAD + "".join(
         _PHASE.format(name=name, job=job, duration=duration, tier="dram" if job == "read" else "slog")
         for name, job, duration in phases
