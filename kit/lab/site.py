@@ -13,7 +13,6 @@ from kit.core.progress import Progress
 from kit.emulation import compilation
 from kit.emulation.devices_file import keep_states, load_states, served_devices
 from kit.emulation.served import Served
-from kit.emulation.udev_links import link_by_id
 from kit.hosts.base import Host
 from kit.lab.aged_devices import AgedStates
 from kit.lab.clients import lab_clients
@@ -88,13 +87,8 @@ def check_clock(spec: LabSpec, progress: Progress) -> None:
         )
 
 
-def make_devices(
-    guest: Host, devices: tuple[Device, ...], clock: Clock, *, by_id: bool = False
-) -> MadeDevices:
-    """Make the emulated devices, on the guest's clock. Raises HostError.
-
-    `by_id`: also give them serials and by-id links, as real devices have, for use in a testbed.
-    """
+def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> MadeDevices:
+    """Make the emulated devices, on the guest's clock. Raises HostError."""
     paths = {}
     for device in devices:
         if device.model == "null_blk":
@@ -106,7 +100,7 @@ def make_devices(
         paths |= served.start(compilation.server(), served_devices(modelled), clock.dilation)
         load_states(served, modelled)
         guest.run(["udevadm", "settle", "--timeout=30"])
-    return MadeDevices(link_by_id(guest, paths) if by_id else paths, served)
+    return MadeDevices(paths, served)
 
 
 def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:

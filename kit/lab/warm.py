@@ -95,7 +95,10 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
 def digest_of(spec: LabSpec, image: Image) -> str:
     """Digest of everything that a saved guest and a lab that resumes it must have in common."""
     sizes = [disk.size_bytes for disk in spec.extra_disks]
-    parts = [FORMAT, image.manifest["files"], _qemu(), command_line(replace(spec, seed=None)), sizes]
+    program = Path(installed(QEMU, QEMU_PACKAGE)).resolve()
+    status = program.stat()
+    qemu = [os.fspath(program), str(status.st_size), str(status.st_mtime_ns)]
+    parts = [FORMAT, image.manifest["files"], qemu, command_line(replace(spec, seed=None)), sizes]
     return content_digest(json.dumps(parts))
 
 
@@ -184,10 +187,3 @@ def _await_saved(lab: Lab, memory: Path) -> None:
                 f"check the free space in {cache_dir()}",
             )
         time.sleep(_POLL_S)
-
-
-def _qemu() -> list[str]:
-    """Identity of the installed QEMU: path, size and modification time of its file."""
-    path = installed(QEMU, QEMU_PACKAGE)
-    status = os.stat(path)
-    return [os.path.realpath(path), str(status.st_size), str(status.st_mtime_ns)]

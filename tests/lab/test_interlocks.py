@@ -32,7 +32,7 @@ from kit.devices.locks import locked
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
-from kit.emulation.udev_links import unlink
+from kit.emulation.udev_links import link_by_id, unlink
 from kit.hosts.base import Process, Result
 from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
@@ -490,13 +490,14 @@ def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
             {"name": "disk0", "preset": "disk-7200"},
         )
     )
-    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4), by_id=True)
+    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4))
     try:
-        asked = [DeviceSpec(made.paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
+        paths = link_by_id(rig.host, made.paths)
+        asked = [DeviceSpec(paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
         assert [one.path for one in asked] == [f"/dev/disk/by-id/hsp-emulated-{d.name}" for d in devices]
         with guarded(rig.host, asked, "run-e") as guard:
             guard.before_writing()
-            with states.pool("named", *made.paths.values()):
+            with states.pool("named", *paths.values()):
                 assert Code.POOL_IMPORTED in {r.code for r in check(rig.host, asked)[0].reasons}
         assert {r.code for one in check(rig.host, asked) for r in one.reasons} <= WIPEABLE
         for one in asked:
