@@ -199,14 +199,6 @@ def test_the_second_of_two_builds_waits_and_takes_the_firsts_result(
     assert "booting a guest, to be saved: failed" in err
 
 
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "file"))
-    with pytest.raises(HostError, match="file/hsp") as caught:
-        build(ImageInputs(), Progress(quiet=True))
-    assert "XDG_CACHE_HOME" in caught.value.hint
-
-
 def test_a_manifest_that_is_cut_off_is_no_image(images: Path) -> None:
     place = images / ImageInputs().digest()
     place.mkdir(parents=True)

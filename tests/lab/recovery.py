@@ -1,8 +1,7 @@
 """What the tests of recovery share: stop the command line at each step of its journal, then clean up.
 
 Each time the host must be what it was: pools, mounts, exports, namespaces, module parameters, processes,
-files and what is on its disks. The table of all steps and what came of each is printed, and written to
-recovery.txt beside pytest's temporary files.
+files and what is on its disks.
 
 Steps that make something are struck one in a run. Those that undo are struck one after the other on what
 one run has left: each time in another `hsp clean`, which goes on from where the last one was struck. Both
@@ -219,8 +218,13 @@ def _clean_here(run: Path) -> None:
         raise Wrong(f"the first clean left {[*map(str, cleaned.left), *lost]}")
 
 
-def stop_at_every(mode: str, state: str, beds: dict[str, SmallBed], whole: Whole, table: Path) -> list[str]:
-    """Strike at each line of that state. Writes the table of outcomes, prints it, returns the failures."""
+def stop_at_every(
+    mode: str, state: str, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+) -> None:
+    """Strike at each line of that state; fails with those after which the host is not what it was.
+
+    The table of all steps and their outcomes is printed, and is a section of the report on the test.
+    """
     striking = Striking(mode, whole.before)
     lines = [line for line in whole.lines if line.state == state]
     undoing = [line for line in lines if line.undoes]
@@ -232,5 +236,5 @@ def stop_at_every(mode: str, state: str, beds: dict[str, SmallBed], whole: Whole
     for step in ("check", "start the tracer"):
         striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")
     striking.once(beds["auto"], "the load, traced", LOAD)
-    table.write_text("\n".join(striking.told) + "\n")
-    return striking.failures
+    request.node.add_report_section("call", "recovery", "\n".join(striking.told) + "\n")
+    assert not striking.failures, "\n".join(striking.failures)

@@ -30,7 +30,7 @@ from kit.trace import nfsd_tracer
 from kit.trace.output import Trace, parse_trace
 from kit.trace.support import find_tracing
 from kit.zfs import openzfs_version, pool
-from kit.zfs.tunables import read_tunables, write_tunable
+from kit.zfs.tunables import write_tunable
 from tests.lab.conftest import RunningLab
 from tests.lab.pools import dataset, mounted
 
@@ -91,20 +91,6 @@ def test_a_second_shell_beside_the_first(running_lab: RunningLab) -> None:
 
 def test_status_knows_the_lab(running_lab: RunningLab) -> None:
     assert str(running_lab.lab.state) in [lab["state"] for lab in running_labs()]
-
-
-def test_the_guest_has_what_the_trace_needs(running_lab: RunningLab) -> None:
-    tracing = find_tracing(running_lab.guest, openzfs_version.read(running_lab.guest))
-    assert (tracing.kind, tracing.reason, tracing.missing) == ("full", "", ())
-    assert tracing.bpftrace.startswith("0.")
-
-
-def test_a_tunable_is_read_back(running_lab: RunningLab) -> None:
-    guest = running_lab.guest
-    before = read_tunables(guest, ["zfs_txg_timeout"])["zfs_txg_timeout"]
-    write_tunable(guest, "zfs_txg_timeout", "7")
-    assert read_tunables(guest, ["zfs_txg_timeout"]) == {"zfs_txg_timeout": "7"}
-    write_tunable(guest, "zfs_txg_timeout", before)
 
 
 def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) -> None:

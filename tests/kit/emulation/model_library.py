@@ -6,8 +6,7 @@ import ctypes
 import enum
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from kit.config.device_model import SECTOR_BYTES, DeviceModel, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
+from kit.hosts.base import Closing
 
 NEVER_NS = 2**64 - 1
 ROTATIONAL, VOLATILE_CACHE, DISCARDS = 1, 2, 4
@@ -69,7 +69,7 @@ def requests(count: int) -> Requests:
     return np.zeros(count, REQUEST)
 
 
-class ModelDevice:
+class ModelDevice(Closing):
     """A device of the library. Times are ns since it was made; arrivals never decrease."""
 
     def __init__(self, device: DeviceModel | str, size_bytes: int, seed: int = 1) -> None:
@@ -137,14 +137,3 @@ class ModelDevice:
         if self._device:
             self._library.hsp_device_free(self._device)
             self._device = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
