@@ -22,10 +22,10 @@ from kit.emulation.served import Served
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
-from kit.lab.guest import LabSpec, free_port, open_host, running_labs
+from kit.lab.guest import free_port, interact, open_host, running_labs
 from kit.lab.image.image import DEFAULT_SUITE, Image, ImageInputs, build, find
 from kit.lab.image.prune import prune
-from kit.lab.shell import interact
+from kit.lab.qemu import LabSpec
 from kit.lab.site import check_clock, make_devices
 
 _DOWN_DEADLINE_S = 15.0

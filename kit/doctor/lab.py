@@ -13,9 +13,9 @@ from kit.core.cache import cache_dir
 from kit.core.clock import ClockKind
 from kit.core.errors import KitError
 from kit.doctor.finding import Finding, State, Verdict, undetermined
-from kit.lab.guest import QEMU
 from kit.lab.image.image import NEEDED_BYTES, ImageInputs, find
 from kit.lab.image.tree import check_tools
+from kit.lab.qemu import QEMU
 from kit.lab.warm import QEMU_IMG
 
 HERE = "this machine"

@@ -17,8 +17,8 @@ from kit.core.progress import Progress
 from kit.emulation import compilation
 from kit.emulation.devices_file import served_devices
 from kit.emulation.served import Served
-from kit.lab.guest import LabSpec
 from kit.lab.image.image import ImageInputs, build
+from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]

@@ -13,18 +13,15 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 
-from kit.config.testbed import Device
 from kit.core.clock import Clock
 from kit.hosts.base import Host
-from kit.lab.clients import make_client
-from kit.lab.site import make_devices
-from kit.nfs import export as nfs_export
-from kit.nfs import mount as nfs_mount
 from kit.trace import nfsd_tracer
 from kit.trace.output import parse_trace
 from kit.trace.support import find_tracing
-from kit.zfs import openzfs_version, pool
+from kit.zfs import openzfs_version
 from tests.lab.conftest import RunningLab, image, running_lab
+from tests.lab.pools import dataset
+from tests.lab.pools import mounted as mounted_over_nfs
 
 __all__ = ["image", "running_lab"]
 
@@ -78,25 +75,11 @@ def printing(guest: Host) -> Iterator[None]:
 def mounted(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
     """The guest, and a client that has a 1 MiB file of the guest's pool mounted."""
     guest = running_lab.guest
-    make_devices(
-        guest,
-        (Device(name="cost", role="data", model="null_blk", size="128MiB", latency="10us"),),  # type: ignore[arg-type]
-        CLOCK,
-    )
-    built = pool.create_pool(
-        guest, pool.PoolSpec("hsp-cost", "run-1", "stripe", ("/dev/cost",), (), (), {}, "/run/cost-pool")
-    )
-    pool.create_dataset(guest, built, "hsp-cost/bench", {"recordsize": 512, "atime": "off"})
-    path = pool.mountpoint(guest, "hsp-cost/bench")
-    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=64k", "count=16"])
-    guest.run(["chmod", "0666", f"{path}/file"])
-    client = make_client(guest, 8)
-    nfs_export.export(guest, path, client.address)
-    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/cost", 3, ("hard", "nolock"))
-    yield guest, client.host
-    nfs_mount.unmount(client.host, "/mnt/cost")
-    nfs_export.unexport(guest, path, client.address)
-    pool.destroy_pool(guest, built)
+    with (
+        dataset(guest, "cost", latency="10us", file="bs=64k count=16") as (_, path),
+        mounted_over_nfs(guest, path, 8, "/mnt/cost") as client,
+    ):
+        yield guest, client.host
 
 
 def median_ns(client: Host) -> float:

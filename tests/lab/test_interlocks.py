@@ -10,10 +10,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
-import threading
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -36,14 +32,15 @@ from kit.devices.locks import locked
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
-from kit.emulation.udev_links import unlink
+from kit.emulation.udev_links import link_by_id, unlink
 from kit.hosts.base import Process, Result
 from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
 from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
 from tests.lab.diskstates import States
-from tests.lab.rig import DISKS, MIB, Rig, ssh
+from tests.lab.rig import DISKS, MIB, Rig
+from tests.process import hsp
 
 RIG_DISKS = DISKS
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -432,37 +429,6 @@ def test_listing(rig: Rig, blank: States) -> None:
     json.dumps([one.as_json() for one in listed.values()])
 
 
-def connections(rig: Rig, wanted: int) -> None:
-    """Wait until there are so many, beside the test's own line."""
-    end = time.monotonic() + 120
-    while (now := rig.relay.connections()) != wanted:
-        assert time.monotonic() < end, f"{now} connections, not {wanted}"
-        time.sleep(0.05)
-
-
-def test_the_rig_is_a_host_like_any_other(rig: Rig) -> None:
-    """OpenSSH's own client over TCP, several at once, and after connections were cut."""
-    assert ssh(rig, "echo", "there").stdout == "there\n"
-    answers: list[str] = []
-    threads = [
-        threading.Thread(target=lambda n=n: answers.append(ssh(rig, "echo", str(n)).stdout.strip()))
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answers) == ["0", "1", "2", "3"]
-    # The guest lets go of a connection later than ssh does: none of those before is cut in its place.
-    connections(rig, 0)
-    held = threading.Thread(target=ssh, args=(rig, "sleep", "100000000"))
-    held.start()
-    connections(rig, 1)
-    assert rig.relay.drop() == 1
-    held.join()
-    assert ssh(rig, "echo", "again").stdout == "again\n"
-
-
 def test_d14_a_smart_warning_ends_preconditioning_and_the_data_stay(
     rig: Rig, blank: States, tmp_path: Path
 ) -> None:
@@ -500,8 +466,7 @@ def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
     """`hsp devices` with a testbed that has no devices yet; what it prints is a testbed's."""
     testbed = tmp_path / "testbed.toml"
     testbed.write_text(f'ssh_config = "{rig.ssh_config()}"\n{rig.testbed_toml({})}')
-    argv = [sys.executable, "-m", "kit.cli", "devices", "--testbed", os.fspath(testbed)]
-    shown = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    shown = hsp("devices", "--testbed", os.fspath(testbed), deadline_s=600)
     assert shown.returncode == 0, shown.stderr
     # Beside its own disks there are the root disk, those with the keys and what is handed over, and the
     # module's null_blk.
@@ -525,13 +490,14 @@ def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
             {"name": "disk0", "preset": "disk-7200"},
         )
     )
-    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4), by_id=True)
+    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4))
     try:
-        asked = [DeviceSpec(made.paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
+        paths = link_by_id(rig.host, made.paths)
+        asked = [DeviceSpec(paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
         assert [one.path for one in asked] == [f"/dev/disk/by-id/hsp-emulated-{d.name}" for d in devices]
         with guarded(rig.host, asked, "run-e") as guard:
             guard.before_writing()
-            with states.pool("named", *made.paths.values()):
+            with states.pool("named", *paths.values()):
                 assert Code.POOL_IMPORTED in {r.code for r in check(rig.host, asked)[0].reasons}
         assert {r.code for one in check(rig.host, asked) for r in one.reasons} <= WIPEABLE
         for one in asked:

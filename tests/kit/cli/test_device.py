@@ -9,17 +9,18 @@ import pytest
 
 from kit.cli import device
 from kit.core.errors import ConfigError, HostError
+from kit.emulation.served import Served
 from tests.fakes import ScriptedHost
 
 TEXT = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\nkeep = "ssd0.state"\n'
 
 
-class Server:
+class Server(Served):
     """Knows whether it runs, and what it was told."""
 
     def __init__(self, refuses: str) -> None:
         self.refuses, self.running, self.told = refuses, False, list[str]()
-        self.host = ScriptedHost()
+        super().__init__(ScriptedHost())
 
     def start(self, *_: Any, **__: Any) -> dict[str, str]:
         self.running = True
@@ -37,9 +38,6 @@ class Server:
 
     def is_running(self) -> bool:
         return self.running
-
-    def state_path(self, name: str) -> str:
-        return name
 
 
 def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") -> Server:
