@@ -35,17 +35,9 @@ class HostAddress:
     port: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind != "ssh":
-            if (self.host, self.user, self.port) != (None, None, None):
-                raise ValueError(f"the host {self.kind} has no name, user or port")
-            return
-        if self.host is None:
-            raise ValueError(f"an address without a host; {_FORMS}")
-        _check_host(self.host)
-        if self.user is not None and not _USER.fullmatch(self.user):
-            raise ValueError(f"{_quote(self.user)} is not a user's name (letters, digits, `.`, `_`, `-`)")
-        if self.port is not None and not 1 <= self.port <= 65535:
-            raise ValueError(f"{self.port} is not a port (1 to 65535)")
+        parts = (self.host, self.user, self.port)
+        if _split(str(self)) != (self.kind, *parts):
+            raise ValueError(f"{parts!r} are not host, user and port of an address ({self.kind}); {_FORMS}")
 
     @property
     def name(self) -> str:
@@ -63,18 +55,23 @@ class HostAddress:
         """Text form, as in a testbed file; `parse_address` reads it back."""
         if self.kind != "ssh":
             return self.kind
-        assert self.host is not None
         user = f"{self.user}@" if self.user else ""
         port = f":{self.port}" if self.port else ""
-        return f"{_SCHEME}{user}{f'[{self.host}]' if ':' in self.host else self.host}{port}"
+        host = self.host or ""
+        return f"{_SCHEME}{user}{f'[{host}]' if ':' in host else host}{port}"
 
 
 def parse_address(text: str) -> HostAddress:
     """Parse an address. Raises ValueError; its message says what to write instead."""
+    return HostAddress(*_split(text))
+
+
+def _split(text: str) -> tuple[HostKind, str | None, str | None, int | None]:
+    """The fields of a HostAddress."""
     keyword: HostKind
     for keyword in ("local", "lab", "none"):
         if text == keyword:
-            return HostAddress(keyword)
+            return keyword, None, None, None
     if not text.startswith(_SCHEME):
         raise ValueError(f"{_quote(text)} is not a host; {_FORMS}")
     user, at, host_port = text[len(_SCHEME) :].rpartition("@")
@@ -92,7 +89,7 @@ def parse_address(text: str) -> HostAddress:
         if character in host_port:
             raise ValueError(f"{_quote(text)} has a {part}; the address of a host has none: {_FORMS}")
     host, port = _split_host_port(host_port, text)
-    return HostAddress("ssh", host, user if at else None, port)
+    return "ssh", host, user if at else None, port
 
 
 def _split_host_port(host_port: str, text: str) -> tuple[str, int | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 _OPTION = re.compile(r"[a-z_]+(=[A-Za-z0-9.:-]+)?")
@@ -70,13 +70,17 @@ Version = Annotated[Literal["3", "4.0", "4.1", "4.2"], BeforeValidator(_version)
 """An NFS version as `vers=` takes it. In TOML a number or text: 3, 4.0, "4.2"; 4 alone is refused."""
 
 
-def check_option(option: str) -> None:
-    """Raises ValueError for an invalid mount option, or one that must not be used for measurements."""
+def _check_option(option: str) -> str:
     if not _OPTION.fullmatch(option):
         raise ValueError(f"'{option}' is not a mount option")
     name = option.split("=")[0]
     if name in _REFUSED:
         raise ValueError(f"'{option}' is not for measuring: {_REFUSED[name]}")
+    return option
+
+
+MountOption = Annotated[str, AfterValidator(_check_option)]
+"""A mount option; refused if it is invalid or must not be used for measurements."""
 
 
 def of_family(options: tuple[str, ...], source: str) -> tuple[str, ...]:

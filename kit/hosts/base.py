@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from kit.core.errors import HostError
 
@@ -122,6 +122,7 @@ class Forward(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
+@runtime_checkable
 class Forwarding(Protocol):
     """A host that can forward Unix sockets."""
 

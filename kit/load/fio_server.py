@@ -14,18 +14,17 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from kit.core.errors import HostError, KitError
-from kit.hosts.base import Host, HostLost, Process
+from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
 from kit.load import fio
-from kit.load.fio_server_commands import directory_of, leader_command, server_command, socket_name
 from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
 from kit.store.run_directory import RunDir
 
@@ -44,21 +43,39 @@ _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 # Writes a file atomically. Argument: the file.
 _WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
+# Socket names have no directory: paths of Unix sockets must be short, and fio uses them in file names.
+# Arguments: directory, then the command.
+_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
+# Without SIGPIPE: a client that disconnects must not end the leading fio.
+_IN_DIRECTORY_NO_PIPE = "trap '' PIPE; " + _IN_DIRECTORY
 
 
-class Closable(Protocol):
-    """A resource that can be closed."""
+def socket_name(number: int) -> str:
+    """The socket of the client of that number, from 0."""
+    return f"c{number}"
 
-    def close(self) -> None: ...
+
+def directory_of(work_dir: str, number: int, phase: str) -> str:
+    """The directory of the client of that number."""
+    return f"{work_dir}/fio{number}-{phase}"
 
 
-@runtime_checkable
-class Forwarding(Protocol):
-    """A host that forwards Unix sockets to and from this machine."""
+def server_command(directory: str, socket: str) -> list[str]:
+    """argv of a fio server on a Unix socket."""
+    return ["env", "sh", "-c", _IN_DIRECTORY, "sh", directory, "fio", f"--server=sock:{socket}"]
 
-    def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Closable: ...
 
-    def forward_remote_unix(self, remote_path: str, local_path: str) -> Closable: ...
+def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
+    """argv of the leading fio.
+
+    Without estimates of the remaining time, which wake every server and have a deadline of 5 s: the clock of
+    an idle guest passes it before an answer can arrive.
+    """
+    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
+    return [
+        "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
+        "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,
+    ]  # fmt: skip
 
 
 @dataclass
@@ -83,20 +100,13 @@ class _Member:
     def fail(self, reason: str) -> None:
         self.failure = self.failure or reason
 
-
-class _FailsClient:
-    """Turns an error into a failure of this client; the other clients continue."""
-
-    def __init__(self, member: _Member) -> None:
-        self._member = member
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, KitError):
-            self._member.fail(error.message)
-            return True
-        return False
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Turn an error into a failure of this client; the other clients continue."""
+        try:
+            yield
+        except KitError as error:
+            self.fail(error.message)
 
 
 def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
@@ -132,7 +142,7 @@ class GroupLoad:
         ]
         self._first = self._members[0]
         self._leader: Process | None = None
-        self._forwards: list[Closable] = []
+        self._forwards: list[Forward] = []
         self._local_dir = ""
         self._start_sent = False
         self._leader_failure = ""
@@ -191,7 +201,7 @@ class GroupLoad:
                 self._first.host.run(["env", "ln", "-s", here, target])
 
     def start(self) -> None:
-        with _FailsClient(self._first):
+        with self._first.failing():
             sockets = [member.socket for member in self._members]
             self._leader = self._first.host.start(leader_command(self._first.directory, sockets))
         self._await_ready()
@@ -208,7 +218,7 @@ class GroupLoad:
         end = latest = time.monotonic() + _READY_DEADLINE_S
         while missing and self.running() and time.monotonic() < end:
             for member in list(missing):
-                with _FailsClient(member):
+                with member.failing():
                     ready = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
                     if ready.returncode == 0:
                         missing.remove(member)
@@ -223,13 +233,13 @@ class GroupLoad:
         """Send the start time to all clients, in parallel: messages are slow, and none may be late."""
         offsets: dict[str, Offset] = {}
         for member in self._members:
-            with _FailsClient(member):
+            with member.failing():
                 offsets |= self.clocks.offsets([member.host])
         ready = [member for member in self._members if not member.failure]
         when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
 
         def send(member: _Member) -> None:
-            with _FailsClient(member):
+            with member.failing():
                 member.write("go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
 
         with ThreadPoolExecutor(max(1, len(ready))) as pool:
@@ -280,7 +290,7 @@ class GroupLoad:
         stats, errors = self._output(run_dir)
         results = []
         for member in self._members:
-            with _FailsClient(member):
+            with member.failing():
                 result = self._result(member, stats.get(member.socket, []), errors, run_dir)
                 if result:
                     results.append(result)
@@ -297,7 +307,7 @@ class GroupLoad:
 
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
         """fio's jobs of each client by socket, and its error messages."""
-        with _FailsClient(self._first):
+        with self._first.failing():
             output = self._first.host.get(f"{self._first.directory}/fio.json")
             run_dir.raw.joinpath(f"{self.spec.name}-fio.json").write_bytes(output)
             return fio.parse_group_output(output.decode(errors="replace"))

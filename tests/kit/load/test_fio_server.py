@@ -19,13 +19,13 @@ from kit.config.address import parse_address
 from kit.config.fio_job import read_job
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
-from kit.hosts.base import Host, HostLost
+from kit.hosts.base import Forwarding, Host, HostLost
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
 from kit.hosts.ssh_connect import connect
-from kit.load import fio, fio_server, fio_server_commands
-from kit.load.fio_server import Forwarding, GroupLoad
+from kit.load import fio, fio_server
+from kit.load.fio_server import GroupLoad
 from kit.load.phase_load import Load, LoadSpec, SingleLoad
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import Sshd, abort, until
@@ -105,7 +105,7 @@ def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> No
 
 
 def test_the_server_has_a_socket_and_no_port() -> None:
-    command = fio_server_commands.server_command("/run/x", "c3")
+    command = fio_server.server_command("/run/x", "c3")
     assert [word for word in command if word.startswith("--server")] == ["--server=sock:c3"]
     assert command[0] == "env"  # not a program that sudo runs as root
 
