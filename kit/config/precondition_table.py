@@ -84,8 +84,8 @@ class Precondition(Table):
 
     @property
     def selected_roles(self) -> tuple[Role, ...]:
-        """Roles of the preconditioned devices; default: cache and log."""
-        return self.roles or ("cache", "log")
+        """Roles of the preconditioned devices: none with method "none"; default: cache and log."""
+        return self.roles or ("cache", "log") if self.writes else ()
 
     @property
     def passes(self) -> int:

@@ -33,7 +33,7 @@ from kit.lab.guest import Lab
 from kit.precondition import checkpoint, stage_loads
 from kit.precondition import device as precondition
 from kit.precondition.checkpoint import INCOMPRESSIBLE
-from kit.precondition.latency_curve import Point
+from kit.precondition.latency_curve import POINTS
 
 FORMAT = 1
 _TRANSFER_DEADLINE_S = 600.0
@@ -117,7 +117,8 @@ class AgedStates:
             "endurance_share": spent / endurance if endurance and spent else None,
         }
         entry = {**proof["entry"], **own, "aged_in": aged_in, "problems": problems}
-        return precondition.Outcome(entry, proof["capacity_bytes"], _points(proof), problems)
+        points = POINTS.validate_python(proof["points"])
+        return precondition.Outcome(entry, proof["capacity_bytes"], points, problems)
 
     def keep(
         self,
@@ -219,7 +220,7 @@ def _read_proof(path: Path) -> dict[str, Any] | None:
     """Read proof.json; None if it is missing, damaged or of another format."""
     try:
         proof = json.loads((path / "proof.json").read_text())
-        _points(proof)
+        POINTS.validate_python(proof["points"])
         texts = (proof["run"], proof["utc"], proof["sources"], proof["state"]["sha256"])
         numbers = (proof["capacity_bytes"], proof["state"]["bytes"])
         valid = (
@@ -231,10 +232,3 @@ def _read_proof(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return proof if valid else None
-
-
-def _points(proof: dict[str, Any]) -> list[Point]:
-    return [
-        Point(**{**point, "cells": tuple(tuple(cell) for cell in point["cells"])})
-        for point in proof["points"]
-    ]

@@ -13,7 +13,6 @@ from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
 from kit.load import fio_json
 
-_DIRECTIONS = ("read", "write")
 _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
 # Added to every job: a log of each I/O with its latency in ns, and the time of the client's monotonic
@@ -157,5 +156,5 @@ def total_ios(output: dict[str, Any]) -> dict[str, int]:
     """Completed I/Os of all jobs, per direction."""
     return {
         direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
-        for direction in _DIRECTIONS
+        for direction in ("read", "write")
     }

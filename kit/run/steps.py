@@ -21,7 +21,7 @@ from kit.nfs import mount as nfs_mount
 from kit.plan.appliance_limits import left_out
 from kit.plan.plan import MAX_BYTES, Plan, export_of
 from kit.precondition import budget
-from kit.precondition.selection import wanted_devices
+from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
 from kit.recovery import undo, work_directory
 from kit.run.names import Names, shown
@@ -268,7 +268,7 @@ def fill_export(plan: Plan, names: Names) -> Step:
 
 def precondition(plan: Plan, names: Names) -> Iterator[Step]:
     settings = plan.workload.precondition
-    for device in wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
+    for device in selected_devices(settings, plan.testbed):
         assert settings is not None
         yield from _precondition_device(settings, device, names)
 
