@@ -19,6 +19,9 @@ _HOST = re.compile(
 )
 _ZONE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _PORT = re.compile(r"[0-9]{1,5}")
+_HOST_PORT = re.compile(
+    r"(?:\[(?P<ipv6>[^\]]*:[^\]]*)\]|(?P<host>(?!\[)[^:]*))(?::(?P<port>(?<=\]:).*|[^:]*))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -94,19 +97,15 @@ def _split(text: str) -> tuple[HostKind, str | None, str | None, int | None]:
 
 def _split_host_port(host_port: str, text: str) -> tuple[str, int | None]:
     """Host (without brackets) and port of `host`, `host:port`, `[v6]` or `[v6]:port`; `text` is the whole."""
-    if host_port.startswith("["):
-        host, bracket, rest = host_port[1:].partition("]")
-        if not bracket or ":" not in host or (rest and not rest.startswith(":")):
-            raise ValueError(
-                f"{_quote(text)}: the text in brackets is not an IPv6 address; write it as in ssh://[fd00::1]:22"
-            )
-        colon, port = rest[:1], rest[1:]
-    else:
-        if host_port.count(":") > 1:
-            raise ValueError(f"{_quote(text)}: an IPv6 address goes in brackets, as in ssh://[fd00::1]:22")
-        host, colon, port = host_port.partition(":")
+    match = _HOST_PORT.fullmatch(host_port)
+    if match is None:
+        problem = "an IPv6 address goes in brackets, as in"
+        if host_port.startswith("["):
+            problem = "the text in brackets is not an IPv6 address; write it as in"
+        raise ValueError(f"{_quote(text)}: {problem} ssh://[fd00::1]:22")
+    host, port = match["ipv6"] or match["host"], match["port"]
     _check_host(host)
-    if not colon:
+    if port is None:
         return host, None
     if not _PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
         raise ValueError(f"{_quote(port)} in {_quote(text)} is not a port (1 to 65535)")

@@ -111,14 +111,6 @@ class Lab(Table):
     memory: SizeBytes = 4 << 30
 
 
-def _try_preset(name: str, changes: dict[str, Any]) -> None:
-    """Raises ValueError for an unknown preset and for invalid changes of it."""
-    try:
-        resolve(name, None, changes)
-    except ConfigError as error:
-        raise ValueError(error.message.removeprefix("set.")) from None
-
-
 class EmulatedDevice(Table):
     """An emulated device: its model is one of the kit's (`preset`), in a `file`, or inline (`emulated`).
 
@@ -149,19 +141,16 @@ class EmulatedDevice(Table):
 
     # Validators of single keys, so that a mistake has its line. A file is read later, when its
     # directory is known.
-    @field_validator("preset")
+    @field_validator("preset", "set")
     @classmethod
-    def _check_preset(cls, name: str | None) -> str | None:
-        if name is not None:
-            _try_preset(name, {})
-        return name
-
-    @field_validator("set")
-    @classmethod
-    def _check_set(cls, changes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if changes and info.data.get("preset") is not None:
-            _try_preset(info.data["preset"], changes)
-        return changes
+    def _check_preset(cls, value: Any, info: ValidationInfo) -> Any:
+        preset, changes = (info.data.get("preset"), value) if info.field_name == "set" else (value, {})
+        if preset is not None:
+            try:
+                resolve(preset, None, changes)
+            except ConfigError as error:
+                raise ValueError(error.message.removeprefix("set.")) from None
+        return value
 
     def _needs_model(self) -> bool:
         return True
@@ -243,19 +232,18 @@ def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
 
     File names in the devices are relative to the directory of `path`, the file that lists them.
     """
-    return tuple(_resolve_device(device, path) for device in devices)
-
-
-def _resolve_device(device: E, path: Path) -> E:
-    changes: dict[str, object] = {}
-    if device.keep is not None:
-        changes["keep"] = os.fspath((path.parent / device.keep).absolute())
-    if device.preset is not None or device.file is not None:
-        try:
-            changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: device '{device.name}': {error.message}", error.hint) from None
-    return device.model_copy(update=changes)
+    resolved = []
+    for device in devices:
+        changes: dict[str, object] = {}
+        if device.keep is not None:
+            changes["keep"] = os.fspath((path.parent / device.keep).absolute())
+        if device.preset is not None or device.file is not None:
+            try:
+                changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: device '{device.name}': {error.message}", error.hint) from None
+        resolved.append(device.model_copy(update=changes))
+    return tuple(resolved)
 
 
 class Testbed(Table):

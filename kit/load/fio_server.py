@@ -80,17 +80,13 @@ def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
 
 @dataclass
 class _Member:
-    """One client: its directory, its number (for the name of its socket), its fio server."""
+    """A client: the name of its socket, its directory, its fio server."""
 
     host: Host
-    number: int
+    socket: str
     directory: str
     server: Process | None = None
     failure: str = ""
-
-    @property
-    def socket(self) -> str:
-        return socket_name(self.number)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file in the directory atomically."""
@@ -137,7 +133,7 @@ class GroupLoad:
 
     def __post_init__(self) -> None:
         self._members = [
-            _Member(host, number, directory_of(self.spec.work_dir, number, self.spec.name))
+            _Member(host, socket_name(number), directory_of(self.spec.work_dir, number, self.spec.name))
             for number, host in enumerate(self.hosts)
         ]
         self._first = self._members[0]

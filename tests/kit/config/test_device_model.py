@@ -147,7 +147,7 @@ def test_overrides_are_validated_like_the_file() -> None:
     assert device.ssd and (device.ssd.dies_per_channel, device.ssd.read) == (4, 75_000)
     behind = resolve("controller-battery", overrides={"backing": "disk-7200", "cache_size": "1MiB"})
     assert behind.controller and behind.controller.device == find_preset("disk-7200").disk
-    for overrides, told in (
+    for overrides, message in (
         ({"dies_per_channel": 0}, "set.dies_per_channel: "),
         ({"over_provisioning_percent": 100}, "set.over_provisioning_percent: 100 %"),
         ({"colour": "red"}, "set.colour: "),
@@ -157,7 +157,7 @@ def test_overrides_are_validated_like_the_file() -> None:
     ):
         with pytest.raises(ConfigError) as caught:
             resolve("ssd-2009-read", overrides=overrides)
-        assert told in caught.value.message
+        assert message in caught.value.message
 
 
 def test_a_controller_may_have_its_device_in_a_table(tmp_path: Path) -> None:

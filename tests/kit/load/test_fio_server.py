@@ -53,7 +53,7 @@ numjobs=2
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
 
 
-# --- What fio says ---
+# --- Output of fio ---
 
 
 def test_the_sum_of_all_clients_is_not_a_client() -> None:
