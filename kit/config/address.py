@@ -70,7 +70,7 @@ def parse_address(text: str) -> HostAddress:
 
 
 def _split(text: str) -> tuple[HostKind, str | None, str | None, int | None]:
-    """The fields of a HostAddress."""
+    """Kind, host, user and port of an address. Raises ValueError."""
     keyword: HostKind
     for keyword in ("local", "lab", "none"):
         if text == keyword:

@@ -139,7 +139,7 @@ class EmulatedDevice(Table):
             raise ValueError(f"size is {self.size} bytes: ZFS needs at least 64MiB{whole}")
         return self
 
-    # Validators of single keys, so that a mistake has its line. A file is read later, when its
+    # A validator of single keys, so that a mistake has its line. A file is read later, when its
     # directory is known.
     @field_validator("preset", "set")
     @classmethod

@@ -19,8 +19,9 @@ from kit.core.errors import HostError
 from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
-from kit.precondition.latency_curve import Natural, Point
+from kit.precondition.latency_curve import Point
 from kit.store.json_file import write_json
+from kit.store.stored import Count
 
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
@@ -42,16 +43,16 @@ class State:
     counter. `counter_bytes`: that counter when the file was written, in the boot `boot_id`.
     """
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     format: Literal[1] = field(default=1, kw_only=True)
     identity: dict[str, Any]
     settings: dict[str, Any]
     boot_id: str
-    counter_bytes: Natural = 0
-    spent_bytes: Natural = 0
-    written_bytes: Natural = 0
-    spent_ns: Natural = 0
+    counter_bytes: Count = 0
+    spent_bytes: Count = 0
+    written_bytes: Count = 0
+    spent_ns: Count = 0
     purge: dict[str, Any] | None = None
     estimate: dict[str, Any] | None = None
     stages: list[dict[str, Any]] = field(default_factory=list)
@@ -90,7 +91,7 @@ def settings_of(settings: Precondition) -> dict[str, Any]:
 def read_state(path: Path) -> State | None:
     """Read the file; None if it is missing or damaged: then preconditioning starts again."""
     try:
-        state = _STATE.validate_json(path.read_bytes())
+        state = _STATE.validate_json(path.read_bytes(), strict=True)
     except (OSError, ValueError):
         return None
     is_counted = all(sum(count for _, _, count in point.cells) == point.ios for point in state.points)

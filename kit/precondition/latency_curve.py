@@ -13,15 +13,15 @@ from typing import Annotated
 
 import numpy as np
 import polars as pl
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.core.sample_size import sample_needed
+from kit.store.stored import Count
 from kit.store.tables import AGEING_SCHEMA
 
-Natural = Annotated[int, Field(ge=0)]
 # Approximate number of columns of a point's heat map.
 _COLUMNS = 50
 
@@ -34,6 +34,8 @@ class Point:
     too few I/Os; `iops`: I/Os per second, one at a time.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     stage: str
     op: str
     block_bytes: int
@@ -42,7 +44,7 @@ class Point:
     ios: int
     p99_ns: int | None
     iops: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    cells: tuple[tuple[Natural, Natural, Natural], ...]
+    cells: tuple[tuple[Count, Count, Count], ...]
 
 
 POINTS = TypeAdapter(list[Point])
