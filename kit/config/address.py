@@ -20,7 +20,7 @@ _HOST = re.compile(
 _ZONE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _PORT = re.compile(r"[0-9]{1,5}")
 _HOST_PORT = re.compile(
-    r"(?:\[(?P<ipv6>[^\]]*:[^\]]*)\]|(?P<host>(?!\[)[^:]*))(?::(?P<port>(?<=\]:).*|[^:]*))?", re.DOTALL
+    r"(?:\[(?P<ipv6>[^\]]*:[^\]]*)\]|(?P<host>(?!\[)[^:]*))(?::(?P<port>(?(ipv6).*|[^:]*)))?", re.DOTALL
 )
 
 
