@@ -43,39 +43,6 @@ _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 # Writes a file atomically. Argument: the file.
 _WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
-# Socket names have no directory: paths of Unix sockets must be short, and fio uses them in file names.
-# Arguments: directory, then the command.
-_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
-# Without SIGPIPE: a client that disconnects must not end the leading fio.
-_IN_DIRECTORY_NO_PIPE = "trap '' PIPE; " + _IN_DIRECTORY
-
-
-def socket_name(number: int) -> str:
-    """The socket of the client of that number, from 0."""
-    return f"c{number}"
-
-
-def directory_of(work_dir: str, number: int, phase: str) -> str:
-    """The directory of the client of that number."""
-    return f"{work_dir}/fio{number}-{phase}"
-
-
-def server_command(directory: str, socket: str) -> list[str]:
-    """argv of a fio server on a Unix socket."""
-    return ["env", "sh", "-c", _IN_DIRECTORY, "sh", directory, "fio", f"--server=sock:{socket}"]
-
-
-def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
-    """argv of the leading fio.
-
-    Without estimates of the remaining time, which wake every server and have a deadline of 5 s: the clock of
-    an idle guest passes it before an answer can arrive.
-    """
-    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
-    return [
-        "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
-        "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,
-    ]  # fmt: skip
 
 
 @dataclass
@@ -132,8 +99,9 @@ class GroupLoad:
     failed: bool = False
 
     def __post_init__(self) -> None:
+        work_dir, phase = self.spec.work_dir, self.spec.name
         self._members = [
-            _Member(host, socket_name(number), directory_of(self.spec.work_dir, number, self.spec.name))
+            _Member(host, fio.socket_name(number), fio.group_directory(work_dir, number, phase))
             for number, host in enumerate(self.hosts)
         ]
         self._first = self._members[0]
@@ -151,7 +119,7 @@ class GroupLoad:
         self._first.write("job.fio", fio.group_job_text(self.spec.job, self.spec.values))
         try:
             for member in self._members:
-                member.server = member.host.start(server_command(member.directory, member.socket))
+                member.server = member.host.start(fio.server_command(member.directory, member.socket))
             for member in self._members:
                 self._await_socket(member)
             self._forward_sockets()
@@ -199,7 +167,7 @@ class GroupLoad:
     def start(self) -> None:
         with self._first.failing():
             sockets = [member.socket for member in self._members]
-            self._leader = self._first.host.start(leader_command(self._first.directory, sockets))
+            self._leader = self._first.host.start(fio.leader_command(self._first.directory, sockets))
         self._await_ready()
         try:
             self._send_start()

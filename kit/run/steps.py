@@ -14,7 +14,7 @@ from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device, client_key
 from kit.config.workload import Phase
 from kit.devices import partition
-from kit.load import fio, fio_server
+from kit.load import fio
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
@@ -349,11 +349,11 @@ def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
         files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")
         yield Step(step, client_key(0), (Command(tuple(fio.command(files)), job),))
         return
-    sockets = [fio_server.socket_name(number) for number, _ in enumerate(clients)]
+    sockets = [fio.socket_name(number) for number, _ in enumerate(clients)]
     for number, socket in enumerate(sockets):
-        directory = fio_server.directory_of(names.work_dir, number, phase.name)
-        argv = fio_server.server_command(directory, socket)
+        directory = fio.group_directory(names.work_dir, number, phase.name)
+        argv = fio.server_command(directory, socket)
         yield Step(step, client_key(number), (Command(tuple(argv)),))
-    directory = fio_server.directory_of(names.work_dir, 0, phase.name)
-    argv = fio_server.leader_command(directory, sockets)
+    directory = fio.group_directory(names.work_dir, 0, phase.name)
+    argv = fio.leader_command(directory, sockets)
     yield Step(step, client_key(0), (Command(tuple(argv), job),))

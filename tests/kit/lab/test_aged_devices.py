@@ -39,7 +39,7 @@ def place(tmp_path: Path) -> Path:
 def test_what_was_stored_is_read(place: Path) -> None:
     found = aged_devices._read(place)
     assert found is not None and found[1] == STATE and found[0]["run"] == proof()["run"]
-    assert aged_devices._points(found[0])[0].cells == ((0, 3, 2),)
+    assert aged_devices.POINTS.validate_python(found[0]["points"])[0].cells == ((0, 3, 2),)
     assert aged_devices.current(place)
 
 

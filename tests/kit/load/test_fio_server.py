@@ -105,7 +105,7 @@ def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> No
 
 
 def test_the_server_has_a_socket_and_no_port() -> None:
-    command = fio_server.server_command("/run/x", "c3")
+    command = fio.server_command("/run/x", "c3")
     assert [word for word in command if word.startswith("--server")] == ["--server=sock:c3"]
     assert command[0] == "env"  # not a program that sudo runs as root
 
@@ -260,12 +260,12 @@ def test_an_interrupted_load_leaves_nothing_but_its_results(tmp_path: Path, star
 @needs_fio
 def test_without_a_server_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts, load_spec = machines(2), spec(tmp_path)
-    command = fio_server.server_command
+    command = fio.server_command
 
     def broken(directory: str, socket: str) -> list[str]:
         return ["false"] if socket == "c1" else command(directory, socket)
 
-    monkeypatch.setattr(fio_server, "server_command", broken)
+    monkeypatch.setattr(fio, "server_command", broken)
     monkeypatch.setattr(fio_server, "_AWAIT_SOCKET", 'sleep 1; [ -S "$1" ]')
     with pytest.raises(HostError, match="fio --server failed on client1"):
         prepared(hosts, load_spec)
