@@ -47,7 +47,7 @@ class Tracing:
             "kind": self.kind,
             "bpftrace": self.bpftrace,
             "reason": self.reason,
-            "missing": self.missing,
+            "missing": list(self.missing),
             "asked_for": self.asked_for,
         }
 
