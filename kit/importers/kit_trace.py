@@ -82,7 +82,7 @@ def _trace(source: Source) -> Trace:
 
 
 def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> None:
-    if not trace.began:
+    if not trace.phase:
         raise source.fail(None, "not the output of the kit's tracer: it never says that it begins")
     last = trace.snapshots[-1].counts if trace.snapshots else {}
     used = sorted({vdev for _, seen, vdev in last if seen & LOG_WRITE})

@@ -39,7 +39,7 @@ def fio_ios(name: str, direction: str) -> int:
 def test_recorded_output_has_no_problems_and_counts_the_ios_of_fio(text: str, op: str, fio: str) -> None:
     trace = parse_trace(text)
     assert trace.problems == []
-    assert trace.began and trace.ended and trace.lost_events == 0
+    assert trace.phase and trace.ended and trace.lost_events == 0
     ios = fio_ios(fio, op)
     assert ios > 500
     assert trace.started == trace.done == {op: ios}

@@ -171,7 +171,7 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
         '{"type": "printf", "data": "hsp-trace phase 1 5\\n"}\n'
         '{"type": "printf", "data": "hsp-trace end 7\\n"}\n'
     )
-    assert trace.began and trace.ended
+    assert trace.phase and trace.ended
 
 
 @pytest.mark.parametrize(
