@@ -76,23 +76,21 @@ def read(source: Source) -> tuple[list[Report], int | None]:
         try:
             reader.take(number, raw)
         except ConfigError:
-            if not reader.tables or raw.endswith(b"\n"):
+            if not reader.table or raw.endswith(b"\n"):
                 raise
             cut = number
-    if not reader.tables:
+    if not reader.table:
         raise source.fail(None, "no histogram", HINT)
-    return _reports(reader), cut or reader.end()
+    return reader.reports, cut or reader.end()
 
 
 class _Reader:
-    """Goes through the lines: which table each row is of."""
+    """Goes through the lines: which report and table each row is of. `table`: the last one."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.tables: list[Table] = []
-        # Line and seconds of each -T, and how many tables were before it.
-        self.times: list[tuple[int, int, int]] = []
-        self.wanted = 0
+        self.reports: list[Report] = []
+        self.table: Table | None = None
         self._name: tuple[int, str] | None = None
         self._headers = False
 
@@ -105,31 +103,46 @@ class _Reader:
         fields = line.split()
         if not fields or set(line.strip()) <= {"-", " "} or fields[0] == "latency":
             return
-        if self.wanted == 0 and self._headline(number, raw, fields):
+        table = self.table
+        bucket = len(table.rows) % BUCKETS if table else 0
+        if bucket == 0 and self._headline(number, raw, fields):
             return
-        row = _row(self.source, number, raw, fields, self.wanted)
-        if self.wanted == 0:
-            begins, name = self._name or (number, "")
-            self._name = None
-            self.tables.append(Table(name, begins, columns=len(fields)))
-        elif len(fields) != self.tables[-1].columns:
-            found = f"{len(fields)} columns where the row before it has {self.tables[-1].columns}"
-            raise self.source.fail(number, f"{found}: {shown(raw)}", HINT)
-        self.tables[-1].rows.append(row)
-        self.tables[-1].rounded += any(not text.isdigit() for text in fields[1:3])
-        self.wanted = (self.wanted + 1) % BUCKETS
+        row = _row(self.source, number, raw, fields, bucket)
+        if table is None or bucket == 0:
+            table = self.table = self._begin_table(number, len(fields))
+        elif len(fields) != table.columns:
+            observed = f"{len(fields)} columns where the row before it has {table.columns}"
+            raise self.source.fail(number, f"{observed}: {shown(raw)}", HINT)
+        table.rows.append(row)
+        table.rounded += any(not text.isdigit() for text in fields[1:3])
+
+    def _begin_table(self, number: int, columns: int) -> Table:
+        """A table whose first row is this line: of the last time's report, else by its name."""
+        line, name = self._name or (number, "")
+        self._name = None
+        # Without names nothing separates other vdevs from later reports: then it is all one.
+        if not self.reports or (
+            self.reports[-1].time_s is None and name and name == self.reports[0].tables[0].name
+        ):
+            self.reports.append(Report(line, None))
+        table = Table(name, line, columns=columns)
+        self.reports[-1].tables.append(table)
+        return table
 
     def _headline(self, number: int, raw: bytes, fields: list[str]) -> bool:
         """Take what is between tables; False if it is none of that."""
         if "total_wait" in fields:
             if fields.index("total_wait") != 1:
-                found = f"total_wait is not the first histogram: {shown(raw)}"
-                raise self.source.fail(number, found, HINT)
+                raise self.source.fail(number, f"total_wait is not the first histogram: {shown(raw)}", HINT)
             self._headers = True
             self.named((number, fields[0]))
         elif (time_s := _time_s(fields)) is not None:
             self.named(None)
-            self.times.append((number, time_s, len(self.tables)))
+            if self.reports and self.reports[-1].time_s is None:
+                # All before the first time is one report.
+                tables = [table for report in self.reports for table in report.tables]
+                self.reports = [Report(self.reports[0].line, None, tables)]
+            self.reports.append(Report(number, time_s))
         elif len(fields) == 1 and not self._headers:
             self.named((number, fields[0]))
         else:
@@ -147,25 +160,6 @@ class _Reader:
         if self._name and not self._headers:
             self.named(None)
         return self._name[0] if self._name else None
-
-
-def _reports(reader: _Reader) -> list[Report]:
-    """Tables put together: by their times, else where the first one's name comes again."""
-    tables = reader.tables
-    if reader.times:
-        first = reader.times[0][2]
-        found = [Report(tables[0].line, None, tables[:first])] if first else []
-        ends = [at for _, _, at in reader.times[1:]] + [len(tables)]
-        for (line, time_s, at), end in zip(reader.times, ends, strict=True):
-            found.append(Report(line, time_s, tables[at:end]))
-        return found
-    found = []
-    for table in tables:
-        # Without names nothing tells other vdevs from later reports: then it is all one.
-        if not found or (table.name and table.name == tables[0].name):
-            found.append(Report(table.line, None))
-        found[-1].tables.append(table)
-    return found
 
 
 def _time_s(fields: list[str]) -> int | None:
@@ -201,15 +195,16 @@ def _date_s(fields: list[str]) -> int | None:
         return None
 
 
-def _row(source: Source, number: int, raw: bytes, fields: list[str], wanted: int) -> tuple[int, int]:
-    """Reads and writes of the row `wanted`, which the label must be of."""
+def _row(source: Source, number: int, raw: bytes, fields: list[str], bucket: int) -> tuple[int, int]:
+    """Reads and writes of a row, whose label must be that of `bucket`."""
     label = _LABEL.fullmatch(fields[0])
     if not label or len(fields) < _LEAST_COLUMNS:
         raise source.fail(number, f"not a row of a latency histogram: {shown(raw)}", HINT)
     unit = _UNITS[label[2]]
+    last_ns = (1 << (bucket + 1)) - 1
     # The label is rounded to what fits into five characters.
-    if abs(Decimal(label[1]) * unit - ((1 << (wanted + 1)) - 1)) > (unit if unit > 1 else 0):
-        raise source.fail(number, f"the row of {(1 << (wanted + 1)) - 1} ns is missing: {shown(raw)}", HINT)
+    if abs(Decimal(label[1]) * unit - last_ns) > (unit if unit > 1 else 0):
+        raise source.fail(number, f"the row of {last_ns} ns is missing: {shown(raw)}", HINT)
     values = []
     for text in fields[1:]:
         found = _VALUE.fullmatch(text)

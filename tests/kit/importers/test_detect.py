@@ -12,8 +12,7 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Options
-from kit.importers.detect import BY_NAME, detect
-from kit.importers.run import read_files
+from kit.importers.run import BY_NAME, detect, read_files
 from kit.importers.source import Source
 from tests.kit.importers.samples import DATA, ROW, SEEDS, imported, put
 

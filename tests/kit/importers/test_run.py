@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Options
-from kit.importers.detect import BY_NAME
-from kit.importers.run import read_files
+from kit.importers.run import BY_NAME, read_files
 from tests.kit.importers.samples import SEEDS, imported, put, survives
 
 HIST = "{time}, 0, 512, " + ", ".join(["0"] * 1850 + ["{count}"] + ["0"] * 5) + "\n"
