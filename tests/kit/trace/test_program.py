@@ -12,7 +12,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Result
-from kit.trace import marks, nfsd_tracer, output, program
+from kit.trace import nfsd_tracer, output, program
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version
 from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
@@ -134,9 +134,9 @@ def test_the_programs_bins_are_the_kits(latency_ns: int) -> None:
 
 
 def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> None:
-    assert f"($told >> 43) == {marks.MAGIC:#x}" in CODE
-    assert f"(($told >> 32) & {marks.MOST_PHASES:#x}) << {output._PHASE_SHIFT}" in CODE
-    assert output._PHASE_MASK == marks.MOST_PHASES and "& 0xffffffff) * 1000" in CODE
+    assert f"($told >> 43) == {nfsd_tracer.MAGIC:#x}" in CODE
+    assert f"(($told >> 32) & {nfsd_tracer.MOST_PHASES:#x}) << {output._PHASE_SHIFT}" in CODE
+    assert output._PHASE_MASK == nfsd_tracer.MOST_PHASES and "& 0xffffffff) * 1000" in CODE
     # The operation and the phase.
     kinds = output._WRITE | output._COMMIT | output._PHASE_MASK << output._PHASE_SHIFT
     assert CODE.count(f"@counts[$seen & {kinds:#x}, (uint64){output._DONE}] = count();") == 2
@@ -145,17 +145,17 @@ def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> N
     assert (output._VDEV_SHIFT, 0xFFFFFF << 32) == (32, 0xFFFFFF00000000) and "0xffffff00000000" in CODE
 
 
-@given(st.integers(0, marks.MOST_PHASES), st.integers(1, 2**32 - 1))
+@given(st.integers(0, nfsd_tracer.MOST_PHASES), st.integers(1, 2**32 - 1))
 def test_a_mark_has_the_bits_that_the_program_reads(phase: int, interval_us: int) -> None:
-    mark = marks.mark(phase, interval_us * 1000 + 999)
-    assert mark < 2**63 - 1 and mark >> 43 == marks.MAGIC
+    mark = nfsd_tracer.mark(phase, interval_us * 1000 + 999)
+    assert mark < 2**63 - 1 and mark >> 43 == nfsd_tracer.MAGIC
     assert (mark >> 32 & 0x7FF, (mark & 0xFFFFFFFF) * 1000) == (phase, interval_us * 1000)
 
 
 @pytest.mark.parametrize(("phase", "interval_ns"), [(2048, 10**6), (-1, 10**6), (1, 999), (1, 2**32 * 1000)])
 def test_a_mark_that_does_not_fit_is_refused(phase: int, interval_ns: int) -> None:
     with pytest.raises(ValueError, match="no mark"):
-        marks.mark(phase, interval_ns)
+        nfsd_tracer.mark(phase, interval_ns)
 
 
 def test_what_the_program_prints_is_what_the_reader_reads() -> None:
