@@ -16,7 +16,7 @@ from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_a
 from kit.doctor.finding import Finding, Judgement, Requirements, Subject, examine, undetermined
 from kit.doctor.report import Examinee, Report, make_report
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
-from kit.trace.program import programs
+from kit.trace.support import programs
 
 HELPER = Path(__file__).parents[1] / "remote" / "read_facts.py"
 Role = Literal["server", "client"]

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from kit.doctor.facts import Unknown
 from kit.doctor.finding import Examination, Examined, Judgement, Subject
-from kit.trace.program import Program, program, programs
-from kit.trace.support import MIN_BPFTRACE
+from kit.trace.support import MIN_BPFTRACE, Program, program, programs
 from kit.zfs import openzfs_version
 
 TRACING = "/sys/kernel/tracing"

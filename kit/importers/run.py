@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,6 @@ class Imported:
     frame: pl.DataFrame
     phase: dict[str, Any]
     section: dict[str, Any]
-    accounts: list[Account] = field(default_factory=list)
 
 
 def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda fraction: None) -> Imported:
@@ -203,7 +202,7 @@ def _imported(known: Format, reading: Reading, accounts: list[Account], layer: s
              "left_out": a.left_out} for a in accounts
         ],
     }  # fmt: skip
-    return Imported(frame, phase, section, accounts)
+    return Imported(frame, phase, section)
 
 
 def manifest(

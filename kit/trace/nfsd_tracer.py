@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import DeadlineExceeded, Host, Process, Result
-from kit.trace.program import MAP_KEYS
-from kit.trace.support import Tracing
+from kit.trace.support import MAP_KEYS, Tracing
 
 # bpftrace starts the command of -c after it has attached all probes, and ends when that command ends. To end
 # the tracer, the kit ends that command: sshd before 9.8 delivers no signals to processes of root.

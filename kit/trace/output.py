@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE
-from kit.trace.program import MAP_KEYS
+from kit.trace.support import MAP_KEYS
 
 _LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
 # Bits of `seen` for the operation.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges
 from kit.trace.output import Class, Counts, Snapshot, differences, parse_trace
-from kit.trace.program import MAP_KEYS
+from kit.trace.support import MAP_KEYS
 
 DATA = Path(__file__).parents[1] / "data"
 # Phases 2 and 3 of a tracer.

@@ -12,15 +12,15 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Result
-from kit.trace import nfsd_tracer, output, program
+from kit.trace import nfsd_tracer, output, support
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version
 from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
 
 ZFS = {text: openzfs_version.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
 NEW = ZFS["2.3.9"]
-WHOLE = program.program(NEW)
-EVERY_TEXT = "".join(path.read_text() for path in sorted(program.HERE.glob("*.bt")))
+WHOLE = support.program(NEW)
+EVERY_TEXT = "".join(path.read_text() for path in sorted(support.HERE.glob("*.bt")))
 
 
 def code(text: str) -> str:
@@ -65,7 +65,7 @@ class Server(ScriptedHost):
 
 @pytest.mark.parametrize("version", ZFS)
 def test_the_probes_are_those_of_the_program(version: str) -> None:
-    whole = program.program(ZFS[version])
+    whole = support.program(ZFS[version])
     text = code(whole.text)
     heads = re.findall(
         # A probe that ends with a comma shares the block of the next.
@@ -92,7 +92,7 @@ def test_each_version_has_its_probes() -> None:
         "trace_zfs_arc__async__upgrade__sync",
         "dmu_read_abd",
     }
-    observed = {version: differing & set(program.program(zfs).functions) for version, zfs in ZFS.items()}
+    observed = {version: differing & set(support.program(zfs).functions) for version, zfs in ZFS.items()}
     assert observed == {
         "2.1.11": {"trace_zfs_arc__hit", "trace_zfs_arc__async__upgrade__sync"},
         "2.2.9": {"trace_zfs_arc__iohit"},
@@ -199,10 +199,6 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)
 
 
-def support(server: Server, zfs: openzfs_version.ZfsVersion = NEW, trace: str = "auto") -> Tracing:
-    return find_tracing(server, zfs, trace)
-
-
 @pytest.mark.parametrize(
     ("version", "variable"),
     [
@@ -214,53 +210,47 @@ def support(server: Server, zfs: openzfs_version.ZfsVersion = NEW, trace: str = 
     ],
 )
 def test_a_server_with_everything_is_traced(version: str, variable: str) -> None:
-    tracing = support(Server(f"bpftrace v{version}"))
+    tracing = find_tracing(Server(f"bpftrace v{version}"), NEW)
     assert (tracing.kind, tracing.bpftrace, tracing.reason) == ("full", version, "")
     assert tracing.map_keys_variable == variable
     # bpftrace before 0.19 starts no command through a symbolic link.
     assert tracing.sh == "/usr/bin/dash"
 
 
-@pytest.mark.parametrize("version", ["bpftrace v0.16.0", "bpftrace v0.9.4"])
-def test_with_an_older_bpftrace_nothing_is_traced(version: str) -> None:
-    tracing = support(Server(version))
-    assert tracing.kind == "none"
-    assert f"has bpftrace {version.split('v')[-1]}; the program needs 0.17" in tracing.reason
-
-
 @pytest.mark.parametrize(
-    ("server", "reason"),
+    ("answer", "version", "reason"),
     [
-        (Server(127), "server has no bpftrace"),
-        (Server("v?"), "v?"),
-        (Server(""), "bpftrace --version"),
+        ("bpftrace v0.16.0", "0.16.0", "has bpftrace 0.16.0; the program needs 0.17"),
+        ("bpftrace v0.9.4", "0.9.4", "has bpftrace 0.9.4; the program needs 0.17"),
+        (127, "", "server has no bpftrace"),
+        ("v?", "", "v?"),
+        ("", "", "bpftrace --version"),
     ],
 )
-def test_without_bpftrace_nothing_is_traced(server: Server, reason: str) -> None:
-    tracing = support(server)
-    assert (tracing.kind, tracing.bpftrace, tracing.asked_for) == ("none", "", False)
+def test_without_bpftrace_or_with_an_older_one_nothing_is_traced(
+    answer: Answer, version: str, reason: str
+) -> None:
+    tracing = find_tracing(Server(answer), NEW)
+    assert (tracing.kind, tracing.bpftrace, tracing.asked_for) == ("none", version, False)
     assert reason in tracing.reason
 
 
-@pytest.mark.parametrize("function", WHOLE.functions)
-def test_a_missing_function_is_named(function: str) -> None:
-    tracing = support(Server(no_function=function))
-    assert (tracing.kind, tracing.missing) == ("none", (function,))
-    assert f"has no {function} to probe" in tracing.reason
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*(("no_function", name) for name in WHOLE.functions), ("no_tracepoint", "nfsd/nfsd_read_done")],
+)
+def test_a_missing_function_or_tracepoint_is_named(kind: str, name: str) -> None:
+    tracing = find_tracing(Server(**{kind: name}), NEW)
+    assert (tracing.kind, tracing.missing) == ("none", (name,))
+    assert f"has no {name} to probe" in tracing.reason
 
 
 def test_a_function_of_another_openzfs_is_not_missing() -> None:
-    server = Server(no_function="dmu_read_abd")
-    assert support(server, ZFS["2.2.9"]).kind == "full"
-
-
-def test_a_missing_tracepoint_is_named() -> None:
-    tracing = support(Server(no_tracepoint="nfsd_read_done"))
-    assert tracing.missing == ("nfsd/nfsd_read_done",)
+    assert find_tracing(Server(no_function="dmu_read_abd"), ZFS["2.2.9"]).kind == "full"
 
 
 def test_trace_none_of_the_testbed_is_no_defect() -> None:
-    tracing = support(Server(), trace="none")
+    tracing = find_tracing(Server(), NEW, "none")
     assert (tracing.kind, tracing.asked_for, tracing.missing) == ("none", True, ())
     assert tracing.as_json() == {
         "kind": "none", "bpftrace": "", "reason": 'the testbed has trace = "none"', "missing": [],
