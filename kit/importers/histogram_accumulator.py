@@ -142,16 +142,18 @@ class Tally:
         """As part(), one I/O each, of group groups[which]; faster where their times are near each other."""
         if not bins.size:
             return self.part(0, time_ns, bins)
-        first, last = (int(time) // self.interval_ns for time in (time_ns.min(), time_ns.max()))
+        # Read once: add() may double it meanwhile.
+        interval_ns = self.interval_ns
+        first, last = (int(time) // interval_ns for time in (time_ns.min(), time_ns.max()))
         cells = (last - first + 1) * groups.size
         if last >= _MAX_TIME_INDEX or cells * _BINS > max(_TABLE_PER_KEY * bins.size, 1 << 16):
             return self.part(groups[which], time_ns, bins)
-        local = which if first == last else (time_ns // self.interval_ns - first) * groups.size + which
+        local = which if first == last else (time_ns // interval_ns - first) * groups.size + which
         table = np.bincount((local << _BIN_BITS) + bins)
         found = np.flatnonzero(table)
         cell, at = found >> _BIN_BITS, found & (_BINS - 1)
         keys = ((first + cell // groups.size) * _MAX_GROUPS + groups[cell % groups.size]) * _BINS + at
-        return Part(self.interval_ns, keys, table[found].astype(np.int64))
+        return Part(interval_ns, keys, table[found].astype(np.int64))
 
     def add(self, part: Part) -> None:
         """Add what part() or part_of() made."""

@@ -1,4 +1,4 @@
-"""The trace program for a version of OpenZFS, and whether a server can run it (read once, before the load)."""
+"""The trace program for a version of OpenZFS, and whether a server can run it; read before the load."""
 
 from __future__ import annotations
 
