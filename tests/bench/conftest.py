@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,7 @@ import pytest
 
 from kit.importers.fio_bins import BINS, lower_edge
 
+ROOT = Path(__file__).parents[2]
 ROWS = pytest.StashKey[list[dict[str, Any]]]()
 Tell = Callable[..., None]
 Result = TypeVar("Result")
@@ -53,6 +56,15 @@ def time_ratio(
 
     pairs = in_pairs(lambda: seconds(ours), lambda: seconds(theirs), count)
     return statistics.median(peer / own for own, peer in pairs)
+
+
+def python(*words: str | Path) -> str:
+    """What Python prints in a process of its own. Hashes are the same in each."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
+        check=True, capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL,
+    ).stdout  # fmt: skip
 
 
 def histogram_lines(generator: np.random.Generator, seconds: int) -> str:

@@ -11,14 +11,12 @@ from __future__ import annotations
 import gzip
 import os
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.bench.conftest import Tell, histogram_lines, in_pairs
+from tests.bench.conftest import Tell, histogram_lines, in_pairs, python
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600, func_only=True)]
 
@@ -26,7 +24,6 @@ JOBS = int(os.environ.get("HSP_BENCH_JOBS", "32"))
 SECONDS = int(os.environ.get("HSP_BENCH_SECONDS", "600"))
 FOLDERS = [os.environ.get("HSP_BENCH_FIO_TOOLS", ""), "/usr/bin", "/usr/share/doc/fio", "/usr/share/fio"]
 WORKER = Path(__file__).with_name("percentiles.py")
-ROOT = Path(__file__).parents[2]
 # A bin of the kit; those of fio are half as wide, and its scripts interpolate between the middles of two.
 BIN = 1 / 32
 Table = dict[int, tuple[int, list[float]]]
@@ -68,14 +65,6 @@ print("seconds", time.perf_counter() - started)
 """
 
 
-def run(command: list[str | Path]) -> tuple[float, str]:
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True, capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    return float(done.stdout.split()[-1]), done.stdout
-
-
 def table(text: str, columns: tuple[int, ...], ns_per_unit: int) -> Table:
     """End of each second in ms -> I/Os and p50, p95, p99 in ns."""
     found = {}
@@ -100,16 +89,17 @@ def test_p2_beside_fios_scripts(
     ns_per_unit: int, tell: Tell,
 ) -> None:  # fmt: skip
     pytest.importorskip("pandas", reason="tox -e bench installs it")
-    theirs: list[str | Path] = ["-c", TIMED, tool(name, tmp_path), *options, *logs]
-    pairs = in_pairs(lambda: run([WORKER, *logs]), lambda: run(theirs))
-    ratio = statistics.median(peer[0] / own[0] for own, peer in pairs)
+    peer = ["-c", TIMED, tool(name, tmp_path), *options, *logs]
+    pairs = in_pairs(lambda: python(WORKER, *logs), lambda: python(*peer))
+    # The last word is the seconds.
+    ratio = statistics.median(float(b.split()[-1]) / float(a.split()[-1]) for a, b in pairs)
     tell("P2", f"{JOBS} jobs x {SECONDS} s, time of {name} / ours", ratio, "x", at_least=20)
-    ours = table(pairs[-1][0][1], (2, 3, 4), 1)
-    peer = table(pairs[-1][1][1], columns, ns_per_unit)
+    ours = table(pairs[-1][0], (2, 3, 4), 1)
+    theirs = table(pairs[-1][1], columns, ns_per_unit)
     # They cut the edges of a run in their own ways; all else must be there.
-    both = sorted(set(ours) & set(peer))
+    both = sorted(set(ours) & set(theirs))
     assert len(both) >= SECONDS - 2
-    assert all(abs(ours[t][0] - peer[t][0]) <= 1 for t in both), "unlike counts"
-    worst = max(abs(a - b) / b for t in both for a, b in zip(ours[t][1], peer[t][1], strict=True))
+    assert all(abs(ours[t][0] - theirs[t][0]) <= 1 for t in both), "unlike counts"
+    worst = max(abs(a - b) / b for t in both for a, b in zip(ours[t][1], theirs[t][1], strict=True))
     tell("P2", f"largest difference from {name}", worst / BIN, "bins", at_most=1)
     assert worst <= BIN

@@ -10,15 +10,13 @@ from __future__ import annotations
 import json
 import os
 import statistics
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.bench.conftest import Tell, in_pairs
+from tests.bench.conftest import Tell, in_pairs, python
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600, func_only=True)]
 
@@ -30,7 +28,6 @@ MEMORY_LIMIT_MIB = 1024
 # "The same at both sizes": a part of it may be what the allocators keep.
 SAME = 1.15
 WORKER = Path(__file__).with_name("importing.py")
-ROOT = Path(__file__).parents[2]
 
 
 def write_log(path: Path, rows: int) -> Path:
@@ -53,13 +50,8 @@ def write_log(path: Path, rows: int) -> Path:
 
 
 def measured(side: str, path: Path, *more: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(WORKER), side, str(path), *more],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
-        check=True, capture_output=True, text=True, timeout=800, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(python(WORKER, side, path, *more).splitlines()[-1])
+    return figures
 
 
 def pairs(path: Path, peer: str, *more: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -27,11 +27,10 @@ import pytest
 
 from kit.core.progress import Progress
 from kit.lab.image.image import ImageInputs, build
-from tests.bench.conftest import Tell
+from tests.bench.conftest import ROOT, Tell
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(7200, func_only=True)]
 
-ROOT = Path(__file__).parents[2]
 TIERS = ("dram", "l2arc", "disk", "slog", "pool")
 SEED = 7
 HOGS = 4
