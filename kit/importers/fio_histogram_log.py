@@ -95,16 +95,19 @@ def _add(
         if windows is None:
             account.warnings.append(f"{CUT} (line {block.first_line}): its I/Os are missing")
             continue
-        counted = int(windows.counts.sum())
-        account.read(counted + windows.trims)
-        account.leave_out(TRIMS, windows.trims)
-        account.rows_counted += counted
-        opened += int(windows.counts[windows.column == mine.columns - 1].sum())
+        row, column, counts = windows.row, windows.column, windows.counts
+        account.read(int(counts.sum()))
+        if int(windows.direction.max()) == TRIM:
+            kept = windows.direction[row] < TRIM
+            account.leave_out(TRIMS, int(counts[~kept].sum()))
+            row, column, counts = row[kept], column[kept], counts[kept]
+        account.rows_counted += int(counts.sum())
+        opened += int(counts[column == mine.columns - 1].sum())
         starts_ms = _starts(source, block, windows, before_ms, tally.interval_ns // 10**6)
         # A trim's line has no count here, so it does not matter which group it is given.
         group = groups[np.minimum(windows.direction, 1)]
-        bins = windows.column >> common.coarseness - mine.coarseness
-        tally.add(tally.part(group, starts_ms * 10**6, bins, windows.counts, windows.row))
+        bins = column >> common.coarseness - mine.coarseness
+        tally.add(tally.part(group, starts_ms * 10**6, bins, counts, row))
     if opened:
         account.warnings.append(f"{opened} I/Os are in fio's last bin, which has no upper edge")
     return account
@@ -114,7 +117,7 @@ def _add(
 class Windows:
     """The lines of a block, `time_ms` and `direction` one per line; and the counts that are not 0.
 
-    `row` and `column` say where those are. Trims are not among them: `trims` is how many there were.
+    `row` and `column` say where those are.
     """
 
     time_ms: IntArray
@@ -122,18 +125,6 @@ class Windows:
     row: IntArray
     column: IntArray
     counts: IntArray
-    trims: int
-
-
-def _windows(
-    time_ms: IntArray, direction: IntArray, row: IntArray, column: IntArray, counts: IntArray
-) -> Windows:
-    trims = 0
-    if int(direction.max()) == TRIM:
-        kept = direction[row] < TRIM
-        trims = int(counts[~kept].sum())
-        row, column, counts = row[kept], column[kept], counts[kept]
-    return Windows(time_ms, direction, row, column, counts, trims)
 
 
 def _starts(
@@ -181,7 +172,7 @@ def fast_windows(block: Block, columns: int) -> Windows | None:
     row, column, counts = row[counted], column[counted], values[counted]
     if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM or counts.max(initial=0) > MAX_COUNT:
         return None
-    return _windows(time_ms, direction, row, column, counts)
+    return Windows(time_ms, direction, row, column, counts)
 
 
 def slow_windows(source: Source, block: Block, columns: int) -> Windows:
@@ -192,7 +183,7 @@ def slow_windows(source: Source, block: Block, columns: int) -> Windows:
     ]
     times, directions, counts = (np.array(part, dtype=np.int64) for part in zip(*rows, strict=True))
     row, column = np.nonzero(counts)
-    return _windows(times, directions, row, column, counts[row, column])
+    return Windows(times, directions, row, column, counts[row, column])
 
 
 def _row(source: Source, number: int, line: bytes, columns: int) -> tuple[int, int, IntArray]:

@@ -199,7 +199,7 @@ class Tally:
             phase=pl.lit(phase),
             layer=pl.lit(layer),
         )
-        return frame.select(LATENCY_SCHEMA), first * self.interval_ns
+        return frame.select(*LATENCY_SCHEMA), first * self.interval_ns
 
     def told_extremes(self, layer: str) -> list[dict[str, Any]]:
         """The exact extremes as a phase of manifest.json has them; only where every I/O was looked at."""
