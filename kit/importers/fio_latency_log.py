@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -32,9 +33,7 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
         hint = error.hint or "is it what fio's write_lat_log wrote? --from says what a file is"
         raise source.fail(1, str(error), hint) from None
 
-    def work(block: Block) -> _Digest:
-        return _digest(source, tally, groups, columns, block)
-
+    work = partial(_digest, source, tally, groups, columns)
     for digest in in_order(work, source.blocks()):
         account.read(digest.rows)
         account.rows_counted += digest.ios
