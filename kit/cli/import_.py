@@ -20,7 +20,7 @@ from kit.core.progress import Progress
 from kit.core.units import parse_duration_ns
 from kit.importers import run as importing
 from kit.importers.base import Options
-from kit.importers.detect import BY_NAME
+from kit.importers.run import BY_NAME
 from kit.store import json_file, run_directory, tables
 from kit.store.summary import Summary
 

@@ -27,8 +27,7 @@ from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
 from kit.recovery import undo, work_directory
 from kit.trace import nfsd_tracer
-from kit.trace.program import programs
-from kit.trace.support import Tracing
+from kit.trace.support import Tracing, programs
 from kit.zfs import pool, tunables
 
 _NEWEST_TRACING = Tracing("full", programs()[-1], "0.23")
