@@ -11,13 +11,12 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
+from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption, duration_ns
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
-from kit.core.units import parse_duration_ns
 from kit.emulation.served import Served
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
@@ -64,23 +63,17 @@ def prune_cache(
     """Remove images, modules and leftovers that this version does not use."""
     in_use = {"warm": warm.current, "aged": aged_devices.current}
     pruned = prune(lambda: {Path(lab["image"]) for lab in running_labs() if "image" in lab}, dry_run, in_use)
+    removed = [
+        {"path": os.fspath(item.path), "what": item.what, "bytes": item.used_bytes} for item in pruned.removed
+    ]
+    kept = {os.fspath(path): reason for path, reason in pruned.kept.items()}
     if json_output:
-        emit_json(
-            {
-                "dry_run": dry_run,
-                "bytes": pruned.used_bytes,
-                "removed": [
-                    {"path": os.fspath(item.path), "what": item.what, "bytes": item.used_bytes}
-                    for item in pruned.removed
-                ],
-                "kept": {os.fspath(path): reason for path, reason in pruned.kept.items()},
-            }
-        )
+        emit_json({"dry_run": dry_run, "bytes": pruned.used_bytes, "removed": removed, "kept": kept})
     else:
-        for item in pruned.removed:
+        for item in removed:
             verb = "would remove" if dry_run else "removed"
-            say(f"{verb}: {item.path} ({item.what}, {item.used_bytes} bytes)")
-        for path, reason in pruned.kept.items():
+            say(f"{verb}: {item['path']} ({item['what']}, {item['bytes']} bytes)")
+        for path, reason in kept.items():
             say(f"kept: {path} ({reason})")
         say(f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}")
     if pruned.failed:
@@ -164,7 +157,7 @@ def device(
 ) -> None:
     """Inject a fault into an emulated device of a lab that is up, or of a running run."""
     words = fault_words(fault, duration, sectors, of)
-    delay_ns = _duration_ns("--after", after) if after else 0
+    delay_ns = duration_ns("--after", after) if after else 0
     lab = _selected_lab(state)
     clock = Clock(lab["clock"], lab["dilation"])
     with open_host(Path(lab["state"]), free_port()) as guest:
@@ -177,7 +170,7 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
     if fault in ("power-loss", "fail", "heal"):
         return [fault]
     if fault == "stall":
-        return ["stall", str(_duration_ns("--for", duration))]
+        return ["stall", str(duration_ns("--for", duration))]
     if fault == "error":
         first, plus, count = sectors.partition("+")
         if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
@@ -186,13 +179,6 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
             raise ConfigError(f"--of: '{of}' is not read, write or any", "use one of these three")
         return ["error", first, count, of]
     raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
-
-
-def _duration_ns(option: str, text: str) -> int:
-    try:
-        return parse_duration_ns(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}", f"for example: {option} 50ms") from None
 
 
 def _selected_lab(state: str) -> dict[str, Any]:

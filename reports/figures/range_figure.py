@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from kit.store.stored import Json
 from reports.analysis import import_source
 from reports.analysis.references import Reference
-from reports.figures import encoding, still_figure
+from reports.figures import still_figure
 from reports.figures.palette import LIGHT
 from reports.figures.still_figure import StillFigure
 from reports.figures.text import human_us, plotly_text, round_up
 
-Json = dict[str, Any]
-Span = tuple[float, float]
 # About as wide as the linear panel is on a screen of 1280 pixels.
 _PANEL_PX = 480
 _LINE_PX = 2
@@ -29,8 +28,8 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
     `load` is written above it.
     """
     labels = _labels(rows)
-    ours = [_span(r["range_us"]) for r in rows]
-    theirs = {i: _span(r["published"]["range_us"]) for i, r in enumerate(rows) if r.get("published")}
+    ours = [r["range_us"] for r in rows]
+    theirs = {i: span for i, r in enumerate(rows) if (span := _published(r))}
     # Where nothing is published the bar stands in the middle of its line.
     places = [i - 0.18 if i in theirs else float(i) for i in range(len(rows))]
     bounds = [v for span in [*ours, *theirs.values()] for v in span]
@@ -66,13 +65,17 @@ def ranges(rows: Sequence[Json], reference: Reference | None, load: str = "") ->
 
 
 def _table(rows: Sequence[Json]) -> list[list[Any]]:
-    """What the figure shows as rows, the first of them the names of the columns."""
+    """The ranges of the figure as rows; the first names the columns."""
     head = ["phase", "op", "tier", "from_us", "to_us", "published_from_us", "published_to_us"]
-    found: list[list[Any]] = [head]
-    for row in rows:
-        theirs = (row.get("published") or {}).get("range_us") or ["", ""]
-        found.append([str(row["phase"]), row["op"], row["tier"], *row["range_us"], *theirs])
-    return found
+    return [head] + [
+        [str(r["phase"]), r["op"], r["tier"], *r["range_us"], *(_published(r) or ("", ""))] for r in rows
+    ]
+
+
+def _published(row: Json) -> Sequence[float]:
+    """From and to of the published range of a row (us); empty if there is none."""
+    edges: Sequence[float] = (row.get("published") or {}).get("range_us", ())
+    return edges
 
 
 def _caption(rows: Sequence[Json]) -> str:
@@ -90,7 +93,7 @@ def _caption(rows: Sequence[Json]) -> str:
 
 def too_small(rows: Sequence[Json]) -> list[str]:
     """The op and tier of those ranges that are less than a pixel wide in the linear panel."""
-    bounds = [v for r in rows for v in (r["range_us"][1], *((r.get("published") or {}).get("range_us", ())))]
+    bounds = [v for r in rows for v in (r["range_us"][1], *_published(r))]
     pixel = max(bounds, default=1.0) * _ROOM / _PANEL_PX
     labels = _labels(rows)
     return [
@@ -105,11 +108,9 @@ def _labels(rows: Sequence[Json]) -> list[str]:
     return [plotly_text(f"{r['op']} {r['tier']}{phase}", 40) for r, phase in zip(rows, several, strict=True)]
 
 
-def _span(pair: Sequence[float]) -> Span:
-    return float(pair[0]), float(pair[1])
-
-
-def _bars(places: Sequence[float], spans: Sequence[Span], name: str, colour: str, floor: float) -> list[Json]:
+def _bars(
+    places: Sequence[float], spans: Sequence[Sequence[float]], name: str, colour: str, floor: float
+) -> list[Json]:
     """A bar per span in both panels. On the logarithmic one a span from 0 starts at `floor`."""
     traces = []
     for number in ("", "2"):
@@ -117,8 +118,8 @@ def _bars(places: Sequence[float], spans: Sequence[Span], name: str, colour: str
         width = np.array([s[1] for s in spans]) - low
         words = [f"{human_us(a) if a else '0'} to {human_us(b)}" for a, b in spans]
         traces.append({
-            "type": "bar", "orientation": "h", "y": encoding.typed(np.array(places)),
-            "x": encoding.typed(width), "base": low.tolist(), "width": 0.3, "name": plotly_text(name),
+            "type": "bar", "orientation": "h", "y": list(places),
+            "x": width.tolist(), "base": low.tolist(), "width": 0.3, "name": plotly_text(name),
             "legendgroup": plotly_text(name), "meta": "ours" if colour == LIGHT["bars"] else "published",
             "showlegend": number == "", "xaxis": f"x{number}", "yaxis": f"y{number}",
             # The outline keeps a range in sight that is less than a pixel wide.
