@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption, duration_ns
-from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
+from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, say
@@ -22,7 +22,7 @@ from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
 from kit.lab.guest import LabSpec, free_port, open_host, running_labs
-from kit.lab.image.image import DEFAULT_SUITE, Image, ImageInputs, build, find
+from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.shell import interact
 from kit.lab.site import check_clock, make_devices
@@ -48,7 +48,8 @@ def build_image(
     """Build the guest image, boot it and save it (once; about four minutes on two cores)."""
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild)
-    warm.saved(_spec(read_testbed(LAB_TESTBED), image), image, progress, rebuild)
+    plan = read_testbed(LAB_TESTBED)
+    warm.saved(LabSpec(image.path, plan.clock, plan.lab.memory >> 20), image, progress, rebuild)
     if json_output:
         emit_json({"path": os.fspath(image.path), **image.manifest})
     else:
@@ -95,7 +96,7 @@ def up(
     plan = read_testbed(testbed)
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress)
-    spec = _spec(plan, image)
+    spec = LabSpec(image.path, plan.clock, plan.lab.memory >> 20)
     check_clock(spec, progress)
     with warm.open_lab(spec, image, progress) as lab:
         with progress.step("waiting for the guest"):
@@ -204,10 +205,6 @@ def shell(
         sys.stdout.write(result.stdout)
         sys.stderr.write(result.stderr)
         raise typer.Exit(result.returncode)
-
-
-def _spec(testbed: Testbed, image: Image) -> LabSpec:
-    return LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
 
 
 def _detached_lab() -> dict[str, Any]:

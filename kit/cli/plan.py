@@ -29,29 +29,18 @@ def plan_command(
     plan = Side(workload, testbed).plan()
     commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
     if json_output:
-        emit_json(_as_json(plan, commands, bytes_, times))
+        devices = [
+            {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
+            for d in plan.testbed.device
+        ]
+        emit_json({
+            "format": 1, "digest": plan.digest, "workload": plan.workload.name, "testbed": plan.testbed.name,
+            "hosts": plan.hosts, "devices": devices, "written": [entry.__dict__ for entry in bytes_],
+            "seconds": {"at_least": times[0], "if_slow": times[1]}, "commands": commands,
+        })  # fmt: skip
         return
     lines = [*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands)]
     sys.stdout.write("\n".join(safe_text(line) for line in lines) + "\n")
-
-
-def _as_json(
-    plan: Plan, commands: list[dict[str, Any]], bytes_: list[Written], times: tuple[float, float]
-) -> dict[str, Any]:
-    return {
-        "format": 1,
-        "digest": plan.digest,
-        "workload": plan.workload.name,
-        "testbed": plan.testbed.name,
-        "hosts": plan.hosts,
-        "devices": [
-            {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
-            for d in plan.testbed.device
-        ],
-        "written": [entry.__dict__ for entry in bytes_],
-        "seconds": {"at_least": times[0], "if_slow": times[1]},
-        "commands": commands,
-    }
 
 
 def _head(plan: Plan) -> list[str]:

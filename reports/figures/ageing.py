@@ -15,8 +15,6 @@ from reports.figures.text import human_us, plotly_text
 
 OPS = (("read", "reads"), ("write", "sync writes"))
 _DASHES = {"p50": "solid", "p99": "dash", "p99.9": "dot"}
-_HEIGHT = 420
-_MAP_HEIGHT = 440
 
 
 def figures(frame: pl.DataFrame, title: str = "") -> list[StillFigure]:
@@ -75,7 +73,7 @@ def _curve_figure(device: str, rows: list[Json], title: str) -> StillFigure:
     )
     titles = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
     layout = _layout(
-        _HEIGHT, (titles["read"], titles["write"]), f"{device}: latency as it ages. {title}",
+        420, (titles["read"], titles["write"]), f"{device}: latency as it ages. {title}",
         x, low, high,
     )  # fmt: skip
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
@@ -114,7 +112,7 @@ def _maps_figure(
         f"aged: after {aged['stage']}, {aged['written']:.1f} x capacity",
     )
     x = still_figure.axis(title={"text": "seconds of the measurement"}, showgrid=False)
-    layout = _layout(_MAP_HEIGHT, panels, f"{device}: {words}, one at a time. {title}", x, low, high)
+    layout = _layout(440, panels, f"{device}: {words}, one at a time. {title}", x, low, high)
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]
     caption = (

@@ -17,7 +17,6 @@ from reports.figures.still_figure import StillFigure
 from reports.figures.text import plotly_text
 
 Side = Sequence[tuple[Manifest, pl.DataFrame]]  # manifest and latency of each run
-_HEIGHT = 1150
 _COLUMNS = 300
 _LAYERS = ("nfs-server", "client", "vdev")
 # The number that Plotly appends to the names of the axes; name and title; place from bottom to top.
@@ -77,7 +76,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
 def _layout(block: Json, title: str, load: str) -> Json:
     edges = block["edges_us"]
     layout = still_figure.layout(
-        _HEIGHT, "", {"l": 74, "r": 10, "t": 80, "b": 54}, showlegend=False,
+        1150, "", {"l": 74, "r": 10, "t": 80, "b": 54}, showlegend=False,
         annotations=[still_figure.panel_title(text, 0, domain[1]) for _, _, text, domain in _PANELS],
     )  # fmt: skip
     layout["title"] |= {

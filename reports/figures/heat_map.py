@@ -71,6 +71,8 @@ def block(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_CO
     used = frame.filter(pl.col("count") > 0)
     lo, hi = used["lo_ns"].to_numpy(), used["hi_ns"].to_numpy()
     edges = _bin_edges_ns(lo, hi)
+    edges_us = edges / 1e3
+    edges_us[:1] = np.maximum(edges_us[:1], np.minimum(FLOOR_US, edges_us[1:2] / 2))
     column = (used["time_ns"].to_numpy() - axis.start_ns) // axis.width_ns
     place = pl.Series("place", np.searchsorted(edges, lo) * axis.count + column, dtype=pl.Int64)
     placed = used.select(by, "count").with_columns(place)
@@ -88,7 +90,7 @@ def block(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_CO
         "columns": axis.count,
         "merged": axis.merged,
         "duration_s": (axis.end_ns - axis.start_ns) / 1e9,
-        "edges_us": _edges_us(edges),
+        "edges_us": edges_us.tolist(),
         "gaps": _gaps(frame, axis),
         "tiers": tiers,
         "events": events,
@@ -117,13 +119,6 @@ def _bin_edges_ns(lo: IntArray, hi: IntArray) -> IntArray:
     if len(edges) - 1 > _MAX_ROWS or (np.searchsorted(edges, hi) != np.searchsorted(edges, lo) + 1).any():
         raise ValueError("the bins of latency.parquet overlap, or are too many")
     return edges
-
-
-def _edges_us(edges_ns: IntArray) -> list[float]:
-    edges = edges_ns / 1e3
-    edges[:1] = np.maximum(edges[:1], np.minimum(FLOOR_US, edges[1:2] / 2))
-    listed: list[float] = edges.tolist()
-    return listed
 
 
 def _gaps(frame: pl.DataFrame, axis: _Columns) -> list[tuple[int, int]]:

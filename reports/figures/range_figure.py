@@ -18,7 +18,6 @@ from reports.figures.text import human_us, plotly_text, round_up
 
 # About as wide as the linear panel is on a screen of 1280 pixels.
 _PANEL_PX = 480
-_LINE_PX = 2
 _ROOM = 1.04
 
 
@@ -123,7 +122,7 @@ def _bars(
             "legendgroup": plotly_text(name), "meta": "ours" if colour == LIGHT["bars"] else "published",
             "showlegend": number == "", "xaxis": f"x{number}", "yaxis": f"y{number}",
             # The outline keeps a range in sight that is less than a pixel wide.
-            "marker": {"color": colour, "line": {"color": colour, "width": _LINE_PX}},
+            "marker": {"color": colour, "line": {"color": colour, "width": 2}},
             **({"text": words} if number else {}), "textposition": "outside" if number else "none",
             "textfont": {"size": 11, "color": LIGHT["ink"]}, "cliponaxis": False, "customdata": words,
             "hovertemplate": "%{customdata}<extra>" + plotly_text(name) + "</extra>",

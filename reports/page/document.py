@@ -72,9 +72,11 @@ def damage_refused(what: str, hint: str) -> Iterator[None]:
 
 def render(template: str, collected: Figures, **values: Any) -> str:
     """The page as HTML that needs nothing else."""
+    quantiles = [{"name": name, "q": q, "needed": sample_needed(q)} for name, q in _QUANTILES.items()]
+    settings = {"palette": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW}
     return _environment().get_template(template).render(
         palette=palette,
-        settings=htmlsafe_json_dumps(_settings()),
+        settings=htmlsafe_json_dumps(settings),
         plotly=_plotly(),
         script=Markup(script()),
         blocks=collected.scripts.items(),
@@ -93,12 +95,6 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters.update({f.__name__: f for f in filters.ALL})
     return environment
-
-
-def _settings() -> Json:
-    """For settings.js."""
-    quantiles = [{"name": name, "q": q, "needed": sample_needed(q)} for name, q in _QUANTILES.items()]
-    return {"palette": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW}
 
 
 @functools.cache

@@ -196,13 +196,8 @@ def test_a_span_that_no_clock_has():
 def histograms(draw):
     """Ascending bins of any widths; 1 to 60 of them."""
     edge, made = draw(st.integers(0, 10_000)), []
-    for gap, width, count in draw(
-        st.lists(
-            st.tuples(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 10**5)),
-            min_size=1,
-            max_size=60,
-        )
-    ):
+    bins = st.tuples(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 10**5))
+    for gap, width, count in draw(st.lists(bins, min_size=1, max_size=60)):
         made.append((edge + gap, edge + gap + width, count))
         edge += gap + width
     return made
