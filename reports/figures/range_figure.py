@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from kit.store.stored import Json
-from kit.store.summary import Row
+from kit.store.summary import Reference, Row
 from reports.analysis import import_source
-from reports.analysis.references import Reference
 from reports.figures import still_figure
 from reports.figures.palette import LIGHT
 from reports.figures.still_figure import StillFigure

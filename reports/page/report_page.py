@@ -10,7 +10,7 @@ from kit.store.manifest import Manifest
 from kit.store.stored import Json
 from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import import_source, references
+from reports.analysis import import_source
 from reports.figures import ageing, heat_map, map_figures, range_figure
 from reports.figures.text import plotly_text
 from reports.page import document
@@ -29,14 +29,13 @@ def render(
     Raises ConfigError if a part of the run is damaged.
     """
     collected = Figures()
-    reference = references.of_summary(summary)
     stored = manifest.as_json()
     listed = [{**p.as_json(), "events": (*p.events, *manifest.events)} for p in manifest.phases]
     phases = [_phase(latency, p, summary, manifest, collected) for p in listed]
     server = summary.rows_of(SERVER)
     ranged = server or summary.rows
     load = ", ".join(dict.fromkeys(p["load"] for p in phases))
-    drawn = collected.add_still(range_figure.ranges(ranged, reference, load), "overview")
+    drawn = collected.add_still(range_figure.ranges(ranged, summary.reference, load), "overview")
     mark = "Verdict unknown" if summary.verdict == "unknown" else ""
     aged_figures = ageing.figures(aged, mark) if aged is not None and aged.height else []
     curves = [collected.add_still(figure, "overview") for figure in aged_figures]
@@ -45,7 +44,7 @@ def render(
         collected,
         manifest=stored,
         summary=summary,
-        reference=reference,
+        reference=summary.reference,
         overview=drawn,
         phases=phases,
         ageing=curves,
