@@ -8,9 +8,9 @@ from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
 from kit.store.run_directory import RunDir
-from kit.store.stored import Count, Json, Many, Number, Stored, read_versioned
+from kit.store.stored import Count, Json, Many, Stored, read_versioned
 
-Range = tuple[Number, Number]
+Range = tuple[float, float]
 Verdict = Literal["valid", "invalid", "unknown"]
 
 
@@ -55,13 +55,13 @@ class Row(Stored):
     op: str
     tier: str
     count: Count
-    share: Number
-    min_us: Number
-    p50_us: Number | None
-    p95_us: Number | None
-    p99_us: Number | None
-    p999_us: Number | None
-    max_us: Number
+    share: float
+    min_us: float
+    p50_us: float | None
+    p95_us: float | None
+    p99_us: float | None
+    p999_us: float | None
+    max_us: float
     range_us: Range
     published: Published | None = None
 
