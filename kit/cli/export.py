@@ -50,11 +50,9 @@ def export(
             "OpenMetrics has no percentiles over time",
             "leave out --percentiles, or use --format csv or parquet",
         )
-    if not run.is_dir():
-        raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
+    run_dir = run_directory.named_run(run)
     if output is None and kind.value == "parquet" and sys.stdout.isatty():
         raise ConfigError("Parquet is not text for a terminal", "give -o FILE, or send stdout to a file")
-    run_dir = run_directory.RunDir(run.resolve())
     frame = chosen(tables.read_latency(run_dir), phase or [], layer or [])
     if percentiles:
         frame = over_time(frame)

@@ -107,6 +107,7 @@ def _import(
             summary = reports.analyse(run)
         with progress.step("report"):
             page = reports.draw(run)
+        run_directory.point_latest(run)
     except BaseException:
         _remove_run(run)
         raise
@@ -123,14 +124,8 @@ def _make_run(results: Path, name: str) -> run_directory.RunDir:
 
 
 def _remove_run(run: run_directory.RunDir) -> None:
-    """Remove an incomplete run, and point `latest` to the newest remaining run."""
+    """Remove an incomplete run."""
     shutil.rmtree(run.path, ignore_errors=True)
-    latest = run.path.parent / "latest"
-    if latest.is_symlink() and latest.readlink() == Path(run.path.name):
-        others = sorted(p.name for p in run.path.parent.iterdir() if p.is_dir() and not p.is_symlink())
-        latest.unlink()
-        if others:
-            latest.symlink_to(others[-1])
 
 
 def _interval_ns(text: str) -> int:

@@ -10,7 +10,6 @@ import typer
 import reports
 from kit.cli.options import JsonOption, JunitOption
 from kit.config.toml import load
-from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit_json, say
 from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.store import run_directory
@@ -32,9 +31,7 @@ def report(
     """
     check_target(junit)
     ranges = load(reference, Document).reference(reference.stem) if reference else None
-    if not run.is_dir():
-        raise ConfigError(f"{run}: no such run directory", "give results/<workload>/<run>, or .../latest")
-    run_dir = run_directory.RunDir(run.resolve())
+    run_dir = run_directory.named_run(run)
     summary = reports.analyse(run_dir, ranges)
     page = reports.draw(run_dir)
     write_junit(junit, summary)

@@ -26,6 +26,7 @@ from kit.session.measure import once
 from kit.session.place import Asked
 from kit.session.series import parse_width, repeat
 from kit.session.side import Side
+from kit.store.run_directory import named_run
 
 MAX_RUNS = 100
 
@@ -85,6 +86,8 @@ def run(
 ) -> None:
     """Run a workload on a testbed."""
     inputs = ImageInputs(suite, tuple(pin or ()))
+    if resume:
+        resume = named_run(resume).path
     side_a = _side(workload, testbed, resume)
     if resume and seed is not None:
         raise ConfigError("--resume uses the seed of that run", "leave --seed out")

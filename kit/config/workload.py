@@ -23,7 +23,7 @@ Setting = str | int | bool
 
 _PROPERTY = re.compile(r"[a-z][a-z0-9_@:.-]*")
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
-_TUNABLE = re.compile(r"(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+")
+TUNABLE = re.compile(r"(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+")
 
 
 class Pool(Table):
@@ -189,7 +189,7 @@ class Workload(Table):
     expect: tuple[Expectation, ...] = ()
     power_loss: PowerLoss | None = None
 
-    _check = field_validator("tunables")(lambda settings: _check_settings(settings, _TUNABLE))
+    _check = field_validator("tunables")(lambda settings: _check_settings(settings, TUNABLE))
 
     @model_validator(mode="after")
     def _check_phases(self) -> Self:

@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 from pathlib import Path
 
+from kit.core.own_file import open_own
+
+_BLOCK_BYTES = 1 << 16
+
 
 class AppendLog:
-    """Opens or creates the file. An incomplete last line (from a crash) is removed. Raises OSError."""
+    """Opens or creates the caller's own file. An incomplete last line (from a crash) is removed.
 
-    def __init__(self, path: Path) -> None:
+    `exclusive`: locked until it is closed, also by a crash; raises BlockingIOError if it is locked already.
+    Raises OSError, ConfigError for a file that is not the caller's own.
+    """
+
+    def __init__(self, path: Path, *, exclusive: bool = False) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        content = path.read_bytes()
-        whole_lines_bytes = content.rfind(b"\n") + 1
-        if whole_lines_bytes != len(content):
-            os.ftruncate(self._fd, whole_lines_bytes)
+        self._fd = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            if exclusive:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._remove_incomplete_line()
+        except BaseException:
+            self.close()
+            raise
+
+    def _remove_incomplete_line(self) -> None:
+        size = position = os.fstat(self._fd).st_size
+        while position:
+            start = max(0, position - _BLOCK_BYTES)
+            line_end = os.pread(self._fd, position - start, start).rfind(b"\n")
+            position = start
+            if line_end >= 0:
+                position += line_end + 1
+                break
+        if position != size:
+            os.ftruncate(self._fd, position)
 
     def append(self, line: str, *, sync: bool = False) -> None:
         """Write `line` and a line end; with `sync`, flush it to the disk before returning.

@@ -64,6 +64,7 @@ def lab_site(
             aged=_aged(lab, made, testbed, progress, age_again),
             seed=seed,
             versions={"image": image.path.name, **lab.versions()},
+            gone=lab.diagnose,
         )
         if made.served:
             keep_states(made.served, testbed.device)

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from kit.config.precondition_table import Precondition
-from kit.core.errors import HostError
+from kit.core.errors import ConfigError, HostError
+from kit.core.own_file import read_own
 from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
@@ -23,6 +24,7 @@ from kit.precondition.latency_curve import Point
 from kit.store.json_file import write_json
 
 _FORMAT = 1
+_MAX_BYTES = 64 << 20
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
 # Random bytes do not compress. fio writes a multiplicative sequence per buffer, whose repeating low bits
@@ -85,7 +87,7 @@ def settings_of(settings: Precondition) -> dict[str, Any]:
 def read_state(path: Path) -> State | None:
     """Read the file; None if it is missing or damaged: then preconditioning starts again."""
     try:
-        value = json.loads(path.read_text("utf-8"))
+        value = json.loads(read_own(path, _MAX_BYTES))
         if value.pop("format") != _FORMAT:
             return None
         points = [
@@ -96,7 +98,7 @@ def read_state(path: Path) -> State | None:
         numbers = (state.counter_bytes, state.spent_bytes, state.written_bytes, state.spent_ns)
         valid = all(type(n) is int and n >= 0 for n in numbers) and all(_is_valid(p) for p in points)
         return state if valid and all("stage" in entry for entry in state.stages) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, ConfigError):
         return None
 
 

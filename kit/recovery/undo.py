@@ -1,34 +1,41 @@
 """The undo of each kind of change on a host, for the run itself and for `hsp clean`.
 
 Each kind is a value. The journal stores its arguments; they are checked when read, because a journal may be
-damaged or foreign. Each undo is safe to repeat, and safe if its step never ran: it checks the state first,
-and acts only on objects with the run's id.
+damaged or foreign: names and paths must be those of the run, tunables of OpenZFS, devices below /dev/disk.
+Each undo is safe to repeat, and safe if its step never ran: it checks the state first, and acts only on
+objects with the run's id.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from kit.config.nfs_options import check_option
+from kit.config.testbed import checked_export
+from kit.config.workload import TUNABLE
 from kit.core.errors import HostError
 from kit.devices import clear_label, partition
 from kit.hosts.base import Host
+from kit.hosts.identity import HostIdentity, read_identity
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
-from kit.recovery.journal import Journal, Undo
+from kit.recovery.journal import RUN_ID, Journal, LeftAlone, Undo
 from kit.trace import nfsd_tracer
 from kit.zfs import pool, tunables
 
-_RUN_ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"
-WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}$")]
-MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{_RUN_ID}$")]
+WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}$")]
+MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{RUN_ID}$")]
+_BY_ID = re.compile(r"/dev/disk/by-[a-z]+/(?!\.\.?$)[A-Za-z0-9#+.:=@_\\-]{1,200}")
 PoolName = Annotated[str, Field(pattern=r"^hsp-[0-9a-f]{6}$")]
 Number = Annotated[str, Field(pattern=r"^-?[0-9]{1,20}$")]
+MaybeNumber = Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")]
 
 
 def _checked_device(path: str) -> str:
@@ -46,12 +53,44 @@ def _checked_device(path: str) -> str:
 DevicePath = Annotated[str, Field(max_length=500), AfterValidator(_checked_device)]
 
 
+def _checked_options(options: list[str]) -> list[str]:
+    for option in options:
+        check_option(option)
+    return options
+
+
+def names_of(run: str) -> frozenset[str]:
+    """All that a run calls something on a host: its pool, paths, mount point, and directory in an export."""
+    work_dir = work_directory.path_of(run)
+    return frozenset(
+        {
+            run,
+            work_dir,
+            f"{work_dir}/pool/bench",
+            f"/mnt/hsp-{run}",
+            f"hsp-{run}",
+            f"hsp-{run.rsplit('-', 1)[1]}",
+        }
+    )
+
+
 class Action(BaseModel):
-    """An undo. `after`: kinds that must be undone on all hosts before this one."""
+    """An undo. `after`: kinds that must be undone on all hosts before this one.
+
+    `named`: its arguments that are names of the run. `proves_itself`: it looks on the host whether what is
+    there is the run's, or only the run's id can be in its name.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
     after: ClassVar[frozenset[str]] = frozenset()
+    named: ClassVar[tuple[str, ...]] = ()
+    proves_itself: ClassVar[bool] = True
+
+    @property
+    def devices_used(self) -> list[str]:
+        """Paths of devices among its arguments."""
+        return []
 
     def text(self, host: str) -> str:
         """The text of the undo. `host`: the host's name."""
@@ -73,10 +112,11 @@ class Action(BaseModel):
 class WorkDirectory(Action):
     """Undone last: the directory shows other runs that something may be left."""
 
-    kind = "work-directory"
+    kind = work_directory.KIND
     after = frozenset(
         {"export-directory", "mount", "export", "pool", "partition", "tunable", "device", "tracer"}
     )
+    named = ("path",)
     path: WorkDirectoryPath
 
     def text(self, host: str) -> str:
@@ -96,6 +136,8 @@ class Tracer(Action):
     """`directory`: the run's directory with the tracer's files."""
 
     kind = "tracer"
+    named = ("directory",)
+    proves_itself = False
     directory: WorkDirectoryPath
 
     def text(self, host: str) -> str:
@@ -112,18 +154,36 @@ class Tracer(Action):
 
 
 class Tunable(Action):
-    """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it."""
+    """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it.
+
+    `set`: the value that the run writes, in the boot `boot_id` of the machine `machine_id`. Only that value,
+    there, is the run's. Journals of older versions do not have them.
+    """
 
     kind = "tunable"
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,80}$")]
+    name: Annotated[str, Field(pattern=rf"^{TUNABLE.pattern}$", max_length=80)]
     value: Number
-    effect: Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")] = ""
+    effect: MaybeNumber = ""
+    set: MaybeNumber = ""
+    machine_id: str = ""
+    boot_id: str = ""
 
     def text(self, host: str) -> str:
         return f"set {self.name} back to {self.value}"
 
     def undo(self, host: Host) -> None:
-        tunables.write_tunable(host, self.name, self.value, self.effect)
+        observed = tunables.read_tunables(host, [self.name])[self.name]
+        if observed == self.value:
+            return
+        if read_identity(host) != HostIdentity(self.machine_id, self.boot_id):
+            why = "the run set it before this boot, on another machine, or with an older version of the kit"
+        # On the way back to 0 it is `effect` for a moment.
+        elif observed not in (self.set, self.effect):
+            why = f"the run had set {self.set}: somebody else has changed it since"
+        else:
+            tunables.write_tunable(host, self.name, self.value, self.effect)
+            return
+        raise LeftAlone(f"{self.name} on {host.name} is {observed} and was left so: {why}")
 
     def commands(self) -> list[list[str]]:
         return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
@@ -137,10 +197,15 @@ class Pool(Action):
 
     kind = "pool"
     after = frozenset({"mount", "export"})
+    named = ("name", "run_id")
     name: PoolName
-    run_id: Annotated[str, Field(pattern=rf"^{_RUN_ID}$")]
+    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
     devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
     guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
+
+    @property
+    def devices_used(self) -> list[str]:
+        return self.devices
 
     def text(self, host: str) -> str:
         return f"destroy pool {self.name}"
@@ -157,7 +222,12 @@ class Partition(Action):
 
     kind = "partition"
     after = frozenset({"pool"})
+    proves_itself = False
     device_path: DevicePath
+
+    @property
+    def devices_used(self) -> list[str]:
+        return [self.device_path]
 
     def text(self, host: str) -> str:
         return f"remove the partition of {self.device_path}"
@@ -177,9 +247,14 @@ class Device(Action):
 
     kind = "device"
     after = frozenset({"pool", "partition"})
+    named = ("pool",)
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
+
+    @property
+    def devices_used(self) -> list[str]:
+        return [self.path]
 
     def text(self, host: str) -> str:
         return f"remove the pool's label from {self.path}"
@@ -199,7 +274,8 @@ class Export(Action):
 
     kind = "export"
     after = frozenset({"mount"})
-    path: Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}/pool/bench$")]
+    named = ("path",)
+    path: Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}/pool/bench$")]
     client: Annotated[str, Field(pattern=r"^[0-9A-Za-z:][0-9A-Za-z.:%-]{0,255}$")]
 
     def text(self, host: str) -> str:
@@ -219,12 +295,13 @@ class ExportDirectory(Action):
     """The run's directory in an appliance's export; removed through the mount, which is undone later."""
 
     kind = "export-directory"
+    named = ("target", "directory")
     target: MountPoint
-    directory: Annotated[str, Field(pattern=rf"^hsp-{_RUN_ID}$")]
+    directory: Annotated[str, Field(pattern=rf"^hsp-{RUN_ID}$")]
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
-    source: Annotated[str, Field(pattern=r"^[^-\s][^\n\x00]*:/[^\n\x00]*$", max_length=2000)]
+    source: Annotated[str, AfterValidator(checked_export)]
     version: Literal["3", "4.0", "4.1", "4.2"]
-    options: list[str]
+    options: Annotated[list[str], AfterValidator(_checked_options)]
 
     def text(self, host: str) -> str:
         return f"remove {self.directory} from {self.source}"
@@ -249,6 +326,7 @@ class Mount(Action):
     """The export on a client."""
 
     kind = "mount"
+    named = ("target",)
     target: MountPoint
 
     def text(self, host: str) -> str:
@@ -277,9 +355,14 @@ def register(journal: Journal, key: str, host: Host, action: Action) -> int:
     return journal.on_teardown(action.kind, key, action.text(host.name), **action.model_dump())
 
 
-def undo(item: Undo, hosts: Mapping[str, Host], left: frozenset[str]) -> None:
-    """Perform an undo. `left`: kinds of failed undos. Raises KitError if it fails."""
-    action = action_of(item)
+def undo(
+    item: Undo, hosts: Mapping[str, Host], left: frozenset[str], run: str = "", real_devices: bool = False
+) -> None:
+    """Perform an undo of the run. `left`: kinds of failed undos; the rest as in `action_of`.
+
+    Raises KitError if it fails; LeftAlone: what is there is not the run's any more.
+    """
+    action = action_of(item, run, real_devices)
     blocking = sorted(action.after & left)
     if blocking:
         raise HostError(f"not tried, because this could not be undone: {', '.join(blocking)}")
@@ -288,18 +371,43 @@ def undo(item: Undo, hosts: Mapping[str, Host], left: frozenset[str]) -> None:
     action.undo(hosts[item.host])
 
 
-def by_hand(item: Undo, hosts: Mapping[str, Host]) -> tuple[str, ...]:
-    """Commands for a person, with their host; none for a damaged entry."""
-    name = hosts[item.host].name if item.host in hosts else item.host
+def by_hand(item: Undo, names: Mapping[str, str], run: str = "") -> tuple[str, ...]:
+    """Commands for a person, with their host, by the keys of `names`. For a damaged entry: how to look."""
+    name = names.get(item.host, item.host)
     try:
-        commands = action_of(item).commands()
+        commands = action_of(item, run).commands()
     except HostError:
-        return ()
+        commands = _looks(run) if run else []
     return tuple(f"on {name}: {shlex.join(argv)}" for argv in commands)
 
 
-def action_of(item: Undo) -> Action:
-    """A journal's entry as a value. Raises HostError for an unknown kind or damaged arguments."""
+def _looks(run: str) -> list[list[str]]:
+    """What shows whether something of the run is left."""
+    pool_name = f"hsp-{run.rsplit('-', 1)[1]}"
+    return [["zpool", "list", pool_name], ["findmnt", f"/mnt/hsp-{run}"], ["ls", work_directory.path_of(run)]]
+
+
+def action_of(item: Undo, run: str = "", real_devices: bool = False) -> Action:
+    """A journal's entry as a value. Raises HostError for an unknown kind or damaged arguments.
+
+    `run`: its names must be those of this run. `real_devices`: devices must be below /dev/disk.
+    """
+    action, problems = _action_of(item), list[str]()
+    if run:
+        foreign = (key for key in action.named if getattr(action, key) not in names_of(run))
+        problems += [f"{key} is not a name of the run {run}" for key in foreign]
+    if real_devices:
+        others = (path for path in action.devices_used if not _BY_ID.fullmatch(path))
+        problems += [f"{path} is not an id of a device" for path in others]
+    if problems:
+        raise HostError(
+            f"the journal's undo {item.number} ({item.kind}) is foreign: {problems[0]}",
+            "nothing was done for it; look at the host by hand",
+        )
+    return action
+
+
+def _action_of(item: Undo) -> Action:
     if item.kind not in KINDS:
         raise HostError(
             f"the journal has an undo of an unknown kind, '{item.kind}'", "was it written by another version?"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from kit.plan.plan import Plan
 from kit.precondition.selection import wanted_devices
 from kit.recovery.journal import read_journal
 from kit.run.record import RunRecord
-from kit.store import run_directory, tables
+from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.phase import Phase
 
@@ -136,11 +135,7 @@ def check_same_hosts(before: dict[str, str], now: dict[str, str]) -> None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ConfigError(f"{path}: {said}", "is this the directory of a run?") from None
+    value = json_file.read_json(path)
     if not isinstance(value, dict):
         raise ConfigError(f"{path} is no object", "is this the directory of a run?")
     return value

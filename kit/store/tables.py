@@ -13,7 +13,8 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
-from kit.store.json_file import DAMAGED, check_regular
+from kit.core.own_file import read_own
+from kit.store.json_file import DAMAGED
 from kit.store.run_directory import RunDir
 
 LAYERS = ("client", "nfs-server", "vdev")
@@ -52,6 +53,7 @@ AGEING_SCHEMA = {
 }
 
 _MAX_ROWS = 50_000_000
+_MAX_BYTES = 1 << 30
 
 
 def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
@@ -89,13 +91,13 @@ def read_ageing(run: RunDir) -> pl.DataFrame:
 
 def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     try:
-        check_regular(path)
-        rows = pl.scan_parquet(path).select(pl.len()).collect().item()
+        content = read_own(path, _MAX_BYTES)
+        rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
         if rows > _MAX_ROWS:
             raise ConfigError(
                 f"{path}: {rows} rows, more than {_MAX_ROWS}", "give a coarser --interval to `hsp import`"
             )
-        return pl.read_parquet(path)
+        return pl.read_parquet(io.BytesIO(content))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
     except (pl.exceptions.PolarsError, OSError) as error:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.recovery.journal import Journal, Undo, read_journal
+from kit.hosts.identity import HostIdentity
+from kit.recovery.journal import Journal, LeftAlone, RunGoesOn, Undo, held_by, read_journal
 from tests.fakes import FullDisk
 
 
@@ -192,7 +195,6 @@ def test_a_line_that_a_crash_cut_off_is_ignored(path: Path, cut: int) -> None:
         "[]",
         "null",
         '{"undone": 9}',
-        '{"undo": 1}',
         '{"step": "a"}',
         "\x00",
         '{"undo": 9, "known": {}}',
@@ -204,6 +206,75 @@ def test_damage_is_refused_with_its_line(path: Path, line: str) -> None:
     with path.open("a") as file:
         file.write(line + "\n")
     with pytest.raises(ConfigError, match=r"journal.jsonl:2: "):
+        read_journal(path)
+
+
+def test_a_second_undone_is_no_damage(path: Path) -> None:
+    """Seen where `hsp clean` and the run itself undid the same."""
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "pool", "mount")
+    with path.open("a") as file:
+        file.write('{"undone": 2}\n{"undone": 2}\n{"undo": 2, "known": {}}\n')
+    assert [undo.kind for undo in read_journal(path).pending] == ["pool"]
+
+
+@pytest.mark.parametrize("line", ['{"undo": 3}', '{"undo": 3, "kind": "mount", "arguments": 7}'])
+def test_an_undo_that_cannot_be_described_stops_no_other(path: Path, line: str) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "pool", "mount")
+    with path.open("a") as file:
+        file.write(line + "\n")
+    undoing = Undoing(**{json.loads(line).get("kind", ""): HostError("it says nothing")})
+
+    def by_hand(undo: Undo) -> tuple[str, ...]:
+        raise KeyError(undo.kind)
+
+    with Journal(path) as journal:
+        left = journal.teardown(undoing, by_hand)
+    assert [one.text for one in left if one.why] == ["undo 3 of the journal"] + ["undo mount"] * (
+        "mount" in line
+    )
+    assert "pool" in undoing.undone
+
+
+def test_what_is_not_the_runs_any_more_is_said_once(path: Path) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "pool", "tunable")
+        (left,) = journal.teardown(Undoing(tunable=LeftAlone("somebody else has changed it")))
+    assert left.text == "undo tunable" and read_journal(path).finished
+
+
+def test_two_processes_cannot_have_a_journal(path: Path) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        assert "process" in str(held_by(path))
+        held = [sys.executable, "-c", "import sys; from kit.recovery.journal import Journal, RunGoesOn\n"]
+        held[2] += "try: Journal(__import__('pathlib').Path(sys.argv[1]))\n"
+        held[2] += "except RunGoesOn as error: print(error.message)"
+        said = subprocess.run([*held, path], capture_output=True, text=True, check=True).stdout
+        assert f"the run {path.parent} still goes on (process {os.getpid()})" in said
+        with pytest.raises(RunGoesOn):
+            Journal(path)
+        journal.on_teardown("pool", "server", "it still can write")
+    assert held_by(path) is None and held_by(path.parent / "other") is None
+    assert len(read_journal(path).pending) == 1
+
+
+def test_who_a_host_is_and_the_token_are_read_back(path: Path) -> None:
+    identity = HostIdentity("m", "b")
+    with Journal(path) as journal:
+        journal.begin("a-run", "digest", "t" * 64)
+        journal.know_host("server", identity)
+    record = read_journal(path)
+    assert (record.run, record.token_sha256, record.hosts) == ("a-run", "t" * 64, {"server": identity})
+
+
+@pytest.mark.parametrize("line", ['{"run": "other", "plan": ""}', '{"undo": 1, "kind": "pool"}'])
+def test_what_contradicts_is_damage(path: Path, line: str) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "mount")
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(ConfigError, match="not a line of a journal"):
         read_journal(path)
 
 
