@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -57,7 +58,7 @@ def export(
     if percentiles:
         frame = over_time(frame)
     summary = None
-    if (run_dir.path / "summary.json").exists():
+    if os.path.lexists(run_dir.path / "summary.json"):
         summary = read_summary(run_dir)
     content = exported(frame, kind.value, summary)
     if output is None:

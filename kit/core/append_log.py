@@ -7,9 +7,11 @@ import fcntl
 import os
 from pathlib import Path
 
+from kit.core.errors import ConfigError
 from kit.core.own_file import open_own
 
 _BLOCK_BYTES = 1 << 16
+_MAX_LINE_BYTES = 16 << 20
 
 
 class AppendLog:
@@ -33,6 +35,11 @@ class AppendLog:
     def _remove_incomplete_line(self) -> None:
         size = position = os.fstat(self._fd).st_size
         while position:
+            if size - position > _MAX_LINE_BYTES:
+                raise ConfigError(
+                    f"{self._path}: its last line has no end",
+                    "it is not a file that the kit wrote; leave it out",
+                )
             start = max(0, position - _BLOCK_BYTES)
             line_end = os.pread(self._fd, position - start, start).rfind(b"\n")
             position = start

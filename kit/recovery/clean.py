@@ -7,6 +7,7 @@ who was shown it agrees; and on each host the run's token is compared before any
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Container, Iterator, Mapping
@@ -24,7 +25,7 @@ from kit.hosts.base import Host
 from kit.hosts.connect import open_host
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.recovery import registry, undo, work_directory
-from kit.recovery.journal import RUN_ID, Journal, LeftAlone, Leftover, Record, Undo, read_journal
+from kit.recovery.journal import RUN_ID, Journal, Leftover, Record, Undo, read_journal
 from kit.store import json_file
 
 _LOCK_WAIT_S = 30.0
@@ -151,7 +152,8 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
         if not stored.in_lab:
             keys = {item.host for item in journal.pending}
             cleaner.hosts.update(_open_all(stored, keys, stack, cleaned))
-            if "server" in cleaner.hosts:
+            # The tokens before anything else, also before the server's lock.
+            if "server" in [key for key in cleaner.hosts if cleaner.may_touch(key)]:
                 stack.enter_context(_lock(cleaner.hosts["server"], name))
         with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
             cleaned.left = journal.teardown(cleaner.undo, cleaner.by_hand)
@@ -187,13 +189,8 @@ class _Cleaner:
         if self._stored.in_lab:
             # The guest ended with the run.
             return
-        action = undo.action_of(item, self._run, real_devices=True)
-        if item.host in self.hosts and self._look(item.host) == "proven" and not action.proves_itself:
-            if self._rebooted(item.host, read_identity(self.hosts[item.host])):
-                # The kernel that knew it is gone.
-                return
-            raise LeftAlone("whether it is the run's cannot be told any more; it was left alone")
-        undo.undo(item, self.hosts, left, self._run, real_devices=True)
+        proven = item.host in self.hosts and self._look(item.host) == "proven"
+        undo.undo(item, self.hosts, left, self._run, real_devices=True, proven=proven)
 
     def by_hand(self, item: Undo) -> tuple[str, ...]:
         names = {**self._stored.addresses, **{key: host.name for key, host in self.hosts.items()}}
@@ -202,6 +199,12 @@ class _Cleaner:
     def _rebooted(self, key: str, now: HostIdentity) -> bool:
         then = self._record.hosts.get(key)
         return then is not None and then.boot_id != now.boot_id
+
+    def may_touch(self, key: str) -> bool:
+        """Whether something may be undone on the host."""
+        with contextlib.suppress(KitError):
+            return bool(self._look(key))
+        return False
 
     def _look(self, key: str) -> Allowed:
         """What may be undone on the host; it is looked at once. Raises KitError: nothing."""

@@ -77,15 +77,13 @@ def names_of(run: str) -> frozenset[str]:
 class Action(BaseModel):
     """An undo. `after`: kinds that must be undone on all hosts before this one.
 
-    `named`: its arguments that are names of the run. `proves_itself`: it looks on the host whether what is
-    there is the run's, or only the run's id can be in its name.
+    `named`: its arguments that are names of the run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
     after: ClassVar[frozenset[str]] = frozenset()
     named: ClassVar[tuple[str, ...]] = ()
-    proves_itself: ClassVar[bool] = True
 
     @property
     def devices_used(self) -> list[str]:
@@ -99,6 +97,13 @@ class Action(BaseModel):
     def undo(self, host: Host) -> None:
         """Raises KitError if it fails."""
         raise NotImplementedError
+
+    def undo_proven(self, host: Host) -> None:
+        """The same on a host without the run's directory: only what proves to be the run's own.
+
+        What has the run's id there, or in its name, does.
+        """
+        self.undo(host)
 
     def commands(self) -> list[list[str]]:
         """argv of commands for a person."""
@@ -137,7 +142,6 @@ class Tracer(Action):
 
     kind = "tracer"
     named = ("directory",)
-    proves_itself = False
     directory: WorkDirectoryPath
 
     def text(self, host: str) -> str:
@@ -222,7 +226,6 @@ class Partition(Action):
 
     kind = "partition"
     after = frozenset({"pool"})
-    proves_itself = False
     device_path: DevicePath
 
     @property
@@ -234,6 +237,13 @@ class Partition(Action):
 
     def undo(self, host: Host) -> None:
         partition.remove(host, self.device_path)
+
+    def undo_proven(self, host: Host) -> None:
+        if partition.exists(host, self.device_path):
+            raise LeftAlone(
+                f"{partition.path_of(self.device_path)} on {host.name} was left: without the run's directory "
+                "there it cannot be told whose it is (the run's does not survive a restart)"
+            )
 
     def commands(self) -> list[list[str]]:
         return [["partx", "--delete", "--nr", "1", self.device_path]]
@@ -356,11 +366,17 @@ def register(journal: Journal, key: str, host: Host, action: Action) -> int:
 
 
 def undo(
-    item: Undo, hosts: Mapping[str, Host], left: frozenset[str], run: str = "", real_devices: bool = False
+    item: Undo,
+    hosts: Mapping[str, Host],
+    left: frozenset[str],
+    run: str = "",
+    real_devices: bool = False,
+    proven: bool = False,
 ) -> None:
-    """Perform an undo of the run. `left`: kinds of failed undos; the rest as in `action_of`.
+    """Perform an undo of the run. `left`: kinds of failed undos; `proven`: as Action.undo_proven.
 
-    Raises KitError if it fails; LeftAlone: what is there is not the run's any more.
+    `run` and `real_devices`: as in `action_of`. Raises KitError if it fails; LeftAlone: what is there is not
+    the run's any more.
     """
     action = action_of(item, run, real_devices)
     blocking = sorted(action.after & left)
@@ -368,7 +384,8 @@ def undo(
         raise HostError(f"not tried, because this could not be undone: {', '.join(blocking)}")
     if item.host not in hosts:
         raise HostError(f"there is no host '{item.host}' in this testbed")
-    action.undo(hosts[item.host])
+    perform = action.undo_proven if proven else action.undo
+    perform(hosts[item.host])
 
 
 def by_hand(item: Undo, names: Mapping[str, str], run: str = "") -> tuple[str, ...]:

@@ -76,7 +76,6 @@ def execute(
     A problem with the measurement is in the manifest (verdict unknown); an error that ended the run is in
     the outcome, after what was measured has been stored.
     """
-    started = time.monotonic()
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
     outcome = Outcome(record)
     if earlier:
@@ -85,17 +84,16 @@ def execute(
     site = recorded_site(site, recorder)
     with closing(recorder), ExitStack() as stack:
         journal = journal or stack.enter_context(Journal(run_dir.journal))
-        run_id = run_dir.path.name
-        entry = registry.enter(run_id, run_dir.path)
-        journal.begin(run_id, plan.digest, registry.digest(entry.token))
-        before: settings_snapshot.Settings | None = None
+        entry = registry.enter(run_dir.path.name, run_dir.path)
+        journal.begin(entry.run, plan.digest, registry.digest(entry.token))
+        run = Context(plan, site, run_dir, journal, progress, record, entry.token)
+        started, before = time.monotonic(), None
         try:
             with journal.step("look at the hosts"):
                 _refuse_leftovers(site)
                 for key, host in site.hosts.items():
                     journal.know_host(key, read_identity(host))
                 before = _settings(site)
-            run = Context(plan, site, run_dir, journal, progress, record, entry.token)
             _run_steps(run, outcome, earlier)
         except KeyboardInterrupt:
             outcome.interrupted = True
@@ -104,11 +102,7 @@ def execute(
             outcome.failure = _explained(error, site)
             record.add_problems("error", error_text(outcome.failure))
         finally:
-            with ignore_interrupts(progress.note), progress.step("cleaning up"):
-                outcome.left = tear_down(journal, site, before)
-            if journal.settled:
-                registry.leave(run_id)
-            record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
+            _clean_up(run, outcome, before)
             if recorder.unwritten:
                 text = f"what was run is not all written down: {recorder.unwritten}"
                 record.add_problems("record", text)
@@ -118,6 +112,18 @@ def execute(
             except (KitError, OSError) as error:
                 outcome.failure = outcome.failure or error
     return outcome
+
+
+def _clean_up(run: Context, outcome: Outcome, before: settings_snapshot.Settings | None) -> None:
+    """Undo everything; what cannot be undone is in the outcome."""
+    with ignore_interrupts(run.progress.note), run.progress.step("cleaning up"):
+        outcome.left = tear_down(run.journal, run.site, before)
+    if run.journal.settled:
+        registry.leave(run.run_id)
+    if (why := _why_gone(run.site)) and not (outcome.failure or outcome.interrupted):
+        outcome.failure = _lab_ended(why)
+        run.record.add_problems("error", error_text(outcome.failure))
+    run.record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
 
 
 def _why_gone(site: Site) -> str:
@@ -132,8 +138,10 @@ def _explained(error: Exception, site: Site) -> Exception:
     end = time.monotonic() + _GONE_S
     while not (why := _why_gone(site)) and time.monotonic() < end:
         time.sleep(_POLL_S)
-    if not why:
-        return error
+    return _lab_ended(why) if why else error
+
+
+def _lab_ended(why: str) -> HostError:
     return HostError(
         f"the lab ended during the run: {' '.join(why.split())}",
         "what the run made lived only in the lab and is gone with it: nothing is left to clean up. If it was "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
             f"{run_dir.path} cannot be resumed: its {' and '.join(changed) or 'plan'} changed since",
             "what was measured before and after would not belong together; begin a new run",
         )
-    manifest = read_manifest(run_dir) if (run_dir.path / "manifest.json").exists() else None
+    manifest = read_manifest(run_dir) if os.path.lexists(run_dir.path / "manifest.json") else None
     skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
     wanted = [phase.name for phase in plan.workload.phase if phase.name not in skipped]
     phases = tuple(phase for phase in (manifest.phases if manifest else ()) if not phase.problems)
@@ -89,7 +90,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         )
     names = set(wanted[:kept])
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
-    latency = tables.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
+    latency = tables.read_latency(run_dir) if os.path.lexists(run_dir.path / "latency.parquet") else empty
     return Earlier(
         manifest,
         tuple(phase for phase in phases if phase.name in names),

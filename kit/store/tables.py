@@ -6,6 +6,7 @@ A row counts I/Os in one bin of latency. What is read back is untrusted: size, t
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def read_latency(run: RunDir) -> pl.DataFrame:
 def read_ageing(run: RunDir) -> pl.DataFrame:
     """ageing.parquet, checked; without rows for a run that has none. Raises ConfigError."""
     path = run.path / "ageing.parquet"
-    if not path.exists():
+    if not os.path.lexists(path):
         return pl.DataFrame(schema=AGEING_SCHEMA)
     return _checked_ageing(_read_parquet(path, "it was there a moment ago"), path)
 
