@@ -2,42 +2,106 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from kit.cli.options import JsonOption, QuietOption, ResultsOption
-from kit.core.errors import EXIT_HOST, EXIT_OK, ConfigError
-from kit.core.output import emit_json, say
+from kit.core.errors import EXIT_HOST, EXIT_OK, EXIT_SAFETY, EXIT_USAGE, ConfigError, KitError, SafetyRefusal
+from kit.core.output import emit_json, say, say_error
 from kit.core.progress import Progress
-from kit.recovery.clean import Cleaned, clean, unfinished
+from kit.recovery.clean import Cleaned, clean, describe, is_known, run_id, unfinished
+from kit.recovery.journal import RunGoesOn, held_by, read_journal
+from kit.session.place import ask
+from kit.store.run_directory import named_run
+
+AgreeOption = Annotated[
+    str,
+    typer.Option(
+        "--agree", metavar="RUN-ID", help="Agree to clean up a run that this machine's kit did not make."
+    ),
+]
 
 
 def clean_command(
     run: Annotated[
-        Path | None, typer.Argument(help="The directory of a run; without it, all unfinished runs.")
+        Path | None,
+        typer.Argument(help="The directory of a run; without it, all unfinished runs of this machine's kit."),
     ] = None,
+    agree: AgreeOption = "",
     json_output: JsonOption = False,
     results: ResultsOption = Path("results"),
     quiet: QuietOption = False,
 ) -> None:
     """Undo what a crashed run left on its hosts. Safe to call twice."""
-    if run and not (run / "plan.json").is_file():
-        raise ConfigError(
-            f"{run} is not the directory of a run", "it is results/WORKLOAD/TIME-ID, with plan.json"
-        )
-    runs = [run.resolve()] if run else list(unfinished(results))
-    if not runs:
-        say(f"every run in {results} is finished: nothing to clean up")
     progress = Progress(quiet=quiet)
-    done = [clean(path, progress) for path in runs]
+    if run is None and agree:
+        raise ConfigError("--agree is for one run", "name its directory")
+    done, code = (_clean_named(run, agree, progress), EXIT_OK) if run else _clean_known(results, progress)
     for cleaned in done:
         _print(cleaned)
     if json_output:
         emit_json({"format": 1, "runs": [_as_json(cleaned) for cleaned in done]})
     failed = any(cleaned.left or cleaned.unreachable for cleaned in done)
-    raise typer.Exit(EXIT_HOST if failed else EXIT_OK)
+    raise typer.Exit(EXIT_HOST if failed else code)
+
+
+def _clean_named(run: Path, agree: str, progress: Progress) -> list[Cleaned]:
+    path = named_run(run).path
+    if not (path / "plan.json").is_file():
+        raise ConfigError(
+            f"{run} is not the directory of a run", "it is results/WORKLOAD/TIME-ID, with plan.json"
+        )
+    record = read_journal(path / "journal.jsonl")
+    if goes_on := held_by(path / "journal.jsonl"):
+        raise goes_on
+    if record.pending and not is_known(path, record):
+        agree = _agreed(path, run_id(path, record), agree)
+    return [clean(path, progress, agree)]
+
+
+def _agreed(path: Path, name: str, agree: str) -> str:
+    """Show the run, and have a person agree to it. Raises SafetyRefusal."""
+    say(f"{path} is not a run that this machine's kit knows it made and has not finished. It says:")
+    for line in describe(path):
+        say(f"  {line}")
+    if not agree and sys.stdin.isatty():
+        agree = ask("Its ssh_config can run programs here. Type the run's id to undo this: ").strip()
+    if agree != name:
+        raise SafetyRefusal(
+            f"nobody agreed to clean up {path}; nothing was contacted",
+            f"if it is yours, on its hosts nothing else uses these names: add --agree {name}",
+        )
+    return agree
+
+
+def _clean_known(results: Path, progress: Progress) -> tuple[list[Cleaned], int]:
+    """All runs that this machine's kit made. The code says whether others were passed over."""
+    done, code, seen = list[Cleaned](), EXIT_OK, False
+    for run in unfinished(results):
+        seen = True
+        try:
+            if run.problem:
+                raise run.problem
+            if not is_known(run.path, read_journal(run.path / "journal.jsonl")):
+                say(f"{run.path}: not a run that this machine's kit knows it made; it was left alone")
+                say(f"  what to do: `hsp clean {run.path}` shows its hosts and what it would undo there")
+                code = code or EXIT_SAFETY
+                continue
+            done.append(clean(run.path, progress))
+        except RunGoesOn as goes_on:
+            say(f"{goes_on.message}: it was left alone")
+        except ConfigError as error:
+            say_error(error)
+            code = EXIT_USAGE
+        except KitError as error:
+            say_error(error)
+            code = code or error.exit_code
+    if not seen:
+        say(f"every run in {results} is finished: nothing to clean up")
+    return done, code
 
 
 def _print(cleaned: Cleaned) -> None:
@@ -47,7 +111,12 @@ def _print(cleaned: Cleaned) -> None:
         say(f"not undone: {left}")
         for command in left.by_hand:
             say(f"  by hand, {command}")
-    state = f"{len(cleaned.left)} steps are left" if cleaned.left else "its hosts are clean"
+    if cleaned.left:
+        state = f"{len(cleaned.left)} steps are not undone"
+    elif cleaned.unreachable:
+        state = "what is on the hosts that were not reached is not known"
+    else:
+        state = "its hosts are clean"
     say(f"{cleaned.run}: {cleaned.undone} undone, {state}")
 
 

@@ -115,6 +115,7 @@ def _import(
         json_file.write_json(run.path / "manifest.json", manifest)
         with progress.step("drawing the report"):
             summary = reports.analyse(run)
+        run_directory.point_latest(run)
     except BaseException:
         _remove_run(run)
         raise
@@ -122,14 +123,8 @@ def _import(
 
 
 def _remove_run(run: run_directory.RunDir) -> None:
-    """Remove an incomplete run, and point `latest` to the newest remaining run."""
+    """Remove an incomplete run."""
     shutil.rmtree(run.path, ignore_errors=True)
-    latest = run.path.parent / "latest"
-    if latest.is_symlink() and latest.readlink() == Path(run.path.name):
-        others = sorted(p.name for p in run.path.parent.iterdir() if p.is_dir() and not p.is_symlink())
-        latest.unlink()
-        if others:
-            latest.symlink_to(others[-1])
 
 
 def _print(imported: importing.Imported, summary: Summary) -> None:

@@ -17,6 +17,7 @@ from kit.session.measure import once
 from kit.session.place import Asked
 from kit.session.series import parse_width, repeat
 from kit.session.side import Side
+from kit.store.run_directory import named_run
 
 _MAX_RUNS = 100
 TestbedOption = Annotated[
@@ -89,6 +90,8 @@ def run(
 ) -> None:
     """Run a workload on a testbed."""
     inputs, serials = ImageInputs(suite, tuple(pin or ())), erase_serial or ()
+    if resume:
+        resume = named_run(resume).path
     side = _side(workload, testbed, resume)
     has_b = versus is not None or versus_workload is not None
     if resume and seed is not None:

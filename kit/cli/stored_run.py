@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_json, say, write_target
 from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
 from kit.store import tables
-from kit.store.run_directory import existing_run
+from kit.store.run_directory import named_run
 from kit.store.summary import read_summary
 from reports.analysis.references import Document
 from reports.output.export import Format, chosen, exported
@@ -39,7 +40,7 @@ def report(
     """
     check_target(junit)
     ranges = load(reference, Document).reference(reference.stem) if reference else None
-    run_dir = existing_run(run)
+    run_dir = named_run(run)
     summary = reports.analyse(run_dir, ranges)
     write_junit(junit, summary)
     if json_output:
@@ -75,13 +76,13 @@ def export(
             "OpenMetrics has no percentiles over time",
             "leave out --percentiles, or use --format csv or parquet",
         )
-    run_dir = existing_run(run)
+    run_dir = named_run(run)
     if output is None and kind == "parquet" and sys.stdout.isatty():
         raise ConfigError("Parquet is not text for a terminal", "give -o FILE, or send stdout to a file")
     frame = chosen(tables.read_latency(run_dir), phase or [], layer or [])
     if percentiles:
         frame = over_time(frame)
-    summary = read_summary(run_dir) if (run_dir.path / "summary.json").exists() else None
+    summary = read_summary(run_dir) if os.path.lexists(run_dir.path / "summary.json") else None
     content = exported(frame, kind, summary)
     if output is None:
         emit(content)

@@ -34,6 +34,16 @@ _EXPORT = re.compile(r"(?P<host>[^/]{1,255}):(?P<path>(/(?!\.\.?(/|$))[A-Za-z0-9
 _SERIAL = re.compile(r"(?! )[\x20-\x7e]{1,128}(?<! )")
 
 
+def checked_export(text: str) -> str:
+    """An appliance's export. Raises ValueError."""
+    match = _EXPORT.fullmatch(text)
+    if not match:
+        raise ValueError(f"'{safe_text(text)}' is not an export; write it as nas:/pool/export")
+    if not match["host"].startswith("["):
+        parse_address(f"ssh://{match['host']}")
+    return text
+
+
 def _matches(text: str, pattern: re.Pattern[str], expected: str) -> str:
     if not pattern.fullmatch(text):
         raise ValueError(f"expected {expected}, found '{safe_text(text)[:100]}'")
@@ -75,13 +85,7 @@ class Server(_Host):
     @field_validator("export")
     @classmethod
     def _check_export(cls, text: str | None) -> str | None:
-        if text is not None:
-            match = _EXPORT.fullmatch(text)
-            if not match:
-                raise ValueError(f"'{safe_text(text)}' is not an export; write it as nas:/pool/export")
-            if not match["host"].startswith("["):
-                parse_address(f"ssh://{match['host']}")
-        return text
+        return text if text is None else checked_export(text)
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:

@@ -37,8 +37,8 @@ def _check_settings(settings: dict[str, Setting], names: str) -> dict[str, Setti
 Properties = Annotated[
     dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, "[a-z][a-z0-9_@:.-]*"))
 ]
-_TUNABLE = "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+"
-Tunables = Annotated[dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, _TUNABLE))]
+TUNABLE = "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+"
+Tunables = Annotated[dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, TUNABLE))]
 
 
 class Pool(Table):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from kit.core.errors import HostError
+from kit.core.errors import ConfigError, HostError
+from kit.core.own_file import open_own
+
+_BLOCK_BYTES = 1 << 16
+_MAX_LINE_BYTES = 16 << 20
 
 
 @contextlib.contextmanager
@@ -23,7 +28,7 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Replace a file: after a crash it has the old or the new content. Raises HostError."""
     with writing(path):
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
@@ -32,7 +37,7 @@ def write_atomically(path: Path, content: bytes) -> None:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
+            os.chmod(temporary, mode)
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
@@ -41,18 +46,39 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 class AppendLog:
-    """A file of whole lines, also when the disk is full.
+    """Opens or creates the caller's own file. An incomplete last line (from a crash) is removed.
 
-    Opens or creates the file. An incomplete last line (from a crash) is removed. Raises OSError.
+    `exclusive`: locked until it is closed, also by a crash; raises BlockingIOError if it is locked already.
+    Raises OSError, ConfigError for a file that is not the caller's own.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, exclusive: bool = False) -> None:
         self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        content = path.read_bytes()
-        whole_lines_bytes = content.rfind(b"\n") + 1
-        if whole_lines_bytes != len(content):
-            os.ftruncate(self._fd, whole_lines_bytes)
+        self._fd = open_own(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        try:
+            if exclusive:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._remove_incomplete_line()
+        except BaseException:
+            self.close()
+            raise
+
+    def _remove_incomplete_line(self) -> None:
+        size = position = os.fstat(self._fd).st_size
+        while position:
+            if size - position > _MAX_LINE_BYTES:
+                raise ConfigError(
+                    f"{self._path}: its last line has no end",
+                    "it is not a file that the kit wrote; leave it out",
+                )
+            start = max(0, position - _BLOCK_BYTES)
+            line_end = os.pread(self._fd, position - start, start).rfind(b"\n")
+            position = start
+            if line_end >= 0:
+                position += line_end + 1
+                break
+        if position != size:
+            os.ftruncate(self._fd, position)
 
     def append(self, line: str, *, sync: bool = False) -> None:
         """Write `line` and a line end; with `sync`, flush it to the disk before returning.

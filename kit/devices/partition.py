@@ -45,9 +45,12 @@ def create(host: Host, device_path: str, size_bytes: int) -> str:
     return path
 
 
+def exists(host: Host, device_path: str) -> bool:
+    return host.run(["test", "-e", path_of(device_path)], check=False).returncode == 0
+
+
 def remove(host: Host, device_path: str) -> None:
     """Remove the partition. It is no error if it does not exist."""
-    exists = host.run(["test", "-e", path_of(device_path)], check=False)
-    if exists.returncode == 0:
+    if exists(host, device_path):
         host.run(remove_command(device_path), stdin=HELPER.read_bytes())
         host.run(["udevadm", "settle", "--timeout=30"])

@@ -69,6 +69,7 @@ def lab_site(
             aged=aged,
             seed=seed,
             versions={"image": image.path.name, **lab.versions()},
+            gone=lab.diagnose,
         )
         if made.served:
             keep_states(made.served, testbed.device)

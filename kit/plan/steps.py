@@ -14,6 +14,7 @@ from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device, client_key
 from kit.config.workload import Phase
 from kit.devices import partition
+from kit.hosts.identity import HostIdentity
 from kit.load import fio
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
@@ -30,6 +31,7 @@ from kit.trace import nfsd_tracer
 from kit.trace.support import Tracing, programs
 from kit.zfs import pool, tunables
 
+_ANY_HOST = HostIdentity("", "")
 _NEWEST_TRACING = Tracing("full", programs()[-1], "0.23")
 
 
@@ -106,7 +108,9 @@ def work_directories(plan: Plan, names: Names) -> Iterator[Step]:
     argvs = work_directory.create_commands(names.run_id)
     for key, address in plan.hosts.items():
         if address != "none":
-            commands = tuple(Command(tuple(argv)) for argv in argvs)
+            commands = tuple(
+                Command(tuple(argv), "the run's token" if argv[0] == "tee" else "") for argv in argvs
+            )
             action = undo.WorkDirectory(path=names.work_dir)
             yield Step("make work directory", key, commands, action, {"path": names.work_dir})
 
@@ -122,13 +126,23 @@ def claims(plan: Plan, names: Names) -> Iterator[Step]:
 
 
 def set_tunables(
-    settings: Sequence[tunables.Tunable], before: Mapping[str, str], effects: Mapping[str, str]
+    settings: Sequence[tunables.Tunable],
+    before: Mapping[str, str],
+    effects: Mapping[str, str],
+    server: HostIdentity,
 ) -> Iterator[tuple[tunables.Tunable, Step]]:
     """`before`: the values that the server has, `effects`: what is in effect where a value is 0."""
     for tunable in tunables.in_order(tuple(settings), dict(effects)):
         old, new = before[tunable.name], str(tunable.host_value)
         command = Command(("tee", tunables.parameter_path(tunable.name)), new)
-        action = undo.Tunable(name=tunable.name, value=old, effect=effects.get(tunable.name, ""))
+        action = undo.Tunable(
+            name=tunable.name,
+            value=old,
+            effect=effects.get(tunable.name, ""),
+            set=new,
+            machine_id=server.machine_id,
+            boot_id=server.boot_id,
+        )
         details = {"before": old, "value": new}
         yield tunable, Step(f"set {tunable.name}", "server", (command,), action, details)
 
@@ -137,8 +151,8 @@ def _planned_tunables(plan: Plan) -> Iterator[Step]:
     """In the order of a server whose ARC may be larger than the workload asks for, as most are."""
     history = tunables.read_history_tunables(plan.tunables) if plan.testbed.server.trace == "none" else ()
     settings = (*plan.tunables, *history)
-    before = {tunable.name: "0" for tunable in settings}
-    return (step for _, step in set_tunables(settings, before, {"zfs_arc_max": str(MAX_BYTES)}))
+    before, maximum = {tunable.name: "0" for tunable in settings}, {"zfs_arc_max": str(MAX_BYTES)}
+    return (step for _, step in set_tunables(settings, before, maximum, _ANY_HOST))
 
 
 def partitions(plan: Plan, names: Names) -> Iterator[Step]:

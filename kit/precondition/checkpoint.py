@@ -15,7 +15,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, TypeAdapter
 
 from kit.config.precondition_table import Precondition
-from kit.core.errors import HostError
+from kit.core.errors import ConfigError, HostError
+from kit.core.own_file import read_own
 from kit.devices.block_device import BlockDevice, read_written
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
@@ -23,6 +24,7 @@ from kit.precondition.latency_curve import Point
 from kit.store.json_file import write_json
 from kit.store.stored import Count
 
+_MAX_BYTES = 64 << 20
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
 # Random bytes do not compress. fio writes a multiplicative sequence per buffer, whose repeating low bits
@@ -91,8 +93,8 @@ def settings_of(settings: Precondition) -> dict[str, Any]:
 def read_state(path: Path) -> State | None:
     """Read the file; None if it is missing or damaged: then preconditioning starts again."""
     try:
-        state = _STATE.validate_json(path.read_bytes(), strict=True)
-    except (OSError, ValueError):
+        state = _STATE.validate_json(read_own(path, _MAX_BYTES), strict=True)
+    except (OSError, ValueError, ConfigError):
         return None
     is_counted = all(sum(count for _, _, count in point.cells) == point.ios for point in state.points)
     return state if is_counted and all("stage" in entry for entry in state.stages) else None

@@ -1,28 +1,38 @@
 """Undo the changes that a crashed run left on its hosts.
 
-The run directory has all data: the hosts (plan.json) and the pending undos (journal.jsonl).
+The run directory has all data: the hosts (plan.json) and the pending undos (journal.jsonl). It may be a
+stranger's, so it is trusted only if this machine's kit made it (kit.recovery.registry), or if a person
+who was shown it agrees; and on each host the run's token is compared before anything else.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Container, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from kit.config.address import parse_address
 from kit.core.errors import ConfigError, KitError, SafetyRefusal
 from kit.core.progress import Progress
+from kit.core.seed import RUN_ID
 from kit.core.signals import ignore_interrupts
 from kit.devices.locks import Locks
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host
-from kit.recovery import undo
-from kit.recovery.journal import Journal, Leftover, read_journal
+from kit.hosts.identity import HostIdentity, read_identity
+from kit.recovery import registry, undo, work_directory
+from kit.recovery.journal import Journal, Leftover, Record, Undo, read_journal
+from kit.store import json_file
 
 _LOCK_WAIT_S = 30.0
+_HOST_KEY = re.compile(r"server|client[0-9]{1,4}")
+# What may be undone on a host: all, or only what proves there to be the run's.
+Allowed = Literal["all", "proven"]
 
 
 @dataclass
@@ -35,11 +45,24 @@ class Cleaned:
     unreachable: list[KitError] = field(default_factory=list)
 
 
-def unfinished(results: Path) -> Iterator[Path]:
-    """Run directories with an unfinished journal, oldest first."""
+@dataclass(frozen=True)
+class Unfinished:
+    """A run directory with an unfinished journal; `problem`: why its journal cannot be read."""
+
+    path: Path
+    problem: ConfigError | None = None
+
+
+def unfinished(results: Path) -> Iterator[Unfinished]:
+    """Oldest first. A journal that cannot be read stops none of the others."""
     for path in sorted(results.glob("*/*/journal.jsonl"), key=lambda p: p.parent.name):
-        if not path.parent.is_symlink() and not read_journal(path).finished:
-            yield path.parent
+        if path.parent.is_symlink():
+            continue
+        try:
+            if not read_journal(path).finished:
+                yield Unfinished(path.parent)
+        except ConfigError as problem:
+            yield Unfinished(path.parent, problem)
 
 
 @dataclass(frozen=True)
@@ -49,18 +72,25 @@ class StoredHosts:
     addresses: dict[str, str]
     ssh_config: str | None
 
+    @property
+    def in_lab(self) -> bool:
+        return set(self.addresses.values()) == {"lab"}
+
 
 def stored_hosts(run: Path) -> StoredHosts:
     """The hosts in plan.json. Raises ConfigError."""
     path = run / "plan.json"
+    plan = json_file.read_json(path)
     try:
-        plan = json.loads(path.read_text())
         hosts = {str(key): str(host) for key, host in plan["hosts"].items()}
         for host in (hosts["server"], *hosts.values()):
             parse_address(host)
+        for key in hosts:
+            if not _HOST_KEY.fullmatch(key):
+                raise ValueError(f"{key!r} is not the key of a host")
         config = plan["ssh_config"]
         return StoredHosts(hosts, None if config is None else str(config))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ConfigError(
             f"{path} does not name the hosts of the run: {str(error).splitlines()[0]}",
             "is this the directory of a run?",
@@ -72,42 +102,180 @@ def shares_hosts(a: Mapping[str, str], b: Mapping[str, str]) -> bool:
     return bool(set(a.values()) & set(b.values()) - {"lab", "none"})
 
 
-def clean(run: Path, progress: Progress) -> Cleaned:
-    """Undo all pending changes. Safe to call again. Raises KitError; SafetyRefusal while the run goes on."""
-    cleaned, stored = Cleaned(run), stored_hosts(run)
-    is_lab = stored.addresses["server"] == "lab"
+def run_id(run: Path, record: Record) -> str:
+    """The id in the journal; of old ones, the directory's name. Raises ConfigError."""
+    name = record.run or run.name
+    if not re.fullmatch(RUN_ID, name):
+        raise ConfigError(f"{run}: '{name}' is not the id of a run", "was the directory renamed?")
+    return name
+
+
+def is_known(run: Path, record: Record) -> bool:
+    """Whether this machine's kit made the run, in this directory, and has not finished it."""
+    entry = registry.find(run_id(run, record))
+    return (
+        entry is not None
+        and entry.path == str(run.resolve())
+        and registry.digest(entry.token) == record.token_sha256
+    )
+
+
+def describe(run: Path) -> list[str]:
+    """What cleaning up would contact and undo, for a person. Contacts nothing. Raises ConfigError."""
+    stored, record = stored_hosts(run), read_journal(run / "journal.jsonl")
+    name = run_id(run, record)
+    lines = [f"{key}: {address}" for key, address in stored.addresses.items()]
+    lines.append(f"ssh_config: {stored.ssh_config or 'none but your own'}")
+    for item in reversed(record.pending):
+        try:
+            action = undo.action_of(item, name, real_devices=not stored.in_lab)
+            lines.append(f"undo: {action.text(stored.addresses.get(item.host, item.host))}")
+        except KitError as error:
+            lines.append(f"refused: {error.message}")
+    return lines
+
+
+def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | None = None) -> Cleaned:
+    """Undo all pending changes. Safe to call again. `agreed`: the id of a run that a person was shown.
+
+    `journal`: the run's, if this process has it already.
+
+    Raises KitError; RunGoesOn while a process has the run, SafetyRefusal for a run that neither this
+    machine's kit made nor a person agreed to: then nothing was contacted.
+    """
+    stored = stored_hosts(run)
+    known = _check_agreed(run, read_journal(run / "journal.jsonl"), agreed)
+    cleaned = Cleaned(run)
     with ExitStack() as stack:
-        hosts = {} if is_lab else _open_all(stored, stack, cleaned)
-        if "server" in hosts:
-            stack.enter_context(_lock(hosts["server"], run.name))
-        with Journal(run / "journal.jsonl") as journal:
-            pending = len(journal.pending)
-            with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
-                # The lab's guest ended with the run.
-                cleaned.left = (
-                    journal.teardown(lambda item, kinds: None) if is_lab else undo.tear_down(journal, hosts)
-                )
-            cleaned.undone = pending - len(journal.pending)
+        journal = journal or stack.enter_context(Journal(run / "journal.jsonl"))
+        name, pending = run_id(run, journal.record), len(journal.pending)
+        cleaner = _Cleaner(name, journal, stored, known)
+        if not stored.in_lab:
+            keys = {item.host for item in journal.pending}
+            cleaner.hosts.update(_open_all(stored, keys, stack, cleaned))
+            # The tokens before anything else, also before the server's lock.
+            if "server" in [key for key in cleaner.hosts if cleaner.may_touch(key)]:
+                stack.enter_context(_lock(cleaner.hosts["server"], name))
+        with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
+            cleaned.left = journal.teardown(cleaner.undo, cleaner.by_hand)
+        cleaned.undone = pending - max(len(cleaned.left), len(journal.pending))
+        if journal.settled:
+            registry.leave(name)
     return cleaned
 
 
-def _lock(server: Host, run: str) -> Locks:
-    """Take the server's lock. The lock of a killed run ends by itself after a while."""
+def _check_agreed(run: Path, record: Record, agreed: str) -> bool:
+    """Whether this machine's kit made it. Raises SafetyRefusal if not, and nobody agreed to this very run."""
+    known, name = is_known(run, record), run_id(run, record)
+    if not known and agreed != name and record.pending:
+        raise SafetyRefusal(
+            f"{run} is not a run that this machine's kit knows it made and has not finished; nothing was "
+            "contacted",
+            f"`hsp clean {run}` shows its hosts and what it would undo there; `--agree {name}` agrees to it",
+        )
+    return known
+
+
+class _Cleaner:
+    """Undoes one after the other. `known`: this machine's kit made the run."""
+
+    def __init__(self, run: str, journal: Journal, stored: StoredHosts, known: bool) -> None:
+        self.hosts: dict[str, Host] = {}
+        self._run, self._journal, self._record = run, journal, journal.record
+        self._stored, self._known = stored, known
+        self._allowed: dict[str, Allowed | KitError] = {}
+
+    def undo(self, item: Undo, left: frozenset[str]) -> None:
+        """Raises KitError."""
+        if self._stored.in_lab:
+            # The guest ended with the run.
+            return
+        proven = item.host in self.hosts and self._look(item.host) == "proven"
+        undo.undo(item, self.hosts, left, self._run, real_devices=True, proven=proven)
+
+    def by_hand(self, item: Undo) -> tuple[str, ...]:
+        names = {**self._stored.addresses, **{key: host.name for key, host in self.hosts.items()}}
+        return undo.by_hand(item, names, self._run)
+
+    def _rebooted(self, key: str, now: HostIdentity) -> bool:
+        then = self._record.hosts.get(key)
+        return then is not None and then.boot_id != now.boot_id
+
+    def may_touch(self, key: str) -> bool:
+        """Whether something may be undone on the host."""
+        with contextlib.suppress(KitError):
+            return bool(self._look(key))
+        return False
+
+    def _look(self, key: str) -> Allowed:
+        """What may be undone on the host; it is looked at once. Raises KitError: nothing."""
+        if key not in self._allowed:
+            try:
+                self._allowed[key] = self._allow(key, self.hosts[key])
+            except KitError as error:
+                self._allowed[key] = error
+        allowed = self._allowed[key]
+        if isinstance(allowed, KitError):
+            raise allowed
+        return allowed
+
+    def _allow(self, key: str, host: Host) -> Allowed:
+        then, now = self._record.hosts.get(key), read_identity(host)
+        if then and then.machine_id != now.machine_id:
+            raise SafetyRefusal(
+                f"{host.name} is another machine than the run's: machine id {now.machine_id}, "
+                f"the run's had {then.machine_id}",
+                "nothing was done there",
+            )
+        owner = work_directory.owner(host, self._run, self._record.token_sha256)
+        if owner == "this run":
+            return "all"
+        if owner == "another":
+            raise SafetyRefusal(
+                f"{host.name}: {work_directory.path_of(self._run)} has the token of another run",
+                "nothing was done there",
+            )
+        if then is None and not self._record.token_sha256:
+            # Of an older version, which wrote neither; a person has agreed to it.
+            return "proven"
+        # The directory is made first and removed last. It has no token where a run, or the removal, was
+        # interrupted; it is gone after a restart, and where the journal could not be written any more.
+        only_directory = all(u.kind == work_directory.KIND for u in self._journal.pending if u.host == key)
+        if owner == "nobody" and (only_directory or self._known or self._rebooted(key, now)):
+            return "proven"
+        if only_directory and self._known:
+            return "proven"
+        raise SafetyRefusal(
+            f"{host.name} does not have the token of the run in {work_directory.path_of(self._run)}",
+            "so it is not known whether what is there is the run's; nothing was done there",
+        )
+
+
+@contextmanager
+def _lock(server: Host, run: str) -> Iterator[None]:
+    """Hold the server's lock. The lock of a killed run ends by itself after a while."""
     end = time.monotonic() + _LOCK_WAIT_S
     while True:
         try:
-            return Locks(server, [], run)
+            locks = Locks(server, [], run)
+            break
         except SafetyRefusal:
             if time.monotonic() > end:
                 raise
             time.sleep(1)
+    try:
+        yield
+    finally:
+        locks.close()
 
 
-def _open_all(stored: StoredHosts, stack: ExitStack, cleaned: Cleaned) -> dict[str, Host]:
-    """All hosts that can be reached; undos of the others stay pending."""
+def _open_all(
+    stored: StoredHosts, keys: Container[str], stack: ExitStack, cleaned: Cleaned
+) -> dict[str, Host]:
+    """Those of `keys` that can be reached; undos of the others stay pending."""
     hosts: dict[str, Host] = {}
     for key, address in stored.addresses.items():
-        if address == "none":
+        if address in ("none", "lab") or key not in keys:
             continue
         try:
             hosts[key] = stack.enter_context(open_host(parse_address(address), stored.ssh_config))

@@ -4,9 +4,12 @@ The journal drives teardown. The undo of a step is written before the step, so t
 if this one is killed (`hsp clean`). Undos run in reverse order; one that fails does not stop the others. Each
 is safe to repeat, and safe if its step never ran.
 
+The file is locked (flock) for the life of the process that writes it: a run, its resumption, `hsp clean`.
+
 Lines of journal.jsonl, each with `time` (seconds since 1970):
 
-    {"run": ID, "plan": DIGEST}                            a process starts or resumes the run
+    {"run": ID, "plan": DIGEST, "token_sha256": HEX}       a process starts or resumes the run
+    {"host": KEY, "machine_id": ..., "boot_id": ...}       the first contact with a host in that process
     {"step": NAME, "state": "begin", ...}                  then "done", or "failed" with `error`
     {"undo": N, "kind": KIND, "host": KEY, "text": ..., "arguments": {...}}
     {"undo": N, "known": {...}}                            arguments known only after the step
@@ -16,21 +19,38 @@ Lines of journal.jsonl, each with `time` (seconds since 1970):
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from kit.core.errors import ConfigError, error_text
+from kit.core.errors import ConfigError, HostError, SafetyRefusal, error_text
 from kit.core.files import AppendLog
-from kit.hosts.base import Closing
+from kit.core.own_file import open_own, read_own
+from kit.hosts.identity import HostIdentity
 
 _MAX_BYTES = 64 << 20
+
+
+class RunGoesOn(SafetyRefusal):
+    """Another process holds the journal."""
+
+    def __init__(self, journal: Path, pid: int | None) -> None:
+        process = f"process {pid}" if pid else "its process is not known"
+        super().__init__(
+            f"the run {journal.parent} still goes on ({process})",
+            "wait for its end, or interrupt that process: it then cleans up itself",
+        )
+
+
+class LeftAlone(HostError):
+    """What is there is not the run's any more. It stays, and is said once: the undo is not tried again."""
 
 
 @dataclass(frozen=True)
@@ -58,11 +78,17 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Record:
-    """The content of a journal. `pending`: oldest first. `last_number`: the highest of an undo."""
+    """The content of a journal. `pending`: oldest first.
+
+    `run`: its id; `token_sha256`: of the token that the run has put on its hosts; `hosts`: by key. Journals
+    of older versions have no token and no hosts.
+    """
 
     pending: tuple[Undo, ...]
     finished: bool
-    last_number: int
+    run: str = ""
+    token_sha256: str = ""
+    hosts: dict[str, HostIdentity] = field(default_factory=dict)
 
 
 # Performs an undo; gets the kinds of failed undos. Raises if it fails.
@@ -71,17 +97,38 @@ Doer = Callable[[Undo, frozenset[str]], object]
 ByHand = Callable[[Undo], tuple[str, ...]]
 
 
-class Journal(Closing):
-    """Append-only journal.jsonl; each line is on disk before the step continues."""
+class Journal:
+    """Append-only journal.jsonl; each line is on disk before the step continues.
+
+    Raises RunGoesOn while another process has it, ConfigError for a file that is damaged or not the caller's.
+    """
 
     def __init__(self, path: Path, run: str = "", plan: str = "") -> None:
-        record = read_journal(path)
-        self._path, self._file = path, AppendLog(path)
+        self._path = path
+        try:
+            self._file = AppendLog(path, exclusive=True)
+        except BlockingIOError:
+            raise RunGoesOn(path, _holder(path)) from None
+        try:
+            self.record = read_journal(path)
+            self._next_number = _highest_number(path) + 1
+        except BaseException:
+            self._file.close()
+            raise
+        self.run = self.record.run
         self._unwritten: OSError | None = None
-        self._pending = {undo.number: undo for undo in record.pending}
-        self._last_number = record.last_number
+        self._pending = {undo.number: undo for undo in self.record.pending}
         if run:
-            self._write({"run": run, "plan": plan})
+            self.begin(run, plan)
+
+    def begin(self, run: str, plan: str, token_sha256: str = "") -> None:
+        """A process starts or resumes the run."""
+        self.run = run
+        token = {"token_sha256": token_sha256} if token_sha256 else {}
+        self._write({"run": run, "plan": plan, **token})
+
+    def know_host(self, key: str, identity: HostIdentity) -> None:
+        self._write({"host": key, "machine_id": identity.machine_id, "boot_id": identity.boot_id})
 
     @contextmanager
     def step(self, name: str, **details: Any) -> Iterator[None]:
@@ -96,17 +143,17 @@ class Journal(Closing):
 
     def on_teardown(self, kind: str, host: str, text: str, **arguments: Any) -> int:
         """Write the undo of the next step. Returns its number, for `know`."""
-        self._last_number += 1
-        entry = {"undo": self._last_number, "kind": kind, "host": host, "text": text, "arguments": arguments}
-        _apply(entry, self._pending)
-        self._write(entry)
-        return self._last_number
+        number = self._next_number
+        self._next_number += 1
+        self._pending[number] = Undo(number, kind, host, text, arguments)
+        self._write({"undo": number, "kind": kind, "host": host, "text": text, "arguments": arguments})
+        return number
 
     def know(self, number: int, **arguments: Any) -> None:
         """Add arguments that became known by the step."""
-        entry = {"undo": number, "known": arguments}
-        _apply(entry, self._pending)
-        self._write(entry)
+        undo = self._pending[number]
+        self._pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
+        self._write({"undo": number, "known": arguments})
 
     @property
     def pending(self) -> tuple[Undo, ...]:
@@ -127,19 +174,26 @@ class Journal(Closing):
             except Exception as error:  # the other undos must run
                 why = error_text(error)
                 self._note({"step": step, "state": "failed", "error": why})
-                left.append(Leftover(undo.text, why, by_hand(undo)))
-                kinds.add(undo.kind)
-                continue
-            self._note({"step": step, "state": "done"})
+                left.append(Leftover(undo.text, why, _commands(by_hand, undo)))
+                if not isinstance(error, LeftAlone):
+                    kinds.add(undo.kind)
+                    continue
+            else:
+                self._note({"step": step, "state": "done"})
             self._note({"undone": undo.number})
             del self._pending[undo.number]
-        if not left:
+        if not self._pending:
             self._note({"finished": True})
         if self._unwritten:
             run = shlex.quote(os.fspath(self._path.parent))
             why = f"{self._unwritten.strerror}, so the journal does not record what was undone"
             left.append(Leftover(os.fspath(self._path), why, (f"free some space, then: hsp clean {run}",)))
         return left
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to undo, and the journal says so."""
+        return not self._pending and self._unwritten is None
 
     def _write(self, entry: dict[str, Any]) -> None:
         self._file.append(json.dumps({"time": time.time(), **entry}), sync=True)
@@ -154,6 +208,12 @@ class Journal(Closing):
     def close(self) -> None:
         self._file.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 def read_journal(path: Path) -> Record:
     """Read the journal at `path`. A missing or empty one has nothing to undo.
@@ -161,37 +221,115 @@ def read_journal(path: Path) -> Record:
     Ignores a last line that a crash cut off: its step never ran. Raises ConfigError for other damage: it is
     then not known what is left on the hosts.
     """
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} has more than {_MAX_BYTES >> 20} MiB: not a journal of the kit")
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        text = ""
-    pending, finished, last_number = dict[int, Undo](), True, 0
-    for number, line in enumerate(text.split("\n")[:-1], start=1):
+    reader = _Reader()
+    for number, line in enumerate(_lines(path), start=1):
         try:
-            entry = json.loads(line)
-            finished = _apply(entry, pending)
-            last_number = max(last_number, entry.get("undo", 0))
+            reader.take(json.loads(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigError(
                 f"{path}:{number}: this is not a line of a journal: {line[:80]!r}",
                 "it is not known what this run left on its hosts: look there for a pool hsp-*, mounts of "
-                "/mnt/hsp-* and directories in /run/hsp",
+                "/mnt/hsp-* and directories in /run/hsp; when nothing is left, move the directory away",
             ) from None
-    return Record(tuple(pending.values()), finished, last_number)
+    return reader.record()
 
 
-def _apply(entry: dict[str, Any], pending: dict[int, Undo]) -> bool:
-    """Apply a line to the pending undos. Returns whether the journal is finished with it."""
-    if "known" in entry:
-        undo = pending[entry["undo"]]
-        pending[undo.number] = replace(undo, arguments={**undo.arguments, **entry["known"]})
-    elif "undo" in entry:
-        number, arguments = int(entry["undo"]), dict(entry["arguments"])
-        pending[number] = Undo(number, str(entry["kind"]), str(entry["host"]), str(entry["text"]), arguments)
-    elif "undone" in entry:
-        del pending[entry["undone"]]
-    elif not ({"run", "plan"} <= entry.keys() or {"step", "state"} <= entry.keys() or "finished" in entry):
-        raise ValueError("an unknown line")
-    return "finished" in entry
+class _Reader:
+    """Takes the lines of a journal in order."""
+
+    def __init__(self) -> None:
+        # By number; None: it is undone.
+        self._undos: dict[int, Undo | None] = {}
+        self._finished = True
+        self._run = self._token_sha256 = ""
+        self._hosts: dict[str, HostIdentity] = {}
+
+    def record(self) -> Record:
+        pending = tuple(undo for undo in self._undos.values() if undo)
+        return Record(pending, self._finished, self._run, self._token_sha256, self._hosts)
+
+    def take(self, entry: dict[str, Any]) -> None:
+        """One line. Raises ValueError, KeyError, TypeError, AttributeError if it is none of a journal."""
+        if "known" in entry:
+            undo = self._undos[entry["undo"]]
+            # What two processes did at once in older versions: it was undone meanwhile.
+            if undo:
+                self._undos[undo.number] = replace(undo, arguments={**undo.arguments, **entry["known"]})
+        elif "undo" in entry:
+            self._take_undo(entry)
+        elif "undone" in entry:
+            # A second time is no damage: the undo was repeated, which is safe.
+            if entry["undone"] not in self._undos:
+                raise ValueError("it was never to be undone")
+            self._undos[entry["undone"]] = None
+        elif {"run", "plan"} <= entry.keys():
+            self._take_run(entry)
+        elif {"host", "boot_id", "machine_id"} <= entry.keys():
+            self._hosts[str(entry["host"])] = HostIdentity(str(entry["machine_id"]), str(entry["boot_id"]))
+        elif not ({"step", "state"} <= entry.keys() or "finished" in entry):
+            raise ValueError("an unknown line")
+        self._finished = "finished" in entry
+
+    def _take_undo(self, entry: dict[str, Any]) -> None:
+        """One without a kind or arguments stays pending: kit.recovery.undo refuses it, and no other."""
+        number, arguments = entry["undo"], entry.get("arguments")
+        if type(number) is not int or number in self._undos:
+            raise ValueError("not a new number")
+        kind, host, text = (str(entry.get(key, "")) for key in ("kind", "host", "text"))
+        known = arguments if isinstance(arguments, dict) else {}
+        self._undos[number] = Undo(number, kind, host, text or f"undo {number} of the journal", known)
+
+    def _take_run(self, entry: dict[str, Any]) -> None:
+        run = str(entry["run"])
+        if self._run not in ("", run):
+            raise ValueError("two runs")
+        self._run, self._token_sha256 = run, str(entry.get("token_sha256", ""))
+
+
+def _commands(by_hand: ByHand, undo: Undo) -> tuple[str, ...]:
+    try:
+        return by_hand(undo)
+    except Exception:  # an undo that cannot be described must not stop the others
+        return ()
+
+
+def held_by(path: Path) -> RunGoesOn | None:
+    """That another process has the journal; None if nobody has, or it is not there. Raises ConfigError."""
+    try:
+        handle = open_own(path)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return RunGoesOn(path, _holder(path))
+    finally:
+        os.close(handle)
+    return None
+
+
+def _holder(path: Path) -> int | None:
+    """The process that has the lock, from proc_locks(5); None if that does not say."""
+    status = path.stat()
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    try:
+        lines = Path("/proc/locks").read_text().splitlines()
+    except OSError:
+        return None
+    fields = (line.split() for line in lines)
+    return next((int(f[4]) for f in fields if len(f) > 5 and f[1] == "FLOCK" and f[5] == place), None)
+
+
+def _lines(path: Path) -> list[str]:
+    """The complete lines. Raises ConfigError for a file that is not the caller's own."""
+    try:
+        text = read_own(path, _MAX_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}", "look at its permissions") from None
+    return text.split("\n")[:-1]
+
+
+def _highest_number(path: Path) -> int:
+    return max((json.loads(line).get("undo", 0) for line in _lines(path)), default=0)

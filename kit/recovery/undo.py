@@ -1,57 +1,108 @@
 """The undo of each kind of change on a host, for the run itself and for `hsp clean`.
 
 Each kind is a value. The journal stores its arguments; they are checked when read, because a journal may be
-damaged or foreign. Each undo is safe to repeat, and safe if its step never ran: it checks the state first,
-and acts only on objects with the run's id.
+damaged or foreign: names and paths must be those of the run, tunables of OpenZFS, devices below /dev/disk.
+Each undo is safe to repeat, and safe if its step never ran: it checks the state first, and acts only on
+objects with the run's id.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from kit.config.testbed import DevicePath
+from kit.config.nfs_options import MountOption
+from kit.config.testbed import checked_export
+from kit.config.workload import TUNABLE
 from kit.core.errors import HostError
 from kit.core.seed import RUN_ID
 from kit.devices import clear_label, partition
 from kit.hosts.base import Host
+from kit.hosts.identity import HostIdentity, read_identity
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
-from kit.recovery.journal import Journal, Leftover, Undo
+from kit.recovery.journal import Journal, LeftAlone, Undo
 from kit.trace import nfsd_tracer
 from kit.zfs import pool, tunables
 
 WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}$")]
 MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{RUN_ID}$")]
+_BY_ID = re.compile(r"/dev/disk/by-[a-z]+/(?!\.\.?$)[A-Za-z0-9#+.:=@_\\-]{1,200}")
 PoolName = Annotated[str, Field(pattern=r"^hsp-[0-9a-f]{6}$")]
 Number = Annotated[str, Field(pattern=r"^-?[0-9]{1,20}$")]
+MaybeNumber = Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")]
+
+
+def _checked_device(path: str) -> str:
+    parts = path.split("/")
+    if (
+        parts[:2] != ["", "dev"]
+        or len(parts) < 3
+        or set(parts[2:]) & {"", ".", ".."}
+        or not path.isprintable()
+    ):
+        raise ValueError("not the path of a device below /dev")
+    return path
+
+
+DevicePath = Annotated[str, Field(max_length=500), AfterValidator(_checked_device)]
+
+
+def names_of(run: str) -> frozenset[str]:
+    """All that a run calls something on a host: its pool, paths, mount point, and directory in an export."""
+    work_dir = work_directory.path_of(run)
+    return frozenset(
+        {
+            run,
+            work_dir,
+            f"{work_dir}/pool/bench",
+            f"/mnt/hsp-{run}",
+            f"hsp-{run}",
+            f"hsp-{run.rsplit('-', 1)[1]}",
+        }
+    )
 
 
 class Action(BaseModel):
     """An undo. `after`: kinds that must be undone on all hosts before this one.
 
-    Templates of the fields: `summary` (the undo as text; `host` is the host's name) and `manual` (commands
-    for a person).
+    `named`: its arguments that are names of the run.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
     after: ClassVar[frozenset[str]] = frozenset()
-    summary: ClassVar[str]
-    manual: ClassVar[tuple[str, ...]]
+    named: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def devices_used(self) -> list[str]:
+        """Paths of devices among its arguments."""
+        return []
+
+    def text(self, host: str) -> str:
+        """The text of the undo. `host`: the host's name."""
+        raise NotImplementedError
 
     def undo(self, host: Host) -> None:
         """Raises KitError if it fails."""
         raise NotImplementedError
 
+    def undo_proven(self, host: Host) -> None:
+        """The same on a host without the run's directory: only what proves to be the run's own.
+
+        What has the run's id there, or in its name, does.
+        """
+        self.undo(host)
+
     def commands(self) -> list[list[str]]:
-        """argv of the commands for a person."""
-        return [[word.format(**dict(self)) for word in shlex.split(line)] for line in self.manual]
+        """argv of commands for a person."""
+        raise NotImplementedError
 
     def changes(self) -> list[tuple[list[str], str]]:
         """argv of the commands of `undo` in the normal case, each with a text for its input."""
@@ -61,16 +112,21 @@ class Action(BaseModel):
 class WorkDirectory(Action):
     """Undone last: the directory shows other runs that something may be left."""
 
-    kind = "work-directory"
+    kind = work_directory.KIND
     after = frozenset(
         {"export-directory", "mount", "export", "pool", "partition", "tunable", "device", "tracer"}
     )
-    summary = "remove {path} on {host}"
-    manual = ("rm -r -- {path}",)
+    named = ("path",)
     path: WorkDirectoryPath
+
+    def text(self, host: str) -> str:
+        return f"remove {self.path} on {host}"
 
     def undo(self, host: Host) -> None:
         work_directory.remove(host, self.path)
+
+    def commands(self) -> list[list[str]]:
+        return [["rm", "-r", "--", self.path]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(work_directory.remove_command(self.path), "")]
@@ -80,29 +136,56 @@ class Tracer(Action):
     """`directory`: the run's directory with the tracer's files."""
 
     kind = "tracer"
-    summary = "end the tracer on {host}"
-    manual = ("pkill -f {directory}/nfsd.bt",)
+    named = ("directory",)
     directory: WorkDirectoryPath
+
+    def text(self, host: str) -> str:
+        return f"end the tracer on {host}"
 
     def undo(self, host: Host) -> None:
         nfsd_tracer.end_left(host, self.directory)
+
+    def commands(self) -> list[list[str]]:
+        return [["pkill", "-f", f"{self.directory}/nfsd.bt"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(nfsd_tracer.end_left_command(self.directory), "")]
 
 
 class Tunable(Action):
-    """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it."""
+    """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it.
+
+    `set`: the value that the run writes, in the boot `boot_id` of the machine `machine_id`. Only that value,
+    there, is the run's. Journals of older versions do not have them.
+    """
 
     kind = "tunable"
-    summary = "set {name} back to {value}"
-    manual = (f"tee {tunables.parameter_path('{name}')} '(and type: {{value}})'",)
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,80}$")]
+    name: Annotated[str, Field(pattern=rf"^{TUNABLE}$", max_length=80)]
     value: Number
-    effect: Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")] = ""
+    effect: MaybeNumber = ""
+    set: MaybeNumber = ""
+    machine_id: str = ""
+    boot_id: str = ""
+
+    def text(self, host: str) -> str:
+        return f"set {self.name} back to {self.value}"
 
     def undo(self, host: Host) -> None:
-        tunables.write_tunable(host, self.name, self.value, self.effect)
+        observed = tunables.read_tunables(host, [self.name])[self.name]
+        if observed == self.value:
+            return
+        if read_identity(host) != HostIdentity(self.machine_id, self.boot_id):
+            why = "the run set it before this boot, on another machine, or with an older version of the kit"
+        # On the way back to 0 it is `effect` for a moment.
+        elif observed not in (self.set, self.effect):
+            why = f"the run had set {self.set}: somebody else has changed it since"
+        else:
+            tunables.write_tunable(host, self.name, self.value, self.effect)
+            return
+        raise LeftAlone(f"{self.name} on {host.name} is {observed} and was left so: {why}")
+
+    def commands(self) -> list[list[str]]:
+        return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(["tee", tunables.parameter_path(self.name)], "the value before the run")]
@@ -113,15 +196,24 @@ class Pool(Action):
 
     kind = "pool"
     after = frozenset({"mount", "export"})
-    summary = "destroy pool {name}"
-    manual = ("zpool destroy {name}",)
+    named = ("name", "run_id")
     name: PoolName
     run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
     devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
     guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
 
+    @property
+    def devices_used(self) -> list[str]:
+        return self.devices
+
+    def text(self, host: str) -> str:
+        return f"destroy pool {self.name}"
+
     def undo(self, host: Host) -> None:
         pool.remove(host, self.name, self.run_id, self.guid, tuple(self.devices))
+
+    def commands(self) -> list[list[str]]:
+        return [["zpool", "destroy", self.name]]
 
 
 class Partition(Action):
@@ -129,12 +221,27 @@ class Partition(Action):
 
     kind = "partition"
     after = frozenset({"pool"})
-    summary = "remove the partition of {device_path}"
-    manual = ("partx --delete --nr 1 {device_path}",)
     device_path: DevicePath
+
+    @property
+    def devices_used(self) -> list[str]:
+        return [self.device_path]
+
+    def text(self, host: str) -> str:
+        return f"remove the partition of {self.device_path}"
 
     def undo(self, host: Host) -> None:
         partition.remove(host, self.device_path)
+
+    def undo_proven(self, host: Host) -> None:
+        if partition.exists(host, self.device_path):
+            raise LeftAlone(
+                f"{partition.path_of(self.device_path)} on {host.name} was left: without the run's directory "
+                "there it cannot be told whose it is (the run's does not survive a restart)"
+            )
+
+    def commands(self) -> list[list[str]]:
+        return [["partx", "--delete", "--nr", "1", self.device_path]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(partition.remove_command(self.device_path), "kit/remote/partition.py")]
@@ -145,14 +252,23 @@ class Device(Action):
 
     kind = "device"
     after = frozenset({"pool", "partition"})
-    summary = "remove the pool's label from {path}"
-    manual = ("wipefs --all {path}-part1", "wipefs --all {path}")
+    named = ("pool",)
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
 
+    @property
+    def devices_used(self) -> list[str]:
+        return [self.path]
+
+    def text(self, host: str) -> str:
+        return f"remove the pool's label from {self.path}"
+
     def undo(self, host: Host) -> None:
         clear_label.clear(host, self.path, self.serial, self.pool)
+
+    def commands(self) -> list[list[str]]:
+        return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(["wipefs", "--all", "--quiet", path], "") for path in (f"{self.path}-part1", self.path)]
@@ -163,13 +279,18 @@ class Export(Action):
 
     kind = "export"
     after = frozenset({"mount"})
-    summary = "unexport {path} to {client}"
-    manual = ("exportfs -u {client}:{path}",)
+    named = ("path",)
     path: Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}/pool/bench$")]
     client: Annotated[str, Field(pattern=r"^[0-9A-Za-z:][0-9A-Za-z.:%-]{0,255}$")]
 
+    def text(self, host: str) -> str:
+        return f"unexport {self.path} to {self.client}"
+
     def undo(self, host: Host) -> None:
         nfs_export.unexport(host, self.path, self.client)
+
+    def commands(self) -> list[list[str]]:
+        return [["exportfs", "-u", f"{self.client}:{self.path}"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(nfs_export.unexport_command(self.path, self.client), "")]
@@ -179,19 +300,27 @@ class ExportDirectory(Action):
     """The run's directory in an appliance's export; removed through the mount, which is undone later."""
 
     kind = "export-directory"
-    summary = "remove {directory} from {source}"
-    manual = ("rm -- {target}/{directory}/{file}", "rmdir {target}/{directory}")
+    named = ("target", "directory")
     target: MountPoint
     directory: Annotated[str, Field(pattern=rf"^hsp-{RUN_ID}$")]
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
-    source: Annotated[str, Field(pattern=r"^[^-\s][^\n\x00]*:/[^\n\x00]*$", max_length=2000)]
+    source: Annotated[str, AfterValidator(checked_export)]
     version: Literal["3", "4.0", "4.1", "4.2"]
-    options: list[str]
+    options: list[MountOption]
+
+    def text(self, host: str) -> str:
+        return f"remove {self.directory} from {self.source}"
 
     def undo(self, host: Host) -> None:
         export_directory.remove(
             host, self.target, self.directory, self.file, self.source, self.version, self.options
         )
+
+    def commands(self) -> list[list[str]]:
+        return [
+            ["rm", "--", f"{self.target}/{self.directory}/{self.file}"],
+            ["rmdir", f"{self.target}/{self.directory}"],
+        ]
 
     def changes(self) -> list[tuple[list[str], str]]:
         path = f"{self.target}/{self.directory}"
@@ -202,12 +331,17 @@ class Mount(Action):
     """The export on a client."""
 
     kind = "mount"
-    summary = "unmount {target} on {host}"
-    manual = ("umount {target}", "rmdir {target}")
+    named = ("target",)
     target: MountPoint
+
+    def text(self, host: str) -> str:
+        return f"unmount {self.target} on {host}"
 
     def undo(self, host: Host) -> None:
         nfs_mount.unmount(host, self.target)
+
+    def commands(self) -> list[list[str]]:
+        return [["umount", self.target], ["rmdir", self.target]]
 
 
 KINDS: Mapping[str, type[Action]] = {
@@ -223,38 +357,69 @@ def register(journal: Journal, key: str, host: Host, action: Action) -> int:
 
     Returns the number of the undo, for Journal.know.
     """
-    text = action.summary.format(host=host.name, **dict(action))
-    return journal.on_teardown(action.kind, key, text, **action.model_dump())
+    return journal.on_teardown(action.kind, key, action.text(host.name), **action.model_dump())
 
 
-def tear_down(journal: Journal, hosts: Mapping[str, Host]) -> list[Leftover]:
-    """Undo everything that is pending. Returns the failed undos."""
-    return journal.teardown(lambda item, kinds: undo(item, hosts, kinds), lambda item: by_hand(item, hosts))
+def undo(
+    item: Undo,
+    hosts: Mapping[str, Host],
+    left: frozenset[str],
+    run: str = "",
+    real_devices: bool = False,
+    proven: bool = False,
+) -> None:
+    """Perform an undo of the run. `left`: kinds of failed undos; `proven`: as Action.undo_proven.
 
-
-def undo(item: Undo, hosts: Mapping[str, Host], left: frozenset[str]) -> None:
-    """Perform an undo. `left`: kinds of failed undos. Raises KitError if it fails."""
-    action = action_of(item)
+    `run` and `real_devices`: as in `action_of`. Raises KitError if it fails; LeftAlone: what is there is not
+    the run's any more.
+    """
+    action = action_of(item, run, real_devices)
     blocking = sorted(action.after & left)
     if blocking:
         raise HostError(f"not tried, because this could not be undone: {', '.join(blocking)}")
     if item.host not in hosts:
         raise HostError(f"there is no host '{item.host}' in this testbed")
-    action.undo(hosts[item.host])
+    perform = action.undo_proven if proven else action.undo
+    perform(hosts[item.host])
 
 
-def by_hand(item: Undo, hosts: Mapping[str, Host]) -> tuple[str, ...]:
-    """Commands for a person, with their host; none for a damaged entry."""
-    name = hosts[item.host].name if item.host in hosts else item.host
+def by_hand(item: Undo, names: Mapping[str, str], run: str = "") -> tuple[str, ...]:
+    """Commands for a person, with their host, by the keys of `names`. For a damaged entry: how to look."""
+    name = names.get(item.host, item.host)
     try:
-        commands = action_of(item).commands()
+        commands = action_of(item, run).commands()
     except HostError:
-        return ()
+        commands = _looks(run) if run else []
     return tuple(f"on {name}: {shlex.join(argv)}" for argv in commands)
 
 
-def action_of(item: Undo) -> Action:
-    """A journal's entry as a value. Raises HostError for an unknown kind or damaged arguments."""
+def _looks(run: str) -> list[list[str]]:
+    """What shows whether something of the run is left."""
+    pool_name = f"hsp-{run.rsplit('-', 1)[1]}"
+    return [["zpool", "list", pool_name], ["findmnt", f"/mnt/hsp-{run}"], ["ls", work_directory.path_of(run)]]
+
+
+def action_of(item: Undo, run: str = "", real_devices: bool = False) -> Action:
+    """A journal's entry as a value. Raises HostError for an unknown kind or damaged arguments.
+
+    `run`: its names must be those of this run. `real_devices`: devices must be below /dev/disk.
+    """
+    action, problems = _action_of(item), list[str]()
+    if run:
+        foreign = (key for key in action.named if getattr(action, key) not in names_of(run))
+        problems += [f"{key} is not a name of the run {run}" for key in foreign]
+    if real_devices:
+        others = (path for path in action.devices_used if not _BY_ID.fullmatch(path))
+        problems += [f"{path} is not an id of a device" for path in others]
+    if problems:
+        raise HostError(
+            f"the journal's undo {item.number} ({item.kind}) is foreign: {problems[0]}",
+            "nothing was done for it; look at the host by hand",
+        )
+    return action
+
+
+def _action_of(item: Undo) -> Action:
     if item.kind not in KINDS:
         raise HostError(
             f"the journal has an undo of an unknown kind, '{item.kind}'", "was it written by another version?"

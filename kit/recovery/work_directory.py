@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.seed import RUN_ID
 from kit.hosts.base import Host
+from kit.recovery import registry
 
 ROOT = "/run/hsp"
+_RUN = re.compile(RUN_ID)
+_TOKEN = "token"
+# The kind of its undo.
+KIND = "work-directory"
+# Other names below ROOT are locks, and files of the lab.
+_PATH = re.compile(rf"{ROOT}/{_RUN.pattern}")
 
 
 def path_of(run_id: str) -> str:
@@ -16,16 +24,54 @@ def path_of(run_id: str) -> str:
 
 
 def create_commands(run_id: str) -> list[list[str]]:
-    """argv to create it, for root only."""
+    """argv to create it, for root only. The last one reads the run's token."""
+    token = f"{path_of(run_id)}/{_TOKEN}"
     return [
         ["install", "-d", "-m", "0711", ROOT],
         ["install", "-d", "-m", "0700", path_of(run_id)],
+        ["install", "-m", "0600", "/dev/null", token],
+        ["tee", token],
     ]
+
+
+def create(host: Host, run_id: str, token: str) -> None:
+    """Create it with the token that `hsp clean` compares. Raises HostError."""
+    for argv in create_commands(run_id):
+        host.run(argv, stdin=token.encode() if argv[0] == "tee" else b"")
+
+
+def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "another", "nobody", "unknown"]:
+    """Whose the directory is, by its token. "nobody": it is not there, or has nothing in it.
+
+    "unknown": it has content but no token. Raises HostError.
+    """
+    token = host.run(["cat", f"{path_of(run_id)}/{_TOKEN}"], check=False).stdout.strip()
+    if token:
+        return "this run" if registry.digest(token) == token_sha256 else "another"
+    # A run that was killed while it made the directory has not written the token.
+    look = [
+        "find",
+        path_of(run_id),
+        "-mindepth",
+        "1",
+        "!",
+        "(",
+        "-name",
+        _TOKEN,
+        "-empty",
+        ")",
+        "-print",
+        "-quit",
+    ]
+    result = host.run(look, check=False)
+    if result.returncode and "No such file" not in result.stderr:
+        raise HostError(f"{path_of(run_id)} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
+    return "unknown" if result.stdout.strip() else "nobody"
 
 
 def remove(host: Host, path: str) -> None:
     """Remove a run's directory. Raises SafetyRefusal for any other path, HostError."""
-    if not re.fullmatch(f"{ROOT}/{RUN_ID}", path):
+    if not _PATH.fullmatch(path):
         raise SafetyRefusal(f"{path!r} is not a run's directory; it was left alone")
     host.run(remove_command(path))
 
@@ -39,5 +85,4 @@ def left_by(host: Host) -> list[str]:
     result = host.run(["find", ROOT, "-mindepth", "1", "-maxdepth", "1", "-printf", r"%f\n"], check=False)
     if result.returncode and "No such file" not in result.stderr:
         raise HostError(f"{ROOT} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
-    # Other names are locks, and files of the lab.
-    return sorted(name for name in result.stdout.split("\n") if re.fullmatch(RUN_ID, name))
+    return sorted(name for name in result.stdout.split("\n") if _RUN.fullmatch(name))

@@ -19,7 +19,7 @@ from kit.store.run_directory import RunDir
 
 @dataclass(frozen=True)
 class Context:
-    """`record` is filled in by each step."""
+    """`record` is filled in by each step. `token`: what the run puts on its hosts (kit.recovery.registry)."""
 
     plan: Plan
     site: Site
@@ -27,6 +27,7 @@ class Context:
     journal: Journal
     progress: Progress
     record: RunRecord
+    token: str
 
     @property
     def run_id(self) -> str:

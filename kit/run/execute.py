@@ -5,20 +5,23 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import polars as pl
 
 from kit.config.fio_job import FioJob
 from kit.config.workload import Phase
-from kit.core.errors import KitError, SafetyRefusal, error_text
+from kit.core.errors import HostError, KitError, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
+from kit.hosts.base import HostLost
+from kit.hosts.identity import read_identity
 from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
 from kit.plan import steps
 from kit.plan.plan import Plan
-from kit.recovery import undo, work_directory
-from kit.recovery.journal import Journal, Leftover
+from kit.recovery import registry, undo, work_directory
+from kit.recovery.journal import Journal, Leftover, Undo, held_by
 from kit.run import appliance_setup, power_loss, server_setup
 from kit.run import manifest as manifests
 from kit.run.bench import Bench
@@ -32,15 +35,20 @@ from kit.store import json_file, run_directory, tables
 from kit.trace.nfsd_tracer import Tracer
 from kit.zfs import pool, settings_snapshot
 
+# Within this time after a connection to it broke, the lab says why it ended.
+_GONE_S = 5.0
+_POLL_S = 0.1
+
 
 @dataclass
 class Outcome:
-    """What a run collected so far; every field is what the manifest or the store will hold."""
+    """What a run collected so far. `failure`: the error that ended it."""
 
     record: RunRecord
     latency: list[pl.DataFrame] = field(default_factory=list)
     interrupted: bool = False
     left: list[Leftover] = field(default_factory=list)
+    failure: Exception | None = None
 
 
 def execute(
@@ -50,6 +58,7 @@ def execute(
     progress: Progress,
     command: list[str],
     earlier: Earlier | None = None,
+    journal: Journal | None = None,
 ) -> Outcome:
     """Run the plan. Steps; those in brackets need a server that can be logged into:
 
@@ -62,41 +71,83 @@ def execute(
     7  [start the tracer;] measure phase by phase, store after each
     8  undo 5 to 3, whatever happened [and check that all is as it was]
 
-    With `earlier`, the phases that an interrupted run has measured are not measured again.
+    With `earlier`, the phases that an interrupted run has measured are not measured again. `journal`: the
+    run's, if the caller has locked it already.
 
-    A problem with the measurement is in the manifest (verdict unknown); a lost host raises
-    after what was measured has been stored.
+    A problem with the measurement is in the manifest (verdict unknown); an error that ended the run is in
+    the outcome, after what was measured has been stored.
     """
-    started = time.monotonic()
     record = RunRecord(manifests.new_manifest(plan, site, run_dir, command))
     outcome = Outcome(record)
     if earlier:
         earlier.hand_on(record, outcome.latency)
     recorder = Recorder(run_dir.raw / "commands.jsonl")
     site = recorded_site(site, recorder)
-    with closing(recorder), Journal(run_dir.journal, run_dir.path.name, plan.digest) as journal:
-        before: settings_snapshot.Settings | None = None
+    with closing(recorder), ExitStack() as stack:
+        journal = journal or stack.enter_context(Journal(run_dir.journal))
+        entry = registry.enter(run_dir.path.name, run_dir.path)
+        journal.begin(entry.run, plan.digest, registry.digest(entry.token))
+        run = Context(plan, site, run_dir, journal, progress, record, entry.token)
+        started, before = time.monotonic(), None
         try:
             with journal.step("look at the hosts"):
                 _refuse_leftovers(site)
+                for key, host in site.hosts.items():
+                    journal.know_host(key, read_identity(host))
                 before = _settings(site)
-            _run_steps(Context(plan, site, run_dir, journal, progress, record), outcome, earlier)
+            _run_steps(run, outcome, earlier)
         except KeyboardInterrupt:
             outcome.interrupted = True
             record.add_problems("interrupted", "interrupted by the user")
         except Exception as error:
-            record.add_problems("error", error_text(error))
-            raise
+            outcome.failure = _explained(error, site)
+            record.add_problems("error", error_text(outcome.failure))
         finally:
-            with ignore_interrupts(progress.note), progress.step("cleaning up"):
-                outcome.left = tear_down(journal, site, before)
-            record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
+            _clean_up(run, outcome, before)
             if recorder.unwritten:
                 text = f"what was run is not all written down: {recorder.unwritten}"
                 record.add_problems("record", text)
             record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
-            _store(run_dir, outcome)
+            try:
+                _store(run_dir, outcome)
+            except (KitError, OSError) as error:
+                outcome.failure = outcome.failure or error
     return outcome
+
+
+def _clean_up(run: Context, outcome: Outcome, before: settings_snapshot.Settings | None) -> None:
+    """Undo everything; what cannot be undone is in the outcome."""
+    with ignore_interrupts(run.progress.note), run.progress.step("cleaning up"):
+        outcome.left = tear_down(run.journal, run.site, before)
+    if run.journal.settled:
+        registry.leave(run.run_id)
+    if (why := _why_gone(run.site)) and not (outcome.failure or outcome.interrupted):
+        outcome.failure = _lab_ended(why)
+        run.record.add_problems("error", error_text(outcome.failure))
+    run.record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
+
+
+def _why_gone(site: Site) -> str:
+    """Why the lab is gone; "" if it is not, or the hosts outlive a run."""
+    return site.gone() if site.gone else ""
+
+
+def _explained(error: Exception, site: Site) -> Exception:
+    """The error that ended the run; of a lab that died, in one line."""
+    if not isinstance(error, HostLost) or site.gone is None:
+        return error
+    end = time.monotonic() + _GONE_S
+    while not (why := _why_gone(site)) and time.monotonic() < end:
+        time.sleep(_POLL_S)
+    return _lab_ended(why) if why else error
+
+
+def _lab_ended(why: str) -> HostError:
+    return HostError(
+        f"the lab ended during the run: {' '.join(why.split())}",
+        "what the run made lived only in the lab and is gone with it: nothing is left to clean up. If it was "
+        "killed, was memory short (see `dmesg`)? Run it again, or resume it with `hsp run --resume`",
+    )
 
 
 def _settings(site: Site) -> settings_snapshot.Settings | None:
@@ -106,8 +157,22 @@ def _settings(site: Site) -> settings_snapshot.Settings | None:
 
 def tear_down(journal: Journal, site: Site, before: settings_snapshot.Settings | None) -> list[Leftover]:
     """Undo everything that is pending, then compare. Returns what is not as it was."""
-    left = undo.tear_down(journal, site.hosts)
-    if before is None:
+    hosts = site.hosts
+    names = {key: host.name for key, host in hosts.items()}
+    run = journal.run
+
+    def perform(item: Undo, kinds: frozenset[str]) -> None:
+        # What lived only in a lab that died is gone with it.
+        if _why_gone(site):
+            return
+        try:
+            undo.undo(item, hosts, kinds, run)
+        except HostLost as error:
+            if _explained(error, site) is error:
+                raise
+
+    left = journal.teardown(perform, lambda item: undo.by_hand(item, names, run))
+    if before is None or _why_gone(site):
         return left
     try:
         after = _settings(site)
@@ -127,9 +192,25 @@ def _refuse_leftovers(site: Site) -> None:
         if runs:
             raise SafetyRefusal(
                 f"{host.name} still has what the run {', '.join(runs)} made there ({work_directory.ROOT})",
-                f"if that run still goes on, wait for it; else `hsp clean` its directory ({runs[0]}) on the "
-                "machine that made it",
+                _advice(runs[0]),
             )
+
+
+def _advice(run: str) -> str:
+    """What to do about a run that has left something, by whether it still lives."""
+    entry = registry.find(run)
+    if entry is None:
+        return (
+            f"this machine's kit does not know {run}: if it still goes on, wait for it; else `hsp clean` its "
+            "directory on the machine that made it"
+        )
+    try:
+        goes_on = held_by(Path(entry.path) / "journal.jsonl")
+    except (KitError, OSError):
+        goes_on = None
+    if goes_on:
+        return f"{goes_on.message}: wait for it"
+    return f"that run was ended before it could clean up: `hsp clean {entry.path}`"
 
 
 def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None) -> None:
@@ -140,7 +221,8 @@ def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None) -> None:
         if earlier and earlier.manifest:
             check_same_hosts(earlier.manifest.versions or {}, record.manifest.versions or {})
     for step in steps.work_directories(run.plan, run.names):
-        run.perform(step)
+        with run.step(step):
+            work_directory.create(run.site.hosts[step.host], run.run_id, run.token)
     if server and tools:
         bench, jobs = server_setup.set_up(run, server, *tools)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from kit.plan.plan import Plan
 from kit.precondition.selection import selected_devices
 from kit.recovery.journal import read_journal
 from kit.run.record import RunRecord
-from kit.store import run_directory, tables
+from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.phase import Phase
 
@@ -76,7 +76,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
             f"{run_dir.path} cannot be resumed: its {' and '.join(changed) or 'plan'} changed since",
             "what was measured before and after would not belong together; begin a new run",
         )
-    manifest = read_manifest(run_dir) if (run_dir.path / "manifest.json").exists() else None
+    manifest = read_manifest(run_dir) if os.path.lexists(run_dir.path / "manifest.json") else None
     skipped = left_out(plan.workload).skipped if plan.testbed.is_appliance else {}
     wanted = [phase.name for phase in plan.workload.phase if phase.name not in skipped]
     phases = tuple(phase for phase in (manifest.phases if manifest else ()) if not phase.problems)
@@ -90,7 +90,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         )
     names = set(wanted[:kept])
     empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
-    latency = tables.read_latency(run_dir) if (run_dir.path / "latency.parquet").exists() else empty
+    latency = tables.read_latency(run_dir) if os.path.lexists(run_dir.path / "latency.parquet") else empty
     return Earlier(
         manifest,
         tuple(phase for phase in phases if phase.name in names),
@@ -136,11 +136,7 @@ def check_same_hosts(before: dict[str, str], now: dict[str, str]) -> None:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        said = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise ConfigError(f"{path}: {said}", "is this the directory of a run?") from None
+    value = json_file.read_json(path)
     if not isinstance(value, dict):
         raise ConfigError(f"{path} is no object", "is this the directory of a run?")
     return value

@@ -10,6 +10,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.devices import partition
 from kit.hosts.base import CommandFailed, Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
+from kit.hosts.identity import read_identity
 from kit.instruments import server_activity
 from kit.load import fio
 from kit.nfs import export as nfs_export
@@ -133,7 +134,7 @@ def _is_preconditioned(manifest: Manifest) -> bool:
 def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> None:
     names = [tunable.name for tunable in settings]
     before, effects = read_tunables(server, names), read_effects(server, names)
-    for tunable, step in steps.set_tunables(settings, before, effects):
+    for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
         name, new = tunable.name, str(tunable.host_value)
         with run.step(step):
             write_tunable(server, name, new)

@@ -5,7 +5,7 @@ What made it (the lab, or SSH) is not visible from here on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -88,6 +88,8 @@ class Site:
     # By device name: what a real device is recognised by, for the manifest.
     identities: dict[str, dict[str, str | int]] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    # Why all that lived there is gone ("" if it is not); None where hosts outlive a run.
+    gone: Callable[[], str] | None = None
 
     @property
     def hosts(self) -> dict[str, Host]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,10 @@ class StoredRun:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.directory = run_directory.existing_run(Path(name))
+        self.directory = run_directory.named_run(Path(name))
         self.manifest = read_manifest(self.directory)
         plan = self.directory.path / "plan.json"
-        stored = json_file.read_json(plan) if plan.exists() else {}
+        stored = json_file.read_json(plan) if os.path.lexists(plan) else {}
         try:
             self.settings = comparability.settings(self.manifest, stored if isinstance(stored, dict) else {})
         except RecursionError:

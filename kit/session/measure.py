@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from kit.core.progress import Progress
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.recovery.clean import clean
+from kit.recovery.journal import Journal
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
@@ -53,13 +55,17 @@ def once(
     check_target(junit)
     plan = side.plan()
     progress = Progress(quiet=quiet)
-    earlier = read_earlier(run_directory.RunDir(resume), plan) if resume else None
-    if earlier:
-        asked = replace(asked, seed=earlier.seed)
-    place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
-    if resume:
-        clean_first(resume, progress)
-    measured = measure(plan, place, results, progress, resume, earlier, asked.seed)
+    with ExitStack() as stack:
+        earlier = journal = None
+        if resume:
+            # Before anything else: the run may still go on.
+            journal = stack.enter_context(Journal(run_directory.RunDir(resume).journal))
+            earlier = read_earlier(run_directory.RunDir(resume), plan)
+            asked = replace(asked, seed=earlier.seed)
+        place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
+        if resume and journal:
+            clean_first(resume, progress, journal)
+        measured = measure(plan, place, results, progress, resume, earlier, asked.seed, journal)
     _present(measured, json_output)
     write_junit(junit, measured.summary)
     if measured.failure:
@@ -67,9 +73,9 @@ def once(
     return measured.code
 
 
-def clean_first(run: Path, progress: Progress) -> None:
-    """Clean the hosts before a run is resumed. Raises HostError."""
-    cleaned = clean(run, progress)
+def clean_first(run: Path, progress: Progress, journal: Journal) -> None:
+    """Clean the hosts before a run is resumed. Raises HostError, SafetyRefusal."""
+    cleaned = clean(run, progress, journal=journal)
     if cleaned.left or cleaned.unreachable:
         reasons = [str(left) for left in cleaned.left] + [error.message for error in cleaned.unreachable]
         raise HostError(
@@ -85,23 +91,31 @@ def measure(
     resume: Path | None = None,
     earlier: Earlier | None = None,
     seed: int | None = None,
+    journal: Journal | None = None,
 ) -> Measured:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `seed`: from the command line; it is stored at once, so that a killed run resumes with it.
+    `seed`: from the command line; it is stored at once, so that a killed run resumes with it. `journal`: of
+    a run that is resumed. It is locked until the site is closed.
     """
     run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, seed)
     failure: KitError | None = None
     outcome = None
-    with progress.numbered(_steps(plan)):
+    with progress.numbered(_steps(plan)), ExitStack() as stack:
+        journal = journal or stack.enter_context(Journal(run_dir.journal))
         try:
             with place(run_dir.path.name) as site:
+                run_directory.point_latest(run_dir)
                 command = ["hsp", *sys.argv[1:]]
-                outcome = execute(plan, site, run_dir, progress, command, earlier)
+                outcome = execute(plan, site, run_dir, progress, command, earlier, journal)
+                if outcome.failure:
+                    raise outcome.failure
         except KitError as error:
             failure = error
             if not (run_dir.path / "manifest.json").exists():
                 raise
+        finally:
+            _say_left(outcome)
         with progress.step("drawing the report"):
             summary = reports.analyse(run_dir)
     code = failure.exit_code if failure else _exit_code(outcome, summary)
@@ -140,12 +154,16 @@ def _present(measured: Measured, json_output: bool) -> None:
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
 
 
-def _exit_code(outcome: Outcome | None, summary: Summary) -> int:
-    assert outcome is not None, "it ended without an error"
-    for left in outcome.left:
+def _say_left(outcome: Outcome | None) -> None:
+    """What could not be undone, also where a lost host ended the run."""
+    for left in outcome.left if outcome else ():
         say(f"not undone: {left}")
         for command in left.by_hand:
             say(f"  {command}")
+
+
+def _exit_code(outcome: Outcome | None, summary: Summary) -> int:
+    assert outcome is not None, "it ended without an error"
     if outcome.interrupted:
         return EXIT_INTERRUPTED
     if outcome.left:

@@ -16,6 +16,7 @@ from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan.plan import Plan
 from kit.recovery.clean import shares_hosts, stored_hosts, unfinished
+from kit.recovery.journal import held_by
 from kit.run.remote_site import appliance_site, real_site
 from kit.run.site import Site
 from kit.session.erase_confirmation import confirm_erasing
@@ -66,15 +67,30 @@ def prepare(
 
 
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:
-    """Refuse hosts on which an interrupted run may have left something. Raises SafetyRefusal."""
-    for run in unfinished(results):
-        if not (resuming and run.resolve() == resuming.resolve()) and shares_hosts(
-            plan.hosts, stored_hosts(run).addresses
-        ):
-            raise SafetyRefusal(
-                f"the run {run} on this testbed was not finished: it may have left pools, exports or mounts",
-                f"`hsp clean {run}` removes them, `hsp run --resume {run}` resumes the run",
-            )
+    """Refuse hosts on which an interrupted run may have left something. Raises SafetyRefusal.
+
+    A directory that does not say which hosts it used is only mentioned: the hosts are looked at too.
+    """
+    for left in unfinished(results):
+        run = left.path
+        if resuming and run.resolve() == resuming.resolve():
+            continue
+        try:
+            addresses = stored_hosts(run).addresses
+        except ConfigError as error:
+            say(f"left out: {error.message}")
+            continue
+        if not shares_hosts(plan.hosts, addresses):
+            continue
+        if left.problem:
+            raise SafetyRefusal(left.problem.message, left.problem.hint)
+        goes_on = held_by(run / "journal.jsonl")
+        if goes_on:
+            raise goes_on
+        raise SafetyRefusal(
+            f"the run {run} on this testbed was not finished: it may have left pools, exports or mounts",
+            f"`hsp clean {run}` removes them, `hsp run --resume {run}` resumes the run",
+        )
 
 
 def ask(question: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import stat
 from pathlib import Path
 from typing import Any
 
 from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
+from kit.core.own_file import read_own
 
 _MAX_BYTES = 64 << 20
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
@@ -22,12 +22,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file of a run. Raises ConfigError if it is missing, huge, damaged or not finite."""
+    """A JSON file of a run. Raises ConfigError if it is missing, huge, damaged, not finite or not own."""
     try:
-        check_regular(path)
-        if path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path}: larger than {_MAX_BYTES >> 20} MiB", DAMAGED)
-        text = path.read_text("utf-8")
+        text = read_own(path, _MAX_BYTES).decode("utf-8")
         value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
         return _without_halves(value) if _HALF.search(text) else value
     except FileNotFoundError:
@@ -41,12 +38,6 @@ def read_json(path: Path) -> Any:
 def _without_halves(value: Any) -> Any:
     """`value` with "?" for each half of a surrogate pair: JSON can escape one, text cannot hold it."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def check_regular(path: Path) -> None:
-    """A FIFO in a run directory would be waited for without end. Raises ConfigError, FileNotFoundError."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise ConfigError(f"{path}: not a file", DAMAGED)
 
 
 def _refuse_constant(name: str) -> float:

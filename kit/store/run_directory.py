@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.core.errors import ConfigError, HostError
+from kit.core.own_file import check_own_directory
 
 
 @dataclass(frozen=True)
@@ -45,22 +46,45 @@ class RunDir:
 
 
 def create_run(results: Path, workload: str) -> RunDir:
-    """Make results/<workload>/<UTC time>-<id>/ and point `latest` at it."""
+    """Make results/<workload>/<UTC time>-<id>/, for others to read at most."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     name = f"{stamp}-{secrets.token_hex(3)}"
     path = results / workload / name
     (path / "raw").mkdir(parents=True)
-    link = path.parent / f".latest-{name}"
-    link.symlink_to(name)
-    link.replace(path.parent / "latest")
+    for directory in (path, path / "raw"):
+        # Whatever the umask: a run directory that others can write is not read.
+        directory.chmod(directory.stat().st_mode & 0o755)
     return RunDir(path)
 
 
-def existing_run(path: Path) -> RunDir:
-    """The run stored at `path`, links followed. Raises ConfigError."""
-    if not path.is_dir():
+def point_latest(run: RunDir) -> None:
+    """Point `latest` at the run, once there is something to show, if it is the newest."""
+    latest = run.path.parent / "latest"
+    # Of the same second, the one that comes later.
+    if latest.is_symlink() and latest.readlink().name.rpartition("-")[0] > run.path.name.rpartition("-")[0]:
+        return
+    link = run.path.parent / f".latest-{run.path.name}"
+    link.symlink_to(run.path.name)
+    link.replace(latest)
+
+
+def named_run(path: Path) -> RunDir:
+    """The run directory that a user names. Only `latest` may be a link, to a directory beside it.
+
+    Raises ConfigError, also for one that is another user's or writable by others.
+    """
+    directory = path
+    if path.is_symlink():
+        target = path.readlink()
+        if path.name != "latest" or len(target.parts) != 1 or target.name in ("", ".."):
+            raise ConfigError(
+                f"{path} is a link, to {target}", "name the run directory itself, or the `latest` beside it"
+            )
+        directory = path.parent / target
+    if not directory.is_dir():
         raise ConfigError(f"{path}: no such run directory", "give results/<workload>/<run>, or .../latest")
-    return RunDir(path.resolve())
+    check_own_directory(directory)
+    return RunDir(directory.resolve())
 
 
 def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:

@@ -6,6 +6,7 @@ A row counts I/Os in one bin of latency. What is read back is untrusted: size, t
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
-from kit.store.json_file import DAMAGED, check_regular
+from kit.core.own_file import read_own
+from kit.store.json_file import DAMAGED
 from kit.store.run_directory import RunDir
 
 SERVER = "nfs-server"
@@ -56,6 +58,7 @@ _MAX_ROWS = 50_000_000
 # A row takes about 120 bytes in memory. A grid of 10 000 intervals x 200 bins with one count in all its cells
 # has 18 rows a byte of its file (measured). More than this many are rows repeated to fill the memory.
 _FREE_ROWS, _MAX_ROWS_PER_BYTE = 100_000, 20
+_MAX_BYTES = 1 << 30
 
 
 def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
@@ -86,24 +89,24 @@ def read_latency(run: RunDir) -> pl.DataFrame:
 def read_ageing(run: RunDir) -> pl.DataFrame:
     """ageing.parquet, checked; without rows for a run that has none. Raises ConfigError."""
     path = run.path / "ageing.parquet"
-    if not path.exists():
+    if not os.path.lexists(path):
         return pl.DataFrame(schema=AGEING_SCHEMA)
     return _checked_ageing(_read_parquet(path, "it was there a moment ago"), path)
 
 
 def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
     try:
-        check_regular(path)
-        # A path is no pattern: run directories may be named r[1].
-        rows = pl.scan_parquet(path, glob=False).select(pl.len()).collect().item()
+        content = read_own(path, _MAX_BYTES)
+        rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
         if rows > _MAX_ROWS:
             raise ConfigError(
                 f"{path}: {rows} rows, more than {_MAX_ROWS}", "give a coarser --interval to `hsp import`"
             )
-        size = path.stat().st_size
-        if rows > _FREE_ROWS + _MAX_ROWS_PER_BYTE * size:
-            raise ConfigError(f"{path}: {rows} rows in {size} bytes: the same rows again and again", DAMAGED)
-        return pl.read_parquet(path, glob=False)
+        if rows > _FREE_ROWS + _MAX_ROWS_PER_BYTE * len(content):
+            raise ConfigError(
+                f"{path}: {rows} rows in {len(content)} bytes: the same rows again and again", DAMAGED
+            )
+        return pl.read_parquet(io.BytesIO(content))
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
     except (pl.exceptions.PolarsError, OSError) as error:

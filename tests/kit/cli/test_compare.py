@@ -290,8 +290,8 @@ def test_a_report_of_what_is_unknown_is_an_error_only_to_a_ci_server(hsp, make_r
 
 def test_a_run_counts_once(hsp, make_run, tmp_path):
     a, b = make_run("a"), make_run("b", 2)
-    (tmp_path / "link").symlink_to("a")
-    for twice in (a, str(tmp_path / "link")):
+    (tmp_path / "latest").symlink_to("a")
+    for twice in (a, str(tmp_path / "latest")):
         code, _, err = hsp("compare", a, twice, "--", b)
         assert code == 2 and "the same run" in err
 

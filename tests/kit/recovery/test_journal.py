@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.recovery.journal import Journal, Undo, read_journal
+from kit.hosts.identity import HostIdentity
+from kit.recovery.journal import Journal, LeftAlone, RunGoesOn, Undo, held_by, read_journal
 from tests.fakes import FullDisk
 
 
@@ -34,10 +37,6 @@ def test_a_line_is_on_disk_before_and_after_a_step(path: Path) -> None:
         with journal.step("create pool", pool="hsp-x"):
             assert lines(path) == [{"step": "create pool", "state": "begin", "pool": "hsp-x"}]
         assert lines(path)[1:] == [{"step": "create pool", "state": "done"}]
-    with Journal(path) as journal, journal.step("another process"):
-        assert len(lines(path)) == 3
-    times = [json.loads(line)["time"] for line in path.read_text().splitlines()]
-    assert times == sorted(times) and times[0] > 1.7e9
 
 
 def test_every_line_is_synced(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +57,13 @@ def test_every_line_is_synced(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert synced == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_lines_have_their_time(path: Path) -> None:
+    with Journal(path) as journal, journal.step("a"):
+        pass
+    times = [json.loads(line)["time"] for line in path.read_text().splitlines()]
+    assert times == sorted(times) and times[0] > 1.7e9
+
+
 @pytest.mark.parametrize(
     ("error", "text"),
     [
@@ -76,11 +82,24 @@ def test_a_failed_step_is_written_with_its_error(path: Path, error: BaseExceptio
     ]
 
 
+def test_a_journal_is_appended(path: Path) -> None:
+    for name in ("a", "b"):
+        with Journal(path) as journal, journal.step(name):
+            pass
+    assert [line["step"] for line in lines(path)] == ["a", "a", "b", "b"]
+
+
 def test_the_undo_is_on_disk_before_the_step(path: Path) -> None:
     with Journal(path) as journal, journal.step("a"):
         number = journal.on_teardown("pool", "server", "destroy it", name="p")
-        arguments = {"kind": "pool", "host": "server", "text": "destroy it", "arguments": {"name": "p"}}
-        assert lines(path)[-1] == {"undo": 1, **arguments}
+        entry = {
+            "undo": 1,
+            "kind": "pool",
+            "host": "server",
+            "text": "destroy it",
+            "arguments": {"name": "p"},
+        }
+        assert lines(path)[-1] == entry
         journal.know(number, guid="7")
         assert lines(path)[-1] == {"undo": 1, "known": {"guid": "7"}}
         assert journal.pending == (Undo(1, "pool", "server", "destroy it", {"name": "p", "guid": "7"}),)
@@ -92,12 +111,12 @@ def add(journal: Journal, *kinds: str) -> None:
 
 
 def test_teardown_is_in_reverse_order_and_once(path: Path) -> None:
-    undoing = Undoing()
+    undone: list[str] = []
     with Journal(path) as journal:
         add(journal, "pool", "export", "mount")
         for _ in range(2):
-            assert journal.teardown(undoing) == []
-            assert undoing.undone == ["mount", "export", "pool"]
+            assert journal.teardown(lambda undo, left: undone.append(undo.kind)) == []
+            assert undone == ["mount", "export", "pool"]
     assert read_journal(path).finished
 
 
@@ -170,9 +189,17 @@ def test_a_line_that_a_crash_cut_off_is_ignored(path: Path, cut: int) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ['{"undo": "unexport /x"}', "{}", "[]", "null", '{"undone": 9}', '{"undo": 1}', '{"step": "a"}', "\x00",
-     '{"undo": 9, "known": {}}'],
-)  # fmt: skip
+    [
+        '{"undo": "unexport /x"}',
+        "{}",
+        "[]",
+        "null",
+        '{"undone": 9}',
+        '{"step": "a"}',
+        "\x00",
+        '{"undo": 9, "known": {}}',
+    ],
+)
 def test_damage_is_refused_with_its_line(path: Path, line: str) -> None:
     with Journal(path, "a-run", "digest"):
         pass
@@ -182,25 +209,99 @@ def test_damage_is_refused_with_its_line(path: Path, line: str) -> None:
         read_journal(path)
 
 
+def test_a_second_undone_is_no_damage(path: Path) -> None:
+    """Seen where `hsp clean` and the run itself undid the same."""
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "pool", "mount")
+    with path.open("a") as file:
+        file.write('{"undone": 2}\n{"undone": 2}\n{"undo": 2, "known": {}}\n')
+    assert [undo.kind for undo in read_journal(path).pending] == ["pool"]
+
+
+@pytest.mark.parametrize("line", ['{"undo": 3}', '{"undo": 3, "kind": "mount", "arguments": 7}'])
+def test_an_undo_that_cannot_be_described_stops_no_other(path: Path, line: str) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "pool", "mount")
+    with path.open("a") as file:
+        file.write(line + "\n")
+    undoing = Undoing(**{json.loads(line).get("kind", ""): HostError("it says nothing")})
+
+    def by_hand(undo: Undo) -> tuple[str, ...]:
+        raise KeyError(undo.kind)
+
+    with Journal(path) as journal:
+        left = journal.teardown(undoing, by_hand)
+    assert [one.text for one in left if one.why] == ["undo 3 of the journal"] + ["undo mount"] * (
+        "mount" in line
+    )
+    assert "pool" in undoing.undone
+
+
+def test_what_is_not_the_runs_any_more_is_said_once(path: Path) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "pool", "tunable")
+        (left,) = journal.teardown(Undoing(tunable=LeftAlone("somebody else has changed it")))
+    assert left.text == "undo tunable" and read_journal(path).finished
+
+
+def test_two_processes_cannot_have_a_journal(path: Path) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        assert "process" in str(held_by(path))
+        held = [sys.executable, "-c", "import sys; from kit.recovery.journal import Journal, RunGoesOn\n"]
+        held[2] += "try: Journal(__import__('pathlib').Path(sys.argv[1]))\n"
+        held[2] += "except RunGoesOn as error: print(error.message)"
+        said = subprocess.run([*held, path], capture_output=True, text=True, check=True).stdout
+        assert f"the run {path.parent} still goes on (process {os.getpid()})" in said
+        with pytest.raises(RunGoesOn):
+            Journal(path)
+        journal.on_teardown("pool", "server", "it still can write")
+    assert held_by(path) is None and held_by(path.parent / "other") is None
+    assert len(read_journal(path).pending) == 1
+
+
+def test_who_a_host_is_and_the_token_are_read_back(path: Path) -> None:
+    identity = HostIdentity("m", "b")
+    with Journal(path) as journal:
+        journal.begin("a-run", "digest", "t" * 64)
+        journal.know_host("server", identity)
+    record = read_journal(path)
+    assert (record.run, record.token_sha256, record.hosts) == ("a-run", "t" * 64, {"server": identity})
+
+
+@pytest.mark.parametrize("line", ['{"run": "other", "plan": ""}', '{"undo": 1, "kind": "pool"}'])
+def test_what_contradicts_is_damage(path: Path, line: str) -> None:
+    with Journal(path, "a-run", "digest") as journal:
+        add(journal, "mount")
+    with path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(ConfigError, match="not a line of a journal"):
+        read_journal(path)
+
+
 def test_a_missing_journal_has_nothing_to_undo(tmp_path: Path) -> None:
     record = read_journal(tmp_path / "journal.jsonl")
     assert record.finished and not record.pending
 
 
 def test_a_full_disk_stops_no_teardown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, undoing = tmp_path / "journal.jsonl", Undoing()
+    path, undone = tmp_path / "journal.jsonl", list[str]()
+
+    def do(undo: Undo, left: frozenset[str]) -> None:
+        undone.append(undo.kind)
+
     journal = Journal(path, "run")
-    add(journal, "pool", "export", "mount")
+    for kind in ("pool", "export", "mount"):
+        journal.on_teardown(kind, "server", kind)
     disk = FullDisk(monkeypatch, 20)
     with pytest.raises(OSError, match="No space left"), journal.step("load"):
         pytest.fail("a step whose begin is not on the disk was begun")
-    (left,) = journal.teardown(undoing)
-    assert undoing.undone == ["mount", "export", "pool"] and journal.pending == ()
+    (left,) = journal.teardown(do)
+    assert undone == ["mount", "export", "pool"] and journal.pending == ()
     assert "No space left" in left.why and f"hsp clean {tmp_path}" in left.by_hand[0]
     journal.close()
     # The journal does not know the undos: they run again when there is space.
     assert not read_journal(path).finished and len(read_journal(path).pending) == 3
     disk.free_bytes = 10_000
     with Journal(path) as again:
-        assert again.teardown(undoing) == []
-    assert read_journal(path).finished and len(undoing.undone) == 6
+        assert again.teardown(do) == []
+    assert read_journal(path).finished and len(undone) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.recovery import undo, work_directory
-from kit.recovery.journal import Journal, Undo, read_journal
-from tests.fakes import ScriptedHost
+from kit.recovery.journal import Journal, LeftAlone, Undo, read_journal
+from tests.fakes import Command, ScriptedHost
 
 
 def item(kind: str, host: str = "server", **arguments: object) -> Undo:
@@ -23,7 +24,9 @@ DIRECTORY, TARGET = f"/run/hsp/{RUN}", f"/mnt/hsp-{RUN}"
 ARGUMENTS: dict[str, dict[str, object]] = {
     "work-directory": {"path": DIRECTORY},
     "tracer": {"directory": DIRECTORY},
-    "tunable": {"name": "zfs_txg_timeout", "value": "5", "effect": ""},
+    "tunable": {
+        "name": "zfs_txg_timeout", "value": "5", "effect": "", "set": "9", "machine_id": "m", "boot_id": "b",
+    },
     "pool": {"name": "hsp-abcdef", "run_id": RUN, "devices": ["/dev/disk/by-id/x"], "guid": "1"},
     "export": {"path": f"{DIRECTORY}/pool/bench", "client": "10.0.0.2"},
     "device": {"path": "/dev/disk/by-id/x", "serial": "S", "pool": "hsp-abcdef"},
@@ -44,9 +47,9 @@ def test_every_kind_is_stored_and_read_as_the_same_value(tmp_path: Path) -> None
         for action in actions:
             undo.register(journal, "server", host, action)
     pending = read_journal(tmp_path / "journal.jsonl").pending
-    assert [undo.action_of(entry) for entry in pending] == actions
-    for entry, action in zip(pending, actions, strict=True):
-        assert entry.text and undo.by_hand(entry, {"server": host})[0].startswith("on host: "), action
+    assert [undo.action_of(one) for one in pending] == actions
+    for one, action in zip(pending, actions, strict=True):
+        assert one.text and undo.by_hand(one, {"server": "host"})[0].startswith("on host: "), action
 
 
 HOSTILE = [
@@ -61,7 +64,9 @@ HOSTILE = [
     ("export", "client", "*"), ("export", "client", "10.0.0.2 -o"), ("device", "path", "/dev/"),
     ("device", "path", "/etc/passwd"), ("device", "serial", ""), ("device", "pool", "tank"),
     ("export-directory", "directory", ".."), ("export-directory", "file", "../x"),
-    ("export-directory", "version", "2"), ("partition", "device_path", "sda"),
+    ("export-directory", "version", "2"), ("export-directory", "options", ["bg"]),
+    ("export-directory", "options", ["remount,exec"]), ("export-directory", "source", "nas:/../x"),
+    ("tunable", "name", "kernel_panic"), ("tunable", "set", "1;"), ("partition", "device_path", "sda"),
 ]  # fmt: skip
 
 
@@ -81,6 +86,76 @@ def test_missing_and_unknown_arguments_do_nothing(kind: str) -> None:
     for damaged in ({**given, "force": True}, dict(list(given.items())[1:])):
         with pytest.raises(HostError, match="is damaged: "):
             undo.undo(item(kind, **damaged), {"server": host}, frozenset())
+    assert host.calls == []
+
+
+# What a later boot, another machine, an older kit, or somebody else makes of a module parameter.
+IDENTITY = ("m", "00000000-0000-0000-0000-000000000001")
+PARAMETER = "/sys/module/zfs/parameters/zfs_txg_timeout"
+
+
+def parameter(value: str, machine_id: str, boot_id: str) -> ScriptedHost:
+    values = [value]
+
+    def tee(command: Command) -> str:
+        values[0] = command.stdin.decode().strip()
+        return ""
+
+    return ScriptedHost(
+        {
+            "grep": lambda _: f"{PARAMETER}:{values[0]}\n",
+            "tee": tee,
+            "cat /proc/sys/kernel/random/boot_id": f"{boot_id}\n{machine_id}\n",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "machine_id", "boot_id", "written"),
+    [
+        ("9", *IDENTITY, True),
+        ("7", *IDENTITY, False),
+        ("9", "other", IDENTITY[1], False),
+        ("9", "m", IDENTITY[1].replace("1", "2"), False),
+    ],
+)
+def test_a_tunable_is_written_only_where_and_while_it_is_the_runs(
+    now: str, machine_id: str, boot_id: str, written: bool
+) -> None:
+    host = parameter(now, machine_id, boot_id)
+    given = {**ARGUMENTS["tunable"], "machine_id": IDENTITY[0], "boot_id": IDENTITY[1]}
+    if written:
+        undo.undo(item("tunable", **given), {"server": host}, frozenset())
+        assert host.called("tee") == [("tee", PARAMETER)]
+    else:
+        with pytest.raises(LeftAlone, match=f"is {now} and was left so"):
+            undo.undo(item("tunable", **given), {"server": host}, frozenset())
+        assert host.called("tee") == []
+
+
+def test_a_tunable_of_an_old_journal_is_left_and_one_that_is_as_before_needs_nothing() -> None:
+    old = {key: ARGUMENTS["tunable"][key] for key in ("name", "value", "effect")}
+    with pytest.raises(LeftAlone):
+        undo.undo(item("tunable", **old), {"server": parameter("9", *IDENTITY)}, frozenset())
+    as_before = parameter("5", "other", "")
+    undo.undo(item("tunable", **old), {"server": as_before}, frozenset())
+    assert as_before.called("tee") == []
+
+
+@pytest.mark.parametrize("kind", sorted(kind for kind, action in undo.KINDS.items() if action.named))
+def test_names_of_another_run_do_nothing(kind: str) -> None:
+    host = ScriptedHost(name="host")
+    with pytest.raises(HostError, match="is not a name of the run"):
+        undo.undo(item(kind, **ARGUMENTS[kind]), {"server": host}, frozenset(), "20260101T000000Z-000000")
+    assert host.calls == []
+
+
+@pytest.mark.parametrize("kind", ["pool", "partition", "device"])
+def test_a_devices_kernel_name_is_no_id(kind: str) -> None:
+    host = ScriptedHost(name="host")
+    given = json.loads(json.dumps(ARGUMENTS[kind]).replace("/dev/disk/by-id/x", "/dev/sda"))
+    with pytest.raises(HostError, match="/dev/sda is not an id of a device"):
+        undo.undo(item(kind, **given), {"server": host}, frozenset(), RUN, real_devices=True)
     assert host.calls == []
 
 
@@ -106,15 +181,27 @@ def test_an_unknown_kind_or_host_is_an_error_not_a_crash() -> None:
     with pytest.raises(HostError, match="no host 'client7'"):
         undo.undo(item("mount", "client7", target=TARGET), {}, frozenset())
     assert undo.by_hand(item("mount", wrong=1), {}) == ()
+    looks = undo.by_hand(item("mount", wrong=1), {"server": "nas"}, RUN)
+    assert looks[0] == "on nas: zpool list hsp-abcdef" and f"on nas: findmnt {TARGET}" in looks
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/run/hsp", "/run/hsp/", "/run/hsp/..", "/run/hsp/20260101T000000Z-abcdef/..", "/home", "", "-rf",
+     "/run/hsp/20260101T000000Z-abcdef/x", "/run/hsp/20260101T000000Z-abcdef\n", "/run/hsp/locks"],
+)  # fmt: skip
+def test_only_a_runs_own_directory_is_removed(path: str) -> None:
+    host = ScriptedHost(name="host")
+    with pytest.raises(SafetyRefusal):
+        work_directory.remove(host, path)
+    assert host.calls == []
 
 
 @given(st.text())
-def test_only_a_runs_own_directory_is_removed(text: str) -> None:
+def test_no_other_text_is_a_runs_directory(text: str) -> None:
     host = ScriptedHost(name="host")
-    others = ("/", "/run/hsp", "/run/hsp/", "/run/hsp/..", "/run/hsp/locks", "/home", "", "-rf")
-    for path in (*others, f"{DIRECTORY}/..", f"{DIRECTORY}/x", f"{DIRECTORY}\n", text):
-        with pytest.raises(SafetyRefusal):
-            work_directory.remove(host, path)
+    with pytest.raises(SafetyRefusal):
+        work_directory.remove(host, text)
     assert host.calls == []
 
 

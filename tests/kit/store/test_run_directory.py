@@ -7,19 +7,48 @@ from pathlib import Path
 
 import pytest
 
-from kit.core.errors import HostError
+from kit.core.errors import ConfigError, HostError
 from kit.core.files import write_atomically
 from kit.store import run_directory
 
 
 def test_a_run_gets_a_directory_and_latest_points_at_the_newest(tmp_path: Path) -> None:
     first, second = (run_directory.create_run(tmp_path, "w") for _ in range(2))
+    latest = tmp_path / "w" / "latest"
+    assert not latest.is_symlink(), "neither has anything to show yet"
+    for run in (first, second):
+        run_directory.point_latest(run)
     assert first.path != second.path
     assert first.raw.is_dir() and second.raw.is_dir()
-    latest = tmp_path / "w" / "latest"
     assert latest.resolve() == second.path.resolve()
     assert not Path(os.readlink(latest)).is_absolute()
     assert {path.name for path in (tmp_path / "w").iterdir()} == {first.path.name, second.path.name, "latest"}
+    older = run_directory.RunDir(tmp_path / "w" / "20000101T000000Z-ffffff")
+    run_directory.point_latest(older)
+    assert latest.resolve() == second.path.resolve(), "an older run that is resumed is not the newest"
+
+
+def test_only_latest_may_be_a_link_and_only_to_a_directory_beside_it(tmp_path: Path) -> None:
+    run = run_directory.create_run(tmp_path, "w")
+    run_directory.point_latest(run)
+    assert run_directory.named_run(tmp_path / "w" / "latest") == run
+    assert run_directory.named_run(Path(os.path.relpath(run.path))) == run
+    (tmp_path / "w" / "link").symlink_to(run.path.name)
+    (tmp_path / "latest").symlink_to(run.path)
+    for link in (tmp_path / "w" / "link", tmp_path / "latest"):
+        with pytest.raises(ConfigError, match="is a link"):
+            run_directory.named_run(link)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
+def test_a_new_run_can_be_read_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        run = run_directory.create_run(tmp_path, "w")
+    finally:
+        os.umask(before)
+    assert run_directory.named_run(run.path) == run
+    assert not (run.raw.stat().st_mode | run.path.stat().st_mode) & 0o022
 
 
 def test_too_little_space_stops_before_the_load(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""Opens files that must be the caller's own: all that is read back from a run directory.
+
+A run directory may be a stranger's, and the caller is often root. So a file is opened without following a
+link and without waiting (a FIFO), and only then looked at: it and its directory must belong to the caller and
+not be writable by others. A group may write only if it is the caller's primary group (umask 002).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from kit.core.errors import ConfigError
+
+_COPY = "do not use it if somebody else made it; if you trust it, `cp -r` makes a copy that is yours"
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def open_own(path: Path, flags: int = os.O_RDONLY) -> int:
+    """A descriptor of the regular file. With O_CREAT in `flags` it is made, readable by all.
+
+    Raises FileNotFoundError, other OSError, ConfigError for anything else than an own file.
+    """
+    directory = _open_directory(path.parent)
+    try:
+        handle = os.open(
+            path.name, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644, dir_fd=directory
+        )
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise _not_a_file(path) from None
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+    finally:
+        os.close(directory)
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_a_file(path)
+        _check_owner(path, status)
+        # What is added to a file with two names is added to whatever the other one is.
+        if flags & os.O_ACCMODE != os.O_RDONLY and status.st_nlink != 1:
+            raise ConfigError(f"{path} has {status.st_nlink} names (hard links)", _COPY)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def read_own(path: Path, max_bytes: int) -> bytes:
+    """The content of an own file. Raises as `open_own`, and ConfigError for a larger one."""
+    with open(open_own(path), "rb") as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise ConfigError(
+            f"{path}: larger than {max_bytes >> 20} MiB", "it is not a file that the kit wrote; leave it out"
+        )
+    return content
+
+
+def check_own_directory(path: Path) -> None:
+    """Raises ConfigError for a directory that is a link, another user's, or writable by others; OSError."""
+    os.close(_open_directory(path))
+
+
+def _open_directory(path: Path) -> int:
+    try:
+        handle = os.open(path, _DIRECTORY)
+    except NotADirectoryError:
+        what = "a link" if path.is_symlink() else "not a directory"
+        raise ConfigError(f"{path} is {what}", "name the directory itself") from None
+    try:
+        _check_owner(path, os.fstat(handle))
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    caller = os.geteuid()
+    if status.st_uid != caller:
+        raise ConfigError(f"{path} belongs to {_user(status.st_uid)}, not to you ({_user(caller)})", _COPY)
+    if status.st_mode & stat.S_IWOTH:
+        raise ConfigError(f"{path} can be written by everybody", f"chmod o-w; {_COPY}")
+    if status.st_mode & stat.S_IWGRP and status.st_gid != _primary_group():
+        raise ConfigError(f"{path} can be written by the group {status.st_gid}", f"chmod g-w; {_COPY}")
+
+
+def _not_a_file(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path}: not a file, but a link, a FIFO or a device",
+        "the kit writes none of these into a run directory: leave the run out, or copy it again",
+    )
+
+
+def _primary_group() -> int:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_gid
+    except KeyError:
+        return os.getegid()
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"

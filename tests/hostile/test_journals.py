@@ -1,0 +1,429 @@
+"""Journals and plans that somebody else made, or that are damaged, against `hsp clean`.
+
+Asserted on the commands that scripted hosts saw: nothing outside the run's own names is passed to a host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kit.config.address import HostAddress
+from kit.config.workload import TUNABLE
+from kit.core.errors import KitError
+from kit.core.progress import Progress
+from kit.devices import partition
+from kit.recovery import clean, registry, undo
+from kit.trace import nfsd_tracer
+from tests.conftest import Called
+from tests.fakes import Answer, Command, ScriptedHost
+
+RUN, OTHER = "20260101T000000Z-abcdef", "20260102T030405Z-012345"
+MACHINE, BOOT = "0123456789abcdef0123456789abcdef", "00000000-0000-0000-0000-000000000001"
+POOL, WORK, TARGET, DIRECTORY = "hsp-abcdef", f"/run/hsp/{RUN}", f"/mnt/hsp-{RUN}", f"hsp-{RUN}"
+HELD = f"{TARGET}.hsp-still-held"
+NOT_THERE = (1, "", "No such file or directory")
+BY_ID = r"/dev/disk/by-[a-z]+/[A-Za-z0-9#+.:=@_\\-]+"
+
+# --- What may reach a host -------------------------------------------------------------------------------
+
+_READ = {
+    "/proc/sys/kernel/random/boot_id", "/etc/machine-id", "/proc/mounts", "/proc/self/mountinfo",
+    "/proc/fs/nfsfs/volumes", "/proc/spl/kstat/zfs/arcstats", "/proc/net/rpc/nfsd.export/content",
+    "/proc/net/rpc/nfsd.fh/content", f"{WORK}/token", HELD,
+}  # fmt: skip
+_DEVICE = re.compile(BY_ID)
+_PARAMETER = re.compile(rf"/sys/module/zfs/parameters/{TUNABLE.pattern}")
+_FILE = re.compile(rf"{TARGET}/{DIRECTORY}/[A-Za-z0-9][A-Za-z0-9_-]*")
+_GUID, _NUMBER = re.compile(r"[0-9]{1,20}"), re.compile(r"-?[0-9]{1,20}\n")
+_SOURCE = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]_%-]*:(/[A-Za-z0-9._@+-]+)+")
+_OPTIONS = re.compile(r"[a-z_]+(=[A-Za-z0-9.:-]+)?(,[a-z_]+(=[A-Za-z0-9.:-]+)?)*")
+_REFUSED_OPTIONS = {"remount", "bind", "soft", "bg", "move", "exec=x"}
+_CLIENT = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]%-]*")
+
+
+def _zpool(argv: tuple[str, ...]) -> bool:
+    verb, last = argv[1], argv[-1]
+    if verb == "list":
+        return argv[2:] == ("-H", "-o", "name")
+    if verb == "import":
+        places = [word for word in argv[2:] if word not in ("-d", "-o", "cachefile=none", "-N")]
+        devices = places[:-1] if "-N" in argv else places
+        return all(map(_DEVICE.fullmatch, devices)) and ("-N" not in argv or bool(_GUID.fullmatch(last)))
+    return last == POOL and verb in ("get", "destroy", "export")
+
+
+def _mount(argv: tuple[str, ...]) -> bool:
+    options = argv[4].split(",")
+    kinds = argv[1:4] == ("-t", "nfs", "-o") and argv[6:] == (TARGET,)
+    own = bool(_OPTIONS.fullmatch(argv[4]) and _SOURCE.fullmatch(argv[5]) and "/../" not in argv[5])
+    return kinds and own and not _REFUSED_OPTIONS & set(options)
+
+
+def _exportfs(argv: tuple[str, ...]) -> bool:
+    if argv[1:] == ("-f",):
+        return True
+    client, _, path = argv[2].rpartition(":")
+    return argv[1] == "-u" and path == f"{WORK}/pool/bench" and bool(_CLIENT.fullmatch(client))
+
+
+_ALLOWED = {
+    "cat": lambda argv: set(argv[1:]) <= _READ,
+    "find": lambda argv: argv[1] == WORK and "-delete" not in argv and "-exec" not in argv,
+    "grep": lambda argv: all(map(_PARAMETER.fullmatch, argv[3:])),
+    "tee": lambda argv: bool(_PARAMETER.fullmatch(argv[1])) and len(argv) == 2,
+    "zpool": _zpool,
+    "zfs": lambda argv: argv[1] == "get" and argv[-1] == POOL,
+    "umount": lambda argv: argv[-1] == TARGET and set(argv[1:-1]) <= {"-f", "-l"},
+    "mkdir": lambda argv: argv[1:] == ("-p", TARGET),
+    "mount": _mount,
+    "rmdir": lambda argv: argv[-1] in (TARGET, f"{TARGET}/{DIRECTORY}"),
+    "exportfs": _exportfs,
+    "wipefs": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "lsblk": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "zdb": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "blkid": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "blockdev": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "test": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "udevadm": lambda argv: argv[1] == "settle",
+    "sleep": lambda argv: argv[1] in ("1", "2"),
+    "sh": lambda argv: list(argv) == nfsd_tracer.end_left_command(WORK),
+    "python3": lambda argv: list(argv) == partition.remove_command(argv[-1])
+    and bool(_DEVICE.fullmatch(argv[-1])),
+    "rm": lambda argv: argv[1:] == ("-r", "-f", "--one-file-system", "--", WORK)
+    or (argv[1:3] == ("-f", "--") and bool(_FILE.fullmatch(argv[3]) or argv[3] == HELD)),
+}  # fmt: skip
+
+
+def is_own(command: Command) -> bool:
+    """Whether a command acts on the run's own things only, or looks at what every run looks at."""
+    program = command.argv[0].rpartition("/")[2]
+    allowed = _ALLOWED.get(program)
+    if program == "tee" and not _NUMBER.fullmatch(command.stdin.decode()):
+        return False
+    return allowed is not None and allowed(command.argv)
+
+
+# --- Hosts where all that could be hit is there ----------------------------------------------------------
+
+
+class Victim(ScriptedHost):
+    """A host with other people's pools, mounts and disks; `moods` makes its answers vary."""
+
+    def __init__(self, token: str, moods: dict[str, str]) -> None:
+        super().__init__(name="victim")
+        self._token, self._moods, self._value = token, moods, {}
+
+    def answer(self, command: Command) -> Answer:
+        argv = command.argv
+        mood = self._moods
+        tokens = {"own": self._token, "other": "f" * 32}
+        contents = {"own": f"{WORK}/x", "other": f"{WORK}/x", "empty": ""}
+        looks: dict[tuple[str, ...], Answer] = {
+            ("cat", "/proc/sys/kernel/random/boot_id"): f"{mood['boot']}\n{mood['machine']}\n",
+            ("cat", f"{WORK}/token"): tokens.get(mood["token"], NOT_THERE),
+            ("cat", "/proc/mounts"): f"x:/ / ext4 rw 0 0\nnas:/x {TARGET} {mood['mount']} rw 0 0\n",
+            ("cat", HELD): NOT_THERE,
+            ("cat", "/proc/spl/kstat/zfs/arcstats"): "c_max 4 7\nc_min 4 7\n",
+            ("find",): contents.get(mood["token"], NOT_THERE),
+            ("zpool", "list"): f"tank\n-\n{mood['pool']}\nrpool\n",
+            ("zpool", "get"): f"{mood['guid']}\n",
+            ("zpool", "import"): f"   pool: tank\n     id: {mood['guid']}\n",
+            ("zfs", "get"): f"{mood['property']}\n",
+            ("lsblk", "--nodeps"): f"{mood['serial']}\n",
+            ("lsblk", "--noheadings"): "disk\npart\npart\n",
+            ("zdb",): f"LABEL 0\n    name: '{mood['label']}'\n",
+            ("exportfs", "-u"): (1, "", "Could not find"),
+        }  # fmt: skip
+        if argv[0] == "grep":
+            return "".join(f"{path}:{self._value.get(path, mood['value'])}\n" for path in argv[3:])
+        if argv[0] == "tee":
+            self._value[argv[1]] = command.stdin.decode().strip()
+        for words, answer in looks.items():
+            if argv[: len(words)] == words:
+                return answer
+        return ""
+
+
+MOODS = st.fixed_dictionaries(
+    {
+        "boot": st.sampled_from([BOOT, BOOT, BOOT.replace("1", "2")]),
+        "machine": st.sampled_from([MACHINE, MACHINE, MACHINE, "f" * 32]),
+        "token": st.sampled_from(["own", "own", "own", "other", "none", "empty"]),
+        "mount": st.sampled_from(["nfs", "nfs4", "ext4"]),
+        "pool": st.sampled_from([POOL, "tank"]),
+        "guid": st.sampled_from(["7", "7", "18446744073709551615", "x"]),
+        "property": st.sampled_from([RUN, RUN, "-", "", OTHER]),
+        "serial": st.sampled_from(["S", "S", "-", ""]),
+        "label": st.sampled_from([POOL, "tank", "-"]),
+        "value": st.sampled_from(["9", "9", "5", "0"]),
+    }
+)
+
+# --- Journals and plans ----------------------------------------------------------------------------------
+
+_HOSTILE_TEXT = st.sampled_from([
+    "", "-", "--", "-f", "/", "..", "tank", "rpool/data", "/etc/passwd", "/dev/sda",
+    "/dev/disk/by-id/../../sda", "/dev/disk/by-id/x", "/dev/disk/by-id/x\n", "/dev/disk/by-id/a b",
+    "../../../etc/cron.d/x", "kernel_panic", "zfs_arc_max", "zfs_arc_max\n", "zfs_../x", "5", "-1",
+    "5\nreboot", "$(reboot)", "; reboot", "`id`", "\x1b[2J", "\x00", "\ud800", "*", "10.0.0.2",
+    "10.0.0.2 -o rw", "@netgroup", "[::1]", "nas:/x", "-o x:/y", "nas:/../x", "nas:/x y", "soft", "hard",
+    "remount", "bind", "noexec,suid", OTHER, f"hsp-{OTHER}", "hsp-012345", RUN, POOL, WORK, f"{WORK}/..",
+    f"{WORK}/../{OTHER}", f"/run/hsp/{OTHER}", TARGET, f"{TARGET}/x", f"{TARGET}\n", DIRECTORY,
+    f"{WORK}/pool/bench", f"{WORK}/pool/bench/../..", "server", "client0", "local", "ssh://nas",
+    "x" * 5000,
+])  # fmt: skip
+_SCALAR = st.one_of(
+    _HOSTILE_TEXT, st.text(max_size=8), st.integers(), st.floats(allow_nan=False, allow_infinity=False),
+    st.booleans(), st.none(),
+)  # fmt: skip
+_VALUE = st.one_of(
+    _SCALAR, st.lists(_HOSTILE_TEXT, max_size=3), st.dictionaries(_HOSTILE_TEXT, _SCALAR, max_size=2)
+)
+_RIGHT: dict[str, dict[str, Any]] = {
+    "work-directory": {"path": WORK},
+    "tracer": {"directory": WORK},
+    "tunable": {
+        "name": "zfs_arc_max", "value": "5", "effect": "", "set": "9", "machine_id": MACHINE, "boot_id": BOOT,
+    },
+    "pool": {"name": POOL, "run_id": RUN, "devices": ["/dev/disk/by-id/x"], "guid": "7"},
+    "export": {"path": f"{WORK}/pool/bench", "client": "10.0.0.2"},
+    "device": {"path": "/dev/disk/by-id/x", "serial": "S", "pool": POOL},
+    "export-directory": {
+        "target": TARGET, "directory": DIRECTORY, "file": "f", "source": "nas:/x", "version": "3",
+        "options": ["hard"],
+    },
+    "partition": {"device_path": "/dev/disk/by-id/x"},
+    "mount": {"target": TARGET},
+}  # fmt: skip
+
+
+@st.composite
+def undo_lines(draw: st.DrawFn, number: int) -> dict[str, Any]:
+    """The undo of a change, with some values that no run writes."""
+    kind = draw(st.sampled_from(sorted(_RIGHT)))
+    arguments = dict(_RIGHT[kind])
+    for key in draw(st.lists(st.sampled_from([*arguments, "force", "name", "path"]), max_size=2)):
+        arguments[key] = draw(_VALUE)
+    if draw(st.integers(0, 9)) == 0:
+        arguments.pop(draw(st.sampled_from(sorted(arguments))))
+    host = draw(st.sampled_from(["server", "client0", "client0", "local"]))
+    line: dict[str, Any] = {
+        "undo": number, "kind": kind, "host": host,
+        "text": "undo it", "arguments": arguments,
+    }  # fmt: skip
+    if draw(st.integers(0, 7)) == 0:
+        line[draw(st.sampled_from(["undo", "kind", "host", "text", "arguments"]))] = draw(_VALUE)
+    return line
+
+
+_KNOWN = st.dictionaries(
+    st.sampled_from(["guid", "name", "path", "target", "devices", "value"]), _VALUE, max_size=2
+)
+
+
+@st.composite
+def journals(draw: st.DrawFn) -> list[Any]:
+    token = registry.digest("t")
+    lines: list[Any] = [draw(st.sampled_from([
+        {"run": RUN, "plan": "d", "token_sha256": token}, {"run": RUN, "plan": "d", "token_sha256": token},
+        {"run": RUN, "plan": "d"}, {"run": "../..", "plan": ""}, {"run": OTHER, "plan": "d"},
+        {"step": "x", "state": "begin"},
+    ]))]  # fmt: skip
+    for key in draw(st.sampled_from([("server", "client0"), ("server", "client0"), ("server",), ()])):
+        lines.append(
+            {"host": key, "machine_id": MACHINE, "boot_id": draw(st.sampled_from([BOOT, BOOT, "", "x"]))}
+        )
+    count = draw(st.integers(1, 4))
+    lines += [draw(undo_lines(number)) for number in range(1, count + 1)]
+    for _ in range(draw(st.integers(0, 1))):
+        lines.append(draw(st.one_of(
+            st.fixed_dictionaries({"undo": st.integers(0, 5), "known": _KNOWN}),
+            st.fixed_dictionaries({"undone": st.integers(0, 5)}),
+            _VALUE,
+        )))  # fmt: skip
+    return lines
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Any:
+    plan: Any = {"hosts": {"server": "ssh://nas", "client0": "ssh://c1"}, "ssh_config": None}
+    if draw(st.integers(0, 7)) == 0:
+        plan[draw(st.sampled_from(["hosts", "ssh_config"]))] = draw(_VALUE)
+    elif draw(st.integers(0, 7)) == 0:
+        plan["hosts"][draw(_HOSTILE_TEXT)] = draw(_SCALAR)
+    return plan
+
+
+class NoLocks:
+    def __init__(self, *_: object) -> None: ...
+
+    def release(self) -> None: ...
+
+
+class World:
+    """One run directory that is written anew for each example, and what its hosts saw."""
+
+    def __init__(self, folder: Path) -> None:
+        self.run = folder / "w" / RUN
+        self.run.mkdir(parents=True)
+        self.hosts: list[Victim] = []
+        self.moods: dict[str, str] = {}
+
+    def open_host(self, address: HostAddress, ssh_config: str | None = None) -> Victim:
+        self.hosts.append(Victim("t", self.moods))
+        return self.hosts[-1]
+
+    def write(self, plan: Any, lines: list[Any]) -> None:
+        (self.run / "plan.json").write_text(json.dumps(plan))
+        (self.run / "journal.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with pytest.MonkeyPatch.context() as patch:
+        made = World(tmp_path_factory.mktemp("fuzz"))
+        patch.setattr(clean, "open_host", made.open_host)
+        patch.setattr(clean, "Locks", NoLocks)
+        # Ten thousand journals need not survive a crash.
+        patch.setattr(os, "fsync", lambda _: None)
+        yield made
+
+
+def check_one(world: World, plan: Any, lines: list[Any], moods: dict[str, str], known: bool) -> list[Command]:
+    """Clean as the kit's own run, or with a person's agreement; what the hosts saw."""
+    world.hosts, world.moods = [], moods
+    world.write(plan, lines)
+    entry = registry.Entry(RUN, str(world.run), "t") if known else None
+    with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KitError):
+        patch.setattr(registry, "find", lambda run: entry if run == RUN else None)
+        clean.describe(world.run)
+        clean.clean(world.run, Progress(quiet=True), agreed=RUN)
+    seen = [command for host in world.hosts for command in host.commands]
+    foreign = [command for command in seen if not is_own(command)]
+    assert foreign == [], foreign[0].argv
+    puts = [path for host in world.hosts for _, path, _ in host.transfers]
+    assert set(puts) <= {HELD}
+    return seen
+
+
+_FUZZED = given(plan=plans(), lines=journals(), moods=MOODS, known=st.booleans())
+_ANY_SPEED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
+
+
+@settings(max_examples=300, suppress_health_check=_ANY_SPEED)
+@_FUZZED
+def test_nothing_but_its_own_names_reaches_a_host(
+    world: World, plan: Any, lines: list[Any], moods: dict[str, str], known: bool
+) -> None:
+    check_one(world, plan, lines, moods, known)
+
+
+@pytest.mark.one_python
+@pytest.mark.timeout(600)
+@settings(max_examples=10_000, suppress_health_check=_ANY_SPEED)
+@_FUZZED
+def test_nothing_but_its_own_names_reaches_a_host_of_10000(
+    world: World, plan: Any, lines: list[Any], moods: dict[str, str], known: bool
+) -> None:
+    check_one(world, plan, lines, moods, known)
+
+
+@pytest.mark.parametrize("kind", sorted(_RIGHT))
+def test_the_fuzzer_reaches_every_kind(world: World, kind: str) -> None:
+    """Right arguments do act: otherwise the fuzzer would prove nothing."""
+    moods = {
+        "boot": BOOT, "machine": MACHINE, "token": "own", "mount": "nfs", "pool": POOL, "guid": "7",
+        "property": RUN, "serial": "S", "label": POOL, "value": "9",
+    }  # fmt: skip
+    line = {"undo": 1, "kind": kind, "host": "server", "text": "undo it", "arguments": _RIGHT[kind]}
+    run = {"run": RUN, "plan": "d", "token_sha256": registry.digest("t")}
+    host = {"host": "server", "machine_id": MACHINE, "boot_id": BOOT}
+    plan = {"hosts": {"server": "ssh://nas"}, "ssh_config": None}
+    seen = [command.argv for command in check_one(world, plan, [run, host, line], moods, True)]
+    action = undo.KINDS[kind].model_validate(_RIGHT[kind])
+    first = action.changes()[0][0]
+    if kind == "mount":
+        first = ["umount", TARGET]
+    assert any(list(argv[: len(first)]) == first for argv in seen) or kind == "device", seen
+    if kind == "device":
+        assert any(argv[0] == "wipefs" for argv in seen) or any(argv[0] == "zdb" for argv in seen)
+
+
+# --- What was seen ---------------------------------------------------------------------------------------
+
+SEEN = {
+    "a pool that the kit never made": ("pool", {"name": "tank", "run_id": "-", "guid": ""}),
+    "a property that was never set": ("pool", {"run_id": "-"}),
+    "a file of root's choice": ("tunable", {"name": "../../../../etc/cron.d/x"}),
+    "a command for cron": ("tunable", {"value": "* * * * * root reboot"}),
+    "any mount point": ("mount", {"target": "/home"}),
+    "any directory": ("work-directory", {"path": "/home"}),
+}
+
+
+@pytest.mark.parametrize("what", SEEN)
+@pytest.mark.parametrize("known", [True, False])
+def test_what_was_seen_does_nothing_even_if_a_person_agrees(world: World, what: str, known: bool) -> None:
+    kind, changed = SEEN[what]
+    moods = {
+        "boot": BOOT, "machine": MACHINE, "token": "own", "mount": "nfs", "pool": "tank", "guid": "7",
+        "property": "-", "serial": "S", "label": "tank", "value": "9",
+    }  # fmt: skip
+    line = {
+        "undo": 1, "kind": kind, "host": "server", "text": "x", "arguments": {**_RIGHT[kind], **changed},
+    }  # fmt: skip
+    run = {"run": RUN, "plan": "d", "token_sha256": registry.digest("t")}
+    plan = {"hosts": {"server": "ssh://nas"}, "ssh_config": None}
+    seen = check_one(world, plan, [run, line], moods, known)
+    assert {command.argv[0] for command in seen} <= {"cat", "find", "zpool", "zfs"}
+    assert not any(command.argv[:2] == ("zpool", "destroy") for command in seen)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_ssh_config_of_a_strangers_run_is_not_read(tmp_path: Path, hsp_here: Called, named: bool) -> None:
+    """`Match exec` ran as the caller, often root, at a bare `hsp clean`."""
+    run, proof = tmp_path / "w" / RUN, tmp_path / "proof"
+    run.mkdir(parents=True)
+    config = run / "ssh_config"
+    config.write_text(f'Match exec "touch {proof}"\n  User x\n')
+    plan = {
+        "hosts": {"server": "ssh://127.0.0.1:1", "client0": "ssh://127.0.0.1:1"},
+        "ssh_config": str(config),
+    }
+    (run / "plan.json").write_text(json.dumps(plan))
+    lines = [
+        {"run": RUN, "plan": "x"},
+        {"undo": 1, "kind": "mount", "host": "server", "text": "\x1b[2J", "arguments": {"target": TARGET}},
+    ]
+    (run / "journal.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    done = hsp_here("clean", *([str(run)] if named else []), "--results", str(tmp_path))
+    assert done.returncode == 4 and not proof.exists(), done.stderr
+    assert str(run) in done.stderr and "\x1b" not in done.stderr
+    if named:
+        assert str(config) in done.stderr and "server: ssh://127.0.0.1:1" in done.stderr
+
+
+def test_the_list_of_runs_is_the_callers_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    entry = registry.enter(RUN, tmp_path)
+    assert registry.find(RUN) == entry and len(entry.token) == 32
+    file = tmp_path / "state" / "hsp" / "runs" / f"{RUN}.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    file.chmod(0o666)
+    assert registry.find(RUN) is None, "anybody could have written it"
+    registry.leave(RUN)
+    registry.leave(RUN)
+    shutil.rmtree(tmp_path / "state")
+    assert registry.find(RUN) is None

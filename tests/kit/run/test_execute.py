@@ -1,0 +1,161 @@
+"""kit.run.execute: how a run ends when a host, or the lab, is lost; what it says about runs before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.workload import find_workload, read_workload
+from kit.core.clock import Clock
+from kit.core.errors import HostError, SafetyRefusal
+from kit.core.progress import Progress
+from kit.hosts.base import HostLost
+from kit.plan.plan import Plan, make_plan
+from kit.recovery import registry
+from kit.recovery.journal import Journal, read_journal
+from kit.run.execute import execute
+from kit.run.site import Site, SiteClient
+from kit.session.measure import measure
+from kit.store import run_directory
+from tests.fakes import Answer, Command, ScriptedHost
+
+BOOT = "00000000-0000-0000-0000-000000000001\n0123456789abcdef0123456789abcdef\n"
+LEFT = "20260101T000000Z-abcdef"
+
+
+class Dying(ScriptedHost):
+    """A host that is lost when it is asked to run `last`, and from then on."""
+
+    def __init__(self, name: str, last: str = "", left: str = "") -> None:
+        super().__init__({"cat /proc/sys/kernel/random/boot_id": BOOT, "find": left}, name=name)
+        self._last = last
+
+    def answer(self, command: Command) -> Answer:
+        if self._last and command.argv[0] == self._last:
+            self.lost = True
+            raise HostLost(f"{self.name}: the connection broke during `sh -c until`")
+        return super().answer(command)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    path = find_workload("top-speeds")
+    return make_plan(read_workload(path), read_testbed(LAB_TESTBED), path, LAB_TESTBED)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> run_directory.RunDir:
+    return run_directory.create_run(tmp_path, "top-speeds")
+
+
+def site_of(plan: Plan, client: ScriptedHost, gone: str | None) -> Site:
+    """An appliance's, whose only host is the client."""
+    paths = {device.name: f"/dev/{device.name}" for device in plan.testbed.device}
+    why = None if gone is None else lambda: gone
+    return Site((SiteClient(client, "a", "b"),), Clock("virtual", 4), True, device_paths=paths, gone=why)
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Plan:
+    file, path = tmp_path / "nas.toml", find_workload("top-speeds")
+    file.write_text('[server]\nhost = "none"\nexport = "nas:/x"\n[[client]]\nhost = "ssh://c"\n')
+    return make_plan(read_workload(path), read_testbed(file), path, file)
+
+
+@pytest.mark.parametrize("last", ["find", "tee", "uname"])
+def test_a_lab_that_died_leaves_nothing_and_says_so_once(
+    appliance: Plan, run: run_directory.RunDir, last: str
+) -> None:
+    """Ten undos of a guest that is gone were "not undone", and the run "unfinished" until `hsp clean`."""
+    site = site_of(appliance, Dying("lab", last), "QEMU ended with -9")
+    outcome = execute(appliance, site, run, Progress(quiet=True), ["hsp"])
+    assert isinstance(outcome.failure, HostError)
+    assert outcome.failure.message == "the lab ended during the run: QEMU ended with -9"
+    assert "nothing is left to clean up" in outcome.failure.hint
+    assert outcome.left == [] and read_journal(run.journal).finished
+    assert registry.find(run.path.name) is None
+    texts = [str(problem) for problem in outcome.record.manifest.problems]
+    assert texts == ["the lab ended during the run: QEMU ended with -9"]
+
+
+def test_a_lost_host_is_no_dead_lab(appliance: Plan, run: run_directory.RunDir) -> None:
+    site = site_of(appliance, Dying("c", "tee"), None)
+    outcome = execute(appliance, site, run, Progress(quiet=True), ["hsp"])
+    assert isinstance(outcome.failure, HostLost)
+    assert [left.by_hand for left in outcome.left] == [(f"on c: rm -r -- /run/hsp/{run.path.name}",)]
+    entry = registry.find(run.path.name)
+    assert entry and entry.path == str(run.path) and not read_journal(run.journal).finished
+    record = read_journal(run.journal)
+    assert record.token_sha256 == registry.digest(entry.token) and entry.token not in run.journal.read_text()
+    assert record.hosts["client0"].machine_id == BOOT.split()[1]
+
+
+def test_what_a_lost_host_keeps_is_listed_with_its_commands(
+    appliance: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was only in the manifest, without a command."""
+
+    @contextmanager
+    def place(run_id: str) -> Iterator[Site]:
+        assert not (tmp_path / "top-speeds" / "latest").is_symlink(), "nothing has booted yet"
+        yield site_of(appliance, Dying("c", "tee"), None)
+
+    measured = measure(appliance, place, tmp_path, Progress(quiet=True))
+    assert measured.code == 5
+    said = capsys.readouterr().err
+    assert f"not undone: remove /run/hsp/{measured.run_dir.path.name} on c: " in said
+    assert f"on c: rm -r -- /run/hsp/{measured.run_dir.path.name}" in said
+    assert (tmp_path / "top-speeds" / "latest").resolve() == measured.run_dir.path.resolve()
+
+
+def test_latest_never_points_to_a_run_that_did_not_boot(appliance: Plan, tmp_path: Path) -> None:
+    @contextmanager
+    def place(run_id: str) -> Iterator[Site]:
+        raise HostError("the lab guest did not come up")
+        yield
+
+    with pytest.raises(HostError):
+        measure(appliance, place, tmp_path, Progress(quiet=True))
+    assert not (tmp_path / "top-speeds" / "latest").is_symlink()
+
+
+def test_a_run_that_is_locked_already_is_not_measured(appliance: Plan, run: run_directory.RunDir) -> None:
+    """`hsp run --resume` of a live run booted a second lab on the same directory."""
+
+    @contextmanager
+    def place(run_id: str) -> Iterator[Site]:
+        pytest.fail("a second site was opened")
+        yield
+
+    with Journal(run.journal), pytest.raises(SafetyRefusal, match="still goes on"):
+        measure(appliance, place, run.path.parents[1], Progress(quiet=True), resume=run.path)
+
+
+@pytest.mark.parametrize("state", ["alive", "killed", "of another machine"])
+def test_a_second_run_says_whether_the_first_still_lives(
+    appliance: Plan, run: run_directory.RunDir, tmp_path: Path, state: str
+) -> None:
+    first = tmp_path / "first" / LEFT
+    first.mkdir(parents=True)
+    if state != "of another machine":
+        registry.enter(LEFT, first)
+    journal = Journal(first / "journal.jsonl")
+    if state != "alive":
+        journal.close()
+    site = site_of(appliance, Dying("c", left=f"{LEFT}\n"), None)
+    outcome = execute(appliance, site, run, Progress(quiet=True), ["hsp"])
+    journal.close()
+    registry.leave(LEFT)
+    assert isinstance(outcome.failure, SafetyRefusal) and LEFT in outcome.failure.message
+    expected = {
+        "alive": "still goes on (process ",
+        "killed": f"ended before it could clean up: `hsp clean {first}`",
+        "of another machine": "on the machine that made it",
+    }
+    assert expected[state] in outcome.failure.hint
+    assert json.loads(run.journal.read_text().splitlines()[-1])["finished"]
