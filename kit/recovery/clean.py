@@ -11,7 +11,7 @@ import contextlib
 import re
 import time
 from collections.abc import Container, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -251,22 +251,16 @@ class _Cleaner:
         )
 
 
-@contextmanager
-def _lock(server: Host, run: str) -> Iterator[None]:
-    """Hold the server's lock. The lock of a killed run ends by itself after a while."""
+def _lock(server: Host, run: str) -> Locks:
+    """Take the server's lock. The lock of a killed run ends by itself after a while."""
     end = time.monotonic() + _LOCK_WAIT_S
     while True:
         try:
-            locks = Locks(server, [], run)
-            break
+            return Locks(server, [], run)
         except SafetyRefusal:
             if time.monotonic() > end:
                 raise
             time.sleep(1)
-    try:
-        yield
-    finally:
-        locks.close()
 
 
 def _open_all(

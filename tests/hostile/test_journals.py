@@ -12,6 +12,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ _READ = {
     "/proc/net/rpc/nfsd.fh/content", f"{WORK}/token", HELD,
 }  # fmt: skip
 _DEVICE = re.compile(BY_ID)
-_PARAMETER = re.compile(rf"/sys/module/zfs/parameters/{TUNABLE.pattern}")
+_PARAMETER = re.compile(rf"/sys/module/zfs/parameters/{TUNABLE}")
 _FILE = re.compile(rf"{TARGET}/{DIRECTORY}/[A-Za-z0-9][A-Za-z0-9_-]*")
 _GUID, _NUMBER = re.compile(r"[0-9]{1,20}"), re.compile(r"-?[0-9]{1,20}\n")
 _SOURCE = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]_%-]*:(/[A-Za-z0-9._@+-]+)+")
@@ -266,12 +267,6 @@ def plans(draw: st.DrawFn) -> Any:
     return plan
 
 
-class NoLocks:
-    def __init__(self, *_: object) -> None: ...
-
-    def release(self) -> None: ...
-
-
 class World:
     """One run directory that is written anew for each example, and what its hosts saw."""
 
@@ -295,7 +290,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch:
         made = World(tmp_path_factory.mktemp("fuzz"))
         patch.setattr(clean, "open_host", made.open_host)
-        patch.setattr(clean, "Locks", NoLocks)
+        patch.setattr(clean, "Locks", lambda *_: nullcontext())
         # Ten thousand journals need not survive a crash.
         patch.setattr(os, "fsync", lambda _: None)
         yield made

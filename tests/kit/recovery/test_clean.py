@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -40,19 +41,13 @@ def changes(host: ScriptedHost) -> list[tuple[str, ...]]:
     return [argv for argv in host.calls if argv[0] not in ("cat", "find")]
 
 
-class NoLocks:
-    def __init__(self, *_: object) -> None: ...
-
-    def release(self) -> None: ...
-
-
 class World:
     """Hosts by address; others cannot be reached."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **hosts: ScriptedHost) -> None:
         self.hosts = hosts
         monkeypatch.setattr(clean, "open_host", self.open_host)
-        monkeypatch.setattr(clean, "Locks", NoLocks)
+        monkeypatch.setattr(clean, "Locks", lambda *_: nullcontext())
 
     def open_host(self, address: HostAddress, ssh_config: str | None = None) -> ScriptedHost:
         assert address.host is not None
