@@ -146,6 +146,11 @@ class ScriptedHost(Host):
         return Result(self.name, command.argv, *answer)
 
 
+def tail(files: Mapping[str, str]) -> str:
+    """The output of `tail -v -n +1`."""
+    return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
+
+
 class FullDisk:
     """os.write until so many bytes are written; then the disk is full."""
 

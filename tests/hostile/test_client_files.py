@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from kit.nfs import export_directory
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import sshd as sshd
 from tests.kit.load.test_fio_server import connections as connections
-from tests.kit.load.test_fio_server import wait
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="a disk is root's, and so must be the load")
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
@@ -71,6 +71,13 @@ def spec(place: Path) -> LoadSpec:
         "p", read_job(job), os.fspath(place / "work"), os.fspath(directory), SIZE, 300_000_000, Clock(),
         ordinary=True, mounted=True,
     )  # fmt: skip
+
+
+def wait(load: Load) -> None:
+    end = time.monotonic() + 60
+    while load.running():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 class Client(LocalHost):
