@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
@@ -129,11 +129,18 @@ _REASONS = {
 class FioSection:
     """One job of the file, including the options of the global sections before it.
 
-    Option names are fio's canonical ones (`rw`, `bs`); an option without value has "1".
+    Option names are fio's canonical ones (`rw`, `bs`); an option without value has "1". `line` is that of the
+    heading, `lines` those of the options.
     """
 
     name: str
     options: Mapping[str, str]
+    line: int = field(default=1, compare=False)
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def line_of(self, option: str) -> int:
+        """The line of an option; that of the heading where it has its default."""
+        return self.lines.get(option, self.line)
 
     @property
     def operations(self) -> frozenset[str]:
@@ -152,9 +159,14 @@ class FioSection:
         return "write" in self.operations and self.options.get("sync", "none") in ("sync", "dsync", "1")
 
     @property
+    def copies(self) -> int:
+        """How many jobs fio makes of it."""
+        return int(self.options.get("numjobs", "1"))
+
+    @property
     def outstanding(self) -> int:
         """Most I/Os in flight: numjobs x iodepth."""
-        return int(self.options.get("numjobs", "1")) * int(self.options.get("iodepth", "1"))
+        return self.copies * int(self.options.get("iodepth", "1"))
 
 
 @dataclass(frozen=True)
@@ -208,17 +220,20 @@ def read_job(path: Path) -> FioJob:
     text = read_text(path)
     problems: list[Problem] = []
     shared: dict[str, str] = {}
+    shared_lines: dict[str, int] = {}
     sections: list[FioSection] = []
-    for line, name, options in _sections(text, problems):
+    for line, name, options, lines in _sections(text, problems):
         # For fio every name that starts with "global" is a global section, for the jobs that follow.
         if name.startswith("global"):
             shared.update(options)
+            shared_lines.update(lines)
         else:
             if any(section.name == name for section in sections):
                 problems.append(
                     (line, f"[{name}]: a second job of this name; their results could not be distinguished")
                 )
-            sections.append(FioSection(name, MappingProxyType({**shared, **options})))
+            both = MappingProxyType({**shared, **options})
+            sections.append(FioSection(name, both, line, {**shared_lines, **lines}))
     if not sections and not problems:
         problems.append((1, "no job in it: expected a [section] besides [global]"))
     if problems:
@@ -226,9 +241,11 @@ def read_job(path: Path) -> FioJob:
     return FioJob(text, tuple(sections))
 
 
-def _sections(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, dict[str, str]]]:
-    """Line, name and options of each section; adds to `problems`."""
-    current: tuple[int, str, dict[str, str]] | None = None
+def _sections(
+    text: str, problems: list[Problem]
+) -> Iterator[tuple[int, str, dict[str, str], dict[str, int]]]:
+    """Line, name, options and their lines of each section; adds to `problems`."""
+    current: tuple[int, str, dict[str, str], dict[str, int]] | None = None
     for line, raw in enumerate(text.split("\n"), start=1):
         if len(raw) > _MAX_LINE or not raw.replace("\t", " ").isprintable():
             problems.append((line, f"longer than {_MAX_LINE} characters or with control characters"))
@@ -239,12 +256,13 @@ def _sections(text: str, problems: list[Problem]) -> Iterator[tuple[int, str, di
             heading = re.fullmatch(r"\[([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})\]", raw)
             if heading is None:
                 problems.append((line, f"{shorten(raw)}: expected [name] of letters, digits, _-."))
-            current = (line, heading[1] if heading else "?", {})
+            current = (line, heading[1] if heading else "?", {}, {})
         elif option := re.split("[;#]", raw, maxsplit=1)[0].strip():  # as fio: comments may follow a value
             if current is None:
                 problems.append((line, f"{shorten(option)}: an option outside of a [section]"))
             else:
                 problems.extend((line, problem) for problem in _add_option(option, current[2]))
+                current[3].update({name: line for name in current[2] if name not in current[3]})
     if current:
         yield current
 

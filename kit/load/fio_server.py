@@ -11,6 +11,7 @@ waits for a start time, which every client gets on its own clock.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -24,7 +25,7 @@ from typing import Any
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
-from kit.load import fio
+from kit.load import fio, ordinary_user
 from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
 from kit.store.run_directory import RunDir
 
@@ -115,11 +116,12 @@ class GroupLoad:
         """Start a fio server on each client, and forward its socket to the first client."""
         for member in self._members:
             self._make_directory(member)
-            member.write("start.py", _HELPER.read_bytes())
-        self._first.write("job.fio", fio.group_job_text(self.spec.job, self.spec.values))
+            self._write(member, "start.py", _HELPER.read_bytes())
+        self._write(self._first, "job.fio", fio.group_job_text(self.spec.job, self.spec.values))
         try:
             for member in self._members:
-                member.server = member.host.start(fio.server_command(member.directory, member.socket))
+                command = fio.server_command(member.directory, member.socket)
+                member.server = member.host.start(self.spec.by(command))
             for member in self._members:
                 self._await_socket(member)
             self._forward_sockets()
@@ -127,8 +129,17 @@ class GroupLoad:
             self._close()
             raise
 
+    def _write(self, member: _Member, name: str, content: bytes) -> None:
+        if self.spec.ordinary:
+            ordinary_user.write(member.host, f"{member.directory}/{name}", content)
+        else:
+            member.write(name, content)
+
     def _make_directory(self, member: _Member) -> None:
         """Make the client's private directory; its user may pass through the run's directory, not list it."""
+        if self.spec.ordinary:
+            ordinary_user.make_directory(member.host, member.directory, self.spec.work_dir)
+            return
         user = member.host.run(["id", "-u"]).stdout.strip()
         member.host.run(["install", "-d", "-m", "0700", "-o", user, member.directory])
         if user != "0":
@@ -161,13 +172,34 @@ class GroupLoad:
             target = f"{self._first.directory}/{member.socket}"
             if isinstance(self._first.host, Forwarding):
                 self._forwards.append(self._first.host.forward_remote_unix(target, here))
+                if self.spec.ordinary:
+                    self._give_away(target, here)
             else:
                 self._first.host.run(["env", "ln", "-s", here, target])
 
+    def _give_away(self, target: str, here: str) -> None:
+        """Let the leading fio connect: sockets are made for the user of the login alone."""
+        host, uid = self._first.host, ordinary_user.UID
+        if host.run(["id", "-u"]).stdout.strip() != "0":
+            return
+        # -h: the directory is not root's, so the name may be a link by now.
+        host.run(["env", "chown", "-h", uid, target])
+        if host.run(["env", "test", "-h", target], check=False).returncode == 0:
+            # The first client is this machine.
+            for path in (self._local_dir, here):
+                os.chown(path, int(uid), -1, follow_symlinks=False)
+
     def start(self) -> None:
+        try:
+            for member in self._members:
+                self.spec.check_files(member.host)
+        except KitError:
+            self._close()
+            raise
         with self._first.failing():
             sockets = [member.socket for member in self._members]
-            self._leader = self._first.host.start(fio.leader_command(self._first.directory, sockets))
+            command = fio.leader_command(self._first.directory, sockets)
+            self._leader = self._first.host.start(self.spec.by(command))
         self._await_ready()
         try:
             self._send_start()
@@ -204,7 +236,7 @@ class GroupLoad:
 
         def send(member: _Member) -> None:
             with member.failing():
-                member.write("go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
+                self._write(member, "go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
 
         with ThreadPoolExecutor(max(1, len(ready))) as pool:
             list(pool.map(send, ready))
@@ -269,10 +301,19 @@ class GroupLoad:
             self.problems.append(f"fio failed {self._leader_failure}")
         return results
 
+    def _logs(self, member: _Member) -> list[str]:
+        """The client's latency logs, which the leading fio has written."""
+        names = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
+        return [f"{self._first.directory}/{name}" for name in names]
+
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
         """fio's jobs of each client by socket, and its error messages."""
         with self._first.failing():
-            output = self._first.host.get(f"{self._first.directory}/fio.json")
+            path = f"{self._first.directory}/fio.json"
+            if self.spec.ordinary:
+                logs = [log for member in self._members for log in self._logs(member)]
+                ordinary_user.take_over(self._first.host, self._first.directory, [path, *logs])
+            output = self._first.host.get(path)
             run_dir.raw.joinpath(f"{self.spec.name}-fio.json").write_bytes(output)
             return fio.parse_group_output(output.decode(errors="replace"))
         return {}, f"the results are not available from {self._first.host.name}, whose fio led the load"
@@ -286,8 +327,7 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        logs = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
-        log = b"".join(self._first.host.get(f"{self._first.directory}/{name}") for name in logs)
+        log = b"".join(self._first.host.get(path) for path in self._logs(member))
         run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
         ios = fio.total_ios({"jobs": jobs})
         return ClientResult(member.host, ios, read_log(member.host, log, ios))

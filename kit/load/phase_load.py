@@ -12,10 +12,13 @@ from kit.config.fio_job import FioJob
 from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.hosts.base import Host, HostLost, Process
-from kit.load import fio
+from kit.load import fio, ordinary_user
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.store.run_directory import RunDir
 
+# fio holds its log of every I/O in memory, and so does the kit when it reads it; in the lab, whose clock is
+# another one, a load that goes on for so long on this machine's clock is ended.
+LONGEST_LOAD_NS = 15 * 60 * 10**9
 _STOP_DEADLINE_S = 60.0
 
 
@@ -31,6 +34,21 @@ class LoadSpec:
     duration_ns: int
     clock: Clock
     seed: int = 0
+    # fio as an ordinary user (kit.load.ordinary_user), as everywhere but where only root can have the file.
+    ordinary: bool = False
+    # False with libnfs, which opens no file of the client.
+    mounted: bool = False
+
+    def by(self, argv: list[str]) -> list[str]:
+        """`argv`, run by the user of fio."""
+        return ordinary_user.ordinary(argv) if self.ordinary else argv
+
+    def check_files(self, host: Host) -> None:
+        """Right before each start: nothing has been put in the place of the working set. Raises HostError."""
+        for file in sorted(
+            {section.options["filename"] for section in self.job.sections} if self.mounted else ()
+        ):
+            ordinary_user.check_working_set(host, self.mount, file, as_root=not self.ordinary)
 
     @property
     def values(self) -> dict[str, str]:
@@ -83,11 +101,17 @@ class SingleLoad:
         self._process: Process | None = None
 
     def prepare(self) -> None:
-        self._host.run(["mkdir", "-p", self._files.directory])
-        self._host.put(fio.job_text(self._spec.job, self._files, self._spec.values), self._files.job)
+        text = fio.job_text(self._spec.job, self._files, self._spec.values)
+        if self._spec.ordinary:
+            ordinary_user.make_directory(self._host, self._files.directory, self._spec.work_dir)
+            ordinary_user.write(self._host, self._files.job, text)
+        else:
+            self._host.run(["mkdir", "-p", self._files.directory])
+            self._host.put(text, self._files.job)
 
     def start(self) -> None:
-        self._process = self._host.start(fio.command(self._files))
+        self._spec.check_files(self._host)
+        self._process = self._host.start(self._spec.by(fio.command(self._files)))
 
     def running(self) -> bool:
         return self._process is not None and self._process.running()
@@ -113,9 +137,11 @@ class SingleLoad:
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
         prefix = raw_prefix(self._spec, self._host)
         try:
+            logs = [self._files.latency_log_of(number) for number in job_numbers(self._spec.job)]
+            if self._spec.ordinary:
+                ordinary_user.take_over(self._host, self._files.directory, [self._files.output, *logs])
             output = self._host.get(self._files.output)
             run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
-            logs = (self._files.latency_log_of(number) for number in job_numbers(self._spec.job))
             log = b"".join(self._host.get(name) for name in logs)
             run_dir.raw.joinpath(f"{prefix}-fio_lat.log").write_bytes(log)
             ios = fio.total_ios(fio.parse_output(output.decode(errors="replace")))

@@ -12,7 +12,7 @@ from kit.core.errors import HostError, SafetyRefusal
 from kit.core.seed import RUN_ID
 from kit.core.units import format_size_bytes
 from kit.hosts.base import CommandFailed, Host
-from kit.load import fio
+from kit.load import fio, ordinary_user
 from kit.nfs import mount as nfs_mount
 
 _DIRECTORY = re.compile(f"hsp-{RUN_ID}")
@@ -28,9 +28,22 @@ def name_of(run_id: str) -> str:
     return f"hsp-{run_id}"
 
 
-def make(client: Host, target: str, directory: str) -> None:
-    """Create the directory in the export mounted at `target`. Raises HostError."""
-    result = client.run(make_command(target, directory), deadline_s=_DEADLINE_S, check=False)
+def make(client: Host, target: str, directory: str) -> bool:
+    """Create the directory in the export mounted at `target`; whether an ordinary user can write there.
+
+    Where none can, it is for the user alone that root is squashed to, as who fio then runs. Raises HostError.
+    """
+    _make(client, make_command(target, directory))
+    path = f"{target}/{directory}"
+    if ordinary_user.may_use(client, path):
+        return True
+    client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S)
+    _make(client, make_command(target, directory, "0700"))
+    return False
+
+
+def _make(client: Host, command: list[str]) -> None:
+    result = client.run(command, deadline_s=_DEADLINE_S, check=False)
     if result.returncode:
         raise HostError(
             f"{client.name}: {result.stderr.strip()[-300:]}",
@@ -39,13 +52,27 @@ def make(client: Host, target: str, directory: str) -> None:
         )
 
 
-def make_command(target: str, directory: str) -> list[str]:
+def make_command(target: str, directory: str, mode: str = "1777") -> list[str]:
     """argv of what `make` does."""
-    # Root of each client may be squashed to another user, so all users may write.
-    return ["mkdir", "--mode=0777", "--", f"{target}/{directory}"]
+    # The ordinary users of fio are not those that root is squashed to. With the sticky bit, nobody but the
+    # owner of a file can put another in its place.
+    return ["mkdir", f"--mode={mode}", "--", f"{target}/{directory}"]
 
 
-def fill(client: Host, target: str, directory: str, file: str, size_bytes: int, block_bytes: int) -> None:
+def fill_command(path: str, file: str, size_bytes: int, block_bytes: int) -> list[str]:
+    """argv of the load of `fill`, by an ordinary user. `path`: the run's directory."""
+    return ordinary_user.fill_command(f"{path}/{file}", fio.fill_command(path, file, size_bytes, block_bytes))
+
+
+def fill(
+    client: Host,
+    target: str,
+    directory: str,
+    file: str,
+    size_bytes: int,
+    block_bytes: int,
+    ordinary: bool = True,
+) -> None:
     """Write the working set to stable storage through the mount. Raises HostError."""
     command = ["df", "--block-size=1", "--output=avail", "--", target]
     words = client.run(command, deadline_s=_DEADLINE_S).stdout.split()
@@ -57,17 +84,15 @@ def fill(client: Host, target: str, directory: str, file: str, size_bytes: int, 
             "free space there, or make working_set.size smaller",
         )
     path = f"{target}/{directory}"
+    command = (fill_command if ordinary else fio.fill_command)(path, file, size_bytes, block_bytes)
     try:
-        result = client.run(
-            fio.fill_command(path, file, size_bytes, block_bytes), deadline_s=_FILL_DEADLINE_S
-        )
+        result = client.run(command, deadline_s=_FILL_DEADLINE_S)
     except CommandFailed as error:
         raise HostError(
             f"filling the working set failed: {error.message}",
             "is there space on the server, and may this client write there?",
         ) from error
     fio.parse_output(result.stdout)
-    client.run(["chmod", "0666", f"{path}/{file}"], deadline_s=_DEADLINE_S)
 
 
 def remove(
@@ -90,6 +115,14 @@ def remove(
     if mounted_here:
         nfs_mount.mount(client, source, target, version, tuple(options))
     path = f"{target}/{directory}"
+    link = client.run(
+        ["find", "-P", path, "-maxdepth", "0", "-type", "l"], deadline_s=_DEADLINE_S, check=False
+    )
+    if link.stdout.strip():
+        raise SafetyRefusal(
+            f"{client.name}: {path} is a symbolic link; the run made a directory, and nothing was removed",
+            "somebody has replaced it; look where it points to, then remove the link",
+        )
     client.run(["rm", "-f", "--", f"{path}/{file}"], deadline_s=_DEADLINE_S)
     result = client.run(["rmdir", "--", path], deadline_s=_DEADLINE_S, check=False)
     if mounted_here:

@@ -10,9 +10,9 @@ from kit.config.workload import Expectation, Phase, Workload
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes, parse_size_bytes
 from kit.nfs import libnfs
+from kit.plan import measurable
 from kit.plan.appliance_limits import left_out
 from kit.precondition import selection
-from kit.zfs.pool import record_bytes
 
 MAX_BYTES = 2**63 - 1
 _LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}
@@ -21,6 +21,7 @@ _LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 
 def check(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: Path) -> None:
     """`path`: of the workload. Raises ConfigError, SafetyRefusal (a budget)."""
     libnfs.check_workload(workload, jobs, path)
+    measurable.check(workload, jobs, path, is_appliance=testbed.is_appliance)
     if testbed.is_appliance:
         _check_appliance(workload, path)
     else:
@@ -31,12 +32,6 @@ def check(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: P
 
 def _check_server(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: Path) -> None:
     """Checks for a server that the kit sets up."""
-    try:
-        record_bytes(workload.dataset.properties)
-    except ValueError as error:
-        raise ConfigError(
-            f"{path}: dataset.properties.recordsize: {error}", 'for example 512 or "128KiB"'
-        ) from None
     selection.check(workload.precondition, testbed, path)
     _check_layout(workload, testbed, path)
     _check_phases(workload, testbed, jobs, path)

@@ -16,6 +16,7 @@ from kit.config.workload import Phase
 from kit.devices import partition
 from kit.hosts.identity import HostIdentity
 from kit.load import fio
+from kit.load.ordinary_user import ordinary
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
@@ -270,11 +271,8 @@ def make_directory(plan: Plan, names: Names) -> Step:
 def fill_export(plan: Plan, names: Names) -> Step:
     """Fill the working set in that directory."""
     working_set, place = plan.workload.working_set, f"{names.mount_point}/{names.directory}"
-    argvs = [
-        fio.fill_command(place, working_set.file, working_set.size, working_set.fill_block),
-        ["chmod", "0666", f"{place}/{working_set.file}"],
-    ]
-    return Step("fill", client_key(0), tuple(Command(tuple(argv)) for argv in argvs))
+    argv = export_directory.fill_command(place, working_set.file, working_set.size, working_set.fill_block)
+    return Step("fill", client_key(0), (Command(tuple(argv)),))
 
 
 # --- What is measured: kit.precondition, kit.load and kit.trace run these commands ---
@@ -325,10 +323,16 @@ def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
         direct = plan.testbed.is_appliance
         path = place_of(plan, names) if direct else names.path
         argv = fio.read_through_command(f"{path}/{file}", warmup.read_first, direct=direct)
+        argv = ordinary(argv) if direct else argv
         yield Step("warm up", client_key(0) if direct else "server", (Command(tuple(argv)),))
     files = fio.FioFiles(f"{names.work_dir}/{names.client_names[0].replace('/', '-')}-warm-up")
     job = f"{warmup.job} in {place_of(plan, names)}"
-    yield Step("warm up", client_key(0), (Command(tuple(fio.command(files)), job),))
+    yield Step("warm up", client_key(0), (Command(_by_fios_user(plan, fio.command(files)), job),))
+
+
+def _by_fios_user(plan: Plan, argv: list[str]) -> tuple[str, ...]:
+    """As an ordinary user; libnfs needs a port that only root may have."""
+    return tuple(ordinary(argv) if plan.workload.nfs.engine == "kernel" else argv)
 
 
 def phases(plan: Plan, names: Names) -> Iterator[Step]:
@@ -361,13 +365,13 @@ def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     job, clients = f"{phase.job} in {place_of(plan, names)}", names.client_names
     if len(clients) == 1:
         files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")
-        yield Step(step, client_key(0), (Command(tuple(fio.command(files)), job),))
+        yield Step(step, client_key(0), (Command(_by_fios_user(plan, fio.command(files)), job),))
         return
     sockets = [fio.socket_name(number) for number, _ in enumerate(clients)]
     for number, socket in enumerate(sockets):
         directory = fio.group_directory(names.work_dir, number, phase.name)
         argv = fio.server_command(directory, socket)
-        yield Step(step, client_key(number), (Command(tuple(argv)),))
+        yield Step(step, client_key(number), (Command(_by_fios_user(plan, argv)),))
     directory = fio.group_directory(names.work_dir, 0, phase.name)
     argv = fio.leader_command(directory, sockets)
-    yield Step(step, client_key(0), (Command(tuple(argv), job),))
+    yield Step(step, client_key(0), (Command(_by_fios_user(plan, argv), job),))

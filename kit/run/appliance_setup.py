@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from kit.config.fio_job import FioJob
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
+from kit.load import ordinary_user
 from kit.nfs import export_directory, libnfs
 from kit.nfs import mount as nfs_mount
 from kit.plan import steps
@@ -29,7 +30,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
     with run.progress.step("mounting the export"):
         run.record.fill(mount=_mount(run))
     with run.progress.step("filling the working set"):
-        _fill(run, clients if through_mount else clients[:1])
+        ordinary = _fill(run, clients if through_mount else clients[:1])
     bench = Bench(
         site=run.site,
         run_dir=run.run_dir,
@@ -40,6 +41,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
         size_bytes=plan.workload.working_set.size,
         run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(end_of(run.record.manifest)),
         clocks=Clocks(clients[0]),
+        ordinary=ordinary and through_mount,
     )
     return bench, _jobs(run)
 
@@ -56,16 +58,22 @@ def _mount(run: Context) -> Mount:
     return Mount(source=export, **effective)
 
 
-def _fill(run: Context, mounting: Sequence[Host]) -> None:
+def _fill(run: Context, mounting: Sequence[Host]) -> bool:
+    """Returns whether fio can run as an ordinary user."""
     plan, names, first = run.plan, run.names, mounting[0]
     working_set = plan.workload.working_set
     file, size = working_set.file, working_set.size
     with run.step(steps.make_directory(plan, names)):
-        export_directory.make(first, names.mount_point, names.directory)
+        ordinary = export_directory.make(first, names.mount_point, names.directory)
+    if not ordinary:
+        run.record.add_notes(ordinary_user.note_of_root(first.name))
     with run.step(steps.fill_export(plan, names)):
-        export_directory.fill(first, names.mount_point, names.directory, file, size, working_set.fill_block)
+        export_directory.fill(
+            first, names.mount_point, names.directory, file, size, working_set.fill_block, ordinary
+        )
         for host in mounting:
             nfs_mount.check_file(host, f"{steps.place_of(plan, names)}/{file}", size)
+    return ordinary
 
 
 def _jobs(run: Context) -> dict[str, FioJob]:

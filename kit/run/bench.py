@@ -43,4 +43,6 @@ class Bench:
     size_bytes: int
     run_origin_ns: int
     clocks: Clocks
+    # Whether fio on the clients can have the files as an ordinary user.
+    ordinary: bool = False
     storage: Storage | None = None

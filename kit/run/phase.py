@@ -29,7 +29,7 @@ from kit.instruments.server_activity import ServerActivity
 from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
 from kit.load.fio_latency_log import ClientLatencies
-from kit.load.phase_load import ClientResult, Load, LoadSpec
+from kit.load.phase_load import LONGEST_LOAD_NS, ClientResult, Load, LoadSpec
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.bench import Bench
@@ -41,7 +41,7 @@ from kit.trace import nfsd_tracer
 from kit.zfs import pool
 
 # A lab's clock is another one: any machine that can run the lab at all is done by then.
-_VIRTUAL_DEADLINE_S = 900.0
+_VIRTUAL_DEADLINE_S = LONGEST_LOAD_NS / 1e9
 # How long after its time fio may go on. One that waits for an appliance that does not answer is stopped;
 # a server that can be logged into may be an emulated one, whose clock is slow.
 _LATE_S, _LATE_APPLIANCE_S = 900.0, 120.0
@@ -188,6 +188,8 @@ def load_on(bench: Bench, hosts: Sequence[Host], name: str, job: FioJob, duratio
         duration_ns=duration_ns,
         clock=bench.site.clock,
         seed=seed_for(bench.site.seed, name),
+        ordinary=bench.ordinary,
+        mounted=bool(bench.mounted),
     )
     return fio_server.load_on(hosts, spec, bench.clocks)
 

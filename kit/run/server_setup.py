@@ -12,7 +12,7 @@ from kit.hosts.base import CommandFailed, Host
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.hosts.identity import read_identity
 from kit.instruments import server_activity
-from kit.load import fio
+from kit.load import fio, ordinary_user
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
@@ -70,7 +70,7 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
         _share(run, server)
         jobs = _jobs(run)
     with run.progress.step("filling the working set"):
-        _fill(run, server, built)
+        ordinary = _fill(run, server, built)
     objset = int(pool.dataset_properties(server, names.dataset, ["objsetid"])["objsetid"])
     log_devices = steps.used_paths(plan, names, "log")
     bench = Bench(
@@ -83,6 +83,7 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
         size_bytes=plan.workload.working_set.size,
         run_origin_ns=run_origin_ns,
         clocks=Clocks(server),
+        ordinary=ordinary,
         storage=Storage(server, zfs, tracing, built, names.dataset, names.path, objset, log_devices),
     )
     return bench, jobs
@@ -209,8 +210,8 @@ def _jobs(run: Context) -> dict[str, FioJob]:
     return {name: libnfs.through(job, url) for name, job in run.plan.jobs.items()}
 
 
-def _fill(run: Context, server: Host, built: pool.Pool) -> None:
-    """Every client must see the working set afterwards."""
+def _fill(run: Context, server: Host, built: pool.Pool) -> bool:
+    """Every client must see the working set afterwards; returns whether fio can run as an ordinary user."""
     plan, names = run.plan, run.names
     step, working_set = steps.fill(plan, names), plan.workload.working_set
     with run.step(step):
@@ -225,5 +226,10 @@ def _fill(run: Context, server: Host, built: pool.Pool) -> None:
         for command in others:
             server.run(command.argv)
         pool.snapshot(server, built, f"{names.dataset}@filled")
-        for client in run.site.clients if plan.workload.nfs.engine == "kernel" else ():
-            nfs_mount.check_file(client.host, f"{names.mount_point}/{working_set.file}", working_set.size)
+        path = f"{names.mount_point}/{working_set.file}"
+        clients = [one.host for one in run.site.clients] if plan.workload.nfs.engine == "kernel" else []
+        for client in clients:
+            nfs_mount.check_file(client, path, working_set.size)
+    denied = [client.name for client in clients if not ordinary_user.may_use(client, path)]
+    run.record.add_notes(*map(ordinary_user.note_of_root, denied))
+    return bool(clients) and not denied

@@ -14,7 +14,7 @@ import reports
 from kit.config.testbed import read_testbed
 from kit.config.workload import Phase, read_workload
 from kit.core.clock import Clock
-from kit.core.errors import ConfigError
+from kit.core.errors import ConfigError, HostError
 from kit.core.progress import Progress
 from kit.hosts import ssh
 from kit.hosts.base import Host
@@ -180,6 +180,31 @@ def test_a_run_that_was_stopped_goes_on_and_expects_of_its_clients(
     assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
     with pytest.raises(ConfigError, match="complete"):
         read_earlier(run_dir, asked)
+
+
+def test_a_link_in_the_place_of_the_working_set_is_refused(
+    site: tuple[Site, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where, export, guest = site
+    asked = plan(tmp_path, export, ("write", "write", "write", "slog", "100ms"))
+    run_dir = run_directory.create_run(tmp_path, "nas")
+    guest.put(b"precious", "/run/victim")
+    measure = phases.run_phase
+    modes = []
+
+    def replaced_first(bench: Bench, *more: Any) -> phases.PhaseResult:
+        directory = f"{export.partition(':')[2]}/hsp-{run_dir.path.name}"
+        modes.append(guest.run(["stat", "--format=%a %u", directory, f"{directory}/working-set"]).stdout)
+        guest.run(["ln", "-s", "-f", "/run/victim", f"{directory}/working-set"])
+        return measure(bench, *more)
+
+    monkeypatch.setattr(execution, "run_phase", replaced_first)
+    with pytest.raises(HostError, match="is a symbolic link, not what the run made: fio was not started"):
+        execute(asked, where, run_dir, Progress(quiet=True), ["hsp"])
+    assert modes == ["1777 65534\n666 65534\n"]
+    assert guest.get("/run/victim") == b"precious"
+    guest.run(["rm", "/run/victim"])
+    assert read_journal(run_dir.journal).finished
 
 
 def test_reads_without_a_mount(site: tuple[Site, str, Host], tmp_path: Path) -> None:

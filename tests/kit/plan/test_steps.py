@@ -196,7 +196,7 @@ def with_name(place: str, name: str) -> Plan:
             "property": {"pool": {"cache_size": "64MiB", "properties": {"comment": name}}},
             "option": {"nfs": {"options": ["hard", name]}},
             "file": {"working_set": {"file": name, "size": "72MiB"}},
-            "dataset": {"dataset": {"properties": {"recordsize": 512, "hsp:x": name}}},
+            "dataset": {"dataset": {"properties": {"recordsize": 512, "user:x": name}}},
         }[place]
         dumped = {
             key: type(getattr(workload, key)).model_validate(value, strict=False)

@@ -1,0 +1,185 @@
+"""What the kit can measure: jobs, phases and properties that it cannot are refused, with file and line.
+
+Such a run would touch the hosts, take its time, and could only end *unknown*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from kit.config.fio_job import DIRECTORY, FioJob, FioSection, parse_fio_bytes
+from kit.config.toml import Problem, dotted, read_text, refusal
+from kit.config.toml_lines import KeyLines, KeyPath
+from kit.config.workload import Workload
+from kit.core.units import format_duration_ns, format_size_bytes
+from kit.load.phase_load import LONGEST_LOAD_NS
+from kit.zfs.pool import record_bytes
+from kit.zfs.properties import why_refused
+
+# Each job is a process or thread of the client, and has a log that is fetched by a command of its own.
+MOST_JOBS = 1024
+# Requests that the Linux client has on the way at most (sunrpc.tcp_max_slot_table_entries).
+MOST_OUTSTANDING = 65536
+# fio has a buffer for each I/O on the way.
+MOST_BUFFER_BYTES = 1 << 30
+# What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE).
+_MOST_CALL_BYTES = 1 << 20
+_TIME_NS = {"us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "": 10**9, "s": 10**9}
+_TIME_NS |= {"m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+def check(workload: Workload, jobs: dict[str, FioJob], path: Path, *, is_appliance: bool) -> None:
+    """`path`: of the workload, with the jobs beside it. Raises ConfigError with the lines of a file."""
+    if problems := list(_workload_problems(workload, path, is_appliance)):
+        raise refusal(path, problems)
+    measured = {phase.job for phase in workload.phase}
+    for name, job in sorted(jobs.items()):
+        problems = list(_load_problems(job, workload))
+        if name in measured:
+            problems += _unlike_sections(job)
+            problems += _block_problems(job, workload, is_appliance)
+        if problems:
+            raise refusal(path.parent / name, problems)
+
+
+def _workload_problems(workload: Workload, path: Path, is_appliance: bool) -> Iterator[Problem]:
+    lines = KeyLines(read_text(path))
+    key: KeyPath
+    for kind, properties in (("dataset", workload.dataset.properties), ("pool", workload.pool.properties)):
+        for name, value in properties.items():
+            if reason := why_refused(kind, name, value):
+                key = (kind, "properties", name)
+                yield lines.line_of(key), f"{dotted(key)}: {reason}"
+    if not is_appliance:
+        try:
+            record_bytes(workload.dataset.properties)
+        except ValueError as error:
+            key = ("dataset", "properties", "recordsize")
+            yield lines.line_of(key), f'{dotted(key)}: {error}; write 512 or "128KiB", for example'
+    loads: list[tuple[KeyPath, int]] = [
+        (("phase", number), phase.duration) for number, phase in enumerate(workload.phase)
+    ]
+    if workload.warmup:
+        loads.append((("warmup",), workload.warmup.duration))
+    for table, duration_ns in loads:
+        duration = (*table, "duration")
+        yield from _too_long(lines.line_of(duration), dotted(duration), duration_ns)
+
+
+def _too_long(line: int, key: str, duration_ns: int) -> Iterator[Problem]:
+    if duration_ns > LONGEST_LOAD_NS:
+        yield (
+            line,
+            f"{key}: {format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_LOAD_NS)}, "
+            "the longest load that the kit can measure (the lab ends it then, and fio keeps a log of every "
+            "I/O in memory): measure several shorter phases",
+        )
+
+
+def _load_problems(job: FioJob, workload: Workload) -> Iterator[Problem]:
+    """What no load may do, also one that is not measured."""
+    size_bytes = workload.working_set.size
+    for section in job.sections:
+        if "directory" not in section.options:
+            yield (
+                section.line,
+                f"[{section.name}]: directory is missing, so fio would make the file on the client's own "
+                f"disk, where it happens to start: add directory={DIRECTORY}",
+            )
+        for name in ("size", "filesize"):
+            value = section.options.get(name, "")
+            if (value.endswith("%") and int(value[:-1]) > 100) or _bytes(value) > size_bytes:
+                yield (
+                    section.line_of(name),
+                    f"[{section.name}] {name}={value}: fio would make the working set larger than its "
+                    f"{format_size_bytes(size_bytes)}: write {name}=${{HSP_SIZE}}",
+                )
+        yield from _time_problems(section)
+    copies = sum(section.copies for section in job.sections)
+    if copies > MOST_JOBS:
+        most = max(job.sections, key=lambda section: section.copies)
+        yield (
+            most.line_of("numjobs"),
+            f"[{most.name}] numjobs={most.copies}: {copies} jobs, the kit can run {MOST_JOBS} on a client "
+            "(each has a log of its own): use fewer, or more clients",
+        )
+    elif job.outstanding > MOST_OUTSTANDING or _buffer_bytes(job) > MOST_BUFFER_BYTES:
+        most = max(job.sections, key=lambda section: section.outstanding * section.block_bytes)
+        yield (
+            most.line_of("iodepth"),
+            f"[{most.name}]: {job.outstanding} I/Os on the way with buffers of "
+            f"{format_size_bytes(_buffer_bytes(job))}; a client can have {MOST_OUTSTANDING}, of "
+            f"{format_size_bytes(MOST_BUFFER_BYTES)}: make iodepth, numjobs or bs smaller",
+        )
+
+
+def _buffer_bytes(job: FioJob) -> int:
+    return sum(section.outstanding * section.block_bytes for section in job.sections)
+
+
+def _bytes(value: str) -> int:
+    """A size of a checked job; 0 for a variable, a percentage or none."""
+    return parse_fio_bytes(value) if value and not value.startswith("$") and not value.endswith("%") else 0
+
+
+def _time_problems(section: FioSection) -> Iterator[Problem]:
+    value = section.options.get("runtime", "")
+    if match := re.fullmatch("([0-9]+)([a-z]*)", value):
+        yield from _too_long(
+            section.line_of("runtime"), f"[{section.name}] runtime", int(match[1]) * _TIME_NS[match[2]]
+        )
+    ramp = section.options.get("ramp_time", "0")
+    if not re.fullmatch("0+[a-z]*", ramp):
+        yield (
+            section.line_of("ramp_time"),
+            f"[{section.name}] ramp_time={ramp}: the server answers its I/Os, but fio does not log them, so "
+            "the counts could not agree: remove it, and warm up with the table [warmup] of the workload",
+        )
+
+
+def _unlike_sections(job: FioJob) -> Iterator[Problem]:
+    """All I/Os of a phase are one operation, of one size: counts and tiers are compared by it."""
+    advice = "write one job for each, and give each its own phase"
+    first = job.sections[0]
+    for section in job.sections:
+        if len(section.operations) > 1:
+            yield (
+                section.line_of("rw"),
+                f"[{section.name}] rw={section.options['rw']}: reads and writes in one job cannot be "
+                f"measured: {advice}",
+            )
+        elif section.operations != first.operations and len(first.operations) == 1:
+            yield (
+                section.line_of("rw"),
+                f"[{section.name}] {'/'.join(section.operations)}s while [{first.name}] "
+                f"{'/'.join(first.operations)}s: reads and writes in one phase cannot be measured: {advice}",
+            )
+        if section.block_bytes != first.block_bytes:
+            yield (
+                section.line_of("bs"),
+                f"[{section.name}] bs: {section.block_bytes} bytes, [{first.name}] has {first.block_bytes}: "
+                f"I/Os of unlike size in one phase cannot be measured: {advice}",
+            )
+
+
+def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iterator[Problem]:
+    """One I/O of fio must be one NFS call, and one record: only then do the counts agree."""
+    limits = {}
+    if not is_appliance:
+        limits["dataset.properties.recordsize"] = record_bytes(workload.dataset.properties)
+    if workload.nfs.engine == "kernel":
+        given = dict(option.split("=") for option in workload.nfs.options if "=" in option)
+        for op, name in (("read", "rsize"), ("write", "wsize")):
+            if op in job.operations:
+                value = given.get(name, "")
+                limits[f"{name} of nfs.options"] = int(value) if value.isdecimal() else _MOST_CALL_BYTES
+    for section in job.sections:
+        for name, most in limits.items():
+            if section.block_bytes > most:
+                yield (
+                    section.line_of("bs"),
+                    f"[{section.name}] bs: {section.block_bytes} bytes, but {name} is {most}: one I/O would "
+                    "become several, which cannot be compared: make bs smaller, or that larger",
+                )

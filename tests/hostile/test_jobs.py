@@ -1,0 +1,208 @@
+"""fio jobs and workloads that are crafted or cannot be measured: the plan refuses them, with the line."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kit.config.testbed import read_testbed
+from kit.config.workload import read_workload
+from kit.core.errors import ConfigError
+from kit.plan.plan import Plan, make_plan
+
+DATA = Path(__file__).parents[1] / "kit" / "data" / "plan"
+APPLIANCE = """\
+name = "nas"
+[server]
+host = "none"
+export = "nas:/pool/export"
+[[client]]
+host = "local"
+"""
+BOTH = ("lab", "appliance")
+
+
+class Crafted:
+    """A copy of a workload and its jobs, and the two kinds of testbed."""
+
+    def __init__(self, folder: Path) -> None:
+        for file in DATA.iterdir():
+            shutil.copy(file, folder)
+        self.folder, self.workload = folder, folder / "top-speeds.toml"
+        self.appliance = folder / "appliance.toml"
+        self.appliance.write_text(APPLIANCE)
+
+    def change(self, file: str, old: str, new: str) -> None:
+        path = self.folder / file
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    def plan(self, kind: str = "lab") -> Plan:
+        testbed = self.folder / "testbed.toml" if kind == "lab" else self.appliance
+        return make_plan(read_workload(self.workload), read_testbed(testbed), self.workload, testbed)
+
+    def refusal(self, kind: str = "lab") -> list[str]:
+        with pytest.raises(ConfigError) as caught:
+            self.plan(kind)
+        assert caught.value.exit_code == 2 and caught.value.hint
+        return caught.value.message.replace(f"{self.folder}/", "").split("\n")
+
+
+@pytest.fixture
+def crafted(tmp_path: Path) -> Crafted:
+    return Crafted(tmp_path)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_the_jobs_as_they_are_are_accepted(crafted: Crafted, kind: str) -> None:
+    assert crafted.plan(kind)
+
+
+READ = "top-speeds-read.fio"
+# What is changed in the read job (line 2 is its heading), the line of the refusal, and its text.
+JOBS = {
+    "no directory": ("directory=${HSP_DIRECTORY}\n", "", 2, "directory is missing, so fio would make"),
+    "numjobs": ("bs=512", "bs=512\nnumjobs=999999", 6, "numjobs=999999: 999999 jobs"),
+    "just too many jobs": ("bs=512", "bs=512\nnumjobs=1025", 6, "1025 jobs, the kit can run 1024"),
+    "iodepth": ("bs=512", "bs=512\niodepth=99999", 6, "99999 I/Os on the way"),
+    "buffers": ("bs=512", "bs=512k\niodepth=4096", 6, "4096 I/Os on the way with buffers of 2GiB"),
+    "larger than the working set": ("size=${HSP_SIZE}", "size=1t", 9, "size=1t: fio would make the"),
+    "percentage": ("size=${HSP_SIZE}", "size=101%", 9, "size=101%: fio would make the working set larger"),
+    "filesize": ("norandommap", "filesize=73m", 10, "filesize=73m: fio would make the working set larger"),
+    "runtime": ("runtime=${HSP_RUNTIME}", "runtime=901", 13, "runtime: 901s is longer than 15min"),
+    "runtime with its unit": ("runtime=${HSP_RUNTIME}", "runtime=1h", 13, "runtime: 1h is longer than 15min"),
+    "ramp_time": ("norandommap", "ramp_time=1s", 10, "ramp_time=1s: the server answers its I/Os"),
+}  # fmt: skip
+MEASURED = {
+    "randrw": ("rw=randread", "rw=randrw", 4, "rw=randrw: reads and writes in one job cannot be measured"),
+    "rw": ("rw=randread", "rw=rw", 4, "rw=rw: reads and writes in one job cannot be measured"),
+    "readwrite": ("rw=randread", "readwrite=readwrite:8", 4, "rw=readwrite:8: reads and writes in one job"),
+    "above rsize": ("bs=512", "bs=256k", 5, "bs: 262144 bytes, but rsize of nfs.options is 131072"),
+    "second section, other size": (
+        "runtime=${HSP_RUNTIME}",
+        "runtime=10s\n[other]\nrw=randread\ndirectory=${HSP_DIRECTORY}\nfilename=working-set\nbs=4k",
+        18,
+        "[other] bs: 4096 bytes, [read] has 512",
+    ),
+    "second section, default size": (
+        "[read]",
+        "[global]\ndirectory=${HSP_DIRECTORY}\nfilename=working-set\n[first]\nrw=read\n[read]",
+        10,
+        "bs: 512 bytes, [first] has 4096",
+    ),
+    "second section, other operation": (
+        "[read]",
+        "[global]\ndirectory=${HSP_DIRECTORY}\nfilename=working-set\nbs=512\n[first]\nrw=write\n[read]",
+        10,
+        "[read] reads while [first] writes: reads and writes in one phase cannot be measured",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("case", sorted(JOBS | MEASURED))
+def test_a_job_that_cannot_be_measured_is_refused(crafted: Crafted, case: str, kind: str) -> None:
+    old, new, line, text = (JOBS | MEASURED)[case]
+    crafted.change(READ, old, new)
+    problems = crafted.refusal(kind)
+    assert any(problem.startswith(f"{READ}:{line}: ") and text in problem for problem in problems), problems
+
+
+@pytest.mark.parametrize("case", sorted(JOBS))
+def test_a_warm_up_job_is_held_to_what_is_safe(crafted: Crafted, case: str) -> None:
+    shutil.copy(crafted.folder / READ, crafted.folder / "warm.fio")
+    crafted.change("top-speeds.toml", f'job = "{READ}"', 'job = "warm.fio"')
+    old, new, _, text = JOBS[case]
+    crafted.change("warm.fio", old, new)
+    assert text in crafted.refusal()[0]
+
+
+def test_a_warm_up_may_mix_what_a_phase_may_not(crafted: Crafted) -> None:
+    shutil.copy(crafted.folder / READ, crafted.folder / "warm.fio")
+    crafted.change("top-speeds.toml", f'job = "{READ}"', 'job = "warm.fio"')
+    crafted.change("warm.fio", "rw=randread", "rw=randrw")
+    assert crafted.plan()
+
+
+def test_an_io_of_several_records_is_refused_where_the_kit_sets_the_recordsize(crafted: Crafted) -> None:
+    crafted.change(READ, "bs=512", "bs=4k")
+    text = "bs: 4096 bytes, but dataset.properties.recordsize is 512: one I/O would become several"
+    assert crafted.refusal() == [
+        f"{READ}:5: [read] {text}, which cannot be compared: make bs smaller, or that larger"
+    ]
+    assert crafted.plan("appliance")
+
+
+def test_an_io_of_several_calls_is_refused(crafted: Crafted) -> None:
+    crafted.change("top-speeds.toml", "recordsize = 512", "recordsize = 1048576")
+    crafted.change("top-speeds-write.fio", "bs=512", "bs=256k")
+    assert "but wsize of nfs.options is 131072" in crafted.refusal()[0]
+    crafted.change("top-speeds.toml", "wsize=131072", "wsize=262144")
+    assert crafted.plan()
+    # Without them the client asks for 1 MiB.
+    crafted.change("top-speeds.toml", ', "rsize=131072", "wsize=262144"', "")
+    assert crafted.plan()
+    crafted.change("top-speeds-write.fio", "bs=256k", "bs=2m")
+    assert any("but wsize of nfs.options is 1048576" in problem for problem in crafted.refusal())
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ('duration = "6s"', 'duration = "901s"', "phase[0].duration: 901s"),
+        ('duration = "1500ms"', 'duration = "16min"', "phase[1].duration: 16min"),
+        ('duration = "1s"', 'duration = "1h"', "warmup.duration: 1h"),
+    ],
+)
+def test_a_load_of_more_than_15_minutes_is_refused(
+    crafted: Crafted, kind: str, old: str, new: str, key: str
+) -> None:
+    crafted.change("top-speeds.toml", old, new)
+    line = crafted.workload.read_text().split(new)[0].count("\n") + 1
+    (problem,) = crafted.refusal(kind)
+    assert problem.startswith(f"top-speeds.toml:{line}: {key} is longer than 15min, the longest load")
+    assert problem.endswith("measure several shorter phases")
+    crafted.change("top-speeds.toml", new, 'duration = "15min"')
+    assert crafted.plan(kind)
+
+
+DATASET = (
+    "sharenfs=on", "sharesmb=on", "mountpoint=legacy", "canmount=on", "setuid=on", "hsp:run=x", "hsp:x=1",
+    "exec=on", "devices=on", "overlay=on", "zoned=on", "readonly=on", "keylocation=prompt", "version=3",
+    "volsize=1", "userquota@root=1", "org.openzfs.systemd:ignore=on", "unheard-of=1",
+)  # fmt: skip
+POOL = (
+    "altroot=x", "cachefile=etc", "bootfs=x", "delegation=on", "hsp:run=x", "readonly=on", "failmode=panic",
+    "mountpoint=x", "canmount=on", "sharenfs=on", "multihost=on", "com.sun:x=1", "unheard-of=1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("setting", [f"dataset {one}" for one in DATASET] + [f"pool {one}" for one in POOL])
+def test_what_a_workload_may_not_set_is_refused(crafted: Crafted, setting: str, kind: str) -> None:
+    table, _, text = setting.partition(" ")
+    name, _, value = text.partition("=")
+    line = f'"{name}" = "{value}"'
+    # A table of its own: each property has its own line.
+    old = "properties = { recordsize = 512" if table == "dataset" else "properties = { ashift = 9"
+    head, _, rest = crafted.workload.read_text().partition(old)
+    kept = old.partition("{ ")[2]
+    crafted.workload.write_text(f"{head}\n[{table}.properties]\n{kept}\n{line}\n{rest.partition(chr(10))[2]}")
+    number = crafted.workload.read_text().split(line)[0].count("\n") + 1
+    (problem,) = crafted.refusal(kind)
+    assert problem.startswith(f"top-speeds.toml:{number}: {table}.properties.")
+    assert name in problem and ("remove it" in problem or "wait or continue" in problem)
+
+
+def test_what_changes_how_the_pool_stores_may_be_set(crafted: Crafted) -> None:
+    crafted.change(
+        "top-speeds.toml",
+        'atime = "off"',
+        'atime = "off", "com.sun:auto-snapshot" = "false", checksum = "on"',
+    )
+    crafted.change("top-speeds.toml", "ashift = 9", 'ashift = 9, "feature@lz4_compress" = "enabled"')
+    assert crafted.plan()
