@@ -21,7 +21,7 @@ from kit.emulation.served import Served
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
-from kit.lab.guest import free_port, interact, open_host, running_labs
+from kit.lab.guest import free_port, interact, is_supervisor, open_host, running_labs
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.qemu import LabSpec
@@ -136,6 +136,11 @@ def down() -> None:
     """End every lab of yours that was left up."""
     labs = [lab for lab in running_labs() if lab.get("detached")]
     for lab in labs:
+        if not is_supervisor(lab["supervisor_pid"]):
+            raise HostError(
+                f"{lab['state']} is up, but its process {lab['supervisor_pid']} is not to be seen here",
+                "end it where it was started, for example in another container: hsp lab down",
+            )
         os.kill(lab["supervisor_pid"], signal.SIGTERM)
     end = time.monotonic() + _DOWN_DEADLINE_S
     waiting = [Path(lab["state"]) for lab in labs]
