@@ -21,7 +21,8 @@ from kit.emulation.served import Served
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
-from kit.lab.guest import free_port, interact, open_host, running_labs
+from kit.lab.guest import free_port, interact, is_supervisor, open_host, running_labs
+from kit.lab.image.damage import DamagedImage
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.qemu import LabSpec
@@ -47,7 +48,7 @@ def build_image(
 ) -> None:
     """Build the guest image, boot it and save it (once; about four minutes on two cores)."""
     progress = Progress(quiet=quiet)
-    image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild)
+    image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild, mend=True)
     plan = read_testbed(LAB_TESTBED)
     warm.saved(LabSpec(image.path, plan.clock, plan.lab.memory >> 20), image, progress, rebuild)
     if json_output:
@@ -118,11 +119,19 @@ def up(
 @app.command("status")
 def status(json_output: JsonOption = False) -> None:
     """The image, and the labs that are up."""
-    image, labs = find(ImageInputs()), list(running_labs())
+    image, damage, labs = None, None, list(running_labs())
+    try:
+        image = find(ImageInputs())
+    except DamagedImage as error:
+        damage = error
     if json_output:
-        emit_json({"image": os.fspath(image.path) if image else None, "labs": labs})
+        path, fault = os.fspath(image.path) if image else None, damage.message if damage else None
+        emit_json({"image": path, "damage": fault, "labs": labs})
         return
-    say(f"image: {image.path if image else 'not built (hsp lab build)'}")
+    if damage:
+        say(f"{damage.message}\n  {damage.hint}")
+    else:
+        say(f"image: {image.path if image else 'not built (hsp lab build)'}")
     for lab in labs:
         use = "up" if lab.get("detached") else "in use by a run"
         clock = f"{lab['clock']} clock, dilation {lab['dilation']}"
@@ -136,6 +145,11 @@ def down() -> None:
     """End every lab of yours that was left up."""
     labs = [lab for lab in running_labs() if lab.get("detached")]
     for lab in labs:
+        if not is_supervisor(lab["supervisor_pid"]):
+            raise HostError(
+                f"{lab['state']} is up, but its process {lab['supervisor_pid']} is not to be seen here",
+                "end it where it was started, for example in another container: hsp lab down",
+            )
         os.kill(lab["supervisor_pid"], signal.SIGTERM)
     end = time.monotonic() + _DOWN_DEADLINE_S
     waiting = [Path(lab["state"]) for lab in labs]

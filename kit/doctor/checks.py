@@ -277,7 +277,7 @@ LAB = (
     Check(
         "lab-image", "The guest's image, or the programs to build it.",
         "Without an image the first run builds it, which takes about four minutes and needs the network.",
-        "hsp lab build (with --rebuild if it is damaged).",
+        "hsp lab build (it also builds a damaged image again).",
     ),
     Check(
         "lab-space", "Free space in the directory of images.",

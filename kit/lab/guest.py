@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import fcntl
 import hashlib
 import io
 import json
@@ -47,6 +48,7 @@ from kit.lab.qemu import (
     command_line,
     installed,
 )
+from kit.lab.supervisor import LOCK
 
 BOOT_DEADLINE_S = 480.0
 RESUME_DEADLINE_S = 120.0
@@ -62,6 +64,7 @@ _PREFIX = "lab-"
 _SAVING_PREFIX = "save-"
 _STATES = (_PREFIX, _SAVING_PREFIX)
 _POLL_S = 0.1
+_MAKING_S = 60.0
 # The flush drops an earlier file from the guest's page cache. Arguments: disk, bytes, target.
 _COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
 _RESUME_HINT = "if this happens again, the saved guest is damaged: remove it below ~/.cache/hsp/warm"
@@ -89,26 +92,46 @@ def running_labs() -> Iterator[dict[str, Any]]:
     for state in sorted(path for path in runtime_dir().iterdir() if path.name.startswith(_STATES)):
         try:
             lab = json.loads((state / "lab.json").read_text())
-            alive = _is_supervisor(lab["supervisor_pid"], state)
-        except (OSError, ValueError, KeyError):
-            # Just being made, or left by a killed supervisor long ago.
-            if time.time() - state.lstat().st_mtime > 60:
-                shutil.rmtree(state, ignore_errors=True)
+            pid = int(lab["supervisor_pid"])
+        except (OSError, ValueError, KeyError, TypeError):
+            lab, pid = None, None
+        try:
+            alive = _is_supervised(state, pid)
+        except OSError:  # just removed by its supervisor, or not to be judged
             continue
-        if alive and state.name.startswith(_PREFIX):
+        if alive and lab and state.name.startswith(_PREFIX):
             yield {**lab, "state": os.fspath(state), "detached": (state / "detached").exists()}
         elif not alive:
             shutil.rmtree(state, ignore_errors=True)
 
 
-def _is_supervisor(pid: int, state: Path) -> bool:
-    """Whether `pid` is still the supervisor that made `state` (process ids are reused)."""
+def _is_supervised(state: Path, pid: int | None) -> bool:
+    """Whether the supervisor of `state` lives: it holds a lock there. `pid`: its process id, if known.
+
+    Raises OSError if that cannot be determined.
+    """
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        started = Path(f"/proc/{pid}").stat().st_mtime
-    except OSError:
+        lock = os.open(state / LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        if pid is None:  # just being made, or its supervisor was killed before it had the lock
+            return time.time() - state.lstat().st_mtime < _MAKING_S
+        return is_supervisor(pid)  # made by a version of the kit without locks
+    try:
+        # Shared, because other readers may look at the same moment.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
+def is_supervisor(pid: int) -> bool:
+    """Whether process `pid` is a supervisor. Raises OSError if that cannot be determined."""
+    try:
+        return b"kit.lab.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return b"kit.lab.supervisor" in command and started <= state.lstat().st_mtime + 1
 
 
 class Lab(Closing):

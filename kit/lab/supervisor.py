@@ -3,7 +3,8 @@
 The CLI starts it and keeps a pipe to its stdin open. When that pipe closes (the CLI
 ended in any way, `kill -9` included) the supervisor ends QEMU and removes the state
 directory. The kernel kills QEMU when the supervisor dies. A line `detach` lets the lab
-run on after the CLI (`hsp lab up`).
+run on after the CLI (`hsp lab up`). The supervisor holds a lock (flock) on the file `lock` of the
+state directory while it lives; a free lock is the proof that it is dead.
 
 stdin, first line: JSON {base, prefix, files: {name: base64}, sparse: {name: bytes}, argv: [...],
 info: {...}}. QEMU's working directory is the state directory.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import select
@@ -27,6 +29,7 @@ import tempfile
 from pathlib import Path
 from types import FrameType
 
+LOCK = "lock"
 _TERM_GRACE_S = 3.0
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
@@ -48,6 +51,7 @@ def main() -> int:
         state = Path(tempfile.mkdtemp(prefix=spec["prefix"], dir=spec["base"]))
         qemu = None
         try:
+            _lock(state)
             qemu = _start(state, spec["files"], spec["sparse"], spec["argv"], spec["info"])
             _wait(qemu)
         except OSError as error:
@@ -59,6 +63,14 @@ def main() -> int:
                 _end(qemu)
             shutil.rmtree(state, ignore_errors=True)
     return 0
+
+
+def _lock(state: Path) -> None:
+    """Hold a lock until this process ends; QEMU does not inherit it. The file appears when it is held."""
+    early = state / f"{LOCK}.new"
+    descriptor = os.open(early, os.O_RDONLY | os.O_CREAT, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    early.rename(state / LOCK)
 
 
 def _start(

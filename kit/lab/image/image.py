@@ -20,16 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.cache import cache_dir, check_space, locked, replacing, sha256
-from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
+from kit.lab.image.damage import FILES, DamagedImage, check, read_json
 from kit.lab.image.inputs import BUILDER_PACKAGES, DEFAULT_SUITE, GUEST_PACKAGES, HERE, ImageInputs
 from kit.lab.image.tree import Scratch, StaleModules, check_tools, hook, make_tree, quoted, scratch
 
 __all__ = ["DEFAULT_SUITE", "Image", "ImageInputs", "build", "find"]
 
 FORMAT = 1
-_FILES = ("vmlinuz", "initrd.img", "root.img")
 _VERSIONS = (
     "bpftrace", "fio", "linux-image-cloud-amd64", "nfs-common", "nfs-kernel-server",
     "openssh-server", "python3-pyzfs", "zfsutils-linux",
@@ -54,37 +53,30 @@ class Image:
     manifest: dict[str, Any]
 
 
-def find(inputs: ImageInputs) -> Image | None:
-    """The finished image for these inputs, if there is one. Raises HostError if it is damaged."""
+def find(inputs: ImageInputs, remember: bool = False) -> Image | None:
+    """The finished image for these inputs, if there is one. Raises DamagedImage.
+
+    `remember`: as in kit.lab.image.damage.check.
+    """
     path = cache_dir() / "images" / inputs.digest()
-    try:
-        manifest = json.loads((path / "manifest.json").read_text())
-    except (OSError, ValueError):
-        return None
+    manifest = read_json(path / "manifest.json")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         return None
-    for name, recorded in manifest["files"].items():
-        file = path / name
-        size_bytes = file.stat().st_size if file.exists() else 0
-        if size_bytes != recorded["bytes"]:
-            raise HostError(
-                f"the lab image is damaged: {file} has {size_bytes} bytes, "
-                f"it was built with {recorded['bytes']}",
-                "build it again: hsp lab build --rebuild",
-            )
+    check(path, manifest, remember)
     return Image(path, manifest)
 
 
-def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Image:
+def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False, mend: bool = False) -> Image:
     """The image, built if necessary. Steps: modules, guest tree, manifest, rename.
 
-    A second build of the same image waits for the first and uses its result. Raises HostError.
+    A second build of the same image waits for the first and uses its result. `mend`: build a damaged image
+    again. Raises HostError; DamagedImage without `mend`.
     """
     with locked(cache_dir() / "images", inputs.digest(), "another build of the same image", progress):
         path = cache_dir() / "images" / inputs.digest()
         if rebuild:
             shutil.rmtree(path, ignore_errors=True)
-        elif image := find(inputs):
+        elif image := _whole(inputs, progress, mend):
             return image
         with replacing(path, mode=0o755) as work:
             check_tools()
@@ -94,9 +86,20 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
             manifest = _Build(work, inputs, progress, modules, log).make(rebuild)
             with progress.step("writing the manifest"):
                 _finish(work, manifest)
-        image = find(inputs)
+        image = find(inputs, remember=True)
         assert image is not None
         return image
+
+
+def _whole(inputs: ImageInputs, progress: Progress, mend: bool) -> Image | None:
+    """As `find`; None for a damaged image that is to be mended."""
+    try:
+        return find(inputs, remember=True)
+    except DamagedImage as damage:
+        if not mend:
+            raise
+        progress.note(f"{damage.message}; it is built again")
+        return None
 
 
 @dataclass
@@ -208,14 +211,14 @@ def _pack_guest_files(tar: Path) -> None:
 
 def _finish(work: Path, manifest: dict[str, Any]) -> None:
     """Remove everything but the image's files, and write the manifest last."""
-    for name in _FILES:
+    for name in FILES:
         (work / "hsp-out" / name).rename(work / name)
     for leftover in list(work.iterdir()):
         if leftover.is_dir():
             shutil.rmtree(leftover)
-        elif leftover.name not in _FILES:
+        elif leftover.name not in FILES:
             leftover.unlink()
     manifest["files"] = {
-        name: {"bytes": (work / name).stat().st_size, "sha256": sha256(work / name)} for name in _FILES
+        name: {"bytes": (work / name).stat().st_size, "sha256": sha256(work / name)} for name in FILES
     }
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")

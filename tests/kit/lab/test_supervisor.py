@@ -1,4 +1,4 @@
-"""A lab that outlives its CLI holds nothing of it."""
+"""A lab that outlives its CLI holds nothing of it; it counts as up exactly while its supervisor lives."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+from kit.lab.guest import _Supervisor, running_labs
 from tests.process import ROOT
 
 # The supervisor is real; what it supervises has nothing to say.
@@ -38,3 +43,81 @@ def test_who_reads_the_output_of_lab_up_sees_its_end(tmp_path: Path) -> None:
     finally:
         for file in tmp_path.glob("hsp/lab-*/lab.json"):
             os.kill(json.loads(file.read_text())["supervisor_pid"], signal.SIGTERM)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[_Supervisor]:
+    tmp_path.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", os.fspath(tmp_path))
+    lab = _Supervisor(files={"client.key": b"secret"}, argv=["sleep", "120"], info={})
+    yield lab
+    lab.close()
+
+
+def states() -> list[str]:
+    return [lab["state"] for lab in running_labs()]
+
+
+# What `hsp lab status` does first, in a process that sees /proc for the first time.
+LOOK = "from kit.lab.guest import running_labs; print([lab['state'] for lab in running_labs()])"
+FRESH_PROC = ["unshare", "--mount", "sh", "-c", 'mount -t proc proc /proc && exec "$@"', "sh"]
+OTHER_PIDS = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+
+
+@pytest.mark.parametrize("apart", [FRESH_PROC, OTHER_PIDS], ids=["fresh-proc", "another-pid-namespace"])
+def test_a_live_lab_is_up_however_proc_looks(lab: _Supervisor, apart: list[str]) -> None:
+    """An inode of /proc is as old as its first look-up, not as the process."""
+    if subprocess.run([*apart, "true"], capture_output=True, timeout=60, check=False).returncode:
+        pytest.skip("this user must not make such namespaces")
+    time.sleep(1.5)
+    look = subprocess.run(
+        [*apart, sys.executable, "-c", LOOK],
+        env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert look.stdout.strip() == str([os.fspath(lab.state)])
+    assert (lab.state / "client.key").read_bytes() == b"secret"
+
+
+def test_a_live_lab_is_up_whatever_its_times_are(lab: _Supervisor) -> None:
+    os.utime(lab.state, (0, 0))
+    assert states() == [os.fspath(lab.state)]
+    # Unreadable, because the disk was full: nothing tells what it is, but it is alive.
+    (lab.state / "lab.json").write_text("")
+    os.utime(lab.state, (0, 0))
+    assert states() == []
+    assert (lab.state / "client.key").exists()
+
+
+def test_a_dead_lab_is_removed_though_its_process_id_is_another_supervisors(lab: _Supervisor) -> None:
+    dead = _Supervisor(files={}, argv=["sleep", "120"], info={})
+    described = json.loads((dead.state / "lab.json").read_text())
+    os.kill(described["supervisor_pid"], signal.SIGKILL)
+    dead.close()
+    described["supervisor_pid"] = json.loads((lab.state / "lab.json").read_text())["supervisor_pid"]
+    (dead.state / "lab.json").write_text(json.dumps(described))
+    assert states() == [os.fspath(lab.state)]
+    assert not dead.state.exists()
+
+
+def test_a_lab_of_a_version_without_locks_is_up_while_its_process_is_there(lab: _Supervisor) -> None:
+    (lab.state / "lock").unlink()
+    os.utime(lab.state, (0, 0))
+    assert states() == [os.fspath(lab.state)]
+    described = json.loads((lab.state / "lab.json").read_text())
+    (lab.state / "lab.json").write_text(json.dumps(described | {"supervisor_pid": os.getpid()}))
+    assert states() == []
+    assert not lab.state.exists()
+
+
+def test_a_state_that_is_just_being_made_stays(lab: _Supervisor) -> None:
+    young = lab.state.with_name("lab-young")
+    young.mkdir()
+    assert states() == [os.fspath(lab.state)]
+    assert young.exists()
+    os.utime(young, (0, 0))
+    assert states() == [os.fspath(lab.state)]
+    assert not young.exists()
