@@ -11,7 +11,7 @@ import typer
 from kit.config.testbed import Device, Testbed, read_testbed
 from kit.core.errors import ConfigError
 from kit.core.output import say
-from kit.devices.locks import locked
+from kit.devices.locks import Locks
 from kit.devices.reasons import DeviceSpec
 from kit.devices.wipe import plan_wipe, wipe
 from kit.run.remote_site import open_server
@@ -41,7 +41,7 @@ def wipe_command(
         alone = plan.model_copy(update={"device": (device,)})
         confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
         assert planned.checked.node is not None  # plan_wipe refuses a missing device
-        with locked(server, [planned.checked.node], f"wipe of {device.name}"):
+        with Locks(server, [planned.checked.node], f"wipe of {device.name}"):
             wipe(server, planned)
         say(f"{device.path} is wiped; copies of its signatures are in {backup} on {server.name}")
 

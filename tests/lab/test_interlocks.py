@@ -24,11 +24,10 @@ from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.core.progress import Progress
 from kit.devices import block_device, clear_label
-from kit.devices.check import check, refuse_any
-from kit.devices.guard import Guard, guarded
+from kit.devices.check import Guard, check, guarded, refuse_any
 from kit.devices.inventory import Inventory, preferred_link
 from kit.devices.listing import list_devices
-from kit.devices.locks import locked
+from kit.devices.locks import Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
@@ -38,6 +37,7 @@ from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
 from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
+from tests.kit.devices.facts import REASONS_OF_USES
 from tests.lab.diskstates import States
 from tests.lab.rig import DISKS, MIB, Rig
 from tests.process import hsp
@@ -111,20 +111,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
         root = stack.enter_context(blank.partition_of_the_root_disk())
         before = blank.digests(*rig.disks)
         inventory = probe(rig.host, [*rig.by_id.values(), "/dev/vda", root])
-        expected = {
-            "vd0": {Code.HOLDER, Code.BUSY, Code.SIGNATURE},
-            "vd1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
-            "vd2": {Code.SWAP, Code.BUSY, Code.SIGNATURE},
-            "vd3": {Code.LVM, Code.BUSY},
-            "vd4": {Code.MD, Code.BUSY},
-            "vd5": {Code.CRYPT, Code.BUSY},
-            "sd0": {Code.MULTIPATH, Code.BUSY},
-            "sd1": {Code.SIGNATURE},
-            "sd2": {Code.READ_ONLY},
-            "ns1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
-            "ns2": {Code.SIBLING},
-        }
-        assert {disk: set(found(rig, inventory, disk)) for disk in rig.disks} == expected
+        assert {disk: set(found(rig, inventory, disk)) for disk in rig.disks} == REASONS_OF_USES
         assert (
             "mounted at /mnt in the mount namespace of process" in found(rig, inventory, "vd1")[Code.MOUNTED]
         )
@@ -133,9 +120,8 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
         assert of_root >= {Code.KERNEL_NAME, Code.NOT_WHOLE, Code.ROOT_DISK, Code.MOUNTED, Code.BUSY}
         # Of two namespaces that are both of the testbed, neither is in the other's way.
         message = refusal(rig, *(wanted(rig, disk) for disk in rig.disks if disk != "ns1"))
-        del expected["ns1"]
-        for disk, codes in expected.items():
-            for code in codes:
+        for disk, codes in REASONS_OF_USES.items():
+            for code in codes if disk != "ns1" else ():
                 assert found(rig, inventory, disk)[code] in message
         # What preconditioning asks gives the same answer.
         with pytest.raises(SafetyRefusal, match=r"signature on /dev/sd.: ext4"):
@@ -378,26 +364,26 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
     one, two = (inventory.find(rig.by_id[disk]) for disk in ("vd0", "vd1"))
     assert one and two
     with open_host(parse_address(rig.address), os.fspath(rig.ssh_config())) as second:
-        with locked(rig.host, [one], "run-first", whole_host=False):
+        with Locks(rig.host, [one], "run-first", whole_host=False):
             with (
                 pytest.raises(SafetyRefusal) as caught,
-                locked(second, [one], "run-second", whole_host=False),
+                Locks(second, [one], "run-second", whole_host=False),
             ):
                 pytest.fail("both have the lock")
             assert "locked by run run-first (process " in caught.value.message
             assert f"/dev/{one.kernel_name} on {second.name} is not touched" in caught.value.message
             # Another disk is another lock.
-            with locked(second, [two], "run-second", whole_host=False):
+            with Locks(second, [two], "run-second", whole_host=False):
                 pass
         with guarded(second, [wanted(rig, "vd0")], "run-third") as held:
             with pytest.raises(
                 SafetyRefusal, match="the host on lab is not touched: it is locked by run run-third"
             ):
-                locked(rig.host, [two], "run-fourth").__enter__()
+                Locks(rig.host, [two], "run-fourth")
             # The connection breaks: the lock is gone, and the one who had it does not write any more.
             assert rig.relay.drop() >= 1
             for _ in range(100):
-                with contextlib.suppress(SafetyRefusal), locked(rig.host, [one], "run-fifth"):
+                with contextlib.suppress(SafetyRefusal), Locks(rig.host, [one], "run-fifth"):
                     break
             else:
                 pytest.fail("the lock outlives its connection")
