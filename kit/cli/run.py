@@ -56,6 +56,10 @@ UntilOption = Annotated[
     str | None,
     typer.Option("--until", metavar="WIDTH", help="Stop when each p50 ratio is this precise, e.g. 5%."),
 ]
+BesideOption = Annotated[
+    bool,
+    typer.Option("--beside-other-pools", help="Let other imported pools have a smaller ARC during the run."),
+]
 AcrossOption = Annotated[
     list[str] | None,
     typer.Option("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
@@ -81,6 +85,7 @@ def run(
     junit: JunitOption = None,
     seed: SeedOption = None,
     age_again: AgeAgainOption = False,
+    beside_other_pools: BesideOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
@@ -96,7 +101,7 @@ def run(
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
     if not has_b and count == 1:
-        asked = Asked(seed, age_again)
+        asked = Asked(seed, age_again, beside_other_pools)
         code = once(side_a, inputs, results, json_output, quiet, junit, erase_serial or (), resume, asked)
         raise typer.Exit(code)
     if resume:
@@ -114,8 +119,9 @@ def run(
     width = parse_width(until) if until else None
     sides = [side_a, side_b] if has_b else [side_a]
     progress = Progress(quiet=quiet)
+    asked = Asked(beside_other_pools=beside_other_pools)
     code = repeat(
-        sides, count, width, across or [], inputs, results, json_output, progress, erase_serial or ()
+        sides, count, width, across or [], inputs, results, json_output, progress, erase_serial or (), asked
     )
     raise typer.Exit(code)
 

@@ -60,7 +60,7 @@ def _check_confirmed(devices: list[Device], confirmed: Sequence[str], testbed: T
         shown = "; ".join(f"{device.name}, serial {device.serial}, {device.path}" for device in missing)
         raise SafetyRefusal(
             f"erasing is not confirmed: {shown}",
-            "each device needs its own --erase-serial, also devices with the same serial: give it once for each",
+            "each device needs its own --erase-serial; give a serial that several have once for each",
         )
 
 
