@@ -70,6 +70,7 @@ class DeviceFacts(_Facts):
     removable: str | None
     diskseq: str | None
     hidden: str | None
+    nsid: str | None = None
     partition: str | None
     parent: KernelName | None
     holders: list[KernelName]
@@ -195,6 +196,7 @@ def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[st
         parent=entry.parent,
         holders=tuple(entry.holders),
         controller=entry.controller or "",
+        namespace=entry.nsid or "",
         links=links,
     )
 

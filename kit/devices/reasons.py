@@ -162,6 +162,12 @@ def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Ite
 
 def _duplicate_reasons(inventory: Inventory, node: Node, others: Sequence[DeviceSpec]) -> Iterator[Reason]:
     own = {tree_node.kernel_name for tree_node in inventory.tree(node)} | {node.parent}
+    disk = inventory.nodes.get(node.parent, node) if node.parent else node
+    paths = {
+        tree_node.kernel_name: path
+        for path in inventory.other_paths(disk)
+        for tree_node in inventory.tree(path)
+    }
     for other in others:
         other_node = inventory.find(other.path)
         if other_node is None:
@@ -170,6 +176,9 @@ def _duplicate_reasons(inventory: Inventory, node: Node, others: Sequence[Device
             text = f"{other.path} of the same testbed is the same disk"
         elif other_node.kernel_name in own:
             text = f"{other.path} of the same testbed lies on the same disk"
+        elif other_node.kernel_name in paths:
+            path = paths[other_node.kernel_name]
+            text = f"{other.path} of the same testbed is another path to the same disk ({_same(disk, path)})"
         else:
             continue
         yield Reason(Code.DUPLICATE, text, "name each disk once, for one role")
@@ -178,9 +187,24 @@ def _duplicate_reasons(inventory: Inventory, node: Node, others: Sequence[Device
 def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
     """Reasons that do not depend on the testbed."""
     disk = inventory.nodes.get(node.parent, node) if node.parent else node
+    yield from _hardware_reasons(disk)
+    yield from _path_reasons(inventory, disk)
+    for path in inventory.other_paths(disk):
+        # The kernel treats them as two disks: a use of one is not seen at the other.
+        for reason in _path_reasons(inventory, path):
+            text = f"{reason.text} (as /dev/{path.kernel_name}, another path to it: {_same(disk, path)})"
+            yield Reason(reason.code, text, reason.remedy)
+    yield from (_undetermined(problem) for problem in inventory.problems)
+
+
+def _same(disk: Node, path: Node) -> str:
+    return f"both have serial '{disk.serial or path.serial}', WWN '{disk.wwn or path.wwn}' and the same size"
+
+
+def _path_reasons(inventory: Inventory, disk: Node) -> Iterator[Reason]:
+    """Uses and contents of a disk, by one of its kernel names."""
     tree = inventory.tree(disk)
     content = inventory.disks.get(disk.kernel_name)
-    yield from _hardware_reasons(disk)
     yield from _use_reasons(inventory, disk, tree)
     if content is None:
         yield _undetermined("it was not examined")
@@ -194,7 +218,6 @@ def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
             )
         elif content.open_error:
             yield _undetermined(f"opening it failed: {content.open_error}")
-    yield from (_undetermined(problem) for problem in inventory.problems)
 
 
 def _hardware_reasons(disk: Node) -> Iterator[Reason]:
@@ -317,7 +340,8 @@ def _sibling_reasons(
     inventory: Inventory, node: Node, others: Sequence[DeviceSpec], known: Sequence[Reason]
 ) -> Iterator[Reason]:
     """Namespaces of one controller share flash, queue and, for many controllers, `nvme format`."""
-    own_names = {other_node.kernel_name for other in others if (other_node := inventory.find(other.path))}
+    own = [other_node for other in others if (other_node := inventory.find(other.path))]
+    own_names = {path.kernel_name for node in own for path in (node, *inventory.other_paths(node))}
     for sibling in inventory.siblings(node):
         if sibling.kernel_name in own_names:
             continue
