@@ -125,16 +125,17 @@ class Pool(Action):
 
 
 class Partition(Action):
-    """The partition of a cache device."""
+    """The partition of a cache device. `serial` is empty for an emulated device, and in older journals."""
 
     kind = "partition"
     after = frozenset({"pool"})
     summary = "remove the partition of {device_path}"
     manual = ("partx --delete --nr 1 {device_path}",)
     device_path: DevicePath
+    serial: Annotated[str, Field(max_length=500)] = ""
 
     def undo(self, host: Host) -> None:
-        partition.remove(host, self.device_path)
+        partition.remove(host, self.device_path, self.serial)
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(partition.remove_command(self.device_path), "kit/remote/partition.py")]
@@ -146,7 +147,7 @@ class Device(Action):
     kind = "device"
     after = frozenset({"pool", "partition"})
     summary = "remove the pool's label from {path}"
-    manual = ("wipefs --all {path}-part1", "wipefs --all {path}")
+    manual = ("wipefs --all --lock {path}-part1", "wipefs --all --lock {path}")
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
@@ -155,7 +156,7 @@ class Device(Action):
         clear_label.clear(host, self.path, self.serial, self.pool)
 
     def changes(self) -> list[tuple[list[str], str]]:
-        return [(["wipefs", "--all", "--quiet", path], "") for path in (f"{self.path}-part1", self.path)]
+        return [(clear_label.wipe_command(path), "") for path in (f"{self.path}-part1", self.path)]
 
 
 class Export(Action):
