@@ -17,7 +17,7 @@ from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_j
 from kit.doctor.finding import Examination, Finding, Requirements, Subject, examine
 from kit.doctor.report import Examinee, Report, make_report
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
-from kit.trace.program import programs
+from kit.trace.support import programs
 
 HELPER = Path(__file__).parents[1] / "remote" / "read_facts.py"
 Role = Literal["server", "client"]

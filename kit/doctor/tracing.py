@@ -9,8 +9,7 @@ import re
 
 from kit.doctor.facts import Facts, Unknown
 from kit.doctor.finding import Examination, Subject, Verdict
-from kit.trace.program import Program, program, programs
-from kit.trace.support import MIN_BPFTRACE
+from kit.trace.support import MIN_BPFTRACE, Program, program, programs
 from kit.zfs import openzfs_version
 
 TRACING = "/sys/kernel/tracing"

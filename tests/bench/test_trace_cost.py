@@ -19,6 +19,7 @@ from kit.trace import nfsd_tracer
 from kit.trace.output import parse_trace
 from kit.trace.support import find_tracing
 from kit.zfs import openzfs_version
+from tests.bench.conftest import Tell
 from tests.lab.conftest import RunningLab, image, running_lab
 from tests.lab.pools import dataset
 from tests.lab.pools import mounted as mounted_over_nfs
@@ -39,26 +40,24 @@ tracepoint:nfsd:nfsd_read_done
 
 
 @contextmanager
-def ours(guest: Host) -> Iterator[None]:
-    tracing = find_tracing(guest, openzfs_version.read(guest))
+def idle(guest: Host, interval_ns: int = 20_000_000) -> Iterator[nfsd_tracer.Tracer]:
+    """The kit's tracer, between two phases."""
     place = nfsd_tracer.Place("/run/cost")
-    tracer = nfsd_tracer.Tracer(guest, place, nfsd_tracer.start(guest, place, CLOCK, [200_000_000], tracing))
-    tracer.begin(CLOCK.to_host_ns(200_000_000))
-    yield
-    text, problems = tracer.end()
-    trace = parse_trace(text)
-    assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    process = nfsd_tracer.start(guest, place, CLOCK, [interval_ns], tracing)
+    tracer = nfsd_tracer.Tracer(guest, place, process)
+    yield tracer
     assert tracer.stop() == []
 
 
 @contextmanager
-def idle(guest: Host) -> Iterator[None]:
-    """The kit's tracer, between two phases."""
-    place = nfsd_tracer.Place("/run/cost")
-    tracing = find_tracing(guest, openzfs_version.read(guest))
-    tracer = nfsd_tracer.Tracer(guest, place, nfsd_tracer.start(guest, place, CLOCK, [20_000_000], tracing))
-    yield
-    assert tracer.stop() == []
+def ours(guest: Host) -> Iterator[None]:
+    with idle(guest, 200_000_000) as tracer:
+        tracer.begin(CLOCK.to_host_ns(200_000_000))
+        yield
+        text, problems = tracer.end()
+        trace = parse_trace(text)
+        assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
 
 
 @contextmanager
@@ -97,9 +96,9 @@ def median_ns(client: Host) -> float:
     return float(read["clat_ns"]["percentile"]["50.000000"]) / CLOCK.dilation
 
 
-def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tell: Callable[..., None]) -> None:
+def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tell: Tell) -> None:
     guest, client = mounted
-    ways: dict[str, Callable[[Host], AbstractContextManager[None]]] = {
+    ways: dict[str, Callable[[Host], AbstractContextManager[object]]] = {
         "no tracer": lambda _: nullcontext(),
         "the kit's": ours,
         "the kit's, between phases": idle,
