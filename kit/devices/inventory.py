@@ -26,7 +26,7 @@ class Node:
 
     `kind` is disk, part, lvm, crypt, multipath, dm, md, loop, zvol or rom. `links` are its by-id paths.
     `sequence` is new each time a disk is connected (diskseq since Linux 5.15, else ""). `namespace` is the
-    NSID of NVMe, "" if unknown.
+    NSID of NVMe, `partition_type` a GUID (GPT) or a number such as 0x83 (MBR); both "" if unknown.
     """
 
     kernel_name: str
@@ -50,6 +50,7 @@ class Node:
     controller: str
     namespace: str
     udev_fstype: str
+    partition_type: str
     links: tuple[str, ...]
 
     def identity(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 SYS = "/sys/class/block"
-LSBLK = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,WWN,TRAN,RO,LOG-SEC,DISC-MAX,FSTYPE"
+LSBLK = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,WWN,TRAN,RO,LOG-SEC,DISC-MAX,FSTYPE,PARTTYPE"
 QUEUE = ("rotational", "logical_block_size", "physical_block_size", "write_cache", "discard_max_bytes")
 LIMIT = 4 << 20
 ENVIRONMENT = dict(os.environ, LC_ALL="C")

@@ -116,3 +116,57 @@ def test_a_path_that_was_not_examined_is_a_reason() -> None:
     del facts["disks"]["sdb"]
     (checked,) = check(ScriptedHost(default=facts), [UNUSED])
     assert "it was not examined" in " ".join(reason.text for reason in checked.reasons)
+
+
+# --- What may be wiped is a closed list ---
+
+FOREIGN = (
+    "isw_raid_member ddf_raid_member lsi_mega_raid_member promise_fasttrack_raid_member bcache ceph_bluestore stratis "
+    "drbd VMFS VMFS_volume_member oracleasm vdo btrfs DM_integrity DM_snapshot_cow DM_verity_hash BitLocker jbd "
+    "xfs_external_log swsuspend gfs2 ocfs2 cs_fvault2 apfs hfsplus reiserfs f2fs nilfs2 squashfs bluestore "
+    "LVM1_member lvm2_member EXT4 some_type_of_next_year"
+).split()
+
+
+def signed(kind: str, name: str = "sdc") -> Any:
+    facts = recorded("pools")
+    listed = json.loads(facts["tools"]["wipefs"]["out"])
+    listed["signatures"].append({"device": name, "offset": "0x1000", "type": kind, "label": None})
+    facts["tools"]["wipefs"]["out"] = json.dumps(listed)
+    return facts
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_what_may_be_a_member_of_something_is_not_wiped(kind: str) -> None:
+    with pytest.raises(SafetyRefusal, match=f"there is a signature on /dev/sdc: {kind}") as caught:
+        plan_wipe(ScriptedHost(default=signed(kind)), UNUSED, "/run/backup")
+    assert "other disks may depend on it" in caught.value.hint
+    # Nor beside something that may be wiped, in a partition.
+    host = ScriptedHost(default=signed(kind, "vdh1"))
+    with pytest.raises(SafetyRefusal, match=f"there is a signature on /dev/vdh1: {kind}"):
+        plan_wipe(host, spec_of("vd5"), "/run/backup")
+
+
+@pytest.mark.parametrize(
+    "kind", ["ext2", "ext4", "xfs", "vfat", "exfat", "ntfs", "swap", "dos", "gpt", "PMBR"]
+)
+def test_what_is_complete_on_one_disk_may_be_wiped(kind: str) -> None:
+    assert plan_wipe(ScriptedHost(default=signed(kind)), UNUSED, "/run/backup").commands
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "af9b60a0-1431-4f62-bc68-3311714a69ad",  # Windows, dynamic disk
+        "5808c8aa-7e8f-42e0-85d2-e1e90434cfb3",  # its database
+        "e75caf8f-f680-4cee-afa3-b001e56efc2d",  # Storage Spaces
+        "AA31E02A-400F-11DB-9590-000C2911D1B8",  # VMFS
+        "4fbd7e29-9d25-41b8-afd0-062c0ceff05d",  # Ceph
+        "a19d880f-05fc-4d3b-a006-743f0f84911e",  # Linux RAID
+        "0x42", "0xfd", "0xfb", "0x8e", None,
+    ],
+)  # fmt: skip
+def test_a_partition_of_another_system_is_not_wiped_though_it_has_no_signature(kind: str | None) -> None:
+    facts = with_identity(recorded("pools"), "vdh9", parttype=kind)
+    with pytest.raises(SafetyRefusal, match="/dev/vdh9 is a partition of"):
+        plan_wipe(ScriptedHost(default=facts), spec_of("vd5"), "/run/backup")
