@@ -372,8 +372,8 @@ def _content_reasons(inventory: Inventory, disk: Node, content: DiskContent) -> 
 _WIPE = "if its contents are not needed, `hsp wipe` removes them, with a backup of each signature"
 
 _FOREIGN = (
-    "other disks may depend on it, so `hsp wipe` does not remove it; remove it with the tools of the system that "
-    "made it, or use another disk"
+    "other disks may depend on it, so `hsp wipe` does not remove it; remove it with the tools of the "
+    "system that made it, or use another disk"
 )
 
 
