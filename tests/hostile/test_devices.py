@@ -95,11 +95,11 @@ def test_a_disk_in_use_by_its_other_path_is_not_wiped() -> None:
     facts = two_paths("used", "sdb")
     path = spec_of("sd1").path
     spec = DeviceSpec(path, "HSPSD2", UNUSED.size_bytes)
-    assert plan_wipe(ScriptedHost(default=facts), spec, "/run/backup").commands
+    assert plan_wipe(ScriptedHost(default=facts), spec).commands
     for number, node in (("8:32", "/dev/sdc"), ("8:32", "/dev/root")):
         used = ScriptedHost(default=mounted(two_paths("used", "sdb"), number, node))
         with pytest.raises(SafetyRefusal, match="is mounted at /srv"):
-            plan_wipe(used, spec, "/run/backup")
+            plan_wipe(used, spec)
 
 
 def test_the_other_paths_of_a_disk_are_examined_with_it() -> None:
@@ -139,19 +139,19 @@ def signed(kind: str, name: str = "sdc") -> Any:
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_what_may_be_a_member_of_something_is_not_wiped(kind: str) -> None:
     with pytest.raises(SafetyRefusal, match=f"there is a signature on /dev/sdc: {kind}") as caught:
-        plan_wipe(ScriptedHost(default=signed(kind)), UNUSED, "/run/backup")
+        plan_wipe(ScriptedHost(default=signed(kind)), UNUSED)
     assert "other disks may depend on it" in caught.value.hint
     # Nor beside something that may be wiped, in a partition.
     host = ScriptedHost(default=signed(kind, "vdh1"))
     with pytest.raises(SafetyRefusal, match=f"there is a signature on /dev/vdh1: {kind}"):
-        plan_wipe(host, spec_of("vd5"), "/run/backup")
+        plan_wipe(host, spec_of("vd5"))
 
 
 @pytest.mark.parametrize(
     "kind", ["ext2", "ext4", "xfs", "vfat", "exfat", "ntfs", "swap", "dos", "gpt", "PMBR"]
 )
 def test_what_is_complete_on_one_disk_may_be_wiped(kind: str) -> None:
-    assert plan_wipe(ScriptedHost(default=signed(kind)), UNUSED, "/run/backup").commands
+    assert plan_wipe(ScriptedHost(default=signed(kind)), UNUSED).commands
 
 
 @pytest.mark.parametrize(
@@ -169,4 +169,4 @@ def test_what_is_complete_on_one_disk_may_be_wiped(kind: str) -> None:
 def test_a_partition_of_another_system_is_not_wiped_though_it_has_no_signature(kind: str | None) -> None:
     facts = with_identity(recorded("pools"), "vdh9", parttype=kind)
     with pytest.raises(SafetyRefusal, match="/dev/vdh9 is a partition of"):
-        plan_wipe(ScriptedHost(default=facts), spec_of("vd5"), "/run/backup")
+        plan_wipe(ScriptedHost(default=facts), spec_of("vd5"))
