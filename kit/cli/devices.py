@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.options import JsonOption
+from kit.cli.options import JsonOption, ResultsOption
 from kit.config.testbed import Device, Testbed, read_testbed
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
@@ -48,14 +48,14 @@ def wipe_command(
         str | None,
         typer.Option("--erase-serial", metavar="SERIAL", help="Confirm that this device is erased."),
     ] = None,
+    results: ResultsOption = Path("results"),
 ) -> None:
-    """Remove old signatures and labels of destroyed pools; a copy of each is kept on the server."""
+    """Remove old signatures and labels of destroyed pools; copies are kept in the results directory."""
     plan = read_testbed(testbed)
     device = _find(plan, name, testbed)
     expected = DeviceSpec(device.path or "", device.serial, device.size)
     with open_server(plan) as server:
-        backup = f"/var/tmp/hsp-wipe-{device.name}"
-        planned = plan_wipe(server, expected, backup)
+        planned = plan_wipe(server, expected)
         if not planned.commands:
             say(f"{device.path} has no signatures: nothing to do")
             return
@@ -64,8 +64,8 @@ def wipe_command(
         confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
         assert planned.checked.node is not None  # plan_wipe refuses a missing device
         with Locks(server, [planned.checked.node], f"wipe of {device.name}"):
-            wipe(server, planned)
-        say(f"{device.path} is wiped; copies of its signatures are in {backup} on {server.name}")
+            folder = wipe(server, planned, results)
+        say(f"{device.path} is wiped; copies of what was removed are in {folder}")
 
 
 def _find(plan: Testbed, name: str, testbed: Path) -> Device:

@@ -46,6 +46,10 @@ UntilOption = Annotated[
     str | None,
     typer.Option("--until", metavar="WIDTH", help="Stop when each p50 ratio is this precise, e.g. 5%."),
 ]
+BesideOption = Annotated[
+    bool,
+    typer.Option("--beside-other-pools", help="Let other imported pools have a smaller ARC during the run."),
+]
 AcrossOption = Annotated[
     list[str] | None,
     typer.Option("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
@@ -79,6 +83,7 @@ def run(
     versus_workload: VersusWorkloadOption = None,
     until: UntilOption = None,
     across: AcrossOption = None,
+    beside_other_pools: BesideOption = False,
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
     json_output: options.JsonOption = False,
@@ -102,7 +107,7 @@ def run(
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
     if not has_b and count == 1:
-        asked = Asked(seed, age_again)
+        asked = Asked(seed, age_again, beside_other_pools)
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
     for option, given, hint in (
         ("--resume is", resume, "resume the interrupted run of a series alone"),
@@ -119,8 +124,9 @@ def run(
     width = parse_width(until) if until else None
     sides = [side, Side(versus_workload or side.workload, versus or side.testbed)] if has_b else [side]
     progress = Progress(quiet=quiet)
+    asked = Asked(beside_other_pools=beside_other_pools)
     raise typer.Exit(
-        repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials)
+        repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials, asked)
     )
 
 

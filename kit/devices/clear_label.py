@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from kit.core.errors import HostError, SafetyRefusal
+from kit.core.errors import SafetyRefusal
+from kit.devices.serial import check_serial
 from kit.hosts.base import Host
 from kit.zfs.pool import WHOLE_DISK_PART
 
@@ -23,16 +24,7 @@ _NAME = re.compile(r"^\s*name: '(.*)'$", re.MULTILINE)
 
 def clear(host: Host, path: str, serial: str, pool: str) -> None:
     """Remove what the destroyed `pool` left on the device. Raises SafetyRefusal, HostError."""
-    result = host.run(["lsblk", "--nodeps", "--noheadings", "--output", "SERIAL", path], check=False)
-    if result.returncode:
-        raise HostError(
-            f"{path} on {host.name} does not exist any more", "connect it again, and run `hsp clean`"
-        )
-    if result.stdout.strip() != serial:
-        raise SafetyRefusal(
-            f"{path} on {host.name} has the serial '{result.stdout.strip()}', the run used '{serial}'",
-            "it is another device and was not changed",
-        )
+    check_serial(host, path, serial)
     places = (f"{path}{WHOLE_DISK_PART}", path)
     labels = [host.run(["zdb", "-l", place], check=False) for place in places]
     # Destroyed pools have labels, too.
@@ -48,8 +40,14 @@ def clear(host: Host, path: str, serial: str, pool: str) -> None:
         return
     for place in places:
         if host.run(["test", "-b", place], check=False).returncode == 0:
-            host.run(["wipefs", "--all", "--quiet", place])
+            check_serial(host, path, serial)
+            host.run(wipe_command(place))
     host.run(["udevadm", "settle", "--timeout=30"])
+
+
+def wipe_command(path: str) -> list[str]:
+    """argv. The lock keeps udev and other tools away meanwhile (docs/decisions/0009-device-locks.md)."""
+    return ["wipefs", "--all", "--quiet", "--lock", path]
 
 
 def _has_only_partitions(host: Host, path: str) -> bool:

@@ -25,7 +25,8 @@ class Node:
     """A block device: a disk, a partition, or a device made of others (dm, md, loop, zvol).
 
     `kind` is disk, part, lvm, crypt, multipath, dm, md, loop, zvol or rom. `links` are its by-id paths.
-    `sequence` is new each time a disk is connected (diskseq since Linux 5.15, else "").
+    `sequence` is new each time a disk is connected (diskseq since Linux 5.15, else ""). `namespace` is the
+    NSID of NVMe, `partition_type` a GUID (GPT) or a number such as 0x83 (MBR); both "" if unknown.
     """
 
     kernel_name: str
@@ -47,7 +48,9 @@ class Node:
     parent: str | None
     holders: tuple[str, ...]
     controller: str
+    namespace: str
     udev_fstype: str
+    partition_type: str
     links: tuple[str, ...]
 
     def identity(self) -> dict[str, Any]:
@@ -110,6 +113,14 @@ class Inventory:
                 waiting += [*self.parts(device), *(self.nodes[h] for h in device.holders if h in self.nodes)]
         return tuple(tree.values())
 
+    def other_paths(self, node: Node) -> tuple[Node, ...]:
+        """Other kernel names of the same disk: a disk with two ports that multipath has not joined."""
+        return tuple(
+            other
+            for name, other in self.nodes.items()
+            if name != node.kernel_name and _same_disk(node, other)
+        )
+
     def siblings(self, node: Node) -> tuple[Node, ...]:
         """Other namespaces of the same NVMe controller."""
         if not node.kernel_name.startswith("nvme") or not node.controller:
@@ -117,8 +128,20 @@ class Inventory:
         return tuple(
             other for other in self.nodes.values()
             if other.kind == "disk" and other.controller == node.controller and other != node
+            and not _same_disk(node, other)
             and not _PATH_OF_A_NAMESPACE.match(other.kernel_name)
         )  # fmt: skip
+
+
+def _same_disk(a: Node, b: Node) -> bool:
+    """Serial, WWN and size are equal. What is unknown of one of them is no difference."""
+    if (a.kind, b.kind) != ("disk", "disk") or a.size_bytes != b.size_bytes:
+        return False
+    pairs = ((a.serial, b.serial), (a.wwn, b.wwn))
+    if any(x and y and x != y for x, y in pairs) or not any(x and x == y for x, y in pairs):
+        return False
+    # Namespaces of one controller have one serial, and old kernels report no WWN of them.
+    return not (a.namespace and b.namespace and a.namespace != b.namespace)
 
 
 def preferred_link(node: Node) -> str | None:

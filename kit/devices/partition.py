@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kit.core.errors import HostError
+from kit.devices.serial import check_serial
 from kit.hosts.base import Host
 
 # The usual start of partitioning tools: aligned to any flash page.
@@ -49,8 +50,13 @@ def exists(host: Host, device_path: str) -> bool:
     return host.run(["test", "-e", path_of(device_path)], check=False).returncode == 0
 
 
-def remove(host: Host, device_path: str) -> None:
-    """Remove the partition. It is no error if it does not exist."""
+def remove(host: Host, device_path: str, serial: str = "") -> None:
+    """Remove the partition. It is no error if it does not exist.
+
+    Raises SafetyRefusal if the device has another `serial` (not checked if it is ""), HostError.
+    """
     if exists(host, device_path):
+        if serial:
+            check_serial(host, device_path, serial)
         host.run(remove_command(device_path), stdin=HELPER.read_bytes())
         host.run(["udevadm", "settle", "--timeout=30"])

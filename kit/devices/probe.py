@@ -24,6 +24,7 @@ _HELPER = Path(__file__).parents[1] / "remote" / "probe_devices.py"
 _TOOL_DEADLINE_S = 240
 _DEADLINE_S = 1800.0
 _SECTOR_BYTES = 512
+_LSBLK_TEXTS = ("serial", "model", "wwn", "transport", "udev_fstype", "partition_type")
 _DM_KINDS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
 
 KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_!.-]{0,62}$")]
@@ -70,6 +71,7 @@ class DeviceFacts(_Facts):
     removable: str | None
     diskseq: str | None
     hidden: str | None
+    nsid: str | None = None
     partition: str | None
     parent: KernelName | None
     holders: list[KernelName]
@@ -187,7 +189,7 @@ def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[st
         sector_bytes=int(queue.logical_block_size or 0),
         physical_sector_bytes=int(queue.physical_block_size or 0),
         discard_bytes=int(queue.discard_max_bytes or 0),
-        **{text: getattr(lsblk, text, "") for text in ("serial", "model", "wwn", "transport", "udev_fstype")},
+        **{text: getattr(lsblk, text, "") for text in _LSBLK_TEXTS},
         rotational=queue.rotational == "1",
         removable=entry.removable != "0",
         read_only=entry.ro != "0",
@@ -195,6 +197,7 @@ def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[st
         parent=entry.parent,
         holders=tuple(entry.holders),
         controller=entry.controller or "",
+        namespace=entry.nsid or "",
         links=links,
     )
 

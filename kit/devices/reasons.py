@@ -32,6 +32,34 @@ _ROLES = {SPARE: "a spare", CACHE: "a cache device"}
 _SIGNATURES = {"LVM2_member": "lvm", "linux_raid_member": "md", "crypto_LUKS": "crypt"}
 
 
+# The closed list of what `hsp wipe` may remove: contents that are complete on this disk. A member of anything
+# that spans disks (an array, a cache, a cluster, a multi-device file system) is missed elsewhere.
+# Types of libblkid, as wipefs prints them:
+WIPEABLE_SIGNATURES = frozenset(
+    "ext2 ext3 ext4 xfs vfat exfat ntfs swap iso9660 udf gpt dos PMBR zfs_member".split()
+)
+# Types of partitions, as lsblk prints them. Windows' dynamic disks and Storage Spaces, VMFS, Ceph and others
+# have members without any signature, with partitions of their own types.
+WIPEABLE_PARTITIONS = frozenset(
+    (
+        "0x1 0x4 0x5 0x6 0x7 0xb 0xc 0xe 0xf 0x27 0x82 0x83 0x85 0xee 0xef "
+        "0fc63daf-8483-4772-8e79-3d69d8477de4 "  # Linux file system
+        "0657fd6d-a4ab-43c4-84e5-0933c84b4f4f "  # Linux swap
+        "4f68bce3-e8cd-4db1-96e7-fbcaf984b709 "  # Linux root (x86-64)
+        "933ac7e1-2eb4-4f13-b844-0e14e2aef915 "  # Linux home
+        "3b8f8425-20e0-4f3b-907f-1a25a76f98e8 "  # Linux server data
+        "bc13c2ff-59e6-4262-a352-b275fd6f7172 "  # Linux extended boot
+        "c12a7328-f81f-11d2-ba4b-00a0c93ec93b "  # EFI system
+        "21686148-6449-6e6f-744e-656564454649 "  # BIOS boot
+        "ebd0a0a2-b9e5-4433-87c0-68b6b72699c7 "  # Microsoft basic data
+        "e3c9e316-0b5c-4db8-817d-f92df00215ae "  # Microsoft reserved
+        "de94bba4-06d1-4d40-a16a-bfd50179d6ac "  # Windows recovery
+        "6a898cc3-1dd2-11b2-99a6-080020736631 "  # ZFS
+        "6a945a3b-1dd2-11b2-99a6-080020736631"  # ZFS, reserved
+    ).split()
+)
+
+
 class Code(StrEnum):
     """Kinds of reasons."""
 
@@ -56,6 +84,7 @@ class Code(StrEnum):
     OLD_LABEL = "old-zfs-label"
     PARTITIONS = "partitions"
     SIGNATURE = "signature"
+    FOREIGN = "foreign-contents"
     REMOVABLE = "removable"
     READ_ONLY = "read-only"
     TOO_SMALL = "too-small"
@@ -65,9 +94,9 @@ class Code(StrEnum):
 
 
 WIPEABLE = frozenset({Code.SIGNATURE, Code.PARTITIONS, Code.OLD_LABEL})
-"""Unused contents, which `hsp wipe` removes."""
+"""Unused contents, which `hsp wipe` removes; not if there are foreign ones beside."""
 
-CONTENT = WIPEABLE | {Code.POOL_LABEL}
+CONTENT = WIPEABLE | {Code.POOL_LABEL, Code.FOREIGN}
 """Reasons about the contents of a device, not about its use."""
 
 _HOLDERS = {"lvm": Code.LVM, "md": Code.MD, "multipath": Code.MULTIPATH, "crypt": Code.CRYPT}
@@ -162,6 +191,12 @@ def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Ite
 
 def _duplicate_reasons(inventory: Inventory, node: Node, others: Sequence[DeviceSpec]) -> Iterator[Reason]:
     own = {tree_node.kernel_name for tree_node in inventory.tree(node)} | {node.parent}
+    disk = inventory.nodes.get(node.parent, node) if node.parent else node
+    paths = {
+        tree_node.kernel_name: path
+        for path in inventory.other_paths(disk)
+        for tree_node in inventory.tree(path)
+    }
     for other in others:
         other_node = inventory.find(other.path)
         if other_node is None:
@@ -170,6 +205,9 @@ def _duplicate_reasons(inventory: Inventory, node: Node, others: Sequence[Device
             text = f"{other.path} of the same testbed is the same disk"
         elif other_node.kernel_name in own:
             text = f"{other.path} of the same testbed lies on the same disk"
+        elif other_node.kernel_name in paths:
+            path = paths[other_node.kernel_name]
+            text = f"{other.path} of the same testbed is another path to the same disk ({_same(disk, path)})"
         else:
             continue
         yield Reason(Code.DUPLICATE, text, "name each disk once, for one role")
@@ -178,9 +216,24 @@ def _duplicate_reasons(inventory: Inventory, node: Node, others: Sequence[Device
 def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
     """Reasons that do not depend on the testbed."""
     disk = inventory.nodes.get(node.parent, node) if node.parent else node
+    yield from _hardware_reasons(disk)
+    yield from _path_reasons(inventory, disk)
+    for path in inventory.other_paths(disk):
+        # The kernel treats them as two disks: a use of one is not seen at the other.
+        for reason in _path_reasons(inventory, path):
+            text = f"{reason.text} (as /dev/{path.kernel_name}, another path to it: {_same(disk, path)})"
+            yield Reason(reason.code, text, reason.remedy)
+    yield from (_undetermined(problem) for problem in inventory.problems)
+
+
+def _same(disk: Node, path: Node) -> str:
+    return f"both have serial '{disk.serial or path.serial}', WWN '{disk.wwn or path.wwn}' and the same size"
+
+
+def _path_reasons(inventory: Inventory, disk: Node) -> Iterator[Reason]:
+    """Uses and contents of a disk, by one of its kernel names."""
     tree = inventory.tree(disk)
     content = inventory.disks.get(disk.kernel_name)
-    yield from _hardware_reasons(disk)
     yield from _use_reasons(inventory, disk, tree)
     if content is None:
         yield _undetermined("it was not examined")
@@ -194,7 +247,6 @@ def device_reasons(inventory: Inventory, node: Node) -> Iterator[Reason]:
             )
         elif content.open_error:
             yield _undetermined(f"opening it failed: {content.open_error}")
-    yield from (_undetermined(problem) for problem in inventory.problems)
 
 
 def _hardware_reasons(disk: Node) -> Iterator[Reason]:
@@ -302,29 +354,42 @@ def _content_reasons(inventory: Inventory, disk: Node, content: DiskContent) -> 
     if parts:
         named = ", ".join(f"/dev/{part.kernel_name}" for part in parts)
         yield Reason(Code.PARTITIONS, f"it has partitions: {named}", _WIPE)
+    for part in parts:
+        if part.partition_type not in WIPEABLE_PARTITIONS:
+            kind = f"of type {part.partition_type}" if part.partition_type else "of unknown type"
+            yield Reason(Code.FOREIGN, f"/dev/{part.kernel_name} is a partition {kind}", _FOREIGN)
     for kind, name in dict.fromkeys((s.kind, s.kernel_name) for s in content.signatures):
         if kind == "zfs_member" and content.labels:
             continue
-        code = _HOLDERS.get(_SIGNATURES.get(kind, ""), Code.SIGNATURE)
-        remedy = _WIPE if code is Code.SIGNATURE else "remove it with the tools of that system"
+        code = Code.SIGNATURE if kind in WIPEABLE_SIGNATURES else Code.FOREIGN
+        code = _HOLDERS.get(_SIGNATURES.get(kind, ""), code)
+        remedy = {Code.SIGNATURE: _WIPE, Code.FOREIGN: _FOREIGN}.get(
+            code, "remove it with the tools of that system"
+        )
         yield Reason(code, f"there is a signature on /dev/{name}: {kind}", remedy)
 
 
 _WIPE = "if its contents are not needed, `hsp wipe` removes them, with a backup of each signature"
+
+_FOREIGN = (
+    "other disks may depend on it, so `hsp wipe` does not remove it; remove it with the tools of the "
+    "system that made it, or use another disk"
+)
 
 
 def _sibling_reasons(
     inventory: Inventory, node: Node, others: Sequence[DeviceSpec], known: Sequence[Reason]
 ) -> Iterator[Reason]:
     """Namespaces of one controller share flash, queue and, for many controllers, `nvme format`."""
-    own_names = {other_node.kernel_name for other in others if (other_node := inventory.find(other.path))}
+    own = [other_node for other in others if (other_node := inventory.find(other.path))]
+    own_names = {path.kernel_name for node in own for path in (node, *inventory.other_paths(node))}
     for sibling in inventory.siblings(node):
         if sibling.kernel_name in own_names:
             continue
         used = [
             reason
             for reason in device_reasons(inventory, sibling)
-            if reason not in known and (reason.code in _IN_USE or reason.code is Code.POOL_LABEL)
+            if reason not in known and reason.code in _IN_USE | {Code.POOL_LABEL, Code.FOREIGN}
         ]
         if used:
             yield Reason(

@@ -31,6 +31,7 @@ class Identity:
     wwn: str
     transport: str
     udev_fstype: str
+    partition_type: str
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def parse_lsblk(text: str) -> dict[str, Identity]:
             wwn=_text(entry["wwn"]),
             transport=_text(entry["tran"]),
             udev_fstype=_text(entry["fstype"]),
+            partition_type=_text(entry["parttype"]).lower(),
         )
         for entry in _object(text)["blockdevices"]
     }

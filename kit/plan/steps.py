@@ -164,7 +164,8 @@ def partitions(plan: Plan, names: Names) -> Iterator[Step]:
             argv = tuple(partition.create_command(path, size_bytes))
             details = {"device": device.name, "path": path, "bytes": size_bytes}
             commands = (Command(argv, "kit/remote/partition.py"),)
-            yield Step("use a part", "server", commands, undo.Partition(device_path=path), details)
+            action = undo.Partition(device_path=path, serial=device.serial or "")
+            yield Step("use a part", "server", commands, action, details)
 
 
 def _part_bytes(plan: Plan, device: Device) -> int | None:

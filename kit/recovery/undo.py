@@ -217,11 +217,12 @@ class Pool(Action):
 
 
 class Partition(Action):
-    """The partition of a cache device."""
+    """The partition of a cache device. `serial` is empty for an emulated device, and in older journals."""
 
     kind = "partition"
     after = frozenset({"pool"})
     device_path: DevicePath
+    serial: Annotated[str, Field(max_length=500)] = ""
 
     @property
     def devices_used(self) -> list[str]:
@@ -231,7 +232,7 @@ class Partition(Action):
         return f"remove the partition of {self.device_path}"
 
     def undo(self, host: Host) -> None:
-        partition.remove(host, self.device_path)
+        partition.remove(host, self.device_path, self.serial)
 
     def undo_proven(self, host: Host) -> None:
         if partition.exists(host, self.device_path):
@@ -268,10 +269,10 @@ class Device(Action):
         clear_label.clear(host, self.path, self.serial, self.pool)
 
     def commands(self) -> list[list[str]]:
-        return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]
+        return [["wipefs", "--all", "--lock", path] for path in (f"{self.path}-part1", self.path)]
 
     def changes(self) -> list[tuple[list[str], str]]:
-        return [(["wipefs", "--all", "--quiet", path], "") for path in (f"{self.path}-part1", self.path)]
+        return [(clear_label.wipe_command(path), "") for path in (f"{self.path}-part1", self.path)]
 
 
 class Export(Action):

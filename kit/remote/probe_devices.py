@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 SYS = "/sys/class/block"
-LSBLK = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,WWN,TRAN,RO,LOG-SEC,DISC-MAX,FSTYPE"
+LSBLK = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,WWN,TRAN,RO,LOG-SEC,DISC-MAX,FSTYPE,PARTTYPE"
 QUEUE = ("rotational", "logical_block_size", "physical_block_size", "write_cache", "discard_max_bytes")
 LIMIT = 4 << 20
 ENVIRONMENT = dict(os.environ, LC_ALL="C")
@@ -59,6 +59,7 @@ def block_device(name: str) -> Any:
         "removable": text_of(owner + "/removable"),
         "diskseq": text_of(owner + "/diskseq"),
         "hidden": text_of(place + "/hidden"),
+        "nsid": text_of(place + "/nsid"),
         "partition": partition,
         "parent": os.path.basename(owner) if partition is not None else None,
         "holders": names_in(place + "/holders"),
@@ -185,8 +186,8 @@ def is_disk(name: str, entry: Any) -> bool:
     )
 
 
-def chosen_disks(paths: Any, devices: Any) -> Any:
-    """Kernel names of the disks to examine: those of `paths` and their NVMe siblings."""
+def chosen_disks(paths: Any, devices: Any, lsblk: Any) -> Any:
+    """Kernel names of the disks to examine: of `paths`, their NVMe siblings, and other paths to all these."""
     disks = [name for name in sorted(devices) if is_disk(name, devices[name])]
     if paths is None:
         return disks
@@ -196,7 +197,21 @@ def chosen_disks(paths: Any, devices: Any) -> Any:
         names.add(devices.get(name, {}).get("parent") or name)
     controllers = {devices[name]["controller"] for name in names if name in devices} - {None}
     siblings = {n for n in disks if n.startswith("nvme") and devices[n]["controller"] in controllers}
-    return sorted(n for n in names | siblings if n in devices)
+    return sorted(n for n in with_other_paths(names | siblings, lsblk) if n in devices)
+
+
+def with_other_paths(names: Any, lsblk: Any) -> Any:
+    """The disks, and all of the same size with the same serial or WWN; kit.devices.inventory decides."""
+    try:
+        entries = [entry for entry in json.loads(lsblk["out"])["blockdevices"] if entry["type"] == "disk"]
+        keys = {
+            entry["kname"]: {(entry["size"], key, entry[key]) for key in ("serial", "wwn") if entry[key]}
+            for entry in entries
+        }
+    except (ValueError, KeyError, TypeError):
+        return names  # the kit refuses all disks then
+    known = set().union(*(keys.get(name, set()) for name in names))
+    return names | {name for name in keys if keys[name] & known}
 
 
 def disk_contents(name: str, devices: Any, request: Any) -> Any:
@@ -226,8 +241,9 @@ def main(request: Any) -> Any:
     paths += [line.split(" ")[0].encode().decode("unicode_escape") for line in swap_lines]
     sources = {line.rpartition(" - ")[2].split(" ")[1] for _, _, line in mount_lines if " - " in line}
     paths += [source for source in sources if source.startswith("/dev/")]
-    commands = {"lsblk": ["lsblk", "--json", "--bytes", "--list", "--output", LSBLK]}
-    disks = chosen_disks(request["paths"], devices)
+    lsblk = tool(["lsblk", "--json", "--bytes", "--list", "--output", LSBLK], request["deadline_s"])
+    commands = {}
+    disks = chosen_disks(request["paths"], devices, lsblk)
     disk_facts = {name: disk_contents(name, devices, request) for name in disks}
     if request["content"]:
         commands["guids"] = ["zpool", "list", "-H", "-p", "-o", "name,guid"]
@@ -239,6 +255,7 @@ def main(request: Any) -> Any:
         for name in disks:
             disk_facts[name]["wipefs"] = wipefs_of_each[name]
     results = {name: tool(argv, request["deadline_s"]) for name, argv in commands.items()}
+    results["lsblk"] = lsblk
     if request["content"]:
         results["wipefs"] = wipefs_of_all
     return {

@@ -45,7 +45,9 @@ def open_hosts(testbed: Testbed, progress: Progress) -> Iterator[tuple[Host, tup
 
 
 @contextmanager
-def real_site(testbed: Testbed, run_id: str, progress: Progress, seed: int) -> Iterator[Site]:
+def real_site(
+    testbed: Testbed, run_id: str, progress: Progress, seed: int, *, beside_other_pools: bool = False
+) -> Iterator[Site]:
     """Connect, lock, look at the devices; let go at the end. Raises HostError, SafetyRefusal."""
     wanted = [DeviceSpec(device.path or "", device.serial, device.size) for device in testbed.device]
     with ExitStack() as stack:
@@ -60,6 +62,7 @@ def real_site(testbed: Testbed, run_id: str, progress: Progress, seed: int) -> I
             emulated=False,
             guard=guard,
             seed=seed,
+            beside_other_pools=beside_other_pools,
             identities={
                 device.name: one.node.identity()
                 for device, one in zip(testbed.device, guard.checked, strict=True)

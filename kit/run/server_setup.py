@@ -33,6 +33,7 @@ from kit.zfs.tunables import (
     read_effects,
     read_history_tunables,
     read_tunables,
+    refuse_small_arc,
     write_tunable,
 )
 
@@ -45,6 +46,8 @@ def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
     tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))
     manifests.add_limits(run.record, server, zfs, tracing, run.progress)
+    text = refuse_small_arc(server, run.plan.tunables, agreed=run.site.beside_other_pools)
+    run.record.add_notes(*([f"{text} (--beside-other-pools)."] if text else []))
     return zfs, tracing
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from kit.config.testbed import Device, Testbed
@@ -46,10 +47,21 @@ def _check_confirmed(devices: list[Device], confirmed: Sequence[str], testbed: T
             f"the testbed '{testbed.name}' has no device with the serial {', '.join(unknown)}",
             f"it has {', '.join(str(serial) for serial in serials)}",
         )
-    missing = [device for device in devices if device.serial not in confirmed]
+    left, missing = Counter(confirmed), []
+    # Namespaces of one NVMe controller have the same serial: each needs an agreement of its own.
+    for device in devices:
+        left[device.serial or ""] -= 1
+        if left[device.serial or ""] < 0:
+            missing.append(device)
     if missing:
-        shown = "; ".join(f"{device.name}, serial {device.serial}" for device in missing)
-        raise SafetyRefusal(f"erasing is not confirmed: {shown}", "each device needs its own --erase-serial")
+        shared = {device.serial for device in missing if device.serial in confirmed}
+        # It is unknown which of several devices with one serial was meant.
+        missing = [device for device in devices if device in missing or device.serial in shared]
+        shown = "; ".join(f"{device.name}, serial {device.serial}, {device.path}" for device in missing)
+        raise SafetyRefusal(
+            f"erasing is not confirmed: {shown}",
+            "each device needs its own --erase-serial; give a serial that several have once for each",
+        )
 
 
 def _ask_for_each(devices: list[Device], ask: Ask) -> None:

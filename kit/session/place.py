@@ -24,10 +24,14 @@ from kit.session.erase_confirmation import confirm_erasing
 
 @dataclass(frozen=True)
 class Asked:
-    """Options of a run that are not in its plan. `seed`: None derives it from the run's id."""
+    """Options of a run that are not in its plan. `seed`: None derives it from the run's id.
+
+    `beside_other_pools`: a smaller ARC may be set although other pools are imported.
+    """
 
     seed: int | None = None
     age_again: bool = False
+    beside_other_pools: bool = False
 
 
 AS_PLANNED = Asked()
@@ -63,7 +67,8 @@ def prepare(
     refuse_unfinished(plan, results, resuming)
     if testbed.is_appliance:
         return lambda run_id: appliance_site(testbed, progress, seed(run_id))
-    return lambda run_id: real_site(testbed, run_id, progress, seed(run_id))
+    beside = asked.beside_other_pools
+    return lambda run_id: real_site(testbed, run_id, progress, seed(run_id), beside_other_pools=beside)
 
 
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:

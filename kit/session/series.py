@@ -17,7 +17,7 @@ from kit.plan.plan import Plan
 from kit.run import manifest
 from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
-from kit.session.place import prepare
+from kit.session.place import AS_PLANNED, Asked, prepare
 from kit.session.side import Side
 from kit.store.summary import Summary
 from reports.analysis import comparability
@@ -71,6 +71,7 @@ def repeat(
     json_output: bool,
     progress: Progress,
     erase_serials: Sequence[str] = (),
+    asked: Asked = AS_PLANNED,
 ) -> int:
     """Run one side `count` times, or two in turn; prints the result, returns the exit code."""
     plans = dict(zip("AB", [side.plan() for side in sides], strict=False))
@@ -78,7 +79,7 @@ def repeat(
     if len(plans) == 2:
         _refuse_unlike(plans["A"], plans["B"], across)
     places = {
-        letter: prepare(plan, inputs, results, _serials_of(plan, erase_serials), progress)
+        letter: prepare(plan, inputs, results, _serials_of(plan, erase_serials), progress, asked=asked)
         for letter, plan in plans.items()
     }
     turns = order(count) if len(plans) == 2 else ["A"] * count

@@ -133,7 +133,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
     assert set(found(rig, rest, "vd2")) == {Code.SIGNATURE}
 
 
-def test_d5_members_of_pools(rig: Rig, blank: States) -> None:
+def test_d5_members_of_pools(rig: Rig, blank: States, tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(blank.pool("inuse", "vd0", "log", "vd1", "cache", "vd2", "spare", "vd3"))
         stack.enter_context(blank.pool("away", "vd4", "cache", "sd0", "spare", "sd1"))
@@ -165,33 +165,38 @@ def test_d5_members_of_pools(rig: Rig, blank: States) -> None:
         refusal(rig, *(wanted(rig, disk) for disk in rig.disks if disk not in ("sd2", "ns2")))
         for disk in ("vd0", "vd4", "sd1", "ns1"):
             with pytest.raises(SafetyRefusal):
-                plan_wipe(rig.host, wanted(rig, disk), "/run/hsp-test-backup")
+                plan_wipe(rig.host, wanted(rig, disk))
         assert blank.digests(*quiet) == before
         # Another disk of the testbed is a partition of this one: a duplicate, and no whole disk.
         partition = f"{rig.by_id['vd4']}-part1"
         pair = [wanted(rig, "vd4"), DeviceSpec(partition, "HSPVD4", SIZE)]
         codes = [{r.code for r in one.reasons} for one in check(rig.host, pair)]
         assert Code.DUPLICATE in codes[0] & codes[1] and Code.NOT_WHOLE in codes[1]
-        _wipes_the_destroyed_pool(rig, blank)
+        _wipes_the_destroyed_pool(rig, blank, tmp_path)
         rig.host.run(["zpool", "import", "-o", "cachefile=none", "away"])
 
 
-def _wipes_the_destroyed_pool(rig: Rig, states: States) -> None:
-    """D6: shown, done with a backup, and the disk is available; the other disks are as they were."""
+def _wipes_the_destroyed_pool(rig: Rig, states: States, results: Path) -> None:
+    """D6: shown, done with copies, and the disk is available; the other disks are as they were."""
     others = states.digests("vd4", "sd0", "sd1", "ns1")
     before = states.digests("vd5")
-    planned = plan_wipe(rig.host, wanted(rig, "vd5"), "/run/hsp-test-backup")
+    planned = plan_wipe(rig.host, wanted(rig, "vd5"))
     assert "zfs_member" in planned.describe() and "gpt" in planned.describe()
     assert states.digests("vd5") == before
     assert not any("-f" in argv or "--force" in argv for argv in planned.commands)
-    wipe(rig.host, planned)
+    folder = wipe(rig.host, planned, results)
     assert check(rig.host, [wanted(rig, "vd5")])[0].reasons == ()
-    kept = rig.host.run(["ls", "/run/hsp-test-backup"]).stdout.split()
-    part = f"{Path(rig.nodes['vd5']).name}1"
-    assert {f"zfs-label-{part}-start.bak", f"zfs-label-{part}-end.bak"} <= set(kept)
-    assert sum(name.startswith("wipefs-") for name in kept) >= 3
-    rig.host.run(["rm", "-r", "/run/hsp-test-backup"])
-    assert states.digests(*others) == others
+    assert "HSPVD5" in folder.name and states.digests(*others) == others
+    # What was copied restores it: the disk's own bytes first, which bring its partitions back.
+    files = json.loads((folder / "wipe.json").read_text())["files"]
+    for entry in sorted(files, key=lambda entry: len(entry["kernel_name"])):
+        argv = ["dd", f"of=/dev/{entry['kernel_name']}", f"seek={entry['offset_bytes']}", "oflag=seek_bytes"]
+        content = (folder / entry["file"]).read_bytes()
+        rig.host.run([*argv, "conv=notrunc,fsync", "iflag=fullblock", "bs=64K"], stdin=content)
+        rig.host.run(["blockdev", "--rereadpt", states.node("vd5")], check=False)
+        rig.host.run(["udevadm", "settle", "--timeout=30"])
+    assert states.digests("vd5") == before
+    assert wipe(rig.host, plan_wipe(rig.host, wanted(rig, "vd5")), results) != folder
 
 
 def test_what_an_ended_zpool_create_leaves_goes_and_what_holds_anything_stays(
@@ -467,7 +472,7 @@ def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
     assert len(read_testbed(with_devices).device) == 11
 
 
-def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
+def test_emulated_devices_can_be_named(rig: Rig, states: States, tmp_path: Path) -> None:
     """One of each kind has a link and a serial; a pool is made and destroyed on the links."""
     devices = tuple(
         Device.model_validate({"role": "data", "size": "128MiB", **more})
@@ -487,10 +492,9 @@ def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
                 assert Code.POOL_IMPORTED in {r.code for r in check(rig.host, asked)[0].reasons}
         assert {r.code for one in check(rig.host, asked) for r in one.reasons} <= WIPEABLE
         for one in asked:
-            wipe(rig.host, plan_wipe(rig.host, one, "/run/hsp-test-backup"))
+            wipe(rig.host, plan_wipe(rig.host, one), tmp_path)
     finally:
         assert made.served
         made.served.stop()
         unlink(rig.host)
         rig.host.run(["sh", "-c", 'echo 0 >"$1/power" && rmdir "$1"', "sh", f"{NULLB}/flat0"])
-        rig.host.run(["rm", "-rf", "/run/hsp-test-backup"])

@@ -33,6 +33,7 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
     lsblk = {
         "name": name, "kname": name, "type": "disk", "size": size_bytes, "serial": serial, "model": "SSD  ",
         "wwn": None, "tran": "sata", "ro": False, "log-sec": 512, "disc-max": 2147450880, "fstype": None,
+        "parttype": None,
     }  # fmt: skip
     signatures = [{"device": name, "type": signature, "offset": "0x0", "label": None}] if signature else []
     entry = {

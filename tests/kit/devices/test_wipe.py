@@ -11,13 +11,13 @@ from tests.kit.devices.facts import recorded, spec_of
 
 
 def test_the_wipe_is_shown_and_never_forced() -> None:
-    planned = plan_wipe(ScriptedHost(default=recorded("pools")), spec_of("vd5"), "/run/backup")
+    planned = plan_wipe(ScriptedHost(default=recorded("pools")), spec_of("vd5"))
     last = [argv[-1] for argv in planned.commands]
     assert last[-1] == "/dev/vdh" and "/dev/vdh1" in last
     tools = [word for argv in planned.commands for word in argv if word in ("wipefs", "labelclear", "zpool")]
     assert tools == ["zpool", "labelclear", "wipefs", "wipefs"]
     assert not {"-f", "--force", "-ff"} & {word for argv in planned.commands for word in argv}
-    assert "zfs_member" in planned.describe() and "wipefs --all --backup --lock" in planned.describe()
+    assert "zfs_member" in planned.describe() and "wipefs --all --lock" in planned.describe()
     for disk in ("vd0", "vd4", "sd1", "ns1"):
         with pytest.raises(SafetyRefusal):
-            plan_wipe(ScriptedHost(default=recorded("pools")), spec_of(disk), "/run/backup")
+            plan_wipe(ScriptedHost(default=recorded("pools")), spec_of(disk))

@@ -68,6 +68,21 @@ def test_one_too_few_or_another_is_refused(testbed: Testbed, named: Sequence[str
     assert refused.value.exit_code == EXIT_SAFETY
 
 
+def test_namespaces_of_one_controller_are_agreed_to_one_by_one(tmp_path: Path) -> None:
+    path = tmp_path / "t.toml"
+    first = DEVICE.format("data0", "data", "S1")
+    second = DEVICE.format("log0", "log", "S1").replace("ata-S1", "nvme-S1_2")
+    path.write_text(HEAD + first + second + DEVICE.format("data1", "data", "S2"))
+    both = read_testbed(path)
+    with pytest.raises(SafetyRefusal) as refused:
+        confirm_erasing(both, ["S1", "S2"], None)
+    assert "ata-S1;" in refused.value.message and "nvme-S1_2" in refused.value.message
+    assert "data1" not in refused.value.message and "once for each" in refused.value.hint
+    confirm_erasing(both, ["S1", "S2", "S1"], None)
+    with pytest.raises(SafetyRefusal, match="not the serial number of log0"):
+        confirm_erasing(both, [], answers("S1", "S2"))
+
+
 def test_nobody_to_ask_is_refused_and_says_what_to_add(testbed: Testbed) -> None:
     with pytest.raises(SafetyRefusal, match="not a terminal") as refused:
         confirm_erasing(testbed, [], None)

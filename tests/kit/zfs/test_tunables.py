@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.clock import Clock
-from kit.core.errors import ConfigError, HostError
+from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.zfs import tunables
 from kit.zfs.tunables import TIME_TUNABLES_NS, tunable, write_tunable
 from tests.fakes import Answer, Command, ScriptedHost
@@ -177,3 +177,21 @@ def test_a_parameter_that_was_never_set_is_not_changed() -> None:
     write_tunable(server, "zfs_arc_max", "0", str(4 << 30))
     assert [call for call in server.calls if call[0] == "tee"] == [("tee", f"{FOLDER}/zfs_arc_max")]
     assert server.effects["c_max"] == 4 << 30
+
+
+@pytest.mark.parametrize(
+    ("value", "pools", "refused"),
+    [("1GiB", "tank\nhome\n", True), ("1GiB", "", False), ("8GiB", "tank\n", False), ("0", "tank\n", False)],
+)
+def test_other_pools_keep_their_arc_unless_agreed(value: str, pools: str, refused: bool) -> None:
+    server = Server()
+    server.answers["zpool list -H -o name"] = pools
+    setting = tunable("zfs_arc_max", 0 if value == "0" else value, REAL)
+    if not refused:
+        assert tunables.refuse_small_arc(server, [setting], agreed=False) == ""
+        return
+    with pytest.raises(SafetyRefusal, match="tank, home; nothing was changed") as caught:
+        tunables.refuse_small_arc(server, [setting], agreed=False)
+    assert "--beside-other-pools" in caught.value.hint
+    assert "tank, home" in tunables.refuse_small_arc(server, [setting], agreed=True)
+    assert not any(command.argv[0] == "tee" for command in server.commands)
