@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -128,6 +129,7 @@ class ScriptedHost(Host):
 
     def _outcome(self, command: Command) -> Result | ScriptedProcess:
         self.commands.append(command)
+        assert not_isolated(command.argv) == []
         self._check_lost()
         answer: Any = self.answer(command)
         while isinstance(answer, list) or callable(answer):
@@ -144,6 +146,16 @@ class ScriptedHost(Host):
         if not isinstance(answer, tuple):
             answer = (0, answer, "") if isinstance(answer, str) else (answer, "", "")
         return Result(self.name, command.argv, *answer)
+
+
+def not_isolated(argv: Sequence[str]) -> list[str]:
+    """The Pythons of a command that may import modules of their working directory: those without -I."""
+    following = (*argv, "")[1:]
+    return [
+        f"{word} {after}"
+        for word, after in zip(argv, following, strict=False)
+        if re.fullmatch(r".*/python[0-9.]*|python3[0-9.]*", word) and after != "-I"
+    ]
 
 
 class FullDisk:

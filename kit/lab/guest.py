@@ -58,6 +58,7 @@ _PREFIX = "lab-"
 # A guest that boots only to be saved is not listed as a lab.
 _SAVING_PREFIX = "save-"
 _STATES = (_PREFIX, _SAVING_PREFIX)
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _POLL_S = 0.1
 # The flush drops an earlier file from the guest's page cache. Arguments: disk, bytes, target.
 _COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
@@ -122,7 +123,7 @@ def _is_supervisor(pid: int, state: Path) -> bool:
         started = Path(f"/proc/{pid}").stat().st_mtime
     except OSError:
         return False
-    return b"kit.lab.supervisor" in command and started <= state.lstat().st_mtime + 1
+    return bool(re.search(rb"kit[./]lab[./]supervisor", command)) and started <= state.lstat().st_mtime + 1
 
 
 class Lab:
@@ -269,11 +270,10 @@ class _Supervisor:
         sparse: dict[str, int] | None = None,
     ) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-S", "-m", "kit.lab.supervisor"],
+            [sys.executable, "-I", "-S", os.fspath(_SUPERVISOR)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            cwd=Path(__file__).parents[2],
         )
         self._exit_code: int | None = None
         self._detached = False
