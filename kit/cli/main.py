@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import signal
 import sys
 import traceback
-from types import FrameType
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 
@@ -15,6 +13,7 @@ from kit import __version__
 from kit.cli.lazy import LazyGroup
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.output import say, say_error
+from kit.core.signals import interrupt_at_end
 
 EXIT_CODES = """\
 Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is
@@ -44,6 +43,15 @@ class Commands(LazyGroup):
         "lab": "kit.cli.lab:lab",
     }
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            by = f" ({interrupt})" if str(interrupt) else ""
+            say(f"hsp: interrupted{by}")
+            raise
+
 
 app = typer.Typer(
     cls=Commands,
@@ -72,7 +80,7 @@ def _options(
 
 def main() -> None:
     """Run the command line. Typer ends the process: 2 for wrong usage, 130 when interrupted."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupt_at_end()
     try:
         app()
     except KitError as error:
@@ -101,8 +109,3 @@ def _defect(error: Exception) -> HostError:
         f"a defect of hsp {__version__}: {error_text(error)}",
         "please report it with the lines above; `hsp clean` undoes what a run left on its hosts",
     )
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Treat SIGTERM (kill, the end of a CI job) like Ctrl-C."""
-    raise KeyboardInterrupt

@@ -88,14 +88,15 @@ def execute(
             record.add_problems("error", error_text(error))
             raise
         finally:
-            with ignore_interrupts(progress.note), progress.step("cleaning up"):
-                outcome.left = tear_down(journal, site, before)
-            record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
-            if recorder.unwritten:
-                text = f"what was run is not all written down: {recorder.unwritten}"
-                record.add_problems("record", text)
-            record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
-            _store(run_dir, outcome)
+            with ignore_interrupts(progress.note):
+                with progress.step("cleaning up"):
+                    outcome.left = tear_down(journal, site, before)
+                record.add_problems("not-undone", *(f"not undone: {left}" for left in outcome.left))
+                if recorder.unwritten:
+                    text = f"what was run is not all written down: {recorder.unwritten}"
+                    record.add_problems("record", text)
+                record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
+                _store(run_dir, outcome)
     return outcome
 
 
