@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from kit.core.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, Host, HostLost, Result, checked_argv
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, HostLost, Result, checked_argv
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class ScriptedHost(Host):
             return self.files[argv[-1]].decode()
         return self.default
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         result = self._outcome(Command(argv, stdin, deadline_s))
         assert isinstance(result, Result)
         return result
@@ -113,7 +113,9 @@ class ScriptedHost(Host):
         self._check_lost()
         self.files[path] = content
 
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
         self.transfers.append(("get", path, deadline_s))
         self._check_lost()
         if path not in self.files:

@@ -65,6 +65,11 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             served.host.run(["rm", "-f", copy])
 
 
+def state_limit_bytes(size_bytes: int) -> int:
+    """More than the state of a device of that size has: its content, a few bytes per page, and a table."""
+    return 2 * size_bytes + (64 << 20)
+
+
 def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
     """Save content and state of the devices with a `keep` file. They must not be in use. Raises HostError."""
     for device in devices:
@@ -72,7 +77,9 @@ def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             continue
         copy, target = served.state_path(device.name), Path(device.keep)
         served.tell(device.name, "save", copy)
-        content = served.host.get(copy, deadline_s=_TRANSFER_DEADLINE_S)
+        content = served.host.get(
+            copy, deadline_s=_TRANSFER_DEADLINE_S, limit_bytes=state_limit_bytes(device.size)
+        )
         served.host.run(["rm", "-f", copy])
         part = target.with_name(f".{target.name}.part")
         try:

@@ -25,7 +25,7 @@ from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.devices.block_device import find_unused
 from kit.emulation import compilation
-from kit.emulation.devices_file import served_devices
+from kit.emulation.devices_file import served_devices, state_limit_bytes
 from kit.emulation.served import Served
 from kit.hosts.base import HostLost
 from kit.lab import cache_entry
@@ -149,7 +149,9 @@ class AgedStates:
         host, copy = self._served.host, self._served.state_path(target.name)
         try:
             self._served.tell(target.name, "save", copy)
-            state = host.get(copy, deadline_s=_TRANSFER_DEADLINE_S)
+            _, size_bytes, _ = self._specs[target.name]
+            limit_bytes = state_limit_bytes(size_bytes)
+            state = host.get(copy, deadline_s=_TRANSFER_DEADLINE_S, limit_bytes=limit_bytes)
         finally:
             host.run(["rm", "-f", copy])
         proof = {

@@ -24,9 +24,18 @@ from typing import Any
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
-from kit.load import fio
+from kit.load import fio, fio_json
 from kit.load.fio_server_commands import directory_of, leader_command, server_command, socket_name
-from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
+from kit.load.phase_load import (
+    ClientResult,
+    Load,
+    LoadSpec,
+    SingleLoad,
+    fetch_logs,
+    job_numbers,
+    raw_prefix,
+    read_log,
+)
 from kit.store.run_directory import RunDir
 
 _HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
@@ -283,7 +292,8 @@ class GroupLoad:
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
         """fio's jobs of each client by socket, and its error messages."""
         with _FailsClient(self._first):
-            output = self._first.host.get(f"{self._first.directory}/fio.json")
+            path = f"{self._first.directory}/fio.json"
+            output = self._first.host.get(path, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{self.spec.name}-fio.json").write_bytes(output)
             return fio.parse_group_output(output.decode(errors="replace"))
         return {}, f"the results are not available from {self._first.host.name}, whose fio led the load"
@@ -298,7 +308,7 @@ class GroupLoad:
             member.fail(f"there is no result of it; {errors}")
             return None
         logs = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
-        log = b"".join(self._first.host.get(f"{self._first.directory}/{name}") for name in logs)
+        log = fetch_logs(self._first.host, (f"{self._first.directory}/{name}" for name in logs))
         run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
         ios = fio.total_ios({"jobs": jobs})
         return ClientResult(member.host, ios, read_log(member.host, log, ios))

@@ -41,6 +41,8 @@ _END_LEFT = (
 _TICKS = 4
 _SLOWEST_TICK_NS = 100_000_000
 _READY_DEADLINE_S = 180.0
+# Some 100 bytes per map entry, at each of the thousands of readings that a long phase has.
+_TRACE_LIMIT_BYTES = 256 << 20
 _MARK_DEADLINE_S = 120.0
 _STOP_DEADLINE_S = 120.0
 _POLL_S = 0.2
@@ -190,7 +192,9 @@ class Tracer:
         return result.stdout, problems
 
     def _mark(self, argv: list[str]) -> Result:
-        return self._server.run(argv, deadline_s=_MARK_DEADLINE_S, check=False)
+        return self._server.run(
+            argv, deadline_s=_MARK_DEADLINE_S, check=False, limit_bytes=_TRACE_LIMIT_BYTES
+        )
 
     def _failure(self, mark: str, result: Result) -> str:
         if result.returncode == marks.NOT_RUNNING:
