@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.hosts.base import DeadlineExceeded, Host, Process, Result
+from kit.hosts.base import DeadlineExceeded, Host, OutputTooLarge, Process, Result
 from kit.trace import marks
 from kit.trace.program import MAP_KEYS
 from kit.trace.support import Tracing
@@ -185,6 +185,8 @@ class Tracer:
             result = self._mark(end_command(self._place, self._phase, self._before_bytes))
         except DeadlineExceeded as error:
             return "", [f"the tracer did not confirm the end of the phase: {error.message}"]
+        except OutputTooLarge as error:
+            return "", [f"the tracer's output of the phase was not read: {error.message}"]
         problems = [self._failure("end", result)] if result.returncode else []
         warnings = [line for line in result.stderr.splitlines() if line.strip()]
         if warnings:
