@@ -81,7 +81,7 @@ def parse(text: str, target: str) -> MountStats:
     escaped = proc_path.escape(target)
     lines: list[str] | None = None
     inside = False
-    for line in text.splitlines():
+    for line in text.split("\n"):
         if line.startswith("device "):
             inside = f" mounted on {escaped} with fstype nfs" in line
             lines = [] if inside else lines
