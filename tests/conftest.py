@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from kit.cli import main as cli
+from kit.core.signals import ENDING
 
 # The duration of an example depends on the machine.
 settings.register_profile("kit", deadline=None)
@@ -60,7 +61,7 @@ def hsp_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     """
 
     def call(*words: str, cwd: Path | None = None, **environ: str) -> subprocess.CompletedProcess[str]:
-        on_sigterm = signal.getsignal(signal.SIGTERM)
+        handlers = {number: signal.getsignal(number) for number in ENDING}
         code: int | str | None = 0
         with monkeypatch.context() as changed:
             changed.setattr(sys, "argv", ["hsp", *words])
@@ -75,7 +76,8 @@ def hsp_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
             except SystemExit as end:
                 code = end.code
             finally:
-                signal.signal(signal.SIGTERM, on_sigterm)
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
         captured = capsys.readouterr()
         return subprocess.CompletedProcess(words, code or 0, captured.out, captured.err)  # type: ignore[arg-type]
 

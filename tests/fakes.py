@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from kit.core.errors import HostError
-from kit.hosts.base import DEFAULT_DEADLINE_S, Host, HostLost, Result, checked_argv
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, HostLost, Result, checked_argv
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class ScriptedHost(Host):
             return self.files[argv[-1]].decode()
         return self.default
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         result = self._outcome(Command(argv, stdin, deadline_s))
         assert isinstance(result, Result)
         return result
@@ -112,7 +113,9 @@ class ScriptedHost(Host):
         self._check_lost()
         self.files[path] = content
 
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
         self.transfers.append(("get", path, deadline_s))
         self._check_lost()
         if path not in self.files:
@@ -128,6 +131,7 @@ class ScriptedHost(Host):
 
     def _outcome(self, command: Command) -> Result | ScriptedProcess:
         self.commands.append(command)
+        assert not_isolated(command.argv) == []
         self._check_lost()
         answer: Any = self.answer(command)
         while isinstance(answer, list) or callable(answer):
@@ -149,6 +153,16 @@ class ScriptedHost(Host):
 def tail(files: Mapping[str, str]) -> str:
     """The output of `tail -v -n +1`."""
     return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
+
+
+def not_isolated(argv: Sequence[str]) -> list[str]:
+    """The Pythons of a command that may import modules of their working directory: those without -I."""
+    following = (*argv, "")[1:]
+    return [
+        f"{word} {after}"
+        for word, after in zip(argv, following, strict=False)
+        if re.fullmatch(r".*/python[0-9.]*|python3[0-9.]*", word) and after != "-I"
+    ]
 
 
 class FullDisk:

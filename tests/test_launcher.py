@@ -24,6 +24,7 @@ LAB_TOOLS = ("cc", "qemu-system-x86_64", "qemu-img", "mmdebstrap", "mke2fs", "se
 # Answers as `python3`, and as .venv/bin/python: makes a .venv, "installs" an hsp that
 # shows its arguments, and dies during the installation where the test asks for it.
 FAKE_PYTHON = r"""#!/bin/sh
+[ "$1" != -I ] || shift
 case "$1 ${2-}" in
 "-m venv")
     mkdir -p "$4/bin"
@@ -165,8 +166,9 @@ def test_missing_packages_without_apt_get_end_with_the_line_to_run(sandbox: Sand
     if any((Path(sbin) / "mmdebstrap").exists() for sbin in ("/usr/sbin", "/sbin")):
         pytest.skip("mmdebstrap is where the launcher looks by itself")
     (line,) = sandbox.refused(command).splitlines()
-    sudo = "" if os.getuid() == 0 else "sudo "
-    assert f"run: {sudo}apt-get update && {sudo}apt-get install -y --no-install-recommends " in line
+    # There is no sudo in the sandbox.
+    how = "run" if os.getuid() == 0 else "run as root"
+    assert f"; {how}: apt-get update && apt-get install -y --no-install-recommends " in line
     packages = line.partition("--no-install-recommends ")[2].split()
     assert "mmdebstrap" in packages
     assert "qemu-system-x86" not in packages
@@ -198,6 +200,12 @@ def test_a_user_who_may_not_become_root_is_not_asked(sandbox: Sandbox) -> None:
     sandbox.tool("apt-get", '#!/bin/sh\necho called >>"$LOG.apt"\n')
     assert "sudo apt-get update && sudo apt-get install" in sandbox.refused("lab", "up")
     assert not Path(f"{sandbox.log}.apt").exists()
+
+
+def test_sudo_is_not_advised_where_there_is_none(sandbox: Sandbox) -> None:
+    sandbox.tool("id", "#!/bin/sh\necho 1000\n")
+    refused = sandbox.refused("lab", "up")
+    assert "run as root: apt-get update && apt-get install" in refused and "sudo" not in refused
 
 
 def test_a_chromium_that_does_not_run_is_reported(sandbox: Sandbox) -> None:

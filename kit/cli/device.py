@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Annotated
@@ -37,7 +38,8 @@ def emulate(
     emulation = read_emulation(file)
     _check_memory(emulation)
     if os.geteuid() != 0:
-        raise HostError("only root can make block devices", f"sudo hsp device emulate {file}")
+        sudo = "sudo " if shutil.which("sudo") else "as root: "
+        raise HostError("only root can make block devices", f"{sudo}hsp device emulate {file}")
     served = Served(LocalHost())
     if served.is_running():
         raise SafetyRefusal(

@@ -18,6 +18,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
 from kit.emulation.served import Served
+from kit.hosts.base import LARGE_LIMIT_BYTES
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
@@ -215,7 +216,7 @@ def shell(
     with open_host(Path(_detached_lab()["state"]), free_port()) as guest:
         if not command:
             raise typer.Exit(call(interact(guest.connection)))
-        result = guest.run(command, check=False, deadline_s=24 * 3600)
+        result = guest.run(command, check=False, deadline_s=24 * 3600, limit_bytes=LARGE_LIMIT_BYTES)
         sys.stdout.write(result.stdout)
         sys.stderr.write(result.stderr)
         raise typer.Exit(result.returncode)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import errno
-import signal
 import sys
 import traceback
 from importlib import import_module
@@ -17,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from kit import __version__
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.output import say, say_error
+from kit.core.signals import interrupt_at_end
 
 EXIT_CODES = """\
 Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is
@@ -65,6 +65,15 @@ class Commands(TyperGroup):
         """The real command, to run it or to show its options."""
         name, _, rest = super().resolve_command(ctx, args)
         return name, imported(name) if name else None, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            by = f" ({interrupt})" if str(interrupt) else ""
+            say(f"hsp: interrupted{by}")
+            raise
 
 
 def imported(name: str) -> Any:
@@ -118,8 +127,7 @@ def _options(
 
 def main() -> None:
     """Run the command line. Typer ends the process: 2 for wrong usage, 130 when interrupted."""
-    # SIGTERM (kill, the end of a CI job) ends like Ctrl-C, with KeyboardInterrupt.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupt_at_end()
     try:
         app()
     except Exception as error:

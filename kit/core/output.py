@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.core.files import write_atomically, writing
@@ -37,10 +37,34 @@ def emit(content: bytes) -> None:
         ) from error
 
 
+class MessageStream:
+    """A stream for messages. What cannot be written is lost: a closed terminal must not stop a cleanup."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self.encoding = getattr(self._stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+
 def say(text: str) -> None:
     """Write a message to stderr."""
-    sys.stderr.write("\n".join(safe_text(line) for line in text.splitlines()) + "\n")
-    sys.stderr.flush()
+    stream = MessageStream()
+    stream.write("\n".join(safe_text(line) for line in text.splitlines()) + "\n")
+    stream.flush()
 
 
 def say_error(error: KitError) -> None:

@@ -15,6 +15,13 @@ def escape(path: str) -> str:
     return re.sub(r"[\\ \t\n]", lambda match: f"\\{ord(match[0]):03o}", path)
 
 
+def rows(text: str) -> list[list[str]]:
+    """The fields of each line of such a file. A path may have any other character, also what Python takes for
+    a line's end or a blank."""
+    lines = (line.strip(" \t") for line in text.split("\n"))
+    return [re.split("[ \t]+", line) for line in lines if line]
+
+
 def unescape(text: str) -> str:
     """The path of such a text."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)

@@ -8,11 +8,10 @@ Standard output is for results only.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import IO, TextIO, cast
 
 from rich.console import Console
 from rich.live import Live
@@ -20,6 +19,9 @@ from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
+
+from kit.core.output import MessageStream
+from kit.core.text import safe_text
 
 _REFRESH_PER_SECOND = 8
 _BAR_WIDTH = 24
@@ -31,7 +33,7 @@ class Progress:
     def __init__(self, quiet: bool = False, *, stream: TextIO | None = None) -> None:
         self._quiet = quiet
         self._console = Console(
-            file=sys.stderr if stream is None else stream,
+            file=cast(IO[str], MessageStream(stream)),
             highlight=False,
             markup=False,
             emoji=False,
@@ -58,29 +60,32 @@ class Progress:
     @contextmanager
     def step(self, text: str) -> Iterator[None]:
         """Show `text` while the block runs."""
-        fraction = None
+        text, fraction = safe_text(text), None
         if self._total:
             self._number += 1
             # A repeated step does not raise the total.
             number = min(self._number, self._total)
             text, fraction = f"[{number}/{self._total}] {text}", (number - 1) / self._total
         started = self._begin(text, fraction)
-        failed = True
+        outcome = "failed after "
         try:
             with self.numbered(0):
                 yield
-            failed = False
+            outcome = ""
+        except KeyboardInterrupt:
+            outcome = "interrupted after "
+            raise
         finally:
-            self._end(text, started, failed)
+            self._end(text, started, outcome)
 
     def update(self, fraction: float) -> None:
         """Set the part of the innermost open step that is done, 0 to 1; shown on a terminal only."""
         self._fraction = min(max(fraction, 0.0), 1.0)
 
     def note(self, text: str) -> None:
-        """Print one line."""
+        """Print text, which may be several lines."""
         if not self._quiet:
-            self._console.print(Text(text))
+            self._console.print(Text("\n".join(map(safe_text, text.splitlines()))))
 
     def _begin(self, text: str, fraction: float | None) -> float:
         started = time.monotonic()
@@ -110,16 +115,17 @@ class Progress:
         row.add_row(self._spinner, ProgressBar(1.0, self._fraction, _BAR_WIDTH), f"{self._fraction:.0%}")
         return row
 
-    def _end(self, text: str, started: float, failed: bool) -> None:
+    def _end(self, text: str, started: float, failure: str) -> None:
+        """`failure`: empty, or such as "failed after "."""
         if (text, started) in self._steps:
             self._steps.remove((text, started))
             self._fraction = None
         if self._live is not None and not self._steps:
             self._live.stop()
             self._live = None
-        if self._quiet and not failed:
+        if self._quiet and not failure:
             return
-        line = f"{text}: {'failed after ' if failed else ''}{time.monotonic() - started:.1f} s"
-        ok, failure = ("✓", "✗") if self._unicode else ("ok", "!!")
-        mark, style = (failure, "red") if failed else (ok, "green")
+        line = f"{text}: {failure}{time.monotonic() - started:.1f} s"
+        right, wrong = ("✓", "✗") if self._unicode else ("ok", "!!")
+        mark, style = (wrong, "red") if failure else (right, "green")
         self._console.print(Text.assemble((mark, style), " ", line) if self._terminal else Text(line))

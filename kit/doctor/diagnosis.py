@@ -121,7 +121,7 @@ def request(target: Target) -> Request:
 
 def _run_helper(host: Host, target: Target) -> Result:
     """The helper's answer. Raises KitError, Unknown."""
-    argv = ["/usr/bin/python3", "-", request(target).as_json()]
+    argv = ["/usr/bin/python3", "-I", "-", request(target).as_json()]
     # With sudo only on servers, as in a run; with `env` in front the command does not go through sudo.
     variants = [argv, ["env", *argv]] if "server" in target.roles else [["env", *argv]]
     refusals: list[str] = []

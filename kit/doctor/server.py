@@ -26,7 +26,7 @@ PROGRAMS = (
 DEVICE_PROGRAMS = ("nvme", "smartctl")
 COMMANDS = {
     "zfs": ("zfs", "--version"),
-    "pyzfs": ("/usr/bin/python3", "-c", "import libzfs_core"),
+    "pyzfs": ("/usr/bin/python3", "-I", "-c", "import libzfs_core"),
     "exportfs": ("exportfs", "-v"),
     "pools": ("zpool", "list", "-H", "-p", "-o", "name,health"),
     "marks": ("zfs", "get", "-H", "-p", "-d", "0", "-o", "name,value", "hsp:run"),

@@ -79,12 +79,12 @@ class Served:
         """Path on the host for the state of a device during a transfer."""
         return f"{DIRECTORY}/{name}.state"
 
-    def saved_state(self, name: str) -> bytes:
-        """Content and state of a device, which must not be in use. Raises HostError."""
+    def saved_state(self, name: str, limit_bytes: int) -> bytes:
+        """Content and state of a device, which must not be in use. Raises HostError, also above the limit."""
         copy = self.state_path(name)
         try:
             self.tell(name, "save", copy)
-            return self.host.get(copy, deadline_s=TRANSFER_DEADLINE_S)
+            return self.host.get(copy, deadline_s=TRANSFER_DEADLINE_S, limit_bytes=limit_bytes)
         finally:
             self.host.run(["rm", "-f", copy])
 

@@ -7,6 +7,7 @@ the clock of a lab guest may run faster or slower.
 
 from __future__ import annotations
 
+import os
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -16,13 +17,19 @@ from typing import Protocol, Self, runtime_checkable
 from kit.core.errors import HostError
 
 DEFAULT_DEADLINE_S = 120.0
+OUTPUT_LIMIT_BYTES = 16 << 20
+"""Of a command's stdout, and of a file."""
+_STDERR_LIMIT_BYTES = 1 << 20
+LARGE_LIMIT_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 8
+"""For what may be large, such as fio's logs: a part of this machine's memory."""
+_END_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
 class Result:
     """A command that has ended. `stdout` and `stderr` are text; undecodable bytes are replaced.
 
-    `hint`: what to do if it could not be started.
+    `hint`: what to do if it could not be started. `cut_bytes`: how much of stdout was not kept.
     """
 
     host: str
@@ -31,6 +38,7 @@ class Result:
     stdout: str
     stderr: str
     hint: str = ""
+    cut_bytes: int = 0
 
     def describe(self) -> str:
         """The command (to paste into a shell), its exit code, and the end of its output."""
@@ -54,6 +62,41 @@ class DeadlineExceeded(HostError):
             f"on {host}: `{shlex.join(argv)}` did not end within {deadline_s:g} s and was stopped",
             "the machine is much busier or slower than usual, or the command hangs",
         )
+
+
+class OutputTooLarge(HostError):
+    """A command or a file gave more than is kept; nothing of it is used. The command has ended."""
+
+    def __init__(self, host: str, source: str, limit_bytes: int) -> None:
+        super().__init__(
+            f"on {host}: {source} gave more than {limit_bytes} bytes, which are too many to be kept",
+            "a part of them would be misread; look on the host why they are so many",
+        )
+
+
+class Kept:
+    """Output up to a limit: its begin, and its last bytes; what lies between is only counted."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.cut_bytes = 0
+        self._begin, self._end, self._limit_bytes = bytearray(), b"", limit_bytes
+
+    def add(self, chunk: bytes) -> None:
+        room_bytes = self._limit_bytes - len(self._begin)
+        self._begin += chunk[:room_bytes]
+        if len(chunk) > room_bytes:
+            before = self._end + chunk[room_bytes:]
+            self._end = before[-_END_BYTES:]
+            self.cut_bytes += len(before) - len(self._end)
+
+    def content(self) -> bytes:
+        mark = b"\n[... %d bytes cut ...]\n" % self.cut_bytes if self.cut_bytes else b""
+        return bytes(self._begin) + mark + self._end
+
+
+def kept_outputs(limit_bytes: int = OUTPUT_LIMIT_BYTES) -> tuple[Kept, Kept]:
+    """For stdout and stderr of a command."""
+    return Kept(limit_bytes), Kept(min(limit_bytes, _STDERR_LIMIT_BYTES))
 
 
 class HostLost(HostError):
@@ -100,28 +143,39 @@ class Host(Closing, ABC):
         deadline_s: float = DEFAULT_DEADLINE_S,
         stdin: bytes = b"",
         check: bool = True,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> Result:
-        """Run a command to its end. Raises CommandFailed (if `check`), DeadlineExceeded, HostLost."""
-        result = self._run(checked_argv(argv), deadline_s, stdin)
+        """Run a command to its end. Of stderr, the middle may be cut.
+
+        Raises CommandFailed (if `check`), DeadlineExceeded, HostLost; OutputTooLarge if stdout has more than
+        `limit_bytes`.
+        """
+        result = self._run(checked_argv(argv), deadline_s, stdin, limit_bytes)
+        if result.cut_bytes:
+            raise OutputTooLarge(
+                self.name, f"`{shlex.join(argv)}`, which ended with {result.returncode},", limit_bytes
+            )
         if check and result.returncode != 0:
             raise CommandFailed(result)
         return result
 
     @abstractmethod
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
-        """As `run`, whatever the exit code."""
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+        """As `run`, whatever the exit code; too much output is cut."""
 
     @abstractmethod
     def start(self, argv: Sequence[str]) -> Process:
-        """Start a command in the background. Its output is kept until it has ended."""
+        """Start a command in the background. The begin and the last bytes of its output are kept."""
 
     @abstractmethod
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         """Write a file, mode 0600."""
 
     @abstractmethod
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
-        """Read a file."""
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
+        """Read a file. Raises OutputTooLarge, HostError."""
 
 
 class Forward(Closing):
@@ -155,11 +209,15 @@ class DirectHost(Host, Forwarding):
 
     @abstractmethod
     def output(
-        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> tuple[int, bytes, bytes]:
         """Exit code, stdout and stderr, as bytes, of a command that only reads.
 
-        Raises DeadlineExceeded, HostLost.
+        Raises DeadlineExceeded, HostLost; OutputTooLarge, and the command is stopped.
         """
 
 

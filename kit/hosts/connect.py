@@ -24,7 +24,7 @@ from kit.core.errors import ConfigError, HostError
 from kit.hosts.base import Host, HostLost, decode
 from kit.hosts.known_hosts import Known, look_up
 from kit.hosts.ssh import SshHost
-from kit.hosts.ssh_config import Settings, read_settings
+from kit.hosts.ssh_config import Settings, read_settings, show_foreign
 from kit.hosts.ssh_identities import Identities
 from kit.hosts.sudo import KILLER, SudoHost, local_host
 from kit.hosts.supervision import SILENCE_S, Supervision
@@ -64,6 +64,8 @@ def open_host(
     if address.kind != "ssh":
         raise ConfigError(f"'{address}' cannot be connected to directly")
     config = Path(ssh_config) if ssh_config else None
+    if config:
+        show_foreign(config)
     supervision = Supervision(silence_s=_silence_s())
     return connect(address, deadline_s=deadline_s, config_path=config, supervision=supervision)
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import selectors
+import shlex
 import signal as signals
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -13,26 +17,33 @@ from typing import IO
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
+    OUTPUT_LIMIT_BYTES,
     CommandFailed,
     DeadlineExceeded,
     DirectHost,
     Forward,
+    Kept,
+    OutputTooLarge,
     Result,
     checked_argv,
     decode,
+    kept_outputs,
 )
 
 _KILL_GRACE_S = 5.0
+_CHUNK_BYTES = 256 << 10
 
 
 class LocalProcess:
     """A child process in its own session, so that its whole process group can be ended."""
 
-    def __init__(self, host: LocalHost, argv: tuple[str, ...]) -> None:
+    def __init__(self, host: LocalHost, argv: tuple[str, ...], limit_bytes: int = OUTPUT_LIMIT_BYTES) -> None:
         self.argv = argv
         self._host = host
+        self._out, self._err = kept_outputs(limit_bytes)
         self._child = subprocess.Popen(
             argv,
+            bufsize=0,
             stdin=subprocess.PIPE,
             stdout=host.output_file or subprocess.PIPE,
             stderr=subprocess.STDOUT if host.output_file else subprocess.PIPE,
@@ -46,19 +57,66 @@ class LocalProcess:
 
     def wait(self, deadline_s: float, stdin: bytes = b"") -> Result:
         code, out, err = self.collect(deadline_s, stdin)
-        return Result(self._host.name, self.argv, code, decode(out), decode(err))
+        return Result(
+            self._host.name,
+            self.argv,
+            code,
+            decode(out.content()),
+            decode(err.content()),
+            cut_bytes=out.cut_bytes,
+        )
 
-    def collect(self, deadline_s: float, stdin: bytes = b"") -> tuple[int, bytes, bytes]:
-        """Wait as `wait` does; returns the exit code, and stdout and stderr as bytes."""
+    def collect(
+        self, deadline_s: float, stdin: bytes = b"", *, whole: bool = False
+    ) -> tuple[int, Kept, Kept]:
+        """Wait as `wait` does; returns the exit code, stdout and stderr.
+
+        With `whole` the command is stopped when its stdout is more than is kept.
+        """
         try:
-            out, err = self._child.communicate(stdin, timeout=deadline_s)
+            self._exchange(stdin, time.monotonic() + deadline_s, whole)
         except subprocess.TimeoutExpired:
             self.end_group()
             raise DeadlineExceeded(self._host.name, self.argv, deadline_s) from None
         except BaseException:
             self.end_group()
             raise
-        return self._child.returncode, out or b"", err or b""
+        if whole and self._out.cut_bytes:
+            self.end_group()
+        return self._child.returncode, self._out, self._err
+
+    def _exchange(self, stdin: bytes, end_s: float, whole: bool = False) -> None:
+        """Write the input and read the outputs until all pipes are closed, then wait for the end.
+
+        Raises TimeoutExpired. As Popen.communicate, which keeps all output.
+        """
+        child, unsent = self._child, memoryview(stdin)
+        assert child.stdin
+        with selectors.DefaultSelector() as selector:
+            for pipe, kept in ((child.stdout, self._out), (child.stderr, self._err)):
+                if pipe is not None and not pipe.closed:
+                    selector.register(pipe, selectors.EVENT_READ, kept)
+            if unsent and not child.stdin.closed:
+                selector.register(child.stdin, selectors.EVENT_WRITE)
+            else:
+                child.stdin.close()
+            while selector.get_map() and not (whole and self._out.cut_bytes):
+                left_s = end_s - time.monotonic()
+                if left_s <= 0:
+                    raise subprocess.TimeoutExpired(self.argv, 0)
+                for key, _ in selector.select(left_s):
+                    if key.data is None:
+                        unsent = unsent[_write_some(key.fd, unsent) :]
+                        ended = not unsent
+                    else:
+                        chunk = os.read(key.fd, _CHUNK_BYTES)
+                        key.data.add(chunk)
+                        ended = not chunk
+                    if ended:
+                        selector.unregister(key.fileobj)
+                        key.fileobj.close()  # type: ignore[union-attr]
+        if not (whole and self._out.cut_bytes):
+            child.wait(max(0.0, end_s - time.monotonic()))
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
         self._signal(signals.Signals[f"SIG{signal}"])
@@ -68,14 +126,13 @@ class LocalProcess:
         """Send TERM, then KILL, to the process group of the child."""
         self._signal(signals.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.communicate(timeout=_KILL_GRACE_S)
+            self._exchange(b"", time.monotonic() + _KILL_GRACE_S)
         # Other processes of the group may still run after the leader has ended.
         self._signal(signals.SIGKILL)
-        # Another session may hold the other ends: communicate() closes the pipes only when all is read.
+        # Another session may hold the other ends: the pipes were closed only if all is read.
         for pipe in (self._child.stdin, self._child.stdout, self._child.stderr):
             if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):  # stdin was not written to its end
-                    pipe.close()
+                pipe.close()
         # A process that waits in the kernel for an NFS server cannot be killed: do not wait for it.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(_KILL_GRACE_S)
@@ -99,6 +156,14 @@ class LocalProcess:
                 )
 
 
+def _write_some(fd: int, content: memoryview) -> int:
+    """Write as much as surely fits; returns how much, or all if the reader closed the pipe."""
+    try:
+        return os.write(fd, content[: select.PIPE_BUF])
+    except BrokenPipeError:
+        return len(content)
+
+
 class LocalHost(DirectHost):
     """Runs commands as child processes.
 
@@ -120,17 +185,17 @@ class LocalHost(DirectHost):
         self.output_file = output_file
         self.cwd = cwd
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         try:
-            process = self.start(argv)
+            process = self.start(argv, limit_bytes)
         except CommandFailed as error:
             return error.result
         return process.wait(deadline_s, stdin)
 
-    def start(self, argv: Sequence[str]) -> LocalProcess:
+    def start(self, argv: Sequence[str], limit_bytes: int = OUTPUT_LIMIT_BYTES) -> LocalProcess:
         command = checked_argv(argv)
         try:
-            return LocalProcess(self, command)
+            return LocalProcess(self, command, limit_bytes)
         except OSError as error:
             message, hint = f"{command[0]}: {error.strerror}", f"is {command[0]} installed?"
             raise CommandFailed(Result(self.name, command, 127, "", message, hint)) from error
@@ -141,20 +206,33 @@ class LocalHost(DirectHost):
         target.chmod(0o600)
         target.write_bytes(content)
 
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
         try:
-            return Path(path).read_bytes()
+            with open(path, "rb") as file:
+                content = file.read(limit_bytes + 1)
         except OSError as error:
             raise HostError(f"on {self.name}: cannot read {path}: {error.strerror}") from error
+        if len(content) > limit_bytes:
+            raise OutputTooLarge(self.name, path, limit_bytes)
+        return content
 
     def output(
-        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> tuple[int, bytes, bytes]:
         """As DirectHost.output; 127 if the program does not exist."""
         try:
-            return self.start(argv).collect(deadline_s)
+            code, out, err = self.start(argv, limit_bytes).collect(deadline_s, whole=True)
         except CommandFailed as error:
             return 127, b"", error.result.stderr.encode()
+        if out.cut_bytes:
+            raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
+        return code, out.content(), err.content()
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
         """As Forwarding's. Both ends are on this machine, so it is a symbolic link."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kit.hosts.base import DEFAULT_DEADLINE_S, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, Process, Result
 
 
 class NetnsHost(Host):
@@ -19,8 +19,10 @@ class NetnsHost(Host):
         self._host = host
         self._prefix = ("nsenter", f"--net=/run/netns/{netns}", "--")
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
-        return self._host.run((*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=False)
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+        return self._host.run(
+            (*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes
+        )
 
     def start(self, argv: Sequence[str]) -> Process:
         return self._host.start((*self._prefix, *argv))
@@ -28,5 +30,7 @@ class NetnsHost(Host):
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self._host.put(content, path, deadline_s=deadline_s)
 
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
-        return self._host.get(path, deadline_s=deadline_s)
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
+        return self._host.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)

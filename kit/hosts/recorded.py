@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.files import AppendLog
-from kit.hosts.base import DEFAULT_DEADLINE_S, Forwarding, Host, Process, Result
+from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Forwarding, Host, Process, Result
 
 
 class Recorder:
@@ -47,9 +47,9 @@ class RecordedHost(Host):
             self.forward_unix_to_remote = host.forward_unix_to_remote
             self.forward_remote_unix = host.forward_remote_unix
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         self._recorder.write(self.name, argv=argv)
-        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False)
+        return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
 
     def start(self, argv: Sequence[str]) -> Process:
         self._recorder.write(self.name, argv=list(argv), started=True)
@@ -59,9 +59,11 @@ class RecordedHost(Host):
         self._recorder.write(self.name, put=path, bytes=len(content))
         self._host.put(content, path, deadline_s=deadline_s)
 
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
         self._recorder.write(self.name, get=path)
-        return self._host.get(path, deadline_s=deadline_s)
+        return self._host.get(path, deadline_s=deadline_s, limit_bytes=limit_bytes)
 
     def close(self) -> None:
         self._host.close()

@@ -26,13 +26,17 @@ import asyncssh
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
+    OUTPUT_LIMIT_BYTES,
     DeadlineExceeded,
     DirectHost,
     Forward,
     HostLost,
+    Kept,
+    OutputTooLarge,
     Result,
     checked_argv,
     decode,
+    kept_outputs,
 )
 from kit.hosts.supervision import BEAT, Supervision
 
@@ -47,6 +51,7 @@ _KILL_GRACE_S = 15.0
 _CLOSE_GRACE_S = 5.0
 _CHANNEL_DEADLINE_S = 300.0
 _NUDGE_TEXT = "still there?"
+_CHUNK_BYTES = 256 << 10
 
 
 _starting = threading.Lock()
@@ -86,22 +91,38 @@ class SshProcess:
         argv: tuple[str, ...],
         process: asyncssh.SSHClientProcess[bytes],
         supervision: Supervision | None,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        whole: bool = False,
     ) -> None:
+        """`whole`: the command is of no use when more is written than is kept: it is ended then."""
         self.argv = argv
+        self._out, self._err = kept_outputs(limit_bytes)
+        self._whole = whole
         self._supervision = supervision
         self._host = host
         self._process = process
         # Output is read from the start: a full SSH window would stall the command.
         self._finished = asyncio.run_coroutine_threadsafe(self._communicate(), _loop())
 
-    async def _communicate(self) -> tuple[bytes, bytes]:
+    async def _communicate(self) -> None:
         beats = asyncio.ensure_future(self._beat(self._supervision)) if self._supervision else None
         try:
-            out, err = await self._process.communicate()
+            await asyncio.gather(
+                self._read(self._process.stdout, self._out), self._read(self._process.stderr, self._err)
+            )
+            await self._process.wait_closed()
         finally:
             if beats:
                 beats.cancel()
-        return out or b"", err or b""
+
+    async def _read(self, stream: asyncssh.SSHReader[bytes], kept: Kept) -> None:
+        """Until its end; a broken connection is one, too: then there is no exit code."""
+        with contextlib.suppress(*BROKEN):
+            while chunk := await stream.read(_CHUNK_BYTES):
+                kept.add(chunk)
+                if self._whole and self._out.cut_bytes:
+                    self._process.close()
+                    return
 
     async def _beat(self, supervision: Supervision) -> None:
         """Send the watcher a beat at regular intervals."""
@@ -117,10 +138,17 @@ class SshProcess:
     def wait(self, deadline_s: float, nudge_s: float | None = None) -> Result:
         """As Process.wait; sends a nudge every `nudge_s` seconds."""
         code, out, err = self.collect(deadline_s, nudge_s)
-        return Result(self._host.name, self.argv, code, decode(out), decode(err))
+        return Result(
+            self._host.name,
+            self.argv,
+            code,
+            decode(out.content()),
+            decode(err.content()),
+            cut_bytes=out.cut_bytes,
+        )
 
-    def collect(self, deadline_s: float, nudge_s: float | None = None) -> tuple[int, bytes, bytes]:
-        """Wait as `wait` does; returns the exit code, and stdout and stderr as bytes."""
+    def collect(self, deadline_s: float, nudge_s: float | None = None) -> tuple[int, Kept, Kept]:
+        """Wait as `wait` does; returns the exit code, stdout and stderr."""
         end = time.monotonic() + deadline_s
         try:
             while nudge_s and time.monotonic() + nudge_s < end:
@@ -128,7 +156,7 @@ class SshProcess:
                     self._finished.result(nudge_s)
                     break
                 self._host.nudge()
-            out, err = self._finished.result(max(0.0, end - time.monotonic()))
+            self._finished.result(max(0.0, end - time.monotonic()))
         except TimeoutError:
             self._signal("KILL")
             with contextlib.suppress(*BROKEN, TimeoutError):
@@ -139,9 +167,9 @@ class SshProcess:
         except BROKEN as error:
             raise self._host.connection_lost(self.argv, error) from error
         code = self._process.returncode
-        if code is None:
+        if code is None and not (self._whole and self._out.cut_bytes):
             raise self._host.connection_lost(self.argv, None)
-        return code, out, err
+        return code or 0, self._out, self._err
 
     def stop(self, deadline_s: float, signal: str = "INT") -> Result:
         self._signal(signal)
@@ -201,13 +229,20 @@ class SshHost(DirectHost):
             raise self.connection_lost((), error) from error
         self._forwards: list[Forward] = []
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
-        return self._open(argv, stdin, self.supervision).wait(deadline_s, self._nudge_s)
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
+        return self._open(argv, stdin, self.supervision, limit_bytes).wait(deadline_s, self._nudge_s)
 
     def start(self, argv: Sequence[str]) -> SshProcess:
         return self._open(checked_argv(argv), b"", self.supervision)
 
-    def _open(self, argv: tuple[str, ...], stdin: bytes, supervision: Supervision | None) -> SshProcess:
+    def _open(
+        self,
+        argv: tuple[str, ...],
+        stdin: bytes,
+        supervision: Supervision | None,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
+        whole: bool = False,
+    ) -> SshProcess:
         async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
             command = supervision.wrap(argv, len(stdin)) if supervision else shlex.join(argv)
             process = await self.connection.create_process(command, encoding=None)
@@ -221,22 +256,32 @@ class SshHost(DirectHost):
             process = call(asyncio.wait_for(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (*BROKEN, TimeoutError) as error:
             raise self.connection_lost(argv, error) from error
-        return SshProcess(self, argv, process, supervision)
+        return SshProcess(self, argv, process, supervision, limit_bytes, whole)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)
 
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
-        code, out, err = self.output(("cat", "--", path), deadline_s=deadline_s)
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
+        code, out, err = self.output(("cat", "--", path), deadline_s=deadline_s, limit_bytes=limit_bytes)
         if code != 0:
             raise HostError(f"on {self.name}: cannot read {path}: {decode(err).strip()}")
         return out
 
     def output(
-        self, argv: Sequence[str], *, deadline_s: float = DEFAULT_DEADLINE_S
+        self,
+        argv: Sequence[str],
+        *,
+        deadline_s: float = DEFAULT_DEADLINE_S,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> tuple[int, bytes, bytes]:
         """As DirectHost.output; the command is not supervised."""
-        return self._open(checked_argv(argv), b"", None).collect(deadline_s, self._nudge_s)
+        process = self._open(checked_argv(argv), b"", None, limit_bytes, whole=True)
+        code, out, err = process.collect(deadline_s, self._nudge_s)
+        if out.cut_bytes:
+            raise OutputTooLarge(self.name, f"`{shlex.join(argv)}`", limit_bytes)
+        return code, out.content(), err.content()
 
     def forward_unix_to_remote(self, local_path: str, remote_path: str) -> Forward:
         """Create the local socket `local_path`, which forwards to the socket `remote_path` on the host.

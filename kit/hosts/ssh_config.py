@@ -6,21 +6,27 @@ names and the system's configuration file have their usual effect.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pwd
 import re
 import socket
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kit.core.errors import HostError
+from kit.core.output import say
 from kit.hosts.base import CommandFailed
 from kit.hosts.local import LocalHost
 
 _DEADLINE_S = 30.0
 _BRACKETED_IPV4 = re.compile(r"\[([0-9.]+)\]")
+# What ssh(1) or the kit runs, and other files that may have such lines.
+_RUNS = re.compile(r"""\s*["']?(proxycommand\b|include\b|match\b.*\bexec\b)""", re.IGNORECASE)
+_SHOWN_LINES, _READ_BYTES = 20, 1 << 20
 _TOKEN = re.compile(r"%(.)|\$\{([^}]*)\}")
 
 
@@ -82,6 +88,59 @@ def read_settings(
             f"`ssh -G {host}` shows the same message; correct the file that it names",
         ) from error
     return parse_settings(host, result.stdout, dict(os.environ))
+
+
+@functools.cache
+def show_foreign(path: Path) -> None:
+    """Before its first use, show a configuration that others wrote or can change, and what it runs.
+
+    Reading it runs programs (Match exec), as the caller, and so does connecting (ProxyCommand).
+    """
+    try:
+        whose = _foreign(path)
+        lines = _lines_that_run(path) if whose else []
+    except OSError as error:
+        whose, lines = f"cannot be looked at ({error.strerror})", []
+    if not whose:
+        return
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    say(f"hsp: warning: the SSH configuration {path} {whose}; what it names is run here, as {user}:")
+    for line in lines[:_SHOWN_LINES]:
+        say(f"  {line}")
+    if len(lines) > _SHOWN_LINES:
+        say(f"  and {len(lines) - _SHOWN_LINES} more such lines")
+    if not lines:
+        say("  nothing, in the lines that it has now")
+
+
+def _foreign(path: Path) -> str:
+    """Who else wrote the file or can replace it, as words; "" if only the caller and root can."""
+    real = path.resolve()
+    for place in dict.fromkeys((real, real.parent, path.absolute().parent)):
+        status = place.stat()
+        name = "" if place == real else f" is in {place}, which"
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{name} belongs to {_user_name(status.st_uid)}".strip()
+        # The caller's own group is as a rule of one user. In a sticky directory others cannot replace it.
+        others = 0o002 if status.st_gid in (0, os.getegid()) else 0o022
+        if status.st_mode & others and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
+            return f"{name} can be written by others".strip()
+    return ""
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"the user {number}"
+
+
+def _lines_that_run(path: Path) -> list[str]:
+    if not path.is_file():
+        return []
+    with path.open("rb") as file:
+        text = file.read(_READ_BYTES).decode(errors="replace")
+    return [line.strip() for line in text.splitlines() if _RUNS.match(line)]
 
 
 def parse_settings(name: str, text: str, environment: Mapping[str, str]) -> Settings:

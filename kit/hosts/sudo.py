@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from kit.core.errors import HostError
 from kit.hosts.base import (
     DEFAULT_DEADLINE_S,
+    OUTPUT_LIMIT_BYTES,
     DirectHost,
     Host,
     Process,
@@ -91,9 +92,11 @@ class SudoHost(Host):
         self.forward_unix_to_remote = host.forward_unix_to_remote
         self.forward_remote_unix = host.forward_remote_unix
 
-    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes) -> Result:
+    def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         """As Host's. Also raises SudoRefused."""
-        raw = self.inner.run(elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False)
+        raw = self.inner.run(
+            elevated(argv), deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes
+        )
         return self.command_result(argv, raw)
 
     def start(self, argv: Sequence[str]) -> SudoProcess:
@@ -105,7 +108,7 @@ class SudoHost(Host):
         if raw.argv != argv:
             code = self._own_exit_code(argv, code, stderr) if code in (1, 127) else code
             stderr = _WARNINGS.sub("", stderr)
-        return Result(self.name, argv, code, raw.stdout, stderr)
+        return Result(self.name, argv, code, raw.stdout, stderr, cut_bytes=raw.cut_bytes)
 
     def _own_exit_code(self, argv: tuple[str, ...], code: int, stderr: str) -> int:
         """The command's own exit code; 127 if the program does not exist. Raises SudoRefused."""
@@ -136,10 +139,14 @@ class SudoHost(Host):
             ("install", "-m", "0600", "-T", "--", "/dev/stdin", path), stdin=content, deadline_s=deadline_s
         )
 
-    def get(self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes:
+    def get(
+        self, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> bytes:
         """As Host.get, for any file."""
         argv = ("cat", "--", path)
-        code, content, stderr = self.inner.output(elevated(argv), deadline_s=deadline_s)
+        code, content, stderr = self.inner.output(
+            elevated(argv), deadline_s=deadline_s, limit_bytes=limit_bytes
+        )
         if code == 0:
             return content
         self._own_exit_code(argv, code or 1, decode(stderr))

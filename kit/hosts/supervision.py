@@ -13,6 +13,12 @@ sshd starts every command in its own session, so the group is the command and it
 watcher belongs to the group, so the kernel does not reuse the group's number. A process that leaves
 the group (a daemon), or that still runs when the command has ended, is not ended.
 
+An INT for a command of root may come twice. The group is signalled through sudo, so the command and its own
+sudo both get it; that sudo forwards it unless its sender is of the same group, which it cannot tell when the
+sender is gone already (sudo's exec_nopty.c: getpgid fails). The sender is `kill`, the only such program that
+a client's sudoers file allows, so it cannot wait. What is ended so must bear it: fio does; bpftrace would end
+without its last counts, so the tracer is ended by ending its held command, and gets INT only if that fails.
+
 Input for the command comes first on the channel, with its length, and is a complete file before
 the command starts.
 """

@@ -63,6 +63,7 @@ _PREFIX = "lab-"
 # A guest that boots only to be saved is not listed as a lab.
 _SAVING_PREFIX = "save-"
 _STATES = (_PREFIX, _SAVING_PREFIX)
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _POLL_S = 0.1
 _MAKING_S = 60.0
 # The flush drops an earlier file from the guest's page cache. Arguments: disk, bytes, target.
@@ -129,7 +130,8 @@ def _is_supervised(state: Path, pid: int | None) -> bool:
 def is_supervisor(pid: int) -> bool:
     """Whether process `pid` is a supervisor. Raises OSError if that cannot be determined."""
     try:
-        return b"kit.lab.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        return re.search(rb"kit[./]lab[./]supervisor", command) is not None
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -263,11 +265,10 @@ class _Supervisor:
         sparse: dict[str, int] | None = None,
     ) -> None:
         self._child = subprocess.Popen(
-            [sys.executable, "-S", "-m", "kit.lab.supervisor"],
+            [sys.executable, "-I", "-S", os.fspath(_SUPERVISOR)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
-            cwd=Path(__file__).parents[2],
         )
         self._exit_code: int | None = None
         self._detached = False

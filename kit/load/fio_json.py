@@ -14,6 +14,8 @@ from typing import Any
 Json = dict[str, Any]
 ALL_CLIENTS = "All clients"  # no job of a checked job file can have this name
 _MAX_STARTS = 10_000
+LIMIT_BYTES = 64 << 20
+"""Of the output of an own run: some hundred kB per job."""
 
 
 @dataclass

@@ -25,8 +25,17 @@ from typing import Any
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
-from kit.load import fio, ordinary_user
-from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad, job_numbers, raw_prefix, read_log
+from kit.load import fio, fio_json, ordinary_user
+from kit.load.phase_load import (
+    ClientResult,
+    Load,
+    LoadSpec,
+    SingleLoad,
+    fetch_logs,
+    job_numbers,
+    raw_prefix,
+    read_log,
+)
 from kit.store.run_directory import RunDir
 
 _HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
@@ -313,7 +322,7 @@ class GroupLoad:
             if self.spec.ordinary:
                 logs = [log for member in self._members for log in self._logs(member)]
                 ordinary_user.take_over(self._first.host, self._first.directory, [path, *logs])
-            output = self._first.host.get(path)
+            output = self._first.host.get(path, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{self.spec.name}-fio.json").write_bytes(output)
             return fio.parse_group_output(output.decode(errors="replace"))
         return {}, f"the results are not available from {self._first.host.name}, whose fio led the load"
@@ -327,7 +336,7 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        log = b"".join(self._first.host.get(path) for path in self._logs(member))
+        log = fetch_logs(self._first.host, self._logs(member))
         run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
         ios = fio.total_ios({"jobs": jobs})
         return ClientResult(member.host, ios, read_log(member.host, log, ios))

@@ -5,14 +5,15 @@ One client runs fio itself; several use fio's client/server mode (kit.load.fio_s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from kit.config.fio_job import FioJob
 from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
-from kit.hosts.base import Host, HostLost, Process
-from kit.load import fio, ordinary_user
+from kit.hosts.base import LARGE_LIMIT_BYTES, Host, HostLost, Process
+from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.store.run_directory import RunDir
 
@@ -140,9 +141,9 @@ class SingleLoad:
             logs = [self._files.latency_log_of(number) for number in job_numbers(self._spec.job)]
             if self._spec.ordinary:
                 ordinary_user.take_over(self._host, self._files.directory, [self._files.output, *logs])
-            output = self._host.get(self._files.output)
+            output = self._host.get(self._files.output, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
-            log = b"".join(self._host.get(name) for name in logs)
+            log = fetch_logs(self._host, logs)
             run_dir.raw.joinpath(f"{prefix}-fio_lat.log").write_bytes(log)
             ios = fio.total_ios(fio.parse_output(output.decode(errors="replace")))
             return [ClientResult(self._host, ios, read_log(self._host, log, ios))]
@@ -156,6 +157,15 @@ class SingleLoad:
 def job_numbers(job: FioJob) -> range:
     """Numbers of fio's jobs: fio counts each copy (numjobs) and writes a log for each."""
     return range(1, 1 + sum(int(section.options.get("numjobs", "1")) for section in job.sections))
+
+
+def fetch_logs(host: Host, paths: Iterable[str]) -> bytes:
+    """fio's logs, one after the other. Raises HostError if they are too large together."""
+    logs, left_bytes = [], LARGE_LIMIT_BYTES
+    for path in paths:
+        logs.append(host.get(path, limit_bytes=left_bytes))
+        left_bytes -= len(logs[-1])
+    return b"".join(logs)
 
 
 def raw_prefix(spec: LoadSpec, host: Host) -> str:

@@ -87,9 +87,9 @@ def unexport(server: Host, path: str, client: str) -> None:
 def _held_by_nfsd(server: Host, path: str) -> bool:
     """Whether one of nfsd's caches has an entry of the path, valid or expired."""
     return any(
-        proc_path.escape(path) in line.split()
+        proc_path.escape(path) in fields
         for cache in _CACHES
-        for line in server.run(["cat", cache]).stdout.splitlines()
+        for fields in proc_path.rows(server.run(["cat", cache]).stdout)
     )
 
 

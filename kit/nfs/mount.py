@@ -101,8 +101,7 @@ def is_mounted(client: Host, target: str) -> bool:
 def _mounted(client: Host, target: str) -> tuple[str, Mount] | None:
     """Type and mount of the topmost mount at `target`; None if there is none."""
     text = client.run(["cat", "/proc/mounts"], deadline_s=_LOOK_DEADLINE_S).stdout
-    for line in reversed(text.splitlines()):
-        source, point, kind, options = line.split()[:4]
+    for source, point, kind, options, *_ in reversed(proc_path.rows(text)):
         if point == proc_path.escape(target):
             return kind, Mount(source, target, options)
     return None
@@ -173,8 +172,7 @@ def _advice(target: str) -> str:
 def _note_volume(client: Host, target: str) -> None:
     """Write the volume's device number into a file beside the mount point, before the lazy unmount."""
     # proc(5), mountinfo: identifier, parent, major:minor, root, mount point. Of several, the topmost.
-    for line in reversed(client.run(["cat", "/proc/self/mountinfo"]).stdout.splitlines()):
-        fields = line.split()
+    for fields in reversed(proc_path.rows(client.run(["cat", "/proc/self/mountinfo"]).stdout)):
         if fields[4] == proc_path.escape(target):
             # Beside it: below the target are the server's files as long as it is mounted.
             client.put(fields[2].encode(), _note(target))

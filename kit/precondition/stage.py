@@ -17,7 +17,7 @@ from kit.core.errors import HostError, KitError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.units import format_mib
 from kit.devices.block_device import BlockDevice, Written, check_same, read_written
-from kit.hosts.base import Host, Process
+from kit.hosts.base import LARGE_LIMIT_BYTES, Host, Process
 from kit.hosts.clock_offset import read_clock_ns
 from kit.load import block_device, fio
 from kit.load.block_device import Load
@@ -254,7 +254,7 @@ def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) 
     deadline_s = _MEASURE_DEADLINE_S + settings.ios * _IO_DEADLINE_S
     work.host.run(load.argv(output, log), deadline_s=deadline_s)
     fio.parse_output(work.host.get(output).decode(errors="replace"))
-    latencies = parse_latency_log(work.host.get(f"{log}_lat.1.log")).latency_ns
+    latencies = parse_latency_log(work.host.get(f"{log}_lat.1.log", limit_bytes=LARGE_LIMIT_BYTES)).latency_ns
     if latencies.size != settings.ios:
         raise MeasurementUnknown(
             f"{work.name}, {stage}: {latencies.size} of {settings.ios} {op}s were logged"

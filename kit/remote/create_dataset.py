@@ -1,7 +1,7 @@
 """Creates datasets and snapshots. Runs on the server with its Python and pyzfs.
 
-    python3 - create   DATASET RUN_ID RECORDSIZE      create, with the run id as a property
-    python3 - snapshot DATASET@NAME RUN_ID
+    python3 -I - create   DATASET RUN_ID RECORDSIZE      create, with the run id as a property
+    python3 -I - snapshot DATASET@NAME RUN_ID
 
 libzfs_core does not create pools or mounts and does not change properties; the kit uses zpool and
 zfs for these (OpenZFS contrib/pyzfs). Prints one JSON line.

@@ -103,21 +103,22 @@ def execute(
             outcome.failure = _explained(error, site)
             record.add_problems("error", error_text(outcome.failure))
         finally:
-            _clean_up(run, outcome, before)
-            if recorder.unwritten:
-                text = f"what was run is not all written down: {recorder.unwritten}"
-                record.add_problems("record", text)
-            record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
-            try:
-                _store(run_dir, outcome)
-            except (KitError, OSError) as error:
-                outcome.failure = outcome.failure or error
+            with ignore_interrupts(progress.note):
+                _clean_up(run, outcome, before)
+                if recorder.unwritten:
+                    text = f"what was run is not all written down: {recorder.unwritten}"
+                    record.add_problems("record", text)
+                record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
+                try:
+                    _store(run_dir, outcome)
+                except (KitError, OSError) as error:
+                    outcome.failure = outcome.failure or error
     return outcome
 
 
 def _clean_up(run: Context, outcome: Outcome, before: settings_snapshot.Settings | None) -> None:
     """Undo everything; what cannot be undone is in the outcome."""
-    with ignore_interrupts(run.progress.note), run.progress.step("cleaning up"):
+    with run.progress.step("cleaning up"):
         outcome.left = tear_down(run.journal, run.site, before)
     if run.journal.settled:
         registry.leave(run.run_id)

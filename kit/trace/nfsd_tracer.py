@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.hosts.base import DeadlineExceeded, Host, Process, Result
+from kit.hosts.base import DeadlineExceeded, Host, OutputTooLarge, Process, Result
 from kit.trace.support import MAP_KEYS, Tracing
 
 # bpftrace starts the command of -c after it has attached all probes, and ends when that command ends. To end
@@ -43,6 +43,8 @@ _END_LEFT = (
 _TICKS = 4
 _SLOWEST_TICK_NS = 100_000_000
 _READY_DEADLINE_S = 180.0
+# Some 100 bytes per map entry, at each of the thousands of readings that a long phase has.
+_TRACE_LIMIT_BYTES = 256 << 20
 _MARK_DEADLINE_S = 120.0
 _STOP_DEADLINE_S = 120.0
 _POLL_S = 0.2
@@ -210,6 +212,8 @@ class Tracer:
             result = self._mark(end_command(self._place, self._phase, self._before_bytes))
         except DeadlineExceeded as error:
             return "", [f"the tracer did not confirm the end of the phase: {error.message}"]
+        except OutputTooLarge as error:
+            return "", [f"the tracer's output of the phase was not read: {error.message}"]
         problems = [self._failure("end", result)] if result.returncode else []
         warnings = [line for line in result.stderr.splitlines() if line.strip()]
         if warnings:
@@ -217,7 +221,9 @@ class Tracer:
         return result.stdout, problems
 
     def _mark(self, argv: list[str]) -> Result:
-        return self._server.run(argv, deadline_s=_MARK_DEADLINE_S, check=False)
+        return self._server.run(
+            argv, deadline_s=_MARK_DEADLINE_S, check=False, limit_bytes=_TRACE_LIMIT_BYTES
+        )
 
     def _failure(self, which: str, result: Result) -> str:
         if result.returncode == NOT_RUNNING:

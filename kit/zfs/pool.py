@@ -239,7 +239,7 @@ def dataset_commands(dataset: str, properties: dict[str, Setting]) -> list[list[
 
 def pyzfs_command(*arguments: str) -> list[str]:
     """argv of the helper that calls libzfs_core; the helper's text is the input."""
-    return ["/usr/bin/python3", "-", *arguments]
+    return ["/usr/bin/python3", "-I", "-", *arguments]
 
 
 def remove_command(pool: str, devices: tuple[str, ...]) -> list[str]:

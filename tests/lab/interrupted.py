@@ -3,7 +3,8 @@
     python -m tests.lab.interrupted MODE WHERE -- ARGUMENTS OF hsp
 
 MODE is `kill` or `kill-at` (SIGKILL, at once), `drop` (every SSH connection breaks, a moment later, when what
-the line announced is under way), `fill` (the disk of the results gets full) or `none`. WHERE counts the
+the line announced is under way), `fill` (the disk of the results gets full), `hang-up` (the terminal that it
+runs on closes: SIGHUP, and no message can be written any more) or `none`. WHERE counts the
 lines that begin or end a step, from 1; or it is `STATE:STEP`, as in "done:phase read"; or `load`, for a
 moment after the load of a phase has been started.
 """
@@ -11,9 +12,13 @@ moment after the load of a phase has been started.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import pty
+import select
 import signal
 import sys
+import termios
 import threading
 from pathlib import Path
 from typing import Any
@@ -43,6 +48,33 @@ def fill(path: Path) -> None:
             pass
 
 
+class Terminal:
+    """The controlling terminal of this process; what is written to it goes where stderr went."""
+
+    def __init__(self) -> None:
+        os.setsid()
+        self._near, far = pty.openpty()
+        fcntl.ioctl(far, termios.TIOCSCTTY)
+        self._stderr = os.dup(2)
+        for number in (0, 2):
+            os.dup2(far, number)
+        os.close(far)
+        self._closing = threading.Event()
+        self._reader = threading.Thread(target=self._pass_on, daemon=True)
+        self._reader.start()
+
+    def _pass_on(self) -> None:
+        while not self._closing.is_set():
+            # While a read waits, closing would not hang up.
+            if select.select([self._near], [], [], 0.05)[0]:
+                os.write(self._stderr, os.read(self._near, 4096))
+        os.close(self._near)
+
+    def close(self) -> None:
+        self._closing.set()
+        self._reader.join()
+
+
 class Striker:
     """What strikes, once or never: the process is ended, its connections are, or its disk gets full."""
 
@@ -50,6 +82,7 @@ class Striker:
         self._mode = mode
         self._hosts: list[ssh.SshHost] = []
         self._write = Journal._write
+        self._terminal = Terminal() if mode == "hang-up" else None
 
     def know(self, host: ssh.SshHost) -> None:
         self._hosts.append(host)
@@ -73,6 +106,9 @@ class Striker:
         threading.Timer(seconds, self._strike).start()
 
     def _strike(self) -> None:
+        if self._terminal:
+            self._terminal.close()
+            return
         if self._mode != "drop":
             os.kill(os.getpid(), signal.SIGKILL)
         for host in self._hosts:

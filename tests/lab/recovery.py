@@ -114,7 +114,7 @@ class Wrong(Exception):
 
 
 class Striking:
-    """Strikes of one mode, `kill` or `drop`, and what came of each."""
+    """Strikes of one mode, `kill`, `drop` or `hang-up`, and what came of each."""
 
     def __init__(self, mode: str, before: State) -> None:
         self.mode, self.before = mode, before
@@ -123,9 +123,14 @@ class Striking:
         self._cleaned_twice: set[frozenset[str]] = set()
 
     def once(self, bed: SmallBed, what: str, where: str) -> None:
-        """Strike a run, then clean up and compare."""
+        """Strike a run, then clean up and compare. One that is hung up must have cleaned up by itself."""
         with self._attempt(bed, what):
-            self._clean(bed, self._strike_run(bed, where))
+            run = self._strike_run(bed, where)
+            if self.mode == "hang-up":
+                if not read_journal(run / "journal.jsonl").finished:
+                    raise Wrong("it did not clean up by itself")
+                self._compare(bed, "run, before any")
+            self._clean(bed, run)
 
     def each_undo(self, bed: SmallBed, first: Line, steps: int) -> None:
         """Strike all of the steps that undo a run, on what one run leaves. `first`: the run's own."""
@@ -178,6 +183,9 @@ class Striking:
         if self.mode == "kill" and done.returncode != -signal.SIGKILL:
             raise Wrong(f"it was not killed but ended with {done.returncode}: {done.stderr[-500:]}")
         if self.mode == "drop" and done.returncode not in (0, 3, 5):
+            raise Wrong(f"it ended with {done.returncode}: {done.stderr[-500:]}")
+        # While it cleans up a closed terminal changes nothing: it ends as if there were none.
+        if self.mode == "hang-up" and done.returncode not in (0, 130):
             raise Wrong(f"it ended with {done.returncode}: {done.stderr[-500:]}")
         if "Traceback" in done.stderr:
             raise Wrong(f"it said {done.stderr[-1500:]}")
@@ -235,6 +243,17 @@ def stop_at_every(
     # What the tracer makes different: the look for what it needs, its start, and the load while it is there.
     for step in ("check", "start the tracer"):
         striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")
+    striking.once(beds["auto"], "the load, traced", LOAD)
+    request.node.add_report_section("call", "recovery", "\n".join(striking.told) + "\n")
+    assert not striking.failures, "\n".join(striking.failures)
+
+
+def hang_up_at_every_tenth(beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest) -> None:
+    """Close the terminal at every tenth line, at the first and last one, and under load."""
+    striking = Striking("hang-up", whole.before)
+    for line in dict.fromkeys((*whole.lines[::10], whole.lines[-1])):
+        striking.once(beds["none"], line.text, str(line.number))
+    striking.once(beds["none"], "the load", LOAD)
     striking.once(beds["auto"], "the load, traced", LOAD)
     request.node.add_report_section("call", "recovery", "\n".join(striking.told) + "\n")
     assert not striking.failures, "\n".join(striking.failures)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import filelock
 
+from kit.core import proc_path
 from kit.core.cache import cache_dir, cannot_use, lock_of
 from kit.core.errors import ConfigError
 from kit.lab.image.inputs import ImageInputs
@@ -190,10 +191,9 @@ def _remove_whole(path: Path) -> None:
 def _mounts_below(path: Path) -> list[str]:
     """Mount points below `path`: a removal must not follow a mount, for example into the real /dev."""
     prefix = os.fspath(path.resolve()) + "/"
-    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_bytes().splitlines()]
-    # proc(5): a space is written as \040.
-    plain = [re.sub(rb"\\([0-7]{3})", lambda match: bytes([int(match[1], 8)]), mount) for mount in mounts]
-    return [os.fsdecode(mount) for mount in plain if f"{os.fsdecode(mount)}/".startswith(prefix)]
+    mounts = proc_path.rows(os.fsdecode(Path("/proc/self/mounts").read_bytes()))
+    points = [proc_path.unescape(fields[1]) for fields in mounts]
+    return [point for point in points if f"{point}/".startswith(prefix)]
 
 
 def _used_bytes(path: Path) -> int:

@@ -48,6 +48,25 @@ def test_a_failing_step_is_reported_and_raises_its_error(capsys: pytest.CaptureF
     assert re.fullmatch(rf"making the pool: failed after {SECONDS}\n", capsys.readouterr().err)
 
 
+def test_an_interrupted_step_did_not_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), Progress().step("starting the lab"):
+        raise KeyboardInterrupt
+    assert re.fullmatch(rf"starting the lab: interrupted after {SECONDS}\n", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_foreign_text_cannot_control_the_terminal(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    progress, foreign = Progress(stream=stream), "a\x1b]0;title\x07\x1b[2J\x9b31m\u202eb\r\nc"
+    with progress.step(foreign):
+        progress.note(foreign)
+    with pytest.raises(ValueError), progress.step(foreign):
+        raise ValueError
+    plain = re.sub(r"\x1b\[(\d*[ABKm]|\?25[lh]|1A|2K)", "", stream.getvalue())  # rich's own
+    assert "a?]0;title??[2J?31m?b" in plain
+    assert not re.search("[\x1b\x07\x9b\u202e]", plain)
+
+
 def test_nested_steps_end_inside_out(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
     with progress.step("outer"), progress.step("inner"):

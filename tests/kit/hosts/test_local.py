@@ -175,13 +175,13 @@ def test_the_kits_own_group_is_not_touched(host: LocalHost) -> None:
 
 def test_interrupted_waiting_ends_the_command(host: LocalHost, monkeypatch: pytest.MonkeyPatch) -> None:
     process = host.start(["sleep", "60"])
-    original = process._child.communicate
+    original = process._exchange
 
     def interrupted(*_: Any, **__: Any) -> Any:
-        monkeypatch.setattr(process._child, "communicate", original)
+        monkeypatch.setattr(process, "_exchange", original)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process._child, "communicate", interrupted)
+    monkeypatch.setattr(process, "_exchange", interrupted)
     with pytest.raises(KeyboardInterrupt):
         process.wait(5)
     assert not process.running()

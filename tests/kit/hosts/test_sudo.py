@@ -16,7 +16,7 @@ import pytest
 from kit.config.address import HostAddress
 from kit.core.errors import HostError
 from kit.hosts import sudo
-from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, Result
+from kit.hosts.base import CommandFailed, DeadlineExceeded, HostLost, OutputTooLarge, Result
 from kit.hosts.connect import connect
 from kit.hosts.sudo import CLIENT_PROGRAMS, PRIVILEGED, SERVER_PROGRAMS, SudoHost, SudoRefused, elevated
 from kit.hosts.supervision import Supervision
@@ -144,6 +144,13 @@ def test_only_listed_programs_run_as_root(host: SudoHost) -> None:
     with pytest.raises(CommandFailed) as caught:
         host.run(["sg_format"])
     assert caught.value.result.returncode == 127
+
+
+def test_too_much_output_of_root_is_refused(host: SudoHost) -> None:
+    with pytest.raises(OutputTooLarge, match="ended with 0"):
+        host.run(["sh", "-c", "head -c 20000000 /dev/zero"])
+    with pytest.raises(OutputTooLarge, match=r"cat -- /dev/zero"):
+        host.get("/dev/zero")
 
 
 def test_files_of_root(host: SudoHost, server: Sshd) -> None:

@@ -154,7 +154,7 @@ def datasets(**values: Any) -> dict[str, Any]:
 def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
     server = server_of_run(datasets())
     pools.create_dataset(server, OURS, "hsp-a1/d", PROPERTIES)
-    assert server.calls[0][2:] == ("create", "hsp-a1/d", "a1", "8192")
+    assert server.calls[0][3:] == ("create", "hsp-a1/d", "a1", "8192")
     assert server.calls[1] == ("zfs", "set", "atime=off", "compression=lz4", "hsp-a1/d")
     assert ("zfs", "mount", "hsp-a1/d") in server.calls
 
@@ -172,7 +172,7 @@ def test_a_snapshot_that_was_not_created_is_an_error() -> None:
     server = server_of_run({"python3": {"exists": False}})
     with pytest.raises(HostError, match="libzfs_core did not create hsp-a1/d@s"):
         pools.snapshot(server, OURS, "hsp-a1/d@s")
-    assert server.calls[0][2:] == ("snapshot", "hsp-a1/d@s", "a1")
+    assert server.calls[0][3:] == ("snapshot", "hsp-a1/d@s", "a1")
 
 
 @pytest.mark.parametrize(
