@@ -14,7 +14,7 @@ from kit.config.toml import Problem, dotted, read_text, refusal
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Workload
 from kit.core.units import format_duration_ns, format_size_bytes
-from kit.load.phase_load import LONGEST_LOAD_NS
+from kit.load.fio import LONGEST_LOAD_NS
 from kit.zfs.pool import record_bytes
 from kit.zfs.properties import why_refused
 

@@ -85,10 +85,10 @@ class Client(LocalHost):
 
     meanwhile: Callable[[], object] | None = None
 
-    def start(self, argv: Sequence[str]) -> Any:
+    def start(self, argv: Sequence[str], *limits: Any) -> Any:
         if self.meanwhile and any(word in argv for word in ("--output-format=json+", "--output=fio.json")):
             self.meanwhile()
-        process: Process = super().start(argv)
+        process: Process = super().start(argv, *limits)
         return process
 
 

@@ -81,7 +81,9 @@ def _exportfs(argv: tuple[str, ...]) -> bool:
 
 _ALLOWED = {
     "cat": lambda argv: set(argv[1:]) <= _READ,
-    "find": lambda argv: argv[1] == WORK and "-delete" not in argv and "-exec" not in argv,
+    "find": lambda argv: (argv[1] == WORK or argv[1:3] == ("-P", f"{TARGET}/{DIRECTORY}"))
+    and "-delete" not in argv
+    and "-exec" not in argv,
     "grep": lambda argv: all(map(_PARAMETER.fullmatch, argv[3:])),
     "tee": lambda argv: bool(_PARAMETER.fullmatch(argv[1])) and len(argv) == 2,
     "zpool": _zpool,
@@ -137,6 +139,7 @@ class Victim(ScriptedHost):
             ("cat", "/proc/mounts"): f"x:/ / ext4 rw 0 0\nnas:/x {TARGET} {mood['mount']} rw 0 0\n",
             ("cat", HELD): NOT_THERE,
             ("cat", "/proc/spl/kstat/zfs/arcstats"): "c_max 4 7\nc_min 4 7\n",
+            ("find", "-P"): "",
             ("find",): contents.get(mood["token"], NOT_THERE),
             ("zpool", "list"): f"tank\n-\n{mood['pool']}\nrpool\n",
             ("zpool", "get"): f"{mood['guid']}\n",
