@@ -121,7 +121,9 @@ def shares(op: str, calls: int, change: Counters, reads: Reads) -> Shares:
             "pool": change.zil.get("zil_itx_metaslab_normal_count", 0),
         }
         return Shares(unit="log blocks", source=change.zil_source, counts=counts)
-    from_l2arc = min(change.arc.get("l2_hits", 0), reads.misses)
+    # A read from L2ARC that failed is a hit, too, and a disk answered it.
+    failed = max(change.arc.get("l2_io_error", 0), change.arc.get("l2_cksum_bad", 0))
+    from_l2arc = max(0, min(change.arc.get("l2_hits", 0) - failed, reads.misses))
     by_request = reads.hits + reads.misses <= calls
     counts = {
         "dram": calls - reads.misses if by_request else reads.hits,

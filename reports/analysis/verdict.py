@@ -17,6 +17,7 @@ IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are he
 Json = dict[str, Any]
 # A phase ends with the interval of its last I/O; this many more are no damage.
 _LATE_INTERVALS = 10
+_NAMED_FAULTS = 8
 _NOT_ENDED = (
     "The run has not ended: it still goes on, was killed, or could not store more. Phases may be missing, "
     "and settings were not compared at the end."
@@ -51,7 +52,9 @@ def judge_accounting(
     else:
         # An import has no second count: there is no accounting to judge.
         trouble = appliance.trouble if manifest.appliance else _phase_trouble
-        reasons += [reason for phase in phases for reason in trouble(phase, rows)]
+        for phase in phases:
+            troubles = [*trouble(phase, rows)]
+            reasons += [*troubles, *(_faults(phase) if troubles else [])]
     if not phases:
         reasons.append("The run has no phases.")
     if manifest.appliance:
@@ -115,6 +118,17 @@ def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
     if at_clients not in (0, client):
         yield f"{name}: latency.parquet holds {at_clients} I/Os of the clients, the manifest says {client}."
     yield from (f"{name}: {check}" for check in phase.checks if not check.ok)
+
+
+def _faults(phase: Phase) -> Iterator[str]:
+    """The injected faults that may be the cause of a phase's trouble; one may be older than the phase."""
+    texts = [event.text.removeprefix("fault: ") for event in phase.events if event.kind == "fault"]
+    if texts:
+        more = f", and {len(texts) - _NAMED_FAULTS} more" if len(texts) > _NAMED_FAULTS else ""
+        yield (
+            f"{phase.name}: faults were injected into emulated devices until the end of this phase: "
+            f"{', '.join(texts[:_NAMED_FAULTS])}{more}."
+        )
 
 
 def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from kit.config.testbed import LAB_TESTBED
 from kit.lab.guest import open_host
 from kit.lab.image.image import Image
-from tests.lab.conftest import Finished, finish, hsp
+from tests.lab.conftest import ROOT, Finished, finish, hsp
 from tests.lab.test_faults import start_run, wait_for
 from tests.lab.workloads import write_small
 
@@ -101,3 +103,39 @@ def test_a_server_of_devices_that_dies_ends_the_run_and_the_pool_is_taken_apart(
     journal = (done.run / "journal.jsonl").read_text()
     undone = [line for line in journal.splitlines() if '"undo: ' in line and '"done"' in line]
     assert undone, "the pool was destroyed in order"
+
+
+def write_reads(directory: Path) -> Path:
+    """The main job without preconditioning, and with its reads alone."""
+    text = (ROOT / "workloads" / "top-speeds.toml").read_text()
+    for name in ("top-speeds-read.fio", "top-speeds-warm-up.fio"):
+        shutil.copy(ROOT / "workloads" / name, directory)
+    before, _, after = text.partition('[[phase]]\nname = "write-slog"')
+    assert after
+    aged = re.compile(r"^\[precondition\]\n.*?(?=^\[pool\])", re.MULTILINE | re.DOTALL)
+    path = directory / "top-speeds.toml"
+    path.write_text(aged.sub('[precondition]\nmethod = "none"\n\n', before))
+    return path
+
+
+def test_reads_that_the_cache_device_fails_are_the_disks_and_the_fault_is_named(
+    image: Image, tmp_path: Path
+) -> None:
+    """Its labels stay readable, so that OpenZFS does not give the device up and fails again and again."""
+    process, state = start_run(str(write_reads(tmp_path)), "--json", results=tmp_path)
+    journal = tmp_path / "top-speeds" / "latest" / "journal.jsonl"
+    wait_for(lambda: journal.exists() and '"phase read"' in journal.read_text(), 600, "the phase")
+    with open_host(state, _LINE) as guest:
+        tell = ["/run/hsp-devices/hsp-devices", "tell", "/run/hsp-devices/socket"]
+        fault = ["cache0", "error", "16384", "100000", "read"]
+        guest.run(["sh", "-c", _UNDER_LOAD, "sh", "8", *tell, *fault], deadline_s=300)
+    done = finish(process, tmp_path)
+    assert (done.code, done.summary["verdict"]) == (3, "unknown"), done.stderr
+    (phase,) = done.manifest["phases"]
+    counted = {check["source"]: check["found"] for check in phase["checks"]}
+    assert counted["arcstats l2_io_error"] > 100
+    reasons = "\n".join(done.summary["reasons"])
+    assert "arcstats l2_io_error" in reasons and "cache0 error 16384 100000 read" in reasons
+    assert "l2_hits" not in reasons, "the reads that failed are counted, and are the disks'"
+    assert done.row("disk")["p50_us"] > 4000
+    assert done.row("l2arc")["p99_us"] < 2000, "none of them is the L2ARC's"

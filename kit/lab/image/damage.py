@@ -52,10 +52,11 @@ class DamagedImage(HostError):
         super().__init__(f"the lab image is damaged: {fault}", "build it again: hsp lab build")
 
 
-def check(path: Path, manifest: dict[str, Any], remember: bool = False) -> None:
+def check(path: Path, manifest: dict[str, Any], remember: bool = False, anew: bool = False) -> None:
     """Compare the files of the image at `path` with its manifest. Raises DamagedImage.
 
-    `remember`: store that they were checked; the caller holds the lock of the image.
+    `remember`: store that they were checked; the caller holds the lock of the image. `anew`: read them even
+    if that is stored, because a disk that fails changes a file without a trace.
     """
     try:
         _Manifest.model_validate(manifest)
@@ -65,7 +66,7 @@ def check(path: Path, manifest: dict[str, Any], remember: bool = False) -> None:
         raise DamagedImage(f"{path / 'manifest.json'}: {key}: {first['msg']}") from error
     try:
         now, before = _states(path, manifest), read_json(path / _CHECKED)
-        if now == before:
+        if now == before and not anew:
             return
         for name in FILES:
             if sha256(path / name) != manifest["files"][name]["sha256"]:

@@ -53,24 +53,24 @@ class Image:
     manifest: dict[str, Any]
 
 
-def find(inputs: ImageInputs, remember: bool = False) -> Image | None:
+def find(inputs: ImageInputs, remember: bool = False, anew: bool = False) -> Image | None:
     """The finished image for these inputs, if there is one. Raises DamagedImage.
 
-    `remember`: as in kit.lab.image.damage.check.
+    `remember`, `anew`: as in kit.lab.image.damage.check.
     """
     path = cache_dir() / "images" / inputs.digest()
     manifest = read_json(path / "manifest.json")
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         return None
-    check(path, manifest, remember)
+    check(path, manifest, remember, anew)
     return Image(path, manifest)
 
 
 def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False, mend: bool = False) -> Image:
     """The image, built if necessary. Steps: modules, guest tree, manifest, rename.
 
-    A second build of the same image waits for the first and uses its result. `mend`: build a damaged image
-    again. Raises HostError; DamagedImage without `mend`.
+    A second build of the same image waits for the first and uses its result. `mend`: read the whole
+    image, and build a damaged one again. Raises HostError; DamagedImage without `mend`.
     """
     with locked(cache_dir() / "images", inputs.digest(), "another build of the same image", progress):
         path = cache_dir() / "images" / inputs.digest()
@@ -94,7 +94,7 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False, mend: 
 def _whole(inputs: ImageInputs, progress: Progress, mend: bool) -> Image | None:
     """As `find`; None for a damaged image that is to be mended."""
     try:
-        return find(inputs, remember=True)
+        return find(inputs, remember=True, anew=mend)
     except DamagedImage as damage:
         if not mend:
             raise

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.instruments.arc_zil_counters import Check, Counters, Missing, checks, parse_kstat, read
+from kit.instruments.arc_zil_counters import (
+    ArcZilCounters,
+    Check,
+    Counters,
+    Missing,
+    checks,
+    parse_kstat,
+    read,
+)
+from kit.instruments.base import Measured
 from kit.zfs import openzfs_version
 from tests.fakes import ScriptedHost
 
@@ -181,6 +191,34 @@ def test_indirect_reads_widen_the_tolerance_by_their_number() -> None:
     [misses] = [check for check in made(change(), tiers) if "misses" in check.source]
     assert misses.expected == 650 + 1162 + 20
     assert misses.tolerance == 10 + int(3476 * 0.02) + 20
+
+
+def test_reads_that_the_l2arc_failed_are_hits_of_it_and_answered_by_a_disk() -> None:
+    tiers = {**READS, ("read", "l2arc"): 250, ("read", "disk"): 1562}
+    assert failed(tiers) == ["arcstats l2_hits"]
+    assert failed(tiers, l2_io_error=400) == ["arcstats l2_io_error"]
+    assert failed(tiers, l2_cksum_bad=400) == ["arcstats l2_cksum_bad"]
+    assert failed(tiers, l2_io_error=400, l2_cksum_bad=400) == [
+        "arcstats l2_io_error", "arcstats l2_cksum_bad",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["read", "write"])
+def test_errors_of_the_l2arc_show_without_a_tracer_too(op: str) -> None:
+    measured = Measured(op, 512, 1, 0, 1, {}, 0, Clock())
+    host = server()
+    counters = ArcZilCounters(host, "hsp-x", 54, NEW)
+    counters.begin()
+    arcstats = "/proc/spl/kstat/zfs/arcstats"
+    host.files[arcstats] = ARCSTATS.replace(
+        "l2_io_error                     4    0", "l2_io_error 4 7"
+    ).encode()
+    counters.end()
+    observed = [check for check in counters.report(measured).checks if isinstance(check, Check)]
+    assert [check.source for check in observed if not check.ok] == (
+        ["arcstats l2_io_error"] if op == "read" else []
+    )
+    assert len(observed) == (3 if op == "read" else 0)
 
 
 def test_without_load_there_is_nothing_to_check() -> None:

@@ -56,6 +56,13 @@ def test_shares_of_reads() -> None:
     assert observed.unit == "requests"
 
 
+@pytest.mark.parametrize(("errors", "from_l2arc"), [((100, 100), 550), ((0, 100), 550), ((900, 0), 0)])
+def test_a_read_that_the_l2arc_failed_is_the_disks(errors: tuple[int, int], from_l2arc: int) -> None:
+    arc = {"l2_hits": 650, "l2_io_error": errors[0], "l2_cksum_bad": errors[1]}
+    observed = read_history.shares("read", 3456, Counters(arc, {}), Reads(1500, 1812, 4000))
+    assert observed.counts == {"dram": 1644, "l2arc": from_l2arc, "disk": 1812 - from_l2arc}
+
+
 def test_with_several_records_per_request_the_unit_is_blocks() -> None:
     observed = read_history.shares("read", 100, Counters({"l2_hits": 50}, {}), Reads(700, 100, 800))
     assert observed.as_json() == {

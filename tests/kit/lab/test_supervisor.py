@@ -82,6 +82,24 @@ def test_a_live_lab_is_up_however_proc_looks(lab: _Supervisor, apart: list[str])
     assert (lab.state / "client.key").read_bytes() == b"secret"
 
 
+def test_lab_down_signals_no_process_of_another_pid_namespace(lab: _Supervisor) -> None:
+    """The number of the supervisor is another process's there, or nobody's."""
+    if subprocess.run([*OTHER_PIDS, "true"], capture_output=True, timeout=60, check=False).returncode:
+        pytest.skip("this user must not make such namespaces")
+    (lab.state / "detached").touch()
+    down = subprocess.run(
+        [*OTHER_PIDS, sys.executable, "-m", "kit.cli", "lab", "down"],
+        env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert down.returncode == 5, down.stderr
+    assert f"{lab.state} is up, but its process" in down.stderr and "another container" in down.stderr
+    assert states() == [os.fspath(lab.state)]
+
+
 def test_a_live_lab_is_up_whatever_its_times_are(lab: _Supervisor) -> None:
     os.utime(lab.state, (0, 0))
     assert states() == [os.fspath(lab.state)]

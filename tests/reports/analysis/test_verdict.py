@@ -1,0 +1,44 @@
+"""The reasons of a verdict name what was done to the devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.reports import synthetic
+
+FAULT = {"time_ns": 5, "end_ns": None, "kind": "fault", "text": "fault: cache0 error 16384 8 read"}
+ERRORS = {"name": "L2ARC errors", "source": "arcstats l2_io_error", "expected": 0, "found": 7, "tolerance": 0}
+NAMED = (
+    "read: faults were injected into emulated devices until the end of this phase: cache0 error 16384 8 read."
+)
+
+
+def judged(events: list[dict[str, Any]], *checks: dict[str, Any]) -> tuple[str, list[str]]:
+    manifest = synthetic.manifest()
+    phase = manifest["phases"][0]
+    phase["events"] = events
+    phase["checks"] += checks
+    summary = synthetic.summarise(synthetic.latency(), manifest)
+    return summary["verdict"], summary["reasons"]
+
+
+def test_a_reason_names_the_injected_fault() -> None:
+    verdict, reasons = judged([FAULT], ERRORS | {"ok": False})
+    assert verdict == "unknown"
+    assert reasons == [
+        "read: L2ARC errors (arcstats l2_io_error): expected 0, found 7, tolerance 0.", NAMED,
+    ]  # fmt: skip
+
+
+def test_a_fault_that_no_check_minds_is_no_reason() -> None:
+    """A stall, for example: its latencies are those that were asked for."""
+    verdict, reasons = judged([FAULT], ERRORS | {"found": 0, "ok": True})
+    assert verdict == "valid" and not any("fault" in reason for reason in reasons)
+
+
+def test_other_events_are_no_faults_and_many_faults_are_counted() -> None:
+    feed = {"time_ns": 5, "end_ns": None, "kind": "l2arc-feed", "text": "L2ARC feed"}
+    assert len(judged([feed], ERRORS | {"ok": False})[1]) == 1
+    many = [FAULT | {"text": f"fault: log0 stall {n}"} for n in range(10)]
+    (_, reason) = judged([feed, *many], ERRORS | {"ok": False})[1]
+    assert "log0 stall 0, log0 stall 1, " in reason and reason.endswith("log0 stall 7, and 2 more.")
