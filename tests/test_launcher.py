@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -33,7 +35,7 @@ case "$1 ${2-}" in
     printf 'VIRTUAL_ENV="%s"\n' "$4" >"$4/bin/activate"
     ;;
 "-m pip")
-    printf 'pip\n' >>"$LOG"
+    printf '%s\n' "$*" >>"$LOG"
     printf 'pip talks\n'
     [ ! -e "$LOG.fail" ] || exit 1
     printf '#!/bin/sh\nprintf "<%%s>" "$@"\n' >"${0%/*}/hsp"
@@ -59,7 +61,8 @@ class Sandbox:
         self.checkout = root / "a check out"
         self.checkout.mkdir()
         shutil.copy(CHECKOUT / "hsp", self.checkout)
-        (self.checkout / "pyproject.toml").write_text("first\n")
+        for file in ("pyproject.toml", "requirements.lock", "requirements-test.lock"):
+            (self.checkout / file).write_text("first\n")
         self.log = root / "log"
         self.tool("python3", FAKE_PYTHON)
 
@@ -97,7 +100,7 @@ class Sandbox:
         (self.checkout / "hsp").write_text(text)
 
     def set_ups(self) -> int:
-        return self.log.read_text().count("pip\n") if self.log.exists() else 0
+        return self.log.read_text().count(" -e ") if self.log.exists() else 0
 
 
 @pytest.fixture
@@ -129,14 +132,37 @@ def test_a_link_to_the_launcher_finds_its_checkout(sandbox: Sandbox) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "<plan>", "")
 
 
-def test_a_changed_pyproject_is_installed_again(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize("file", ["pyproject.toml", "requirements.lock"])
+def test_a_changed_pyproject_or_lock_is_installed_again(sandbox: Sandbox, file: str) -> None:
     sandbox.hsp("plan")
     kept = sandbox.checkout / ".venv" / "kept"
     kept.touch()
-    (sandbox.checkout / "pyproject.toml").write_text("second\n")
+    (sandbox.checkout / file).write_text("second\n")
     assert sandbox.hsp("plan").returncode == 0
     assert sandbox.set_ups() == 2
     assert kept.exists()
+
+
+def test_what_is_installed_has_a_hash_and_nothing_else_is_fetched(sandbox: Sandbox) -> None:
+    """The checkout itself is built by what the lock file has brought."""
+    sandbox.hsp("plan")
+    pinned, own = sandbox.log.read_text().splitlines()
+    assert pinned.endswith(f"--require-hashes --only-binary :all: -r {sandbox.checkout}/requirements.lock")
+    assert own.endswith(f"--no-deps --no-build-isolation -e {sandbox.checkout}")
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-test.lock"])
+def test_a_lock_file_pins_what_pyproject_asks_for_and_names_no_registry(name: str) -> None:
+    text = (CHECKOUT / name).read_text()
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    asked = [*project["project"]["dependencies"], *project["dependency-groups"]["launcher"]]
+    # A comment, or a pin with at least one hash: nothing else.
+    lines = text.replace("\\\n", "").splitlines()
+    pin = re.compile(r"(?P<name>[a-z0-9-]+)==[0-9][0-9a-z.]* (; [^\\]+ )?( *--hash=sha256:[0-9a-f]{64})+")
+    found = [pin.fullmatch(line) for line in lines if not line.startswith("#")]
+    assert None not in found
+    assert {re.split("[>=]", one)[0] for one in asked} <= {one["name"] for one in found if one}
+    assert not re.search(r"://|index|find-links|\.(org|com|io|net)\b", text)
 
 
 def test_a_failed_set_up_is_done_again_from_nothing(sandbox: Sandbox) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line, only_kind
 from kit.importers.fio_bins import LAYOUTS, Layout
+from kit.importers.fio_output import notes
 from kit.importers.histogram_accumulator import Account, IntArray, Tally
 from kit.importers.number_columns import Irregular, not_zero
 from kit.importers.source import Block, Source, in_order
@@ -89,6 +90,7 @@ def _add(
 ) -> Account:
     """Add the blocks of one log."""
     account = Account(str(source.path))
+    account.warnings += notes(source)
     before_ms: dict[int, int] = {}
     opened = 0
     for _, block, windows in blocks:

@@ -70,7 +70,11 @@ def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op
     timed = next((t for k in ("clat_ns", "lat_ns") if _get(t := _get(part, k), "bins")), None)
     if timed is None:
         if ios:
-            raise source.fail(None, f"{where}: {ios} I/Os but no bins", _HINT)
+            raise source.fail(
+                None,
+                f"{where}: {ios} I/Os but no bins: fio's plain JSON (--output-format=json) has none",
+                _HINT,
+            )
         return
     bins, total = timed["bins"], timed.get("N")
     if not isinstance(bins, dict) or not all(type(n) is int and 0 <= n <= _MAX_COUNT for n in bins.values()):

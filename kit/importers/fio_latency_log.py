@@ -10,6 +10,7 @@ import numpy as np
 
 from kit.core.bins import bin_index
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, data_line, one_by_one
+from kit.importers.fio_output import notes
 from kit.importers.histogram_accumulator import Account, IntArray, Part, Tally
 from kit.importers.source import Block, Source, in_order
 from kit.load.fio_latency_log import MAX_COLUMNS, MIN_COLUMNS, TRIM, BadLine, column_count, parse
@@ -26,6 +27,7 @@ def recognises(lines: Sequence[bytes]) -> bool:
 def read(source: Source, options: Options, tally: Tally) -> Account:
     """Add the I/Os of one log to `tally`. Raises ConfigError for damage, with its line."""
     account = Account(str(source.path))
+    account.warnings += notes(source)
     groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
     try:
         columns = column_count(source.head().split(b"\n", 1)[0])

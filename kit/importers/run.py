@@ -19,6 +19,7 @@ from kit.importers import (
     fio_histogram_log,
     fio_json,
     fio_latency_log,
+    fio_output,
     kit_trace,
     two_columns,
     zpool_iostat,
@@ -90,6 +91,7 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     sources = [Source(path, partial(told, number)) for number, path in enumerate(paths)]
     for source in sources:
         _check_text(source)
+        fio_output.check(source, options.format)
     name = only_kind(
         {source: options.format or detect(source).name for source in sources},
         "files of unlike formats may hold the same I/Os",

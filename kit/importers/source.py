@@ -50,7 +50,9 @@ class Block:
     cut: bool = False
 
 
-_LOG_NAME = re.compile(r"_(?P<kind>clat_hist|clat|slat|lat)(?:\.(?P<job>\d+))?\.log(?:\.(?P<host>[^/]+))?$")
+_LOG_NAME = re.compile(
+    r"_(?P<kind>clat_hist|clat|slat|lat|bw|iops)(?:\.(?P<job>\d+))?\.log(?:\.(?P<host>[^/]+))?$"
+)
 _COMPRESSED = re.compile(r"\.(gz|zst)$")
 _SUFFIXES = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
 
@@ -58,7 +60,8 @@ _SUFFIXES = re.compile(r"(?:\.log|\.json|\.txt|\.csv)+$")
 class Source:
     """One input file. `tell` gets the bytes of the file on disk that have been read so far.
 
-    `log_kind`: `clat`, `slat` or `lat` as fio names its logs; None for another name.
+    `log_kind`: such as `clat` or `bw` as fio names its logs; None for another name. `is_of_all_jobs`: such a
+    log without the number of a job.
     `host`: of the file's name, with the job: "nodeA/read.1" of read_clat.1.log.nodeA.
     """
 
@@ -82,6 +85,7 @@ class Source:
         name = _COMPRESSED.sub("", path.name)
         log = _LOG_NAME.search(name)
         self.log_kind = log["kind"] if log else None
+        self.is_of_all_jobs = log is not None and log["job"] is None
         self.host = _SUFFIXES.sub("", name) or name
         if log:
             job = name[: log.start()] + (f".{log['job']}" if log["job"] else "")

@@ -24,7 +24,7 @@ MOST_JOBS = 1024
 MOST_OUTSTANDING = 65536
 # fio has a buffer for each I/O on the way.
 MOST_BUFFER_BYTES = 1 << 30
-# What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE).
+# What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE), and libnfs.
 _MOST_CALL_BYTES = 1 << 20
 _TIME_NS = {"us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "": 10**9, "s": 10**9}
 _TIME_NS |= {"m": 60 * 10**9, "h": 3600 * 10**9}
@@ -173,8 +173,12 @@ def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iter
         given = dict(option.split("=") for option in workload.nfs.options if "=" in option)
         for op, name in (("read", "rsize"), ("write", "wsize")):
             if op in job.operations:
-                value = given.get(name, "")
-                limits[f"{name} of nfs.options"] = int(value) if value.isdecimal() else _MOST_CALL_BYTES
+                value = given.get(name, "0")
+                limits[f"{name} of nfs.options"] = (
+                    int(value) if value.strip("0").isdecimal() else _MOST_CALL_BYTES
+                )
+    else:
+        limits["a read of libnfs"] = _MOST_CALL_BYTES
     for section in job.sections:
         for name, most in limits.items():
             if section.block_bytes > most:

@@ -41,7 +41,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
         size_bytes=plan.workload.working_set.size,
         run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(end_of(run.record.manifest)),
         clocks=Clocks(clients[0]),
-        ordinary=ordinary and through_mount,
+        ordinary=ordinary,
     )
     return bench, _jobs(run)
 

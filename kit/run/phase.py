@@ -189,7 +189,8 @@ def load_on(bench: Bench, hosts: Sequence[Host], name: str, job: FioJob, duratio
         duration_ns=duration_ns,
         clock=bench.site.clock,
         seed=seed_for(bench.site.seed, name),
-        ordinary=bench.ordinary,
+        # libnfs needs a port that only root may have.
+        ordinary=bench.ordinary and bool(bench.mounted),
         mounted=bool(bench.mounted),
     )
     return fio_server.load_on(hosts, spec, bench.clocks)

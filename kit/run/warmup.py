@@ -16,8 +16,7 @@ from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.core.units import format_size_bytes
 from kit.instruments import arc_zil_counters
-from kit.load import fio
-from kit.load.ordinary_user import ordinary
+from kit.load import fio, ordinary_user
 from kit.run.bench import Bench, Storage
 from kit.run.phase import drive, load_on
 
@@ -52,7 +51,8 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate | None
     elif warmup.read_first:
         # Past the client's own cache: it is the server that is to read.
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
-        client.run(ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
+        ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
+        client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
     load = load_on(bench, [client], "warm-up", job, warmup.duration)
     load.prepare()
     if drive(bench, load, warmup.duration):

@@ -9,7 +9,7 @@ import pytest
 from kit.config.fio_job import read_job
 from kit.config.workload import WORKLOADS, Warmup
 from kit.core.clock import Clock
-from kit.core.errors import MeasurementUnknown
+from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks
 from kit.run import warmup
 from kit.run.bench import Bench, Storage
@@ -164,8 +164,18 @@ def test_without_read_first_nothing_is_read_before_the_load() -> None:
 
 def test_an_appliance_is_read_past_the_clients_cache_and_has_no_gate() -> None:
     machine = machine_with([arc()])
+    machine.answers["find"] = "d 1777 3 rw\nf 666 75497472 rw\n"
     gate = GATE.model_copy(update={"read_first": 24 * MIB})
     assert warmup.warm_up(bench(machine, Clock(), server=False), gate, JOB, FILE) is None
     (read,) = [command for command in machine.calls if command[0] == "dd"]
     assert {f"if=/m/data/{FILE}", "iflag=count_bytes,direct"} <= set(read)
     assert not machine.called("sleep")
+
+
+def test_of_an_appliance_nothing_is_read_through_a_link() -> None:
+    machine = machine_with([arc()])
+    machine.answers["find"] = "d 1777 3 rw\nl 777 8 -\n"
+    gate = GATE.model_copy(update={"read_first": 24 * MIB})
+    with pytest.raises(HostError, match="is a symbolic link"):
+        warmup.warm_up(bench(machine, Clock(), server=False), gate, JOB, FILE)
+    assert not [command for command in machine.calls if command[0] == "dd"]
