@@ -106,6 +106,8 @@ def _settings(site: Site) -> settings_snapshot.Settings | None:
 
 def tear_down(journal: Journal, site: Site, before: settings_snapshot.Settings | None) -> list[Leftover]:
     """Undo everything that is pending, then compare. Returns what is not as it was."""
+    if site.guard:
+        site.guard.release()
     left = undo.tear_down(journal, site.hosts)
     if before is None:
         return left

@@ -158,6 +158,9 @@ def _build_pool(run: Context, server: Host) -> pool.Pool:
     plan, names = run.plan, run.names
     workload, dataset = plan.workload, names.dataset
     with run.step(steps.create_pool(plan, names)) as number:
+        if run.site.guard:
+            # zpool opens the devices exclusively itself.
+            run.site.guard.release()
         built = pool.create_pool(server, steps.pool_spec(plan, names))
         run.journal.know(number, guid=str(built.guid))
     with run.step(steps.create_dataset(plan, names)):
