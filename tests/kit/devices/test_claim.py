@@ -1,4 +1,4 @@
-"""Who has a device open, and the kit's own claim of it: with loop devices, which need root and are made here."""
+"""Who has a device open, and the kit's own claim of it. With loop devices, which need root."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_before_each_write_disk_locks_and_claim_are_checked(disk: str, tmp_path:
         guard.before_writing([disk], content=False)
         with (
             held(disk) as pid,
-            pytest.raises(SafetyRefusal, match=rf"process {pid} \(python.*has {disk} open"),
+            pytest.raises(SafetyRefusal, match=rf"process {pid} \(py.*has {disk} open"),
         ):
             guard.before_writing([disk], content=False)
         # A purge opens the disk exclusively itself; the claim is back afterwards.
