@@ -142,7 +142,7 @@ class Partition(Action):
 
 
 class Device(Action):
-    """A real device: the label of `pool` is removed."""
+    """A real device: the label of `pool` is removed. `guid` is that of the pool, empty until it exists."""
 
     kind = "device"
     after = frozenset({"pool", "partition"})
@@ -151,9 +151,10 @@ class Device(Action):
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
+    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
 
     def undo(self, host: Host) -> None:
-        clear_label.clear(host, self.path, self.serial, self.pool)
+        clear_label.clear(host, self.path, self.serial, self.pool, self.guid)
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(clear_label.wipe_command(path), "") for path in (f"{self.path}-part1", self.path)]
