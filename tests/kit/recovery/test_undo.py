@@ -61,6 +61,7 @@ HOSTILE = [
     ("export", "client", "*"), ("export", "client", "10.0.0.2 -o"), ("device", "path", "/dev/"),
     ("device", "path", "/etc/passwd"), ("device", "serial", ""), ("device", "pool", "tank"),
     ("export-directory", "directory", ".."), ("export-directory", "file", "../x"),
+    ("device", "guid", "-1"), ("partition", "serial", 5),
     ("export-directory", "version", "2"), ("partition", "device_path", "sda"),
 ]  # fmt: skip
 
