@@ -51,12 +51,17 @@ class Written:
     smart_warning: int = 0
 
 
-def find_unused(host: Host, path: str, expected_bytes: int | None = None) -> BlockDevice:
+def find_unused(
+    host: Host, path: str, expected_bytes: int | None = None, claimer: int | None = None
+) -> BlockDevice:
     """The device at `path`. It must be unused and empty; an old ZFS label is allowed.
+
+    `claimer`: as in kit.devices.probe.
 
     Raises SafetyRefusal with all reasons (kit.devices.reasons), also if it cannot be determined.
     """
-    return _find(host, path, expected_bytes, frozenset({Code.OLD_LABEL, Code.TOO_SMALL}), content=True)
+    allowed = frozenset({Code.OLD_LABEL, Code.TOO_SMALL})
+    return _find(host, path, expected_bytes, allowed, content=True, claimer=claimer)
 
 
 def check_same(host: Host, device: BlockDevice) -> None:
@@ -71,10 +76,17 @@ def check_same(host: Host, device: BlockDevice) -> None:
 
 
 def _find(
-    host: Host, path: str, expected_bytes: int | None, allowed: frozenset[Code], *, content: bool
+    host: Host,
+    path: str,
+    expected_bytes: int | None,
+    allowed: frozenset[Code],
+    *,
+    content: bool,
+    claimer: int | None = None,
 ) -> BlockDevice:
     """Path and size are not checked against the testbed: the caller has done that."""
-    (checked,) = check(host, [DeviceSpec(path, None, expected_bytes, trusted=True)], content=content)
+    spec = DeviceSpec(path, None, expected_bytes, trusted=True)
+    (checked,) = check(host, [spec], content=content, claimer=claimer)
     refuse_any(host.name, [checked], allowed)
     assert checked.node is not None  # it would have been refused
     _, *names = (field.name for field in fields(BlockDevice))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kit.core.errors import SafetyRefusal
 from kit.devices.inventory import Inventory, Node
-from kit.devices.locks import Locks
+from kit.devices.locks import Claim, Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, DeviceSpec, Reason, reasons
 from kit.hosts.base import Host
@@ -16,19 +16,28 @@ from kit.hosts.base import Host
 
 @dataclass(frozen=True)
 class Checked:
-    """A device at the time of the check. `node` is None if it did not exist."""
+    """A device at the time of the check. `node` is None if it did not exist.
+
+    `kernel_names`: its own and, of a disk with several paths, those of the other paths.
+    """
 
     spec: DeviceSpec
     node: Node | None
     reasons: tuple[Reason, ...]
+    kernel_names: tuple[str, ...] = ()
 
     def reasons_but(self, allowed: frozenset[Code]) -> tuple[Reason, ...]:
         return tuple(reason for reason in self.reasons if reason.code not in allowed)
 
 
-def check(host: Host, specs: Sequence[DeviceSpec], *, content: bool = True) -> tuple[Checked, ...]:
-    """Check all devices of a testbed with one command. Raises SafetyRefusal if that is not possible."""
-    return judge(probe(host, [spec.path for spec in specs], content=content), specs)
+def check(
+    host: Host, specs: Sequence[DeviceSpec], *, content: bool = True, claimer: int | None = None
+) -> tuple[Checked, ...]:
+    """Check all devices of a testbed with one command; `claimer` as in kit.devices.probe.
+
+    Raises SafetyRefusal if that is not possible.
+    """
+    return judge(probe(host, [spec.path for spec in specs], content=content, claimer=claimer), specs)
 
 
 def judge(inventory: Inventory, specs: Sequence[DeviceSpec]) -> tuple[Checked, ...]:
@@ -38,9 +47,15 @@ def judge(inventory: Inventory, specs: Sequence[DeviceSpec]) -> tuple[Checked, .
             spec,
             inventory.find(spec.path),
             reasons(inventory, spec, [other for other in specs if other is not spec]),
+            _kernel_names(inventory, spec),
         )
         for spec in specs
     )
+
+
+def _kernel_names(inventory: Inventory, spec: DeviceSpec) -> tuple[str, ...]:
+    node = inventory.find(spec.path)
+    return tuple(path.kernel_name for path in (node, *inventory.other_paths(node))) if node else ()
 
 
 def refuse_any(host: str, checked: Sequence[Checked], allowed: frozenset[Code] = frozenset()) -> None:
@@ -56,7 +71,12 @@ def refuse_any(host: str, checked: Sequence[Checked], allowed: frozenset[Code] =
 
 
 def recheck(
-    host: Host, checked: Sequence[Checked], paths: Sequence[str] | None = None, *, content: bool = True
+    host: Host,
+    checked: Sequence[Checked],
+    paths: Sequence[str] | None = None,
+    *,
+    content: bool = True,
+    claimer: int | None = None,
 ) -> None:
     """Check that the devices have not changed since they were checked, and have no new reasons.
 
@@ -64,7 +84,7 @@ def recheck(
     (None: all) must be unchanged. `content=False` ignores their contents (for a device that the kit
     itself fills). Raises SafetyRefusal: the plan is void.
     """
-    now = check(host, [before.spec for before in checked], content=content)
+    now = check(host, [before.spec for before in checked], content=content, claimer=claimer)
     ignored = frozenset[Code]() if content else CONTENT
     changed = {
         before.spec.path: changes
@@ -92,13 +112,48 @@ def _changes(before: Checked, now: Checked, ignored: frozenset[Code]) -> str:
     return "; ".join(changed)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Guard:
-    """The devices of this run, as long as the locks are held."""
+    """The devices of this run, as long as the locks are held.
+
+    Until the pool is created nothing of the run has them open, or only for a moment; so they are claimed
+    (kit.devices.locks.Claim): others cannot take them then.
+    """
 
     host: Host
     checked: tuple[Checked, ...]
     locks: Locks
+    run: str
+    _claim: Claim | None = None
+
+    @property
+    def claimer(self) -> int | None:
+        """The process that holds the devices on the host, None if they are not claimed."""
+        return self._claim.pid if self._claim else None
+
+    def claim(self, but: str | None = None) -> None:
+        """Claim all devices (but that path). Raises SafetyRefusal if one is in use, HostError."""
+        names = [name for device in self.checked if device.spec.path != but for name in device.kernel_names]
+        self._claim = Claim(self.host, names, self.run) if names else None
+
+    def release(self) -> None:
+        """Let others open the devices: the pool, or the undo of a step. Safe to call twice."""
+        claim, self._claim = self._claim, None
+        if claim:
+            claim.close()
+
+    @contextmanager
+    def lent(self, path: str) -> Iterator[None]:
+        """Leave one device to a tool that opens it exclusively itself (blkdiscard, nvme format)."""
+        if self._claim is None:
+            yield
+            return
+        self.release()
+        self.claim(but=path)
+        yield
+        self.release()
+        self.claim()
+        self.before_writing(content=False)
 
     def before_writing(self, paths: Sequence[str] | None = None, *, content: bool = True) -> None:
         """Check that the devices (all, or those of `paths`) have not changed since they were checked.
@@ -106,7 +161,9 @@ class Guard:
         `content=False`: their contents are the run's own. Raises SafetyRefusal (plan void).
         """
         self.locks.check()
-        recheck(self.host, self.checked, paths, content=content)
+        if self._claim:
+            self._claim.check()
+        recheck(self.host, self.checked, paths, content=content, claimer=self.claimer)
 
 
 @contextmanager
@@ -120,4 +177,9 @@ def guarded(host: Host, specs: Sequence[DeviceSpec], run: str) -> Iterator[Guard
     with Locks(host, nodes, run) as locks:
         checked = check(host, specs)
         refuse_any(host.name, checked)
-        yield Guard(host, checked, locks)
+        guard = Guard(host, checked, locks, run)
+        try:
+            guard.claim()
+            yield guard
+        finally:
+            guard.release()

@@ -11,7 +11,7 @@ import re
 from kit.core.errors import SafetyRefusal
 from kit.devices.serial import check_serial
 from kit.hosts.base import Host
-from kit.zfs.pool import WHOLE_DISK_PART
+from kit.zfs.pool import WHOLE_DISK_PART, is_cache_label
 
 # Number, type and begin of the name.
 _ZFS_PARTITIONS = (
@@ -22,8 +22,12 @@ _LABEL = re.compile(r"^LABEL \d|^\s*(pool_)?guid: ", re.MULTILINE)
 _NAME = re.compile(r"^\s*name: '(.*)'$", re.MULTILINE)
 
 
-def clear(host: Host, path: str, serial: str, pool: str) -> None:
-    """Remove what the destroyed `pool` left on the device. Raises SafetyRefusal, HostError."""
+def clear(host: Host, path: str, serial: str, pool: str, guid: str = "") -> None:
+    """Remove what the destroyed `pool` left on the device. Raises SafetyRefusal, HostError.
+
+    `guid` is that of the pool, "" if the run ended before it was known; the label of a cache device has no
+    other evidence of its pool.
+    """
     check_serial(host, path, serial)
     places = (f"{path}{WHOLE_DISK_PART}", path)
     labels = [host.run(["zdb", "-l", place], check=False) for place in places]
@@ -35,9 +39,23 @@ def clear(host: Host, path: str, serial: str, pool: str) -> None:
             "that is not the run's pool; the device was not changed",
         )
     # A label without a pool's name belongs to a spare or cache device.
-    is_unknown = any(label.returncode in (126, 127) or _LABEL.search(label.stdout) for label in labels)
-    if not names and (is_unknown or not _has_only_partitions(host, path)):
+    nameless = {
+        place: label.stdout
+        for place, label in zip(places, labels, strict=True)
+        if _LABEL.search(label.stdout) and not _NAME.search(label.stdout)
+    }
+    foreign = [place for place, text in nameless.items() if not (guid and is_cache_label(text, guid))]
+    if foreign:
+        raise SafetyRefusal(
+            f"{foreign[0]} on {host.name} carries the label of a cache device or a spare of an unknown pool",
+            f"it was not changed; if no pool needs it: zpool labelclear {foreign[0]}, then `hsp clean`",
+        )
+    is_unknown = any(label.returncode in (126, 127) for label in labels)
+    if not (names or nameless) and (is_unknown or not _has_only_partitions(host, path)):
         return
+    for place in nameless:
+        check_serial(host, path, serial)
+        host.run(["zpool", "labelclear", place])
     for place in places:
         if host.run(["test", "-b", place], check=False).returncode == 0:
             check_serial(host, path, serial)

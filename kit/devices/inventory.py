@@ -70,6 +70,18 @@ class DeviceMount:
 
 
 @dataclass(frozen=True)
+class DeviceUser:
+    """A process that has a device open, or a part of the kernel (`pid` "")."""
+
+    kernel_name: str
+    pid: str
+    name: str
+
+    def describe(self) -> str:
+        return f"process {self.pid} ({self.name})" if self.pid else f"the kernel ({self.name})"
+
+
+@dataclass(frozen=True)
 class DiskContent:
     """Contents of a disk and its partitions. `open_error`: why it cannot be opened exclusively, or ""."""
 
@@ -88,6 +100,7 @@ class Inventory:
     nodes: dict[str, Node]
     links: dict[str, str]
     mounts: tuple[DeviceMount, ...] = ()
+    users: tuple[DeviceUser, ...] = ()
     swaps: tuple[str, ...] = ()
     imported: tuple[ListedPool, ...] = ()
     importable: tuple[ListedPool, ...] = ()

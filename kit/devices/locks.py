@@ -16,7 +16,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -81,16 +81,21 @@ def lock_names(node: Node) -> tuple[str, ...]:
 class Locks(Closing):
     """The locks of a host and of its devices, held until `close`."""
 
+    _noun = "locks"
+
     def __init__(self, host: Host, nodes: Sequence[Node], run: str, *, whole_host: bool = True) -> None:
         """Take all locks or none. Raises SafetyRefusal with the owner of a held lock, HostError."""
-        names = dict.fromkeys([_HOST_LOCK] * whole_host + [n for node in nodes for n in lock_names(node)])
-        self._host = host
+        by_name = {name: f"/dev/{node.kernel_name}" for node in nodes for name in lock_names(node)}
+        self._start(host, {_HOST_LOCK: "the host"} | by_name if whole_host else by_name, run)
+
+    def _start(self, host: Host, by_name: Mapping[str, str], run: str) -> None:
+        """Start the holder of `by_name`: names of locks and what each is of."""
+        self._host, self._by_name = host, by_name
         self._token = f"ready-{secrets.token_hex(8)}"
-        self._by_name = {name: f"/dev/{node.kernel_name}" for node in nodes for name in lock_names(node)}
         host.run(["mkdir", "-p", "-m", "0700", str(Path(DIRECTORY).parent)])
         # The program is an argument: stdin is closed at once, and the holder ends when its output is closed.
         argv = ["/usr/bin/python3", "-I", "-c", _HELPER.read_text(), DIRECTORY, self._token]
-        self._process: Process = host.start([*argv, _this_process(run).model_dump_json(), *names])
+        self._process: Process = host.start([*argv, _this_process(run).model_dump_json(), *by_name])
         try:
             self._await()
         except BaseException:
@@ -136,7 +141,7 @@ class Locks(Closing):
         """Check that they are still held. Raises SafetyRefusal if not."""
         if not self._process.running():
             raise SafetyRefusal(
-                f"the locks on {self._host.name} were lost: the process that held them has ended",
+                f"the {self._noun} on {self._host.name} were lost: the process that held them has ended",
                 "was it killed, or the connection broken? start again",
             )
 
@@ -145,3 +150,32 @@ class Locks(Closing):
         with contextlib.suppress(HostError):
             if self._process.running():
                 self._process.stop(_END_S, "TERM")
+
+
+class Claim(Locks):
+    """Devices opened exclusively (O_RDONLY | O_EXCL) until `close`: nobody mounts or formats them.
+
+    `pid`: the process on the host that holds them, for kit.devices.probe.
+    """
+
+    _noun = "claims of the devices"
+
+    def __init__(self, host: Host, kernel_names: Sequence[str], run: str) -> None:
+        """Open all or none. Raises SafetyRefusal if one is in use, HostError."""
+        self._start(host, {path: path for path in map(_device_path, kernel_names)}, run)
+        self.pid = int(host.run(["cat", f"{DIRECTORY}/{self._token}"]).stdout)
+
+    def _held(self, ended: Result) -> SafetyRefusal:
+        try:
+            output = json.loads(ended.stdout)
+            path, error = safe_text(str(output["name"])), safe_text(str(output["owner"]))
+        except (ValueError, KeyError, TypeError):
+            path, error = "a device", "unknown error"
+        return SafetyRefusal(
+            f"{path} on {self._host.name} is not touched: it cannot be opened exclusively ({error})",
+            "something began to use it just now; find it with lsblk and fuser, and check with `hsp devices`",
+        )
+
+
+def _device_path(kernel_name: str) -> str:
+    return f"/dev/{kernel_name.replace('!', '/')}"

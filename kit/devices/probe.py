@@ -12,8 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kit.core import proc_path
 from kit.core.errors import HostError, SafetyRefusal
+from kit.core.text import safe_text
 from kit.devices import tool_output
-from kit.devices.inventory import BY_ID, NO_HEALTH, DeviceMount, DiskContent, Inventory, Node
+from kit.devices.inventory import (
+    BY_ID,
+    NO_HEALTH,
+    DeviceMount,
+    DeviceUser,
+    DiskContent,
+    Inventory,
+    Node,
+)
 from kit.devices.tool_output import Health, Identity, Label, ListedPool, Signature
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 
@@ -94,13 +103,18 @@ class DiskFacts(_Facts):
 
 
 class Facts(_Facts):
-    """All facts. `mounts`: process, namespace and line of mountinfo; `own`: the helper's mount namespace."""
+    """All facts. `mounts`: process, namespace and line of mountinfo; `own`: the helper's mount namespace.
+
+    `open`: device, process and its name; in the kernel "" and the user.
+    """
 
     format: Literal[1]
     devices: dict[KernelName, DeviceFacts]
     links: dict[str, str]
     mounts: list[tuple[Number, str, str]]
     unread: list[str]
+    open: list[tuple[KernelName, str, str]]
+    unread_files: list[str]
     own: str
     swaps: str | None
     tools: dict[str, ToolResult]
@@ -108,17 +122,24 @@ class Facts(_Facts):
 
 
 def probe(
-    host: Host, paths: Iterable[str] | None = None, *, content: bool = True, health: bool = False
+    host: Host,
+    paths: Iterable[str] | None = None,
+    *,
+    content: bool = True,
+    health: bool = False,
+    claimer: int | None = None,
 ) -> Inventory:
     """Read the disks of `paths` (None: all disks). Writes nothing.
 
-    `content`: also read their contents. Raises SafetyRefusal if that fails, HostLost.
+    `content`: also read their contents. `claimer`: the process of kit.devices.locks.Claim that holds them.
+    Raises SafetyRefusal if that fails, HostLost.
     """
     request = {
         "paths": None if paths is None else list(paths),
         "content": content,
         "health": health,
         "deadline_s": _TOOL_DEADLINE_S,
+        "claimer": claimer,
     }
     argv = ["/usr/bin/python3", "-I", "-", json.dumps(request)]
     try:
@@ -140,6 +161,7 @@ def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
     facts = Facts.model_validate_json(text)
     results = facts.tools
     problems = [f"mounts of process {process}" for process in facts.unread]
+    problems += [f"open files of process {process}" for process in facts.unread_files]
     by_lsblk = _parsed(problems, results, "lsblk", tool_output.parse_lsblk) or {}
     links = {path: _kernel_name(real) for path, real in facts.links.items()}
     by_node: dict[str, list[str]] = {}
@@ -166,6 +188,7 @@ def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
         nodes=nodes,
         links=links,
         mounts=tuple(_mounts(facts, links, nodes, problems)),
+        users=tuple(DeviceUser(name, pid, safe_text(user)[:100]) for name, pid, user in facts.open),
         swaps=tuple(_swaps(facts.swaps, links, problems)),
         imported=imported or (),
         importable=importable or (),

@@ -79,6 +79,7 @@ class Code(StrEnum):
     MULTIPATH = "multipath"
     CRYPT = "crypt"
     HOLDER = "holder"
+    OPEN = "open"
     POOL_IMPORTED = "pool-imported"
     POOL_LABEL = "pool-label"
     OLD_LABEL = "old-zfs-label"
@@ -277,6 +278,14 @@ def _use_reasons(inventory: Inventory, disk: Node, tree: Sequence[Node]) -> Iter
     for swap in inventory.swaps:
         if swap in names:
             yield Reason(Code.SWAP, f"/dev/{swap} is swap space", f"swapoff /dev/{swap}, if that is right")
+    for user in inventory.users:
+        if user.kernel_name in names:
+            yield Reason(
+                Code.OPEN,
+                f"{user.describe()} has /dev/{user.kernel_name} open",
+                "end it, if the disk is not needed there: a virtual machine, a target (iSCSI, NVMe, NBD), a "
+                "database?",
+            )
     for node in tree:
         for name in node.holders:
             holder = inventory.nodes.get(name)

@@ -16,6 +16,7 @@ from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.units import format_mib, format_size_bytes
 from kit.devices.block_device import BlockDevice, find_unused, has_smart, read_written
+from kit.devices.check import Guard
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
 from kit.precondition import budget, checkpoint, latency_curve, steady_state
@@ -46,6 +47,7 @@ def precondition(
     work_dir: str,
     state_path: Path,
     progress: Progress,
+    guard: Guard | None = None,
 ) -> Outcome:
     """Precondition one device (`settings.method` is not "none"); resume from `state_path` if possible.
 
@@ -53,18 +55,21 @@ def precondition(
     device is in use or the budget is too small; HostError; MeasurementUnknown if preconditioning stopped
     before the first fill was complete.
     """
-    device = find_unused(host, target.path, target.size_bytes)
+    device = find_unused(host, target.path, target.size_bytes, guard.claimer if guard else None)
     _check_sectors(target, device, settings)
     budget.refuse_beyond_bytes(target.name, settings, device.size_bytes, target.endurance_bytes)
     host.run(["mkdir", "-p", work_dir])
     plan_purge(host, device, settings.purge)
     state = _resumed_or_new(host, device, settings, state_path, progress, target)
     work = Work(
-        host, target, device, settings, clock, work_dir, state, state_path, progress, has_smart(host, device)
-    )
+        host, target, device, settings, clock, work_dir, state, state_path, progress, has_smart(host, device),
+        guard,
+    )  # fmt: skip
     stopped = ""
     try:
         if state.estimate is None:
+            if guard:
+                work.check_unchanged()
             probe(work)
         for stage in stages(settings):
             if _is_attained(work):

@@ -17,6 +17,7 @@ from kit.core.errors import HostError, KitError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.units import format_mib
 from kit.devices.block_device import BlockDevice, Written, check_same, read_written
+from kit.devices.check import Guard
 from kit.hosts.base import LARGE_LIMIT_BYTES, Host, Process
 from kit.hosts.clock_offset import read_clock_ns
 from kit.load import block_device, fio
@@ -62,7 +63,10 @@ class Stop(Exception):
 
 @dataclass
 class Work:
-    """One device being preconditioned. `smart`: whether its SMART log is read too."""
+    """One device being preconditioned. `smart`: whether its SMART log is read too.
+
+    `guard`: None for emulated devices, which nobody else can use.
+    """
 
     host: Host
     target: Target
@@ -74,10 +78,18 @@ class Work:
     state_path: Path
     progress: Progress
     smart: bool
+    guard: Guard | None = None
 
     @property
     def name(self) -> str:
         return self.target.name
+
+    def check_unchanged(self) -> None:
+        """Before each stage, that may come hours after the last one. Raises SafetyRefusal."""
+        if self.guard:
+            self.guard.before_writing([self.target.path], content=False)
+        else:
+            check_same(self.host, self.device)
 
     def counter(self) -> Written:
         """The device's write counters."""
@@ -129,7 +141,7 @@ def _rate(work: Work, load: Load) -> float:
 
 def do_stage(work: Work, stage: str) -> None:
     """Run one stage with its measurement, and save the state. Raises Stop (end of the budget), KitError."""
-    check_same(work.host, work.device)
+    work.check_unchanged()
     loads = _loads(work, stage)
     intended = sum(load.io_bytes for load in loads)
     _check_budget(work, stage, intended + work.settings.ios * work.settings.block)
@@ -157,7 +169,8 @@ def _write_and_measure(
     is_purge = stage == "purge"
     points = []
     if is_purge:
-        work.state.purge = asdict(purge(work.host, work.device, work.settings.purge))
+        with work.guard.lent(work.target.path) if work.guard else contextlib.nullcontext():
+            work.state.purge = asdict(purge(work.host, work.device, work.settings.purge))
         # Writes of the empty device; the load below then writes the span that is read afterwards.
         points.append(_measure(work, stage, "write", before, capacity))
         span = budget.span_bytes(capacity)

@@ -249,7 +249,7 @@ class Partition(Action):
 
 
 class Device(Action):
-    """A real device: the label of `pool` is removed."""
+    """A real device: the label of `pool` is removed. `guid` is that of the pool, empty until it exists."""
 
     kind = "device"
     after = frozenset({"pool", "partition"})
@@ -257,6 +257,7 @@ class Device(Action):
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
+    guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
 
     @property
     def devices_used(self) -> list[str]:
@@ -266,7 +267,7 @@ class Device(Action):
         return f"remove the pool's label from {self.path}"
 
     def undo(self, host: Host) -> None:
-        clear_label.clear(host, self.path, self.serial, self.pool)
+        clear_label.clear(host, self.path, self.serial, self.pool, self.guid)
 
     def commands(self) -> list[list[str]]:
         return [["wipefs", "--all", "--lock", path] for path in (f"{self.path}-part1", self.path)]

@@ -3,8 +3,9 @@
     python3 -I -c TEXT DIRECTORY TOKEN OWNER NAME...
 
 Locks a file of each NAME in DIRECTORY with flock(2), writes OWNER (one line of JSON) into each, then
-creates DIRECTORY/TOKEN. Holds the locks until its output is closed: the end of the connection ends it.
-If one is locked already, it takes no lock, prints {"name", "owner"} of it and exits with 3.
+creates DIRECTORY/TOKEN with its process number. A NAME below /dev/ is a device: it is opened exclusively
+(read-only). Holds all until its output is closed: the end of the connection ends it. If one is held
+already, it takes none, prints {"name", "owner"} of it (of a device the error as "owner") and exits with 3.
 """
 
 import fcntl
@@ -26,6 +27,14 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
         raise SystemExit(directory + " is not a directory of this user alone")
     files = []
     for name in names:
+        if name.startswith("/dev/"):
+            try:
+                # Nobody else can mount it, or make a file system on it, meanwhile. Closing it wakes no udev.
+                os.open(name, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC)
+            except OSError as error:
+                print(json.dumps({"name": name, "owner": error.strerror}))
+                return HELD
+            continue
         path = os.path.join(directory, name)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -39,7 +48,10 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
         os.ftruncate(file, 0)
         os.write(file, owner.encode())
     ready = os.path.join(directory, token)
-    os.close(os.open(ready, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    handle = os.open(ready + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    os.write(handle, str(os.getpid()).encode())
+    os.close(handle)
+    os.rename(ready + ".new", ready)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(0))
     try:

@@ -1,8 +1,10 @@
 """Reads the block devices of a host. Runs there with the host's Python; the kit sends it as text.
 
-    python3 -I - '{"paths": [...] or null, "content": true, "health": false, "deadline_s": 60}'
+    python3 -I - '{"paths": [...] or null, "content": true, "health": false, "deadline_s": 60,
+                   "claimer": null}'
 
-Reads sysfs, the mounts of all mount namespaces and the swaps, and runs tools, each with a deadline.
+Reads sysfs, the mounts of all mount namespaces, the open files of all processes and the swaps, and runs
+tools, each with a deadline. `claimer`: the process that holds the devices open exclusively for the kit.
 Prints one JSON line with the unparsed facts; kit.devices.probe parses them. Writes nothing. Contents
 are read only of the disks of `paths` (null: all disks).
 """
@@ -11,7 +13,9 @@ import contextlib
 import glob
 import json
 import os
+import select
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -27,6 +31,12 @@ ENVIRONMENT["PATH"] = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/
 LABEL_BYTES = 256 << 10
 LABEL_CONFIG_AT = 16 << 10
 WITHOUT_SMART = ("vd", "nullb", "ublkb", "loop", "nbd", "zd")
+# Their files are never block devices, and looking at them may wait for a server.
+REMOTE = ("nfs", "nfs4", "cifs", "smb3", "ceph", "9p", "afs", "lustre", "fuse")
+# Who opens a disk for a moment (udev, a monitor) is not its user. OPEN_S: how long that may last.
+OPEN_S = 2.0
+NVME_TARGETS = "/sys/kernel/config/nvmet/subsystems/*/namespaces/*/device_path"
+SCSI_TARGETS = "/sys/kernel/config/target/core/*/*/udev_path"
 NOT_DISKS = ("ram", "zram", "sr", "fd", "md", "dm-")
 
 
@@ -176,6 +186,142 @@ def open_exclusively(path: str, deadline_s: float) -> str:
         return pipe.read().decode()
 
 
+def device_of(path: str) -> Any:
+    """(kind, "MAJOR:MINOR") of a device node, None of anything else."""
+    status = os.stat(path)
+    kind = "b" if stat.S_ISBLK(status.st_mode) else "c" if stat.S_ISCHR(status.st_mode) else ""
+    return (kind, f"{os.major(status.st_rdev)}:{os.minor(status.st_rdev)}") if kind else None
+
+
+def nodes_of(names: Any, devices: Any) -> Any:
+    """Device numbers of disks and partitions, and of their character devices (SCSI and NVMe generic)."""
+    numbers = {}
+    for name in names:
+        for node in [name, *parts_of(name, devices)]:
+            numbers["b", devices[node]["dev"]] = node
+        generic = glob.glob(f"{SYS}/{name}/device/scsi_generic/*/dev")
+        generic += glob.glob(f"/sys/class/nvme-generic/{name.replace('nvme', 'ng', 1)}/dev")
+        for path in generic:
+            numbers["c", text_of(path)] = name
+    return numbers
+
+
+def remote_mounts(process: str) -> Any:
+    """Ids of the mounts of remote file systems that a process sees."""
+    ids = set()
+    with open(f"/proc/{process}/mountinfo", errors="backslashreplace") as file:
+        for line in file:
+            kind = line.rpartition(" - ")[2].split(" ")[0]
+            if kind in REMOTE or kind.startswith("fuse."):
+                ids.add(line.split(" ")[0])
+    return ids
+
+
+def is_remote(process: str, number: str, remote: Any) -> bool:
+    with open(f"/proc/{process}/fdinfo/{number}") as file:
+        return any(line.split()[1] in remote for line in file if line.startswith("mnt_id:"))
+
+
+def open_files(process: str, numbers: Any) -> Any:
+    """Names of the devices that a process has open. Raises OSError."""
+    found = set()
+    folder = f"/proc/{process}/fd/"
+    remote = None
+    for number in os.listdir(folder):
+        try:
+            target = os.readlink(folder + number)
+            if not target.startswith("/"):
+                continue  # a socket, a pipe...
+            if not target.startswith("/dev/"):
+                if remote is None:
+                    remote = remote_mounts(process)
+                if remote and is_remote(process, number, remote):
+                    continue
+            found.add(numbers.get(device_of(folder + number)))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it was closed
+    return found - {None}
+
+
+def kernel_users(numbers: Any, devices: Any) -> Any:
+    """Devices that the kernel uses without opening them exclusively: loop, NVMe and SCSI targets."""
+    places = {name: entry["loop"] for name, entry in devices.items() if entry["loop"]}
+    for pattern, part in ((NVME_TARGETS, -4), (SCSI_TARGETS, -2)):
+        for path in glob.glob(pattern):
+            places["target " + path.split("/")[part]] = text_of(path)
+    found = []
+    for user, place in sorted(places.items()):
+        try:
+            name = numbers.get(device_of(place)) if place and place.startswith("/dev/") else None
+        except OSError:
+            continue  # of another mount namespace, or deleted: the kernel has it open, nobody can name it
+        if name:
+            found.append([name, "", user])
+    return found
+
+
+def open_devices(names: Any, devices: Any, claimer: str) -> Any:
+    """Who has a disk open: [device, process, its name]; unreadable processes; what `claimer` has open."""
+    numbers = nodes_of(names, devices)
+    unread = {}
+    processes = [p for p in names_in("/proc") if p.isdigit() and p != claimer]
+    claimed = set()
+    if claimer:
+        try:
+            claimed = open_files(claimer, numbers)
+        except OSError:
+            pass  # it has ended, and claims nothing
+    found: Any = None
+    end = time.monotonic() + OPEN_S
+    while found is None or (found and time.monotonic() < end):
+        if found is not None:
+            time.sleep(0.2)
+            processes = sorted({process for _, process in found})
+        now = {}
+        for process in processes:
+            try:
+                for name in open_files(process, numbers):
+                    now[name, process] = text_of(f"/proc/{process}/comm") or "?"
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
+            except OSError as error:
+                unread[process] = error.strerror
+        found = {key: now[key] for key in now if found is None or key in found}
+    users = [[name, process, comm] for (name, process), comm in sorted(found.items())]
+    users += kernel_users(numbers, devices)
+    return users, [f"{process}: {reason}" for process, reason in sorted(unread.items())], sorted(claimed)
+
+
+def in_child(function: Any, deadline_s: float) -> Any:
+    """The result of `function`, by a child process, because it may never return; None after the deadline."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        with os.fdopen(writer, "w") as pipe:
+            json.dump(function(), pipe)
+        os._exit(0)
+    os.close(writer)
+    poll = select.poll()
+    end = time.monotonic() + deadline_s
+    content = b""
+    with os.fdopen(reader, "rb", buffering=0) as pipe:
+        poll.register(pipe, select.POLLIN)
+        while True:
+            if not poll.poll(max(end - time.monotonic(), 0) * 1000):
+                os.kill(child, signal.SIGKILL)
+                return None
+            more = pipe.read(1 << 16)
+            if not more:
+                break
+            content += more
+    os.waitpid(child, 0)
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
 def is_disk(name: str, entry: Any) -> bool:
     return (
         entry["partition"] is None
@@ -214,10 +360,11 @@ def with_other_paths(names: Any, lsblk: Any) -> Any:
     return names | {name for name in keys if keys[name] & known}
 
 
-def disk_contents(name: str, devices: Any, request: Any) -> Any:
+def disk_contents(name: str, devices: Any, request: Any, claimed: Any) -> Any:
     """Outputs of the tools for one disk and its partitions."""
     deadline_s = request["deadline_s"]
-    facts: Any = {"alone": open_exclusively("/dev/" + name, deadline_s)}
+    # The kit's own exclusive open of this disk keeps others from theirs.
+    facts: Any = {"alone": "" if name in claimed else open_exclusively("/dev/" + name, deadline_s)}
     if request["content"]:
         nodes = [name, *parts_of(name, devices)]
         facts["zdb"] = {
@@ -244,7 +391,12 @@ def main(request: Any) -> Any:
     lsblk = tool(["lsblk", "--json", "--bytes", "--list", "--output", LSBLK], request["deadline_s"])
     commands = {}
     disks = chosen_disks(request["paths"], devices, lsblk)
-    disk_facts = {name: disk_contents(name, devices, request) for name in disks}
+    deadline_s = request["deadline_s"]
+    listed = in_child(lambda: open_devices(disks, devices, str(request["claimer"] or "")), deadline_s)
+    # Looking at a file may wait for what does not answer.
+    hangs = [f"(unknown): not read within {deadline_s} s"]
+    users, unread_files, claimed = listed or ([], hangs, [])
+    disk_facts = {name: disk_contents(name, devices, request, claimed) for name in disks}
     if request["content"]:
         commands["guids"] = ["zpool", "list", "-H", "-p", "-o", "name,guid"]
         commands["imported"] = ["zpool", "list", "-H", "-v", "-P", "-L"]
@@ -264,6 +416,8 @@ def main(request: Any) -> Any:
         "links": {path: os.path.realpath(path) for path in paths},
         "mounts": mount_lines,
         "unread": unread,
+        "open": users,
+        "unread_files": unread_files,
         "own": os.readlink("/proc/self/ns/mnt"),
         "swaps": swaps,
         "tools": results,

@@ -158,6 +158,8 @@ def _settings(site: Site) -> settings_snapshot.Settings | None:
 
 def tear_down(journal: Journal, site: Site, before: settings_snapshot.Settings | None) -> list[Leftover]:
     """Undo everything that is pending, then compare. Returns what is not as it was."""
+    if site.guard:
+        site.guard.release()
     hosts = site.hosts
     names = {key: host.name for key, host in hosts.items()}
     run = journal.run

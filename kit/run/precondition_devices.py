@@ -49,6 +49,7 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
                 work_dir=f"{run.names.work_dir}/precondition-{device.name}",
                 state_path=run.run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
                 progress=run.progress,
+                guard=site.guard,
             )
             entries.append(outcome.entry)
             if kept:

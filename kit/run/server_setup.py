@@ -56,8 +56,10 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
     plan, names, site = run.plan, run.names, run.site
     if site.guard:
         site.guard.before_writing()
+    claims = []
     for step in steps.claims(plan, names):
-        run.perform(step)
+        with run.step(step) as number:
+            claims.append(number)
     _precondition(run, server)
     run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(end_of(run.record.manifest))
     with run.progress.step("building the pool"):
@@ -67,7 +69,7 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
             # Preconditioning may have taken hours, and what lies on the devices is its own.
             site.guard.before_writing(content=not _is_preconditioned(run.record.manifest))
         device_paths = _partition_cache(run, server)
-        built = _build_pool(run, server)
+        built = _build_pool(run, server, claims)
     with run.progress.step("exporting it over NFS"):
         _check_mountpoint(server, names)
         _share(run, server)
@@ -156,12 +158,17 @@ def _partition_cache(run: Context, server: Host) -> dict[str, str]:
     return device_paths
 
 
-def _build_pool(run: Context, server: Host) -> pool.Pool:
+def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.Pool:
+    """`claims`: numbers of the undos of the devices, which need the pool's GUID."""
     plan, names = run.plan, run.names
     workload, dataset = plan.workload, names.dataset
     with run.step(steps.create_pool(plan, names)) as number:
+        if run.site.guard:
+            # zpool opens the devices exclusively itself.
+            run.site.guard.release()
         built = pool.create_pool(server, steps.pool_spec(plan, names))
-        run.journal.know(number, guid=str(built.guid))
+        for known in (number, *claims):
+            run.journal.know(known, guid=str(built.guid))
     with run.step(steps.create_dataset(plan, names)):
         pool.create_dataset(server, built, dataset, workload.dataset.properties)
     named = dict.fromkeys((*workload.dataset.properties, *server_activity.DECISIVE_PROPERTIES))

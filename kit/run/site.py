@@ -5,12 +5,13 @@ What made it (the lab, or SSH) is not visible from here on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from kit.config.testbed import client_key
 from kit.core.clock import Clock
+from kit.devices.check import Guard
 from kit.hosts.base import Host
 from kit.hosts.recorded import RecordedHost, Recorder
 from kit.instruments.fault_events import FaultSource
@@ -54,17 +55,6 @@ class AgedDevices(Protocol):
 
     def keep(self, target: Target, settings: Precondition, outcome: Outcome, run: str) -> None:
         """Keep what `run` has done to the device. Raises HostError."""
-        ...
-
-
-class Guard(Protocol):
-    """Real devices that are locked, and were nobody's when they were looked at."""
-
-    def before_writing(self, paths: Sequence[str] | None = None, *, content: bool = True) -> None:
-        """That nothing has changed since (all devices, or those of `paths`). Raises SafetyRefusal.
-
-        `content=False` leaves out what lies on them, which is the run's own by now.
-        """
         ...
 
 

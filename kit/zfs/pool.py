@@ -22,6 +22,10 @@ WHOLE_DISK_PART = "-part1"
 RUN_PROPERTY = "hsp:run"
 _HELPER = Path(__file__).parents[1] / "remote" / "create_dataset.py"
 _LABEL_ID = re.compile(r"^\s+id: (\d+)$", re.MULTILINE)
+_LABEL_STATE = re.compile(r"^ {4}state: (\d+)$", re.MULTILINE)
+_LABEL_POOL = re.compile(r"^\s*name: '", re.MULTILINE)
+_L2ARC_POOL = re.compile(r"^ {4}pool_guid: (\d+)$", re.MULTILINE)
+_CACHE_STATE = "4"  # POOL_STATE_L2CACHE of include/sys/fs/zfs.h
 _LABEL_LOG = re.compile(r"^\s+is_log: 1$", re.MULTILINE)
 
 
@@ -125,6 +129,26 @@ def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, 
         import_pool(server, Pool(name, int(guid), run_id), devices)
     observed = find_pool(server, name, run_id)
     destroy_pool(server, Pool(name, int(guid) if guid else observed.guid, run_id))
+    _clear_cache_labels(server, str(observed.guid), devices)
+
+
+def _clear_cache_labels(server: Host, guid: str, devices: tuple[str, ...]) -> None:
+    """Clear what the destroyed pool leaves on cache devices, also on those that it had removed.
+
+    A pool's end is not written to their labels, and a label does not name its pool.
+    """
+    for path in devices:
+        place = path if path.endswith(WHOLE_DISK_PART) else f"{path}{WHOLE_DISK_PART}"
+        if path.startswith("/dev/disk/"):
+            label = server.run(["zdb", "-l", place], check=False).stdout
+            if is_cache_label(label, guid):
+                server.run(["zpool", "labelclear", place])
+
+
+def is_cache_label(label: str, guid: str) -> bool:
+    """Whether zdb's output is of a cache device of the pool with that GUID, by its L2ARC header."""
+    states, guids = _LABEL_STATE.findall(label), _L2ARC_POOL.findall(label)
+    return set(states) == {_CACHE_STATE} and set(guids) == {guid} and not _LABEL_POOL.search(label)
 
 
 def _places(devices: tuple[str, ...]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -170,3 +171,39 @@ def test_a_partition_of_another_system_is_not_wiped_though_it_has_no_signature(k
     facts = with_identity(recorded("pools"), "vdh9", parttype=kind)
     with pytest.raises(SafetyRefusal, match="/dev/vdh9 is a partition of"):
         plan_wipe(ScriptedHost(default=facts), spec_of("vd5"))
+
+
+# --- Who has a disk open ---
+
+
+def test_a_hostile_process_name_is_shown_without_its_escapes() -> None:
+    facts = recorded("pools")
+    facts["open"] = [["sdc", "4711", "\x1b[2Jqemu\u202e"], ["sdb", "12", "other"]]
+    (reason,) = reasons(parse("server", facts), UNUSED)
+    assert reason.code is Code.OPEN and reason.text == "process 4711 (?[2Jqemu?) has /dev/sdc open"
+
+
+def test_a_process_of_a_partition_or_of_another_path_counts() -> None:
+    facts = recorded("pools")
+    facts["open"] = [["vdh9", "1", "x"]]
+    assert Code.OPEN in codes(parse("server", facts), spec_of("vd5"))
+    facts = two_paths("pools", "sdb")
+    facts["open"] = [["sdb", "1", "x"]]
+    assert Code.OPEN in codes(parse("server", facts), UNUSED)
+
+
+def test_processes_that_cannot_be_read_make_every_disk_undetermined() -> None:
+    facts = recorded("pools")
+    facts["unread_files"] = ["1: Permission denied"]
+    (reason,) = reasons(parse("server", facts), UNUSED)
+    assert reason.code is Code.UNDETERMINED and "open files of process 1: Permission denied" in reason.text
+    for missing in ("open", "unread_files"):
+        facts = recorded("pools")
+        del facts[missing]
+        with pytest.raises(ValueError, match=missing):
+            parse("server", facts)
+
+
+def test_what_never_answers_ends_at_the_deadline() -> None:
+    assert probe_devices.in_child(lambda: [1, 2], 30) == [1, 2]
+    assert probe_devices.in_child(lambda: time.sleep(600), 0.2) is None

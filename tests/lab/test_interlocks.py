@@ -337,6 +337,10 @@ def test_d8_a_disk_is_exchanged_after_the_plan(rig: Rig, blank: States, tmp_path
         with pytest.raises(SafetyRefusal, match=r"signature on /dev/vd.: ext4"):
             guard.before_writing([rig.by_id["vd0"]])
         guard.before_writing([rig.by_id["vd0"]], content=False)
+        # While it is claimed nobody can mount it, nor make a file system on it.
+        for argv in (["mount", blank.node("vd0"), "/mnt"], ["mkswap", blank.node("vd0")]):
+            assert rig.host.run(argv, check=False).returncode != 0, argv
+        guard.release()
         with blank.mounted("vd0"), pytest.raises(SafetyRefusal, match="mounted at /mnt/own"):
             guard.before_writing([rig.by_id["vd0"]], content=False)
         guard.before_writing([rig.by_id["sd0"]])
@@ -488,6 +492,7 @@ def test_emulated_devices_can_be_named(rig: Rig, states: States, tmp_path: Path)
         assert [one.path for one in asked] == [f"/dev/disk/by-id/hsp-emulated-{d.name}" for d in devices]
         with guarded(rig.host, asked, "run-e") as guard:
             guard.before_writing()
+            guard.release()
             with states.pool("named", *paths.values()):
                 assert Code.POOL_IMPORTED in {r.code for r in check(rig.host, asked)[0].reasons}
         assert {r.code for one in check(rig.host, asked) for r in one.reasons} <= WIPEABLE

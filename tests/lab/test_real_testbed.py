@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from kit.config.workload import WORKLOADS
-from kit.core.errors import EXIT_HOST
+from kit.core.errors import EXIT_HOST, EXIT_UNKNOWN
+from kit.devices.check import check, guarded
+from kit.devices.reasons import DeviceSpec
 from kit.lab.image.image import Image
 from kit.lab.qemu import Disk
 from kit.recovery.journal import read_journal
@@ -104,6 +106,38 @@ def rig(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]
 @pytest.fixture(scope="module")
 def bed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Bed:
     return Bed(rig, tmp_path_factory.mktemp("real"), _ROLES)
+
+
+# The begin of the first label's configuration in the first partition, which begins at 1 MiB.
+_LABEL_BYTES = 'dd if="$1" bs=4096 skip=260 count=1 status=none | tr -d "\\0" | wc -c'
+
+
+@pytest.mark.parametrize("table", ["", '[pool]\ncache_size = "64MiB"\n'], ids=["whole", "in part"])
+def test_every_device_ends_as_it_began(rig: Rig, tmp_path: Path, table: str) -> None:
+    roles = {"data": ("vd0",), "log": ("vd1",), "cache": ("vd2",)}
+    bed = Bed(rig, tmp_path, roles, "none")
+    workload = write_small(tmp_path, ("good", "write", "100ms"))
+    workload.write_text(workload.read_text().replace("[working_set]", f"{table}[working_set]"))
+    specs = [
+        DeviceSpec(rig.by_id[name], rig.disks[name].serial, rig.disks[name].size_bytes)
+        for (name,) in roles.values()
+    ]
+    assert [one.reasons for one in check(rig.host, specs)] == [()] * 3
+    before = state_of(rig.host)
+    done = bed.hsp(*bed.run_words(workload), *bed.results)
+    assert "not undone" not in done.stderr and done.returncode in (0, 1, EXIT_UNKNOWN), done.stderr
+    # The cache device was used as the workload asks.
+    (pool,) = (
+        argv for _, argv in commands_of(tmp_path / "small" / "latest") if argv[:2] == ["zpool", "create"]
+    )
+    assert pool[-1] == rig.by_id["vd2"] + ("-part1" if table else "")
+    assert differences(before, state_of(rig.host)) == []
+    assert [one.reasons for one in check(rig.host, specs)] == [()] * 3
+    left = rig.host.run(["sh", "-c", _LABEL_BYTES, "sh", rig.nodes["vd2"]]).stdout.strip()
+    assert left == "0", "a part of the cache device's label is left"
+    # And it can be used again at once.
+    with guarded(rig.host, specs, "run-again") as guard:
+        guard.before_writing()
 
 
 def test_the_main_job_over_tcp_does_what_its_plan_says(bed: Bed, rig: Rig) -> None:

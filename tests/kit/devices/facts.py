@@ -51,6 +51,8 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
         "links": {path: f"/dev/{name}"},
         "mounts": [["1", "mnt:[1]", "22 1 254:0 / / rw - ext4 /dev/vda rw"]],
         "unread": [],
+        "open": [],
+        "unread_files": [],
         "own": "mnt:[1]",
         "swaps": "Filename",
         "tools": {

@@ -40,3 +40,48 @@ def test_the_partition_of_another_disk_stays(
     assert not any("del" in command.argv for command in host.commands)
     partition.remove(host, PATH)  # an emulated device has no serial
     assert any("del" in command.argv for command in host.commands)
+
+
+CACHE_LABEL = """\
+LABEL 0
+    version: 5000
+    state: 4
+    guid: 862923464577455445
+    labels = 0 1 2 3
+L2ARC device header
+    magic: 6504978260106102853
+    version: 1
+    pool_guid: 8301348999092846956
+"""
+
+
+def test_a_whole_cache_device_is_given_back_bare_though_its_label_names_no_pool() -> None:
+    no_label = (1, "failed to unpack label 0\n", "")
+    host = ScriptedHost(
+        {"lsblk --nodeps": "S1\n", f"zdb -l {PATH}-part1": CACHE_LABEL, f"zdb -l {PATH}": no_label}
+    )
+    clear_label.clear(host, PATH, "S1", "hsp-abcdef", "8301348999092846956")
+    changes = [command.argv for command in host.commands if command.argv[0] in ("zpool", "wipefs")]
+    assert changes == [
+        ("zpool", "labelclear", f"{PATH}-part1"),
+        *(("wipefs", "--all", "--quiet", "--lock", path) for path in (f"{PATH}-part1", PATH)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "guid"),
+    [
+        (CACHE_LABEL, "8301348999092846957"),
+        (CACHE_LABEL, ""),
+        (CACHE_LABEL.replace("state: 4", "state: 3"), "8301348999092846956"),
+        # Two copies of the header that differ, and a label without one.
+        (CACHE_LABEL + "    pool_guid: 1\n", "8301348999092846956"),
+        (CACHE_LABEL.partition("L2ARC")[0], "862923464577455445"),
+    ],
+)
+def test_the_cache_device_of_another_pool_is_not_changed_and_is_listed(label: str, guid: str) -> None:
+    host = ScriptedHost({"lsblk --nodeps": "S1\n", "zdb -l": label})
+    with pytest.raises(SafetyRefusal, match="of an unknown pool") as caught:
+        clear_label.clear(host, PATH, "S1", "hsp-abcdef", guid)
+    assert f"zpool labelclear {PATH}-part1" in caught.value.hint
+    assert not any(command.argv[0] in ("zpool", "wipefs") for command in host.commands)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,15 @@ class Case:
         self.output = io.StringIO()
         self.target = Target("x0", "log", "/dev/disk/by-id/x:0", CAPACITY)
 
+    guard: Any = None
+
     def run(self, method: str = "fills", clock: Clock | None = None, **values: Any) -> Outcome:
         if method == "fills":
             values.setdefault("fills", 1)
         settings = Precondition.model_validate({"method": method, "ios": 400, **values})
         return precondition(
             self.host, self.target, settings, clock or Clock("virtual", 4),  # type: ignore[arg-type]
-            work_dir="/run/x", state_path=self.state, progress=Progress(stream=self.output),
+            work_dir="/run/x", state_path=self.state, progress=Progress(stream=self.output), guard=self.guard,
         )  # fmt: skip
 
 
@@ -155,6 +158,52 @@ def test_reads_after_the_purge_are_of_what_was_written(case: Case) -> None:
     assert f"--size={CAPACITY // 16}" in reads[0] and f"--size={CAPACITY}" in reads[1]
     order = [c[0] if c[0] != "fio" else next(a for a in c if a.startswith("--rw")) for c in case.host.calls]
     assert order.index("blkdiscard") < order.index("--rw=randread")
+
+
+class Guarding:
+    """Takes the place of kit.devices.check.Guard: when it was asked, in the list of the host's commands."""
+
+    claimer = 4711
+
+    def __init__(self, host: HostWithDevice) -> None:
+        self.host, self.lost = host, False
+
+    def note(self, text: str) -> None:
+        self.host.commands.append(Command((text,)))
+
+    def before_writing(self, paths: Any = None, *, content: bool = True) -> None:
+        assert paths == ["/dev/disk/by-id/x:0"] and not content
+        if self.lost:
+            raise SafetyRefusal("the locks were lost")
+        self.note("checked")
+
+    @contextlib.contextmanager
+    def lent(self, path: str) -> Iterator[None]:
+        self.note("lent")
+        yield
+        self.note("back")
+
+
+def test_before_each_stage_the_device_is_checked_and_a_purge_has_it_alone(case: Case) -> None:
+    case.guard = Guarding(case.host)
+    case.run(fills=2)
+    words = [c[0] for c in case.host.calls if c[0] in ("checked", "lent", "back", "blkdiscard", "fio")]
+    # Of several in a row one: the probe, the purge, what is written and read after it, then two fills.
+    order = [word for word, before in zip(words, ["", *words], strict=False) if word != before]
+    assert order == [
+        "checked", "fio", "checked", "lent", "blkdiscard", "back", "fio", "checked", "fio", "checked", "fio",
+    ]  # fmt: skip
+    # The claim's own process is no user of the device.
+    (probe, *_) = (c for c in case.host.calls if c[0] == "/usr/bin/python3")
+    assert json.loads(probe[-1])["claimer"] == 4711
+
+
+def test_nothing_is_written_after_the_locks_were_lost(case: Case) -> None:
+    case.guard = Guarding(case.host)
+    case.guard.lost = True
+    with pytest.raises(SafetyRefusal, match="locks were lost"):
+        case.run()
+    assert not case.host.called("fio") and not case.host.called("blkdiscard")
 
 
 def test_snia_stops_when_steady(case: Case) -> None:

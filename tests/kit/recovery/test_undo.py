@@ -67,6 +67,7 @@ HOSTILE = [
     ("export-directory", "version", "2"), ("export-directory", "options", ["bg"]),
     ("export-directory", "options", ["remount,exec"]), ("export-directory", "source", "nas:/../x"),
     ("tunable", "name", "kernel_panic"), ("tunable", "set", "1;"), ("partition", "device_path", "sda"),
+    ("device", "guid", "-1"), ("partition", "serial", 5),
 ]  # fmt: skip
 
 

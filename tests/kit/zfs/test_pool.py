@@ -180,3 +180,28 @@ def test_a_snapshot_that_was_not_created_is_an_error() -> None:
 )
 def test_recordsize_in_bytes(properties: dict[str, Any], size: int) -> None:
     assert pools.record_bytes(properties) == size
+
+
+CACHE_LABEL = f"LABEL 0\n    state: 4\n    guid: 7\nL2ARC device header\n    pool_guid: {OURS.guid}\n"
+
+
+@pytest.mark.parametrize(
+    ("label", "cleared"),
+    [
+        (CACHE_LABEL, True),
+        (CACHE_LABEL.replace(str(OURS.guid), "5"), False),
+        (CACHE_LABEL.replace("state: 4", "state: 0"), False),
+        (CACHE_LABEL + "    name: 'tank'\n", False),
+        ("", False),
+    ],
+)
+def test_the_labels_of_cache_devices_go_with_the_pool(label: str, cleared: bool) -> None:
+    """A pool's end is not written to them, and they do not name it."""
+    server = server_of_run({"zdb -l": label})
+    devices = ("/dev/disk/by-id/whole", "/dev/disk/by-id/partly-part1", "/dev/ublkb0")
+    pools.remove(server, OURS.name, OURS.run_id, str(OURS.guid), devices)
+    places = [argv[2] for argv in server.called("zpool", "labelclear")]
+    assert places == (["/dev/disk/by-id/whole-part1", "/dev/disk/by-id/partly-part1"] if cleared else [])
+    assert not any("-f" in argv for argv in server.called("zpool"))
+    # While it is imported it has them open: labelclear comes after the destruction.
+    assert [argv[1] for argv in server.called("zpool")][-1] in ("destroy", "labelclear")
