@@ -7,8 +7,7 @@ import polars as pl
 from kit.core.files import write_atomically
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
-from kit.store.summary import Summary
-from reports.analysis.references import Reference
+from kit.store.summary import Reference, Summary
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
 

@@ -160,6 +160,11 @@ def not_isolated(argv: Sequence[str]) -> list[str]:
     ]
 
 
+def tail(files: Mapping[str, str]) -> str:
+    """The output of `tail -v -n +1`."""
+    return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
+
+
 class FullDisk:
     """os.write until so many bytes are written; then the disk is full."""
 

@@ -1,4 +1,1 @@
-"""The command line `hsp`: one file per command, and the table of commands in `main`.
-
-Options and output only; the work is in the other folders.
-"""
+"""The command line `hsp`: options and output only; the table of commands is in `main`."""

@@ -23,7 +23,11 @@ def clean_command(
     quiet: QuietOption = False,
 ) -> None:
     """Undo what a crashed run left on its hosts. Safe to call twice."""
-    runs = [_directory(run)] if run else list(unfinished(results))
+    if run and not (run / "plan.json").is_file():
+        raise ConfigError(
+            f"{run} is not the directory of a run", "it is results/WORKLOAD/TIME-ID, with plan.json"
+        )
+    runs = [run.resolve()] if run else list(unfinished(results))
     if not runs:
         say(f"every run in {results} is finished: nothing to clean up")
     progress = Progress(quiet=quiet)
@@ -34,14 +38,6 @@ def clean_command(
         emit_json({"format": 1, "runs": [_as_json(cleaned) for cleaned in done]})
     failed = any(cleaned.left or cleaned.unreachable for cleaned in done)
     raise typer.Exit(EXIT_HOST if failed else EXIT_OK)
-
-
-def _directory(run: Path) -> Path:
-    if not (run / "plan.json").is_file():
-        raise ConfigError(
-            f"{run} is not the directory of a run", "it is results/WORKLOAD/TIME-ID, with plan.json"
-        )
-    return run.resolve()
 
 
 def _print(cleaned: Cleaned) -> None:

@@ -1,4 +1,4 @@
-"""`hsp devices`: list the disks of a testbed's server and whether they can be used."""
+"""`hsp devices` and `hsp wipe`: the disks of a testbed's server, and removing unused signatures from one."""
 
 from __future__ import annotations
 
@@ -9,30 +9,68 @@ from typing import Annotated
 import typer
 
 from kit.cli.options import JsonOption
-from kit.config.testbed import read_testbed
+from kit.config.testbed import Device, Testbed, read_testbed
+from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
-from kit.devices.listing import Listed, describe, device_block, list_devices
+from kit.devices.listing import describe, device_block, list_devices
+from kit.devices.locks import Locks
+from kit.devices.reasons import DeviceSpec
+from kit.devices.wipe import plan_wipe, wipe
 from kit.run.remote_site import open_server
+from kit.session.erase_confirmation import confirm_erasing
+from kit.session.place import ask
 
-TestbedOption = Annotated[Path, typer.Option("--testbed", help="The testbed with the server.")]
 
-
-def devices(testbed: TestbedOption, json_output: JsonOption = False) -> None:
+def devices(
+    testbed: Annotated[Path, typer.Option("--testbed", help="The testbed with the server.")],
+    json_output: JsonOption = False,
+) -> None:
     """Show each disk of the server: how to name it, and whether it is available. Nothing is written."""
     with open_server(read_testbed(testbed)) as server:
         listed = list_devices(server)
-        show(server.name, listed, json_output)
-
-
-def show(server: str, listed: tuple[Listed, ...], json_output: bool) -> None:
-    """Print JSON on stdout; or text on stderr, with the tables for a testbed on stdout."""
     if json_output:
-        emit_json({"format": 1, "server": server, "devices": [disk.as_json() for disk in listed]})
+        emit_json({"format": 1, "server": server.name, "devices": [disk.as_json() for disk in listed]})
         return
     available = [disk for disk in listed if disk.available]
     for disk in listed:
         say(describe(disk))
-    say(f"\n{len(available)} of {len(listed)} disks of {server} are available")
+    say(f"\n{len(available)} of {len(listed)} disks of {server.name} are available")
+    # On stdout: they are pasted into a testbed.
     for disk in available:
         sys.stdout.write(device_block(disk) + "\n\n")
     sys.stdout.flush()
+
+
+def wipe_command(
+    name: Annotated[str, typer.Argument(help="Name of the device in the testbed.")],
+    testbed: Annotated[Path, typer.Option("--testbed", help="The testbed with the device.")],
+    erase_serial: Annotated[
+        str | None,
+        typer.Option("--erase-serial", metavar="SERIAL", help="Confirm that this device is erased."),
+    ] = None,
+) -> None:
+    """Remove old signatures and labels of destroyed pools; a copy of each is kept on the server."""
+    plan = read_testbed(testbed)
+    device = _find(plan, name, testbed)
+    expected = DeviceSpec(device.path or "", device.serial, device.size)
+    with open_server(plan) as server:
+        backup = f"/var/tmp/hsp-wipe-{device.name}"
+        planned = plan_wipe(server, expected, backup)
+        if not planned.commands:
+            say(f"{device.path} has no signatures: nothing to do")
+            return
+        say(f"on {server.name}, {device.path}, serial {device.serial}:\n{planned.describe()}")
+        alone = plan.model_copy(update={"device": (device,)})
+        confirm_erasing(alone, [erase_serial] if erase_serial else [], ask if sys.stdin.isatty() else None)
+        assert planned.checked.node is not None  # plan_wipe refuses a missing device
+        with Locks(server, [planned.checked.node], f"wipe of {device.name}"):
+            wipe(server, planned)
+        say(f"{device.path} is wiped; copies of its signatures are in {backup} on {server.name}")
+
+
+def _find(plan: Testbed, name: str, testbed: Path) -> Device:
+    real = {device.name: device for device in plan.device if device.is_real}
+    if name not in real:
+        known = ", ".join(real) or "none"
+        raise ConfigError(f"{testbed}: there is no real device '{name}'", f"it has: {known}")
+    return real[name]

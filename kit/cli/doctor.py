@@ -53,11 +53,8 @@ def doctor(
             "leave it out: hsp does not start these hosts",
         )
     else:
-        report = _diagnose(
-            targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S)),
-            requirements,
-            progress,
-        )
+        targets = targets_of(plan, lambda at: open_host(at, plan.ssh_config, _CONNECT_DEADLINE_S))
+        report = _diagnose(targets, requirements, progress)
     if json_output:
         emit_json(report.as_json())
     else:

@@ -8,26 +8,24 @@ import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 import reports
-from kit.cli.options import JsonOption, QuietOption, ResultsOption
+from kit.cli.options import JsonOption, QuietOption, ResultsOption, duration_ns
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
-from kit.core.units import parse_duration_ns
 from kit.importers import run as importing
 from kit.importers.base import Options
-from kit.importers.detect import BY_NAME
+from kit.importers.run import BY_NAME
 from kit.store import json_file, run_directory, tables
 from kit.store.summary import Summary
 
 Format = StrEnum("Format", {name: name for name in BY_NAME})  # type: ignore[misc]
-Op = StrEnum("Op", ["read", "write"])
 Layer = StrEnum("Layer", {name: name for name in tables.LAYERS})  # type: ignore[misc]
-Unit = StrEnum("Unit", ["ns", "us", "ms", "s"])
+Unit = Literal["ns", "us", "ms", "s"]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LEAST_INTERVAL_NS = 10**6
 
@@ -42,7 +40,9 @@ def import_(
     host: Annotated[
         str | None, typer.Option("--host", help="Host name for all files; default: the file names.")
     ] = None,
-    op: Annotated[Op, typer.Option("--op", help="Operation of a two-column trace.")] = Op.read,
+    op: Annotated[
+        Literal["read", "write"], typer.Option("--op", help="Operation of a two-column trace.")
+    ] = "read",
     layer: Annotated[Layer | None, typer.Option("--layer", help="Where the latencies were measured.")] = None,
     unit: Annotated[
         Unit | None, typer.Option("--unit", help="Unit of the latencies of a two-column trace.")
@@ -66,14 +66,19 @@ def import_(
             f"--host {host[:100]!r}: not the name of a host",
             "give 1 to 100 printable characters, such as nas1",
         )
+    interval_ns = duration_ns("--interval", interval)
+    if interval_ns < _LEAST_INTERVAL_NS:
+        raise ConfigError(
+            f"--interval {interval}: shorter than 1ms, the step of fio's clock", "give 1ms or more"
+        )
     options = Options(
         format=from_.value if from_ else None,
         host=host,
-        op=op.value,
+        op=op,
         layer=layer.value if layer else None,
-        unit=unit.value if unit else None,
-        time_unit=time_unit.value if time_unit else None,
-        interval_ns=_interval_ns(interval),
+        unit=unit,
+        time_unit=time_unit,
+        interval_ns=interval_ns,
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
     imported, run, summary = _import(files, options, results, name, Progress(quiet=quiet))
@@ -94,7 +99,12 @@ def _import(
     started, start_s = time.gmtime(), time.monotonic()
     with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
         imported = importing.read_files(files, options, progress.update)
-    run = _make_run(results, name)
+    try:
+        run = run_directory.create_run(results, name)
+    except OSError as error:
+        raise ConfigError(
+            f"{results / name}: no run directory can be made: {error.strerror}", "choose --results"
+        ) from error
     try:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", started)
         # argv may contain bytes that are not UTF-8; a manifest is UTF-8.
@@ -111,15 +121,6 @@ def _import(
     return imported, run, summary
 
 
-def _make_run(results: Path, name: str) -> run_directory.RunDir:
-    try:
-        return run_directory.create_run(results, name)
-    except OSError as error:
-        raise ConfigError(
-            f"{results / name}: no run directory can be made: {error.strerror}", "choose --results"
-        ) from error
-
-
 def _remove_run(run: run_directory.RunDir) -> None:
     """Remove an incomplete run, and point `latest` to the newest remaining run."""
     shutil.rmtree(run.path, ignore_errors=True)
@@ -129,16 +130,6 @@ def _remove_run(run: run_directory.RunDir) -> None:
         latest.unlink()
         if others:
             latest.symlink_to(others[-1])
-
-
-def _interval_ns(text: str) -> int:
-    try:
-        value = parse_duration_ns(text)
-    except ValueError as error:
-        raise ConfigError(f"--interval {error}", "a number and a unit, such as 1s or 200ms") from None
-    if value < _LEAST_INTERVAL_NS:
-        raise ConfigError(f"--interval {text}: shorter than 1ms, the step of fio's clock", "give 1ms or more")
-    return value
 
 
 def _print(imported: importing.Imported, summary: Summary) -> None:

@@ -11,22 +11,21 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
-from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
+from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption, duration_ns
+from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
 from kit.core.output import emit_json, say
 from kit.core.progress import Progress
-from kit.core.units import parse_duration_ns
 from kit.emulation.served import Served
 from kit.hosts.base import LARGE_LIMIT_BYTES
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
-from kit.lab.guest import LabSpec, free_port, open_host, running_labs
-from kit.lab.image.image import DEFAULT_SUITE, Image, ImageInputs, build, find
+from kit.lab.guest import free_port, interact, open_host, running_labs
+from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build, find
 from kit.lab.image.prune import prune
-from kit.lab.shell import interact
+from kit.lab.qemu import LabSpec
 from kit.lab.site import check_clock, make_devices
 
 _DOWN_DEADLINE_S = 15.0
@@ -50,7 +49,8 @@ def build_image(
     """Build the guest image, boot it and save it (once; about four minutes on two cores)."""
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress, rebuild)
-    warm.saved(_spec(read_testbed(LAB_TESTBED), image), image, progress, rebuild)
+    plan = read_testbed(LAB_TESTBED)
+    warm.saved(LabSpec(image.path, plan.clock, plan.lab.memory >> 20), image, progress, rebuild)
     if json_output:
         emit_json({"path": os.fspath(image.path), **image.manifest})
     else:
@@ -65,23 +65,17 @@ def prune_cache(
     """Remove images, modules and leftovers that this version does not use."""
     in_use = {"warm": warm.current, "aged": aged_devices.current}
     pruned = prune(lambda: {Path(lab["image"]) for lab in running_labs() if "image" in lab}, dry_run, in_use)
+    removed = [
+        {"path": os.fspath(item.path), "what": item.what, "bytes": item.used_bytes} for item in pruned.removed
+    ]
+    kept = {os.fspath(path): reason for path, reason in pruned.kept.items()}
     if json_output:
-        emit_json(
-            {
-                "dry_run": dry_run,
-                "bytes": pruned.used_bytes,
-                "removed": [
-                    {"path": os.fspath(item.path), "what": item.what, "bytes": item.used_bytes}
-                    for item in pruned.removed
-                ],
-                "kept": {os.fspath(path): reason for path, reason in pruned.kept.items()},
-            }
-        )
+        emit_json({"dry_run": dry_run, "bytes": pruned.used_bytes, "removed": removed, "kept": kept})
     else:
-        for item in pruned.removed:
+        for item in removed:
             verb = "would remove" if dry_run else "removed"
-            say(f"{verb}: {item.path} ({item.what}, {item.used_bytes} bytes)")
-        for path, reason in pruned.kept.items():
+            say(f"{verb}: {item['path']} ({item['what']}, {item['bytes']} bytes)")
+        for path, reason in kept.items():
             say(f"kept: {path} ({reason})")
         say(f"{pruned.used_bytes} bytes {'would be freed' if dry_run else 'freed'}")
     if pruned.failed:
@@ -103,7 +97,7 @@ def up(
     plan = read_testbed(testbed)
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress)
-    spec = _spec(plan, image)
+    spec = LabSpec(image.path, plan.clock, plan.lab.memory >> 20)
     check_clock(spec, progress)
     with warm.open_lab(spec, image, progress) as lab:
         with progress.step("waiting for the guest"):
@@ -165,7 +159,7 @@ def device(
 ) -> None:
     """Inject a fault into an emulated device of a lab that is up, or of a running run."""
     words = fault_words(fault, duration, sectors, of)
-    delay_ns = _duration_ns("--after", after) if after else 0
+    delay_ns = duration_ns("--after", after) if after else 0
     lab = _selected_lab(state)
     clock = Clock(lab["clock"], lab["dilation"])
     with open_host(Path(lab["state"]), free_port()) as guest:
@@ -178,7 +172,7 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
     if fault in ("power-loss", "fail", "heal"):
         return [fault]
     if fault == "stall":
-        return ["stall", str(_duration_ns("--for", duration))]
+        return ["stall", str(duration_ns("--for", duration))]
     if fault == "error":
         first, plus, count = sectors.partition("+")
         if not (plus and first.isdecimal() and count.isdecimal() and int(count)):
@@ -187,13 +181,6 @@ def fault_words(fault: str, duration: str, sectors: str, of: str) -> list[str]:
             raise ConfigError(f"--of: '{of}' is not read, write or any", "use one of these three")
         return ["error", first, count, of]
     raise ConfigError(f"'{fault}' is not a fault", "there are power-loss, stall, fail, error and heal")
-
-
-def _duration_ns(option: str, text: str) -> int:
-    try:
-        return parse_duration_ns(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}", f"for example: {option} 50ms") from None
 
 
 def _selected_lab(state: str) -> dict[str, Any]:
@@ -219,10 +206,6 @@ def shell(
         sys.stdout.write(result.stdout)
         sys.stderr.write(result.stderr)
         raise typer.Exit(result.returncode)
-
-
-def _spec(testbed: Testbed, image: Image) -> LabSpec:
-    return LabSpec(image.path, testbed.clock, testbed.lab.memory >> 20)
 
 
 def _detached_lab() -> dict[str, Any]:

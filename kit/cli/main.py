@@ -1,16 +1,19 @@
-"""The command `hsp`: its subcommands and exit codes."""
+"""The command `hsp`: its subcommands, each imported only when it runs, and exit codes."""
 
 from __future__ import annotations
 
+import ast
 import errno
 import sys
 import traceback
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from kit import __version__
-from kit.cli.lazy import LazyGroup
 from kit.core.errors import HostError, KitError, error_text
 from kit.core.output import say, say_error
 from kit.core.signals import interrupt_at_end
@@ -24,24 +27,32 @@ unknown (not trustworthy) · 4 refused for safety · 5 a host or a tool failed �
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
-class Commands(LazyGroup):
-    """All commands, in the order of the help."""
+class Commands(TyperGroup):
+    """All commands, in the order of the help; only the one that runs is imported, for a fast start.
+
+    `targets`: a command's name to "module:function". If the module has a Typer `app`, that is the command or
+    group of commands; the function then provides only the help text.
+    """
 
     targets: ClassVar[dict[str, str]] = {
-        "demo": "kit.cli.demo:demo",
+        "demo": "kit.cli.run:demo",
         "plan": "kit.cli.plan:plan_command",
         "run": "kit.cli.run:run",
         "clean": "kit.cli.clean:clean_command",
-        "report": "kit.cli.report:report",
+        "report": "kit.cli.stored_run:report",
         "import": "kit.cli.import_:import_",
         "compare": "kit.cli.compare:compare",
         "doctor": "kit.cli.doctor:doctor",
         "devices": "kit.cli.devices:devices",
-        "wipe": "kit.cli.wipe:wipe_command",
-        "export": "kit.cli.export:export",
+        "wipe": "kit.cli.devices:wipe_command",
+        "export": "kit.cli.stored_run:export",
         "device": "kit.cli.device:device",
         "lab": "kit.cli.lab:lab",
     }
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = {name: TyperCommand(name=name, callback=None) for name in self.targets}
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
@@ -51,6 +62,42 @@ class Commands(LazyGroup):
             by = f" ({interrupt})" if str(interrupt) else ""
             say(f"hsp: interrupted{by}")
             raise
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command for a list: only its help text."""
+        listed = super().get_command(ctx, cmd_name)
+        if listed is not None and listed.help is None:
+            listed.help = _docstring(self.targets[cmd_name])
+        return listed
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The real command, to run it or to show its options."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, imported(name) if name else None, rest
+
+
+def imported(name: str) -> Any:
+    """The real command `name`."""
+    module_name, _, function = Commands.targets[name].partition(":")
+    module = import_module(module_name)
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer(add_completion=False)
+        app.command()(getattr(module, function))
+    command = typer.main.get_command(app)
+    command.name = name
+    return command
+
+
+def _docstring(target: str) -> str:
+    """Docstring of the function, read from the source: importing all commands would be slow."""
+    module, _, function = target.partition(":")
+    spec = find_spec(module)
+    source = spec.loader.get_source(module) if spec and spec.loader else None  # type: ignore[attr-defined]
+    for node in ast.parse(source or "").body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return ast.get_docstring(node) or ""
+    return ""
 
 
 app = typer.Typer(
@@ -83,27 +130,20 @@ def main() -> None:
     interrupt_at_end()
     try:
         app()
-    except KitError as error:
-        say_error(error)
-        sys.exit(error.exit_code)
     except Exception as error:
-        host_error = _disk_error(error) or _defect(error)
-        say_error(host_error)
-        sys.exit(host_error.exit_code)
+        shown = error if isinstance(error, KitError) else _unexpected(error)
+        say_error(shown)
+        sys.exit(shown.exit_code)
 
 
-def _disk_error(error: Exception) -> HostError | None:
-    if not isinstance(error, OSError) or error.errno not in _DISK:
-        return None
-    return HostError(
-        f"{error.filename or 'a file of this machine'}: {error.strerror}",
-        "free some space there, or use another directory; stored data is kept: `hsp clean RUN` cleans the "
-        "hosts of a run, `hsp report RUN` draws it again",
-    )
-
-
-def _defect(error: Exception) -> HostError:
-    """Unexpected exception. Python's exit code 1 would mean that an expectation was not met."""
+def _unexpected(error: Exception) -> HostError:
+    """The error to show. Python's own exit code, 1, would mean that an expectation was not met."""
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return HostError(
+            f"{error.filename or 'a file of this machine'}: {error.strerror}",
+            "free some space there, or use another directory; stored data is kept: `hsp clean RUN` cleans "
+            "the hosts of a run, `hsp report RUN` draws it again",
+        )
     say("".join(traceback.format_exception(error)).rstrip())
     return HostError(
         f"a defect of hsp {__version__}: {error_text(error)}",

@@ -1,4 +1,4 @@
-"""Options of several commands."""
+"""Options of several commands, and durations in options."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
+from kit.core.units import parse_duration_ns
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")
@@ -33,3 +35,11 @@ AgeAgainOption = Annotated[
     typer.Option("--age-again", help="Age the lab's SSDs again, even if an earlier run has aged them."),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
+
+
+def duration_ns(option: str, text: str) -> int:
+    """The duration `text` of a command line option in ns. Raises ConfigError."""
+    try:
+        return parse_duration_ns(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}", f"for example: {option} 200ms") from None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from kit.cli.options import JsonOption
-from kit.config.testbed import LAB_TESTBED, Device
+from kit.config.testbed import LAB_TESTBED
 from kit.core.output import emit_json
 from kit.core.text import safe_text
 from kit.plan.estimate import Written, seconds, written
@@ -29,68 +29,48 @@ def plan_command(
     plan = Side(workload, testbed).plan()
     commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
     if json_output:
-        emit_json(_as_json(plan, commands, bytes_, times))
+        devices = [
+            {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
+            for d in plan.testbed.device
+        ]
+        emit_json({
+            "format": 1, "digest": plan.digest, "workload": plan.workload.name, "testbed": plan.testbed.name,
+            "hosts": plan.hosts, "devices": devices, "written": [entry.__dict__ for entry in bytes_],
+            "seconds": {"at_least": times[0], "if_slow": times[1]}, "commands": commands,
+        })  # fmt: skip
         return
     lines = [*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands)]
     sys.stdout.write("\n".join(safe_text(line) for line in lines) + "\n")
 
 
-def _as_json(
-    plan: Plan, commands: list[dict[str, Any]], bytes_: list[Written], times: tuple[float, float]
-) -> dict[str, Any]:
-    return {
-        "format": 1,
-        "digest": plan.digest,
-        "workload": plan.workload.name,
-        "testbed": plan.testbed.name,
-        "hosts": plan.hosts,
-        "devices": [
-            {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
-            for d in plan.testbed.device
-        ],
-        "written": [one.__dict__ for one in bytes_],
-        "seconds": {"at_least": times[0], "if_slow": times[1]},
-        "commands": commands,
-    }
-
-
 def _head(plan: Plan) -> list[str]:
-    hosts = [f"  {key:9} {host}" for key, host in plan.hosts.items()]
-    return [
-        f"plan {plan.digest[:16]}: {plan.workload.title}, on the testbed {plan.testbed.name}",
-        "",
-        *hosts,
-        "",
-    ]
+    title = f"plan {plan.digest[:16]}: {plan.workload.title}, on the testbed {plan.testbed.name}"
+    return [title, "", *(f"  {key:9} {host}" for key, host in plan.hosts.items()), ""]
 
 
 def _devices(plan: Plan) -> list[str]:
     real = [device for device in plan.testbed.device if device.is_real]
     if not real:
         return []
+    lines = [f"  {d.name:9} {d.role:6} serial {d.serial}, {_amount(d.size)}, {d.path}" for d in real]
     flags = " ".join(f"--erase-serial {shlex.quote(device.serial or '')}" for device in real)
-    return ["everything on these devices will be erased:", *map(_device, real), f"  agree with {flags}", ""]
+    return ["everything on these devices will be erased:", *lines, f"  agree with {flags}", ""]
 
 
 def _amount(size_bytes: int) -> str:
-    """As data sheets say it."""
+    """A size in decimal units, as on data sheets."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
         if size_bytes >= size:
             return f"{size_bytes / size:.4g} {unit}"
     return f"{size_bytes} bytes"
 
 
-def _device(device: Device) -> str:
-    size = _amount(device.size)
-    return f"  {device.name:9} {device.role:6} serial {device.serial}, {size}, {device.path}"
-
-
 def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
     lines = ["written before anything is measured:"]
-    for one in bytes_:
-        least, most = _amount(one.min_bytes), _amount(one.max_bytes)
+    for entry in bytes_:
+        least, most = _amount(entry.min_bytes), _amount(entry.max_bytes)
         amount = least if least == most else f"{least} to {most}"
-        lines.append(f"  {one.device:14} {amount} ({one.text})")
+        lines.append(f"  {entry.device:14} {amount} ({entry.text})")
     return [
         *lines,
         f"time, without starting and stopping: {times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if "

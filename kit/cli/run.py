@@ -1,4 +1,4 @@
-"""`hsp run`: run a workload on a testbed, once, repeatedly, or in turn with another side."""
+"""`hsp run` and `hsp demo`: run a workload on a testbed, once, repeatedly, or in turn with another side."""
 
 from __future__ import annotations
 
@@ -7,16 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.options import (
-    AgeAgainOption,
-    JsonOption,
-    JunitOption,
-    PinOption,
-    QuietOption,
-    ResultsOption,
-    SeedOption,
-    SuiteOption,
-)
+from kit.cli import options
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.progress import Progress
@@ -27,9 +18,7 @@ from kit.session.place import Asked
 from kit.session.series import parse_width, repeat
 from kit.session.side import Side
 
-MAX_RUNS = 100
-
-
+_MAX_RUNS = 100
 TestbedOption = Annotated[
     Path | None,
     typer.Option("--testbed", help="Server, clients and devices; without it, the built-in lab."),
@@ -44,7 +33,7 @@ ResumeOption = Annotated[
     Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run.")
 ]
 CountOption = Annotated[
-    int, typer.Option("--repeat", min=1, max=MAX_RUNS, help="Runs of each side, interleaved ABBA.")
+    int, typer.Option("--repeat", min=1, max=_MAX_RUNS, help="Runs of each side, interleaved ABBA.")
 ]
 VersusOption = Annotated[
     Path | None, typer.Option("--versus", metavar="TESTBED", help="B: the same workload on this testbed.")
@@ -62,6 +51,21 @@ AcrossOption = Annotated[
 ]
 
 
+def demo(
+    suite: options.SuiteOption = DEFAULT_SUITE,
+    pin: options.PinOption = None,
+    json_output: options.JsonOption = False,
+    results: options.ResultsOption = Path("results"),
+    junit: options.JunitOption = None,
+    seed: options.SeedOption = None,
+    age_again: options.AgeAgainOption = False,
+    quiet: options.QuietOption = False,
+) -> None:
+    """The main job on the built-in lab: every tier's latency, beside the published ranges."""
+    inputs, side = ImageInputs(suite, tuple(pin or ())), Side("top-speeds", LAB_TESTBED)
+    raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again)))
+
+
 def run(
     workload: Annotated[
         str | None, typer.Argument(help="A workload of the kit, or a .toml file.", show_default=False)
@@ -74,22 +78,21 @@ def run(
     versus_workload: VersusWorkloadOption = None,
     until: UntilOption = None,
     across: AcrossOption = None,
-    suite: SuiteOption = DEFAULT_SUITE,
-    pin: PinOption = None,
-    json_output: JsonOption = False,
-    results: ResultsOption = Path("results"),
-    junit: JunitOption = None,
-    seed: SeedOption = None,
-    age_again: AgeAgainOption = False,
-    quiet: QuietOption = False,
+    suite: options.SuiteOption = DEFAULT_SUITE,
+    pin: options.PinOption = None,
+    json_output: options.JsonOption = False,
+    results: options.ResultsOption = Path("results"),
+    junit: options.JunitOption = None,
+    seed: options.SeedOption = None,
+    age_again: options.AgeAgainOption = False,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Run a workload on a testbed."""
-    inputs = ImageInputs(suite, tuple(pin or ()))
-    side_a = _side(workload, testbed, resume)
+    inputs, serials = ImageInputs(suite, tuple(pin or ())), erase_serial or ()
+    side = _side(workload, testbed, resume)
+    has_b = versus is not None or versus_workload is not None
     if resume and seed is not None:
         raise ConfigError("--resume uses the seed of that run", "leave --seed out")
-    side_b = Side(versus_workload or side_a.workload, versus or side_a.testbed)
-    has_b = versus is not None or versus_workload is not None
     if not has_b and (until or across):
         raise ConfigError(
             "--until and --across compare A and B, and there is no B",
@@ -97,27 +100,25 @@ def run(
         )
     if not has_b and count == 1:
         asked = Asked(seed, age_again)
-        code = once(side_a, inputs, results, json_output, quiet, junit, erase_serial or (), resume, asked)
-        raise typer.Exit(code)
-    if resume:
-        raise ConfigError("--resume is for a single run", "resume the interrupted run of a series alone")
-    if seed is not None or age_again:
-        raise ConfigError(
-            "--seed and --age-again are for a single run",
+        raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
+    for option, given, hint in (
+        ("--resume is", resume, "resume the interrupted run of a series alone"),
+        (
+            "--seed and --age-again are",
+            seed is not None or age_again,
             "each run of a series has its own seed, and all start with the kept devices; to age them again, "
             "make one run with --age-again first",
-        )
-    if junit:
-        raise ConfigError(
-            "--junit is for a single run", "`hsp report RUN --junit FILE` writes it for a stored run"
-        )
+        ),
+        ("--junit is", junit, "`hsp report RUN --junit FILE` writes it for a stored run"),
+    ):
+        if given:
+            raise ConfigError(f"{option} for a single run", hint)
     width = parse_width(until) if until else None
-    sides = [side_a, side_b] if has_b else [side_a]
+    sides = [side, Side(versus_workload or side.workload, versus or side.testbed)] if has_b else [side]
     progress = Progress(quiet=quiet)
-    code = repeat(
-        sides, count, width, across or [], inputs, results, json_output, progress, erase_serial or ()
+    raise typer.Exit(
+        repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials)
     )
-    raise typer.Exit(code)
 
 
 def _side(workload: str | None, testbed: Path | None, resume: Path | None) -> Side:

@@ -19,6 +19,9 @@ _HOST = re.compile(
 )
 _ZONE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _PORT = re.compile(r"[0-9]{1,5}")
+_HOST_PORT = re.compile(
+    r"(?:\[(?P<ipv6>[^\]]*:[^\]]*)\]|(?P<host>(?!\[)[^:]*))(?::(?P<port>(?(ipv6).*|[^:]*)))?", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -35,17 +38,9 @@ class HostAddress:
     port: int | None = None
 
     def __post_init__(self) -> None:
-        if self.kind != "ssh":
-            if (self.host, self.user, self.port) != (None, None, None):
-                raise ValueError(f"the host {self.kind} has no name, user or port")
-            return
-        if self.host is None:
-            raise ValueError(f"an address without a host; {_FORMS}")
-        _check_host(self.host)
-        if self.user is not None and not _USER.fullmatch(self.user):
-            raise ValueError(f"{_quote(self.user)} is not a user's name (letters, digits, `.`, `_`, `-`)")
-        if self.port is not None and not 1 <= self.port <= 65535:
-            raise ValueError(f"{self.port} is not a port (1 to 65535)")
+        parts = (self.host, self.user, self.port)
+        if _split(str(self)) != (self.kind, *parts):
+            raise ValueError(f"{parts!r} are not host, user and port of an address ({self.kind}); {_FORMS}")
 
     @property
     def name(self) -> str:
@@ -63,18 +58,23 @@ class HostAddress:
         """Text form, as in a testbed file; `parse_address` reads it back."""
         if self.kind != "ssh":
             return self.kind
-        assert self.host is not None
         user = f"{self.user}@" if self.user else ""
         port = f":{self.port}" if self.port else ""
-        return f"{_SCHEME}{user}{f'[{self.host}]' if ':' in self.host else self.host}{port}"
+        host = self.host or ""
+        return f"{_SCHEME}{user}{f'[{host}]' if ':' in host else host}{port}"
 
 
 def parse_address(text: str) -> HostAddress:
     """Parse an address. Raises ValueError; its message says what to write instead."""
+    return HostAddress(*_split(text))
+
+
+def _split(text: str) -> tuple[HostKind, str | None, str | None, int | None]:
+    """Kind, host, user and port of an address. Raises ValueError."""
     keyword: HostKind
     for keyword in ("local", "lab", "none"):
         if text == keyword:
-            return HostAddress(keyword)
+            return keyword, None, None, None
     if not text.startswith(_SCHEME):
         raise ValueError(f"{_quote(text)} is not a host; {_FORMS}")
     user, at, host_port = text[len(_SCHEME) :].rpartition("@")
@@ -92,24 +92,20 @@ def parse_address(text: str) -> HostAddress:
         if character in host_port:
             raise ValueError(f"{_quote(text)} has a {part}; the address of a host has none: {_FORMS}")
     host, port = _split_host_port(host_port, text)
-    return HostAddress("ssh", host, user if at else None, port)
+    return "ssh", host, user if at else None, port
 
 
 def _split_host_port(host_port: str, text: str) -> tuple[str, int | None]:
     """Host (without brackets) and port of `host`, `host:port`, `[v6]` or `[v6]:port`; `text` is the whole."""
-    if host_port.startswith("["):
-        host, bracket, rest = host_port[1:].partition("]")
-        if not bracket or ":" not in host or (rest and not rest.startswith(":")):
-            raise ValueError(
-                f"{_quote(text)}: the text in brackets is not an IPv6 address; write it as in ssh://[fd00::1]:22"
-            )
-        colon, port = rest[:1], rest[1:]
-    else:
-        if host_port.count(":") > 1:
-            raise ValueError(f"{_quote(text)}: an IPv6 address goes in brackets, as in ssh://[fd00::1]:22")
-        host, colon, port = host_port.partition(":")
+    match = _HOST_PORT.fullmatch(host_port)
+    if match is None:
+        problem = "an IPv6 address goes in brackets, as in"
+        if host_port.startswith("["):
+            problem = "the text in brackets is not an IPv6 address; write it as in"
+        raise ValueError(f"{_quote(text)}: {problem} ssh://[fd00::1]:22")
+    host, port = match["ipv6"] or match["host"], match["port"]
     _check_host(host)
-    if not colon:
+    if port is None:
         return host, None
     if not _PORT.fullmatch(port) or not 1 <= int(port) <= 65535:
         raise ValueError(f"{_quote(port)} in {_quote(text)} is not a port (1 to 65535)")

@@ -30,6 +30,15 @@ BytesPerS = Annotated[SizeBytes, Field(ge=10**5, le=16 * 10**9)]
 CacheBytes = Annotated[SizeBytes, Field(ge=0, le=1 << 40)]
 
 
+def _fields(table: Table, *keys: str) -> Iterator[tuple[str, int | str]]:
+    """Lines of the spec: fields of `table`, where a key has its unit as suffix (`settle_ns`)."""
+    for key in keys:
+        yield (
+            key,
+            getattr(table, key.removesuffix("_ns").replace("_bytes_per_s", "_per_s").removesuffix("_bytes")),
+        )
+
+
 class Disk(Table):
     """A hard disk. `average_seek`: a third of the stroke; `settle`: to the next track.
 
@@ -84,18 +93,14 @@ class Disk(Table):
         return value
 
     def lines(self) -> Iterator[tuple[str, int | str]]:
-        yield "rpm", self.rpm
-        yield "heads", self.heads
-        yield "zones", self.zones
+        yield from _fields(self, "rpm", "heads", "zones")
         yield "stroke_ppm", round(self.stroke_percent * 10_000)
-        for name in ("settle", "average_seek", "full_seek", "head_switch", "write_settle"):
-            yield f"{name}_ns", getattr(self, name)
-        for name in ("outer", "inner", "link"):
-            yield f"{name}_bytes_per_s", getattr(self, f"{name}_per_s")
-        for name in ("command", "command_spread", "destage_idle"):
-            yield f"{name}_ns", getattr(self, name)
-        for name in ("track_buffer", "read_ahead", "write_cache"):
-            yield f"{name}_bytes", getattr(self, name)
+        yield from _fields(self, "settle_ns", "average_seek_ns", "full_seek_ns", "head_switch_ns")
+        yield from _fields(
+            self, "write_settle_ns", "outer_bytes_per_s", "inner_bytes_per_s", "link_bytes_per_s"
+        )
+        yield from _fields(self, "command_ns", "command_spread_ns", "destage_idle_ns")
+        yield from _fields(self, "track_buffer_bytes", "read_ahead_bytes", "write_cache_bytes")
 
 
 class Ssd(Table):
@@ -155,21 +160,16 @@ class Ssd(Table):
         return value
 
     def lines(self) -> Iterator[tuple[str, int | str]]:
-        yield "channels", self.channels
-        yield "dies_per_channel", self.dies_per_channel
-        yield "page_bytes", self.page
-        yield "pages_per_block", self.pages_per_block
+        yield from _fields(self, "channels", "dies_per_channel", "page_bytes", "pages_per_block")
         yield "over_provisioning_permyriad", min(9999, round(self.over_provisioning_percent * 100))
-        for name in ("read", "read_spread", "program", "program_spread", "erase"):
-            yield f"{name}_ns", getattr(self, name)
-        yield "channel_bytes_per_s", self.channel_per_s
-        yield "link_bytes_per_s", self.link_per_s
-        for name in ("serial", "command", "command_spread", "write_command", "write_command_spread"):
-            yield f"{name}_ns", getattr(self, name)
+        yield from _fields(self, "read_ns", "read_spread_ns", "program_ns", "program_spread_ns", "erase_ns")
+        yield from _fields(self, "channel_bytes_per_s", "link_bytes_per_s", "serial_ns")
+        yield from _fields(
+            self, "command_ns", "command_spread_ns", "write_command_ns", "write_command_spread_ns"
+        )
         yield "flush_ns", self.flush_command
         yield "buffer_pages", self.buffer // self.page
-        yield "destage_at_percent", self.destage_at_percent
-        yield "destage_idle_ns", self.destage_idle
+        yield from _fields(self, "destage_at_percent", "destage_idle_ns")
         yield "power_loss_protection", int(self.power_loss_protection)
         yield "flush", self.flush
 
@@ -216,9 +216,7 @@ class Controller(Table):
     def lines(self) -> Iterator[tuple[str, int | str]]:
         yield "cache", self.cache
         yield "cache_bytes", self.cache_size
-        for name in ("command", "command_spread", "destage_idle"):
-            yield f"{name}_ns", getattr(self, name)
-        yield "link_bytes_per_s", self.link_per_s
+        yield from _fields(self, "command_ns", "command_spread_ns", "destage_idle_ns", "link_bytes_per_s")
         device = self.device
         yield "backing.model", "disk" if isinstance(device, Disk) else "ssd"
         for key, value in device.lines():
@@ -294,14 +292,10 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         problems = dict.fromkeys(
-            printable(f"set.{dotted(detail['loc'][1:])}: {_reword(detail['msg'])}")
+            printable(f"set.{dotted(detail['loc'][1:])}: {detail['msg'].removeprefix('Value error, ')}")
             for detail in error.errors(include_url=False)
         )
-        raise ConfigError("\n".join(problems)) from None
-
-
-def _reword(message: str) -> str:
-    return message.removeprefix("Value error, ").replace("Input should ", "must ")
+        raise ConfigError("\n".join(problems).replace("Input should ", "must ")) from None
 
 
 def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:

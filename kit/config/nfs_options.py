@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 _OPTION = re.compile(r"[a-z_]+(=[A-Za-z0-9.:-]+)?")
@@ -23,7 +23,8 @@ _REFUSED = {
 }
 # Shown as local_lock on NFSv3; without effect on NFSv4, where locking is part of the protocol.
 _LOCKS = frozenset({"lock", "nolock"})
-_ACTIMEO = ("acregmin", "acregmax", "acdirmin", "acdirmax")
+# With the client's default values, at which they are not shown (fs/nfs/internal.h, NFS_DEF_AC*).
+_ACTIMEO = {"acregmin": "3", "acregmax": "60", "acdirmin": "30", "acdirmax": "60"}
 # Defaults that /proc/mounts does not show: in effect unless it shows the opposite.
 _NOT_SHOWN = {
     "ac": "noac",
@@ -40,10 +41,11 @@ _NOT_SHOWN = {
     "nofsc": "fsc",
     "nosoftreval": "softreval",
     "lookupcache=all": "lookupcache=none",
+    "lock": "nolock",
 }
 # Used by mount.nfs only, not passed to the kernel.
 _MOUNT_NFS_ONLY = frozenset({"retry"})
-_SHOWN_AS = {"lookupcache=positive": "lookupcache=pos", "tcp": "proto=tcp"}
+_SHOWN_AS = {"lookupcache=positive": "lookupcache=pos", "tcp": "proto=tcp", "nolock": "local_lock=all"}
 _IPV6 = {
     "tcp": "proto=tcp6",
     "udp": "proto=udp6",
@@ -70,13 +72,17 @@ Version = Annotated[Literal["3", "4.0", "4.1", "4.2"], BeforeValidator(_version)
 """An NFS version as `vers=` takes it. In TOML a number or text: 3, 4.0, "4.2"; 4 alone is refused."""
 
 
-def check_option(option: str) -> None:
-    """Raises ValueError for an invalid mount option, or one that must not be used for measurements."""
+def _check_option(option: str) -> str:
     if not _OPTION.fullmatch(option):
         raise ValueError(f"'{option}' is not a mount option")
     name = option.split("=")[0]
     if name in _REFUSED:
         raise ValueError(f"'{option}' is not for measuring: {_REFUSED[name]}")
+    return option
+
+
+MountOption = Annotated[str, AfterValidator(_check_option)]
+"""A mount option; refused if it is invalid or must not be used for measurements."""
 
 
 def of_family(options: tuple[str, ...], source: str) -> tuple[str, ...]:
@@ -92,28 +98,22 @@ def of_family(options: tuple[str, ...], source: str) -> tuple[str, ...]:
 def not_in_effect(version: str, requested: tuple[str, ...], effective: str) -> list[str]:
     """Those of `vers=` and the requested options that are missing in `effective` (from /proc/mounts)."""
     shown = effective.split(",")
-    expected = [(f"vers={version}", f"vers={version}")]
-    for option in requested:
+    missing = []
+    for option in (f"vers={version}", *requested):
         name, _, value = option.partition("=")
-        if name == "actimeo":
-            expected += [(option, f"{part}={value}") for part in _ACTIMEO]
-        else:
-            expected.append((option, _SHOWN_AS.get(option, option)))
-    return list(dict.fromkeys(option for option, text in expected if not _is_in(text, shown, version)))
+        parts = [f"{part}={value}" for part in _ACTIMEO] if name == "actimeo" else [option]
+        if not all(_is_in(part, shown, version) for part in parts):
+            missing.append(option)
+    return list(dict.fromkeys(missing))
 
 
 def _is_in(option: str, shown: list[str], version: str) -> bool:
     name, _, value = option.partition("=")
-    if option in shown or name in _MOUNT_NFS_ONLY:
+    if option in shown or _SHOWN_AS.get(option) in shown or name in _MOUNT_NFS_ONLY:
         return True
     if option in _LOCKS and version != "3":
         return True
-    if option == "lock":
-        return "nolock" not in shown
-    if option == "nolock":
-        return "local_lock=all" in shown
     if name in _ACTIMEO and not any(text.startswith(f"{name}=") for text in shown):
-        # Not shown at the client's default value (fs/nfs/internal.h, NFS_DEF_AC*).
-        return value == {"acregmin": "3", "acregmax": "60", "acdirmin": "30", "acdirmax": "60"}[name]
+        return value == _ACTIMEO[name]
     opposite = _NOT_SHOWN.get(option)
     return opposite is not None and opposite not in shown

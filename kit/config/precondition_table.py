@@ -10,9 +10,7 @@ from kit.config.toml import Table
 from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
 
-Method = Literal["snia", "fills", "none"]
 Role = Literal["data", "log", "cache"]
-Tracked = Literal["p99", "iops"]
 Size = Annotated[SizeBytes, Field(gt=0)]
 
 # SNIA SSS PTS: fills of the workload-independent part, most rounds of the workload-dependent part.
@@ -21,7 +19,6 @@ SNIA_ROUNDS = 25
 # A round writes 1 / _ROUND_PART of the capacity unless the workload sets round_size.
 _ROUND_PART = 4
 _SECTOR = 512
-MIN_IOS = sample_needed(0.99)
 
 
 class Budget(Table):
@@ -47,16 +44,19 @@ class Precondition(Table):
     Rounds write `round_size` (default: a quarter of the device) at random offsets in units of `block`.
     """
 
-    method: Method
+    method: Literal["snia", "fills", "none"]
     fills: Annotated[int, Field(ge=1, le=100)] | None = None
     # Not strict: after a validator of mode "before", pydantic gets Python lists.
     roles: Annotated[tuple[Role, ...], Field(strict=False, min_length=1)] | None = None
     purge: Literal["auto", "format", "sanitize", "discard"] = "auto"
-    tracked: Annotated[tuple[Tracked, ...], Field(strict=False, min_length=1)] = ("p99", "iops")
+    tracked: Annotated[tuple[Literal["p99", "iops"], ...], Field(strict=False, min_length=1)] = (
+        "p99",
+        "iops",
+    )
     block: Size = 4096
     read_block: Size = 512
     round_size: Size | None = None
-    ios: Annotated[int, Field(ge=MIN_IOS, le=1_000_000)] = 4000
+    ios: Annotated[int, Field(ge=sample_needed(0.99), le=1_000_000)] = 4000
     budget: Budget = Budget()
 
     @model_validator(mode="after")
@@ -84,8 +84,8 @@ class Precondition(Table):
 
     @property
     def selected_roles(self) -> tuple[Role, ...]:
-        """Roles of the preconditioned devices; default: cache and log."""
-        return self.roles or ("cache", "log")
+        """Roles of the preconditioned devices: none with method "none"; default: cache and log."""
+        return self.roles or ("cache", "log") if self.writes else ()
 
     @property
     def passes(self) -> int:

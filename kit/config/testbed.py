@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import DeviceModel, Ssd, resolve
+from kit.config.precondition_table import Role
 from kit.config.toml import Table, load
 from kit.core.clock import Clock, ClockKind
 from kit.core.errors import ConfigError
@@ -21,13 +22,11 @@ from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 LAB_TESTBED = Path(__file__).parents[1] / "lab" / "testbed.toml"
 """Testbed of `hsp demo`."""
 
-Role = Literal["data", "log", "cache"]
 # A device's name is used as a file name below /dev and as a configfs directory.
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
 
 # ZFS refuses smaller devices (SPA_MINDEVSIZE, include/sys/fs/zfs.h).
 MIN_DEVICE_BYTES = 64 << 20
-
 
 # Paths of device links; udev(7) writes other characters as \\xHH.
 _DEVICE_PATH = re.compile(r"/dev(/(?!\.\.?(/|$))[A-Za-z0-9#+.:=@_\\-]{1,200}){1,8}")
@@ -47,22 +46,8 @@ DevicePath = Annotated[
 Serial = Annotated[
     str, AfterValidator(lambda text: _matches(text, _SERIAL, "a serial number, in printable ASCII"))
 ]
-
-
-def _check_host(text: str) -> str:
-    parse_address(text)
-    return text
-
-
-HostText = Annotated[str, AfterValidator(_check_host)]
-
-
-def _check_ip_address(text: str) -> str:
-    ipaddress.ip_address(text)
-    return text
-
-
-IpText = Annotated[str, AfterValidator(_check_ip_address)]
+HostText = Annotated[str, AfterValidator(lambda text: parse_address(text) and text)]
+IpText = Annotated[str, AfterValidator(lambda text: ipaddress.ip_address(text) and text)]
 
 
 class _Host(Table):
@@ -126,14 +111,6 @@ class Lab(Table):
     memory: SizeBytes = 4 << 30
 
 
-def _try_preset(name: str, changes: dict[str, Any]) -> None:
-    """Raises ValueError for an unknown preset and for invalid changes of it."""
-    try:
-        resolve(name, None, changes)
-    except ConfigError as error:
-        raise ValueError(error.message.removeprefix("set.")) from None
-
-
 class EmulatedDevice(Table):
     """An emulated device: its model is one of the kit's (`preset`), in a `file`, or inline (`emulated`).
 
@@ -157,24 +134,23 @@ class EmulatedDevice(Table):
             raise ValueError(f"'{self.name}' needs one of preset, file and emulated; found {text}")
         if self.emulated is not None and self.set:
             raise ValueError(f"'{self.name}': set changes a preset or a file; write the values into emulated")
-        _check_size(self.size, whole_mib=self._is_made())
+        if self.size < MIN_DEVICE_BYTES or (self._is_made() and self.size % (1 << 20)):
+            whole = ", and it must be whole MiB" if self._is_made() else ""
+            raise ValueError(f"size is {self.size} bytes: ZFS needs at least 64MiB{whole}")
         return self
 
-    # Validators of single keys, so that a mistake has its line. A file is read later, when its
+    # A validator of single keys, so that a mistake has its line. A file is read later, when its
     # directory is known.
-    @field_validator("preset")
+    @field_validator("preset", "set")
     @classmethod
-    def _check_preset(cls, name: str | None) -> str | None:
-        if name is not None:
-            _try_preset(name, {})
-        return name
-
-    @field_validator("set")
-    @classmethod
-    def _check_set(cls, changes: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
-        if changes and info.data.get("preset") is not None:
-            _try_preset(info.data["preset"], changes)
-        return changes
+    def _check_preset(cls, value: Any, info: ValidationInfo) -> Any:
+        preset, changes = (info.data.get("preset"), value) if info.field_name == "set" else (value, {})
+        if preset is not None:
+            try:
+                resolve(preset, None, changes)
+            except ConfigError as error:
+                raise ValueError(error.message.removeprefix("set.")) from None
+        return value
 
     def _needs_model(self) -> bool:
         return True
@@ -248,12 +224,6 @@ class Device(EmulatedDevice):
         return f"null_blk, constant {format_duration_ns(self.latency or 0)}"
 
 
-def _check_size(size_bytes: int, whole_mib: bool) -> None:
-    if size_bytes < MIN_DEVICE_BYTES or (whole_mib and size_bytes % (1 << 20)):
-        whole = ", and it must be whole MiB" if whole_mib else ""
-        raise ValueError(f"size is {size_bytes} bytes: ZFS needs at least 64MiB{whole}")
-
-
 E = TypeVar("E", bound=EmulatedDevice)
 
 
@@ -262,19 +232,18 @@ def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
 
     File names in the devices are relative to the directory of `path`, the file that lists them.
     """
-    return tuple(_resolve_device(device, path) for device in devices)
-
-
-def _resolve_device(device: E, path: Path) -> E:
-    changes: dict[str, object] = {}
-    if device.keep is not None:
-        changes["keep"] = os.fspath((path.parent / device.keep).absolute())
-    if device.preset is not None or device.file is not None:
-        try:
-            changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: device '{device.name}': {error.message}", error.hint) from None
-    return device.model_copy(update=changes)
+    resolved = []
+    for device in devices:
+        changes: dict[str, object] = {}
+        if device.keep is not None:
+            changes["keep"] = os.fspath((path.parent / device.keep).absolute())
+        if device.preset is not None or device.file is not None:
+            try:
+                changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
+            except ConfigError as error:
+                raise ConfigError(f"{path}: device '{device.name}': {error.message}", error.hint) from None
+        resolved.append(device.model_copy(update=changes))
+    return tuple(resolved)
 
 
 class Testbed(Table):

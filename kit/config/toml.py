@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Iterator
 from datetime import date, time
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
@@ -86,25 +86,24 @@ def read_text(path: Path) -> str:
 
     Raises ConfigError: missing, not a file, unreadable, larger than 1 MiB, a BOM, not UTF-8.
     """
+    name = printable(str(path))
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # a FIFO would block, a device might have no end
             kind = "a directory" if path.is_dir() else "not a file"
-            raise ConfigError(f"{printable(str(path))}: {kind}", "give the name of a TOML file")
+            raise ConfigError(f"{name}: {kind}", "give the name of a TOML file")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         directory = "" if path.is_absolute() else f"; it is relative to {printable(str(Path.cwd()))}"
-        raise ConfigError(f"{printable(str(path))}: no such file", f"check the name{directory}") from None
+        raise ConfigError(f"{name}: no such file", f"check the name{directory}") from None
     except (OSError, ValueError) as error:  # ValueError: NUL in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(
-            f"{printable(str(path))}: cannot be read: {reason}",
-            "check the permissions of the file and its directory",
+            f"{name}: cannot be read: {reason}", "check the permissions of the file and its directory"
         ) from None
     if len(data) > MAX_BYTES:
         raise ConfigError(
-            f"{printable(str(path))}: larger than 1 MiB; this is not a configuration file",
-            "give the name of a TOML file",
+            f"{name}: larger than 1 MiB; this is not a configuration file", "give the name of a TOML file"
         )
     if data.startswith(b"\xef\xbb\xbf"):
         raise refusal(path, [(1, "starts with a byte order mark (BOM); save it as UTF-8 without BOM")])
@@ -174,36 +173,34 @@ def _model_problems(
 ) -> list[Problem]:
     expected: dict[KeyPath, list[str]] = {}  # per path: each member of a union expects a different kind
     values: dict[KeyPath, Any] = {}
-    problems: list[Problem] = []
-    paths = [_locate(detail, document)[0] for detail in details]
-    for detail in details:
-        path, value = _locate(detail, document)
+    problems: list[tuple[KeyPath, str]] = []
+    located = [_locate(detail, document) for detail in details]
+    for detail, (path, value) in zip(details, located, strict=True):
         # pydantic also reports an array with invalid elements as too short.
         if detail["type"] == "too_short" and any(
-            len(inner) > len(path) and inner[: len(path)] == path for inner in paths
+            len(inner) > len(path) and inner[: len(path)] == path for inner, _ in located
         ):
             continue
-        if kind := _EXPECTED.get(detail["type"]) or _after("expected ", detail["msg"]):
+        kind = detail["msg"].removeprefix("expected ") if detail["type"] == "unit_needed" else ""
+        if kind := kind or _EXPECTED.get(detail["type"], ""):
             expected.setdefault(path, []).append(kind)
             values[path] = value
         else:
-            text = f"{dotted(path)}: {_problem_text(detail, path, value, document, model)}"
-            problems.append((lines.line_of(path), text.removeprefix(": ")))
+            problems.append((path, _problem_text(detail, path, value, model)))
     for path, kinds in expected.items():
-        text = f"{dotted(path)}: expected {' or '.join(dict.fromkeys(kinds))}, found {describe(values[path])}"
-        problems.append((lines.line_of(path), text.removeprefix(": ")))
-    return list(dict.fromkeys(problems))
+        problems.append(
+            (path, f"expected {' or '.join(dict.fromkeys(kinds))}, found {describe(values[path])}")
+        )
+    named = ((path, f"{dotted(path)}: {text}" if path else text) for path, text in problems)
+    return list(dict.fromkeys((lines.line_of(path), text) for path, text in named))
 
 
-def _problem_text(
-    detail: ErrorDetails, path: KeyPath, value: Any, document: dict[str, Any], model: type[BaseModel]
-) -> str:
+def _problem_text(detail: ErrorDetails, path: KeyPath, value: Any, model: type[BaseModel]) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "missing":
         return "required, but missing"
     if kind == "extra_forbidden":
-        valid = _valid_keys(model, path[:-1], document)
-        return f"unknown key, {nearest(str(path[-1]), valid, 'valid keys')}"
+        return f"unknown key, {nearest(str(path[-1]), _valid_keys(model, path[:-1]), 'valid keys')}"
     if kind == "value_error":
         return str(context.get("error", detail["msg"]))
     if kind in ("literal_error", "enum"):
@@ -227,57 +224,27 @@ def _locate(detail: ErrorDetails, document: dict[str, Any]) -> tuple[KeyPath, An
     return path, value
 
 
-def _valid_keys(model: type[BaseModel], path: KeyPath, document: dict[str, Any]) -> list[str]:
-    kinds: list[Any] = [model]
-    value: Any = document
-    for part in path:
-        value = value[part]
-        kinds = [member for kind in kinds for member in _members(_inside(kind, part), value)]
-    models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-    fields = [field for kind in models for field in kind.model_fields.items()]
-    return list(dict.fromkeys(field.alias or name for name, field in fields))
+def _valid_keys(model: type[BaseModel], path: KeyPath) -> list[str]:
+    """The keys of the table at `path`. An index, or a key of a dict, does not change the model."""
+    tables = [model]
+    for part in map(str, path):
+        fields = [table.model_fields[part] for table in tables if part in table.model_fields]
+        if fields:
+            tables = [inner for field in fields for inner in _tables(field.annotation)]
+    return list(dict.fromkeys(name for table in tables for name in table.model_fields))
 
 
-def _inside(kind: Any, part: str | int) -> Any:
-    """The annotation of the value under `part` of `kind`; None if there is none."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        fields = kind.model_fields.items()
-        return next((field.annotation for name, field in fields if part == (field.alias or name)), None)
-    arguments = [argument for argument in get_args(kind) if argument is not Ellipsis]
-    return arguments[-1] if arguments else None  # dict[str, X], list[X], tuple[X, ...]
-
-
-def _members(kind: Any, value: Any) -> list[Any]:
-    """The members of a union, without models whose literal fields (a discriminator) exclude `value`."""
-    arguments = get_args(kind)
-    if get_origin(kind) in (dict, list, tuple, set, frozenset) or not arguments:
-        return [kind]
-    if get_origin(kind) is Literal:
-        return []
-    if hasattr(kind, "__metadata__"):
-        return _members(arguments[0], value)
-    members = [inner for member in arguments for inner in _members(member, value)]
-    return [member for member in members if not _excludes(member, value)] or members
-
-
-def _excludes(kind: Any, value: Any) -> bool:
-    if not (isinstance(kind, type) and issubclass(kind, BaseModel) and isinstance(value, dict)):
-        return False
-    return any(
-        get_origin(field.annotation) is Literal
-        and value.get(field.alias or name, field.default) not in get_args(field.annotation)
-        for name, field in kind.model_fields.items()
-    )
+def _tables(annotation: Any) -> list[type[BaseModel]]:
+    """The models inside an annotation, such as those of the elements of an array."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [table for argument in get_args(annotation) for table in _tables(argument)]
 
 
 def nearest(text: str, valid: list[str], noun: str) -> str:
     """Suggest the member of `valid` most similar to `text`, else list all of them as `noun`."""
     close = difflib.get_close_matches(text[:100], valid, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
-
-
-def _after(prefix: str, message: str) -> str:
-    return message.removeprefix(prefix) if message.startswith(prefix) else ""
 
 
 def shorten(text: str) -> str:

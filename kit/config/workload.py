@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from kit.config.nfs_options import Version, check_option
+from kit.config.nfs_options import MountOption, Version
 from kit.config.precondition_table import PreconditionTable
 from kit.config.toml import Table, load
 from kit.core.errors import ConfigError
@@ -21,9 +21,24 @@ Op = Literal["read", "write", "commit"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 Setting = str | int | bool
 
-_PROPERTY = re.compile(r"[a-z][a-z0-9_@:.-]*")
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
-_TUNABLE = re.compile(r"(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+")
+
+
+def _check_settings(settings: dict[str, Setting], names: str) -> dict[str, Setting]:
+    """Allow only names and values that are safe as one argument of a command."""
+    for name, value in settings.items():
+        if not re.fullmatch(names, name):
+            raise ValueError(f"'{name}' is not a name that can be set here")
+        if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
+            raise ValueError(f"{name}: {value!r} is not a value that can be set")
+    return settings
+
+
+Properties = Annotated[
+    dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, "[a-z][a-z0-9_@:.-]*"))
+]
+_TUNABLE = "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+"
+Tunables = Annotated[dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, _TUNABLE))]
 
 
 class Pool(Table):
@@ -34,17 +49,13 @@ class Pool(Table):
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
     cache_size: Annotated[SizeBytes, Field(ge=64 << 20, multiple_of=1 << 20)] | None = None
-    properties: dict[str, Setting] = Field(default_factory=dict)
-
-    _check = field_validator("properties")(lambda settings: _check_settings(settings, _PROPERTY))
+    properties: Properties = Field(default_factory=dict)
 
 
 class Dataset(Table):
     """The dataset. `properties` are set when it is created, and read back."""
 
-    properties: dict[str, Setting]
-
-    _check = field_validator("properties")(lambda settings: _check_settings(settings, _PROPERTY))
+    properties: Properties
 
 
 class Nfs(Table):
@@ -54,15 +65,8 @@ class Nfs(Table):
     """
 
     version: Version = "3"
-    options: tuple[str, ...] = ("hard",)
+    options: tuple[MountOption, ...] = ("hard",)
     engine: Literal["kernel", "libnfs"] = "kernel"
-
-    @field_validator("options")
-    @classmethod
-    def _check_options(cls, options: tuple[str, ...]) -> tuple[str, ...]:
-        for option in options:
-            check_option(option)
-        return options
 
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
@@ -182,14 +186,12 @@ class Workload(Table):
     pool: Pool = Pool()
     dataset: Dataset
     nfs: Nfs = Nfs()
-    tunables: dict[str, Setting] = Field(default_factory=dict)
+    tunables: Tunables = Field(default_factory=dict)
     working_set: WorkingSet
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
     power_loss: PowerLoss | None = None
-
-    _check = field_validator("tunables")(lambda settings: _check_settings(settings, _TUNABLE))
 
     @model_validator(mode="after")
     def _check_phases(self) -> Self:
@@ -219,13 +221,3 @@ def find_workload(name_or_path: str) -> Path:
 def read_workload(path: Path) -> Workload:
     """Read a workload file. Raises ConfigError with file, line and key."""
     return load(path, Workload)
-
-
-def _check_settings(settings: dict[str, Setting], names: re.Pattern[str]) -> dict[str, Setting]:
-    """Allow only names and values that are safe as one argument of a command."""
-    for name, value in settings.items():
-        if not names.fullmatch(name):
-            raise ValueError(f"'{name}' is not a name that can be set here")
-        if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
-            raise ValueError(f"{name}: {value!r} is not a value that can be set")
-    return settings

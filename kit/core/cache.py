@@ -1,8 +1,11 @@
-"""The cache directory: images/DIGEST/, modules/DIGEST.tar, and a lock file beside each."""
+"""The cache directory: entries named by a digest, complete or absent, and a lock file beside each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,3 +59,46 @@ def cannot_use(path: Path, error: OSError) -> HostError:
         f"{error.filename or path}: {error.strerror or error}",
         "the cache directory must be writable and have space; XDG_CACHE_HOME chooses another",
     )
+
+
+@contextmanager
+def replacing(path: Path, mode: int = 0o700) -> Iterator[Path]:
+    """An empty directory that replaces `path` at the end of the block, unless that fails. Raises OSError.
+
+    The caller holds the lock of `path`, so no other build of it is running; the directories of killed builds
+    are removed first.
+    """
+    for stale in path.parent.glob(f".build-{path.name}-*"):
+        shutil.rmtree(stale, ignore_errors=True)
+    work = path.with_name(f".build-{path.name}-{os.getpid()}")
+    work.mkdir(mode=mode)
+    try:
+        yield work
+        shutil.rmtree(path, ignore_errors=True)
+        work.rename(path)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def content_digest(values: str, files: Iterable[Path] = (), folder: Path = Path()) -> str:
+    """Digest (16 hexadecimal digits) of `values`, and of path below `folder` and content of the files."""
+    digest = hashlib.sha256(values.encode())
+    for path in files:
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def check_space(path: Path, needed_bytes: int, purpose: str) -> None:
+    """Raises HostError if the filesystem of `path` has less space than `purpose` needs, OSError."""
+    free = shutil.disk_usage(path).free
+    if free < needed_bytes:
+        raise HostError(
+            f"{path} has {free / 2**30:.1f} GiB free, {purpose} needs {needed_bytes >> 30} GiB",
+            "free some space, or set XDG_CACHE_HOME to a directory with enough space",
+        )
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 
 SEED_BITS = 63
+# A run's id, from which its seed is derived: UTC time and random digits.
+RUN_ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"
 
 
 def seed_of_run(run_id: str) -> int:

@@ -7,18 +7,18 @@ Sources: Documentation/block/stat.rst, NVM Express base specification
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from kit.core.errors import HostError, SafetyRefusal
-from kit.devices.check import Checked, check, refuse_any
-from kit.devices.inventory import Node
+from kit.devices.check import check, refuse_any
 from kit.devices.reasons import CONTENT, Code, DeviceSpec
+from kit.devices.tool_output import nvme_warning
 from kit.hosts.base import Host
 
 _SECTOR_BYTES = 512
 _SECTORS_WRITTEN = 6  # the seventh number of /sys/block/NAME/stat
-SMART_UNIT_BYTES = 512_000
+_SMART_UNIT_BYTES = 512_000
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,12 @@ def find_unused(host: Host, path: str, expected_bytes: int | None = None) -> Blo
 
     Raises SafetyRefusal with all reasons (kit.devices.reasons), also if it cannot be determined.
     """
-    checked = _check(host, path, expected_bytes, content=True)
-    refuse_any(host.name, [checked], frozenset({Code.OLD_LABEL, Code.TOO_SMALL}))
-    assert checked.node is not None  # it would have been refused
-    return _block_device(path, checked.node)
+    return _find(host, path, expected_bytes, frozenset({Code.OLD_LABEL, Code.TOO_SMALL}), content=True)
 
 
 def check_same(host: Host, device: BlockDevice) -> None:
     """Check that the path still leads to the same device, and it is unused. Raises SafetyRefusal."""
-    checked = _check(host, device.path, None, content=False)
-    refuse_any(host.name, [checked], CONTENT | {Code.TOO_SMALL})
-    assert checked.node is not None
-    current = _block_device(device.path, checked.node)
+    current = _find(host, device.path, None, CONTENT | {Code.TOO_SMALL}, content=False)
     if (current.identity(), current.kernel_name) != (device.identity(), device.kernel_name):
         raise SafetyRefusal(
             f"{device.path} on {host.name} is not touched: it was {device.identity()}, it is now "
@@ -76,23 +70,15 @@ def check_same(host: Host, device: BlockDevice) -> None:
         )
 
 
-def _check(host: Host, path: str, expected_bytes: int | None, content: bool) -> Checked:
+def _find(
+    host: Host, path: str, expected_bytes: int | None, allowed: frozenset[Code], *, content: bool
+) -> BlockDevice:
     """Path and size are not checked against the testbed: the caller has done that."""
     (checked,) = check(host, [DeviceSpec(path, None, expected_bytes, trusted=True)], content=content)
-    return checked
-
-
-def _block_device(path: str, node: Node) -> BlockDevice:
-    return BlockDevice(
-        path=path,
-        kernel_name=node.kernel_name,
-        size_bytes=node.size_bytes,
-        sector_bytes=node.sector_bytes,
-        discard_bytes=node.discard_bytes,
-        serial=node.serial,
-        model=node.model,
-        transport=node.transport,
-    )
+    refuse_any(host.name, [checked], allowed)
+    assert checked.node is not None  # it would have been refused
+    _, *names = (field.name for field in fields(BlockDevice))
+    return BlockDevice(path, **{name: getattr(checked.node, name) for name in names})
 
 
 def read_written(host: Host, device: BlockDevice, with_smart: bool = False) -> Written:
@@ -110,9 +96,7 @@ def read_written(host: Host, device: BlockDevice, with_smart: bool = False) -> W
 
 def has_smart(host: Host, device: BlockDevice) -> bool:
     """Whether the device is NVMe and nvme-cli can read its SMART log."""
-    if not device.kernel_name.startswith("nvme"):
-        return False
-    return _read_smart(host, device)[0] is not None
+    return device.kernel_name.startswith("nvme") and _read_smart(host, device)[0] is not None
 
 
 def _read_smart(host: Host, device: BlockDevice) -> tuple[int | None, int]:
@@ -128,9 +112,7 @@ def parse_smart(text: str) -> tuple[int | None, int]:
     try:
         log = json.loads(text)
         # nvme-cli writes very large numbers as strings.
-        units, warning = int(log["data_units_written"]), log.get("critical_warning", 0)
-        if isinstance(warning, dict):
-            warning = warning.get("value", 0)
-        return units * SMART_UNIT_BYTES, int(warning)
+        units = int(log["data_units_written"])
+        return units * _SMART_UNIT_BYTES, nvme_warning(log)
     except (ValueError, KeyError, TypeError, AttributeError):
         return None, 0

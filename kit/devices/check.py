@@ -1,17 +1,17 @@
-"""Checks of the devices of a testbed, and the check before each write that nothing has changed since."""
+"""The devices of a run: checked, locked, and before each write checked again for changes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from kit.core.errors import SafetyRefusal
 from kit.devices.inventory import Inventory, Node
+from kit.devices.locks import Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import CONTENT, Code, DeviceSpec, Reason, reasons
 from kit.hosts.base import Host
-
-__all__ = ["Checked", "check", "judge", "recheck", "refuse_any"]
 
 
 @dataclass(frozen=True)
@@ -90,3 +90,34 @@ def _changes(before: Checked, now: Checked, ignored: frozenset[Code]) -> str:
     known = {reason.text for reason in before.reasons}
     changed += [reason.text for reason in now.reasons_but(ignored) if reason.text not in known]
     return "; ".join(changed)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """The devices of this run, as long as the locks are held."""
+
+    host: Host
+    checked: tuple[Checked, ...]
+    locks: Locks
+
+    def before_writing(self, paths: Sequence[str] | None = None, *, content: bool = True) -> None:
+        """Check that the devices (all, or those of `paths`) have not changed since they were checked.
+
+        `content=False`: their contents are the run's own. Raises SafetyRefusal (plan void).
+        """
+        self.locks.check()
+        recheck(self.host, self.checked, paths, content=content)
+
+
+@contextmanager
+def guarded(host: Host, specs: Sequence[DeviceSpec], run: str) -> Iterator[Guard]:
+    """Lock the devices of a testbed and the host, and check the devices under the lock.
+
+    Raises SafetyRefusal with every device and every reason, or with the owner of a lock; HostError.
+    """
+    # A first check without the lock, only to know which devices to lock.
+    nodes = [device.node for device in check(host, specs, content=False) if device.node is not None]
+    with Locks(host, nodes, run) as locks:
+        checked = check(host, specs)
+        refuse_any(host.name, checked)
+        yield Guard(host, checked, locks)

@@ -33,18 +33,22 @@ def clear(host: Host, path: str, serial: str, pool: str) -> None:
             f"{path} on {host.name} has the serial '{result.stdout.strip()}', the run used '{serial}'",
             "it is another device and was not changed",
         )
-    part = f"{path}{WHOLE_DISK_PART}"
-    names = _pools_on(host, part) | _pools_on(host, path)
+    places = (f"{path}{WHOLE_DISK_PART}", path)
+    labels = [host.run(["zdb", "-l", place], check=False) for place in places]
+    # Destroyed pools have labels, too.
+    names = {name for label in labels for name in _NAME.findall(label.stdout)}
     if names - {pool}:
         raise SafetyRefusal(
             f"{path} on {host.name} carries a label of the pool {', '.join(sorted(names - {pool}))}",
             "that is not the run's pool; the device was not changed",
         )
-    if not names and not _has_only_partitions(host, path):
+    # A label without a pool's name belongs to a spare or cache device.
+    is_unknown = any(label.returncode in (126, 127) or _LABEL.search(label.stdout) for label in labels)
+    if not names and (is_unknown or not _has_only_partitions(host, path)):
         return
-    for device in (part, path):
-        if host.run(["test", "-b", device], check=False).returncode == 0:
-            host.run(["wipefs", "--all", "--quiet", device])
+    for place in places:
+        if host.run(["test", "-b", place], check=False).returncode == 0:
+            host.run(["wipefs", "--all", "--quiet", place])
     host.run(["udevadm", "settle", "--timeout=30"])
 
 
@@ -54,10 +58,6 @@ def _has_only_partitions(host: Host, path: str) -> bool:
     Partition 1 is named zfs-..., 9 is reserved (lib/libzutil/os/linux/zutil_device_path_os.c and
     lib/libzfs/os/linux/libzfs_pool_os.c of OpenZFS, zpool_label_disk).
     """
-    labels = [host.run(["zdb", "-l", device], check=False) for device in (path, f"{path}{WHOLE_DISK_PART}")]
-    # A label without a pool's name belongs to a spare or cache device.
-    if any(result.returncode in (126, 127) or _LABEL.search(result.stdout) for result in labels):
-        return False
     # zpool may have been interrupted before the kernel read the new table.
     host.run(["blockdev", "--rereadpt", path], check=False)
     host.run(["udevadm", "settle", "--timeout=30"])
@@ -73,8 +73,3 @@ def _has_only_partitions(host: Host, path: str) -> bool:
         if host.run(["wipefs", "--noheadings", f"{path}-part{number}"]).stdout.strip():
             return False
     return True
-
-
-def _pools_on(host: Host, path: str) -> set[str]:
-    """Names of the pools in its labels, destroyed ones included."""
-    return set(_NAME.findall(host.run(["zdb", "-l", path], check=False).stdout))

@@ -15,6 +15,7 @@ from kit.devices.tool_output import Health, Label, ListedPool, Signature
 
 BY_ID = "/dev/disk/by-id/"
 NO_HEALTH = Health()
+_IDENTITY = ("kernel_name", "device_number", "sequence", "serial", "wwn", "model", "size_bytes")
 # With NVMe multipath each path to a namespace is a hidden device of its own.
 _PATH_OF_A_NAMESPACE = re.compile(r"nvme\d+c\d+n\d+")
 
@@ -49,21 +50,9 @@ class Node:
     udev_fstype: str
     links: tuple[str, ...]
 
-    @property
-    def is_whole(self) -> bool:
-        return self.kind in ("disk", "loop")
-
     def identity(self) -> dict[str, Any]:
         """Values that identify it, also after devices were connected or removed."""
-        return {
-            "kernel_name": self.kernel_name,
-            "device_number": self.device_number,
-            "sequence": self.sequence,
-            "serial": self.serial,
-            "wwn": self.wwn,
-            "model": self.model,
-            "size_bytes": self.size_bytes,
-        }
+        return {name: getattr(self, name) for name in _IDENTITY}
 
 
 @dataclass(frozen=True)
@@ -134,12 +123,9 @@ class Inventory:
 
 def preferred_link(node: Node) -> str | None:
     """The by-id link for a testbed: the shortest one with the serial; None if there is no link."""
-    plain = [link for link in node.links if not _is_derived(PurePosixPath(link).name)]
+    derived = ("dm-", "md-", "lvm-", "raid-")
+    plain = [link for link in node.links if not PurePosixPath(link).name.startswith(derived)]
     return min(plain, key=lambda link: _rank(node, link), default=None)
-
-
-def _is_derived(name: str) -> bool:
-    return name.startswith(("dm-", "md-", "lvm-", "raid-"))
 
 
 def lacks_namespace(node: Node, link: str) -> bool:

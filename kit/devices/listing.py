@@ -14,7 +14,10 @@ from kit.devices.reasons import DeviceSpec, Reason, reasons
 from kit.devices.tool_output import Health
 from kit.hosts.base import Host
 
-_MIB = 1 << 20
+_NODE_KEYS = (
+    "kernel_name", "model", "serial", "wwn", "size_bytes", "sector_bytes", "physical_sector_bytes",
+    "transport", "rotational", "write_cache",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,16 +38,7 @@ class Listed:
         return {
             "path": self.path,
             "links": list(node.links),
-            "kernel_name": node.kernel_name,
-            "model": node.model,
-            "serial": node.serial,
-            "wwn": node.wwn,
-            "size_bytes": node.size_bytes,
-            "sector_bytes": node.sector_bytes,
-            "physical_sector_bytes": node.physical_sector_bytes,
-            "transport": node.transport,
-            "rotational": node.rotational,
-            "write_cache": node.write_cache,
+            **{name: getattr(node, name) for name in _NODE_KEYS},
             "wear_percent": self.health.wear_percent,
             "temperature_c": self.health.temperature_c,
             "smart_warning": self.health.warning,
@@ -94,7 +88,7 @@ def describe(listed: Listed) -> str:
 def device_block(listed: Listed) -> str:
     """A [[device]] table to paste into a testbed; the user chooses name and role."""
     node = listed.node
-    size = f"{node.size_bytes // _MIB}MiB" if node.size_bytes % _MIB == 0 else node.size_bytes
+    mib, rest = divmod(node.size_bytes, 1 << 20)
     return "\n".join(
         [
             "[[device]]",
@@ -102,7 +96,7 @@ def device_block(listed: Listed) -> str:
             'role = "data"',
             f"path = {quoted(listed.path or '')}",
             f"serial = {quoted(node.serial)}",
-            f"size = {quoted(size) if isinstance(size, str) else size}",
+            f"size = {node.size_bytes if rest else quoted(f'{mib}MiB')}",
         ]
     )
 

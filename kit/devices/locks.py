@@ -16,8 +16,7 @@ import re
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.text import safe_text
 from kit.devices.inventory import Node
-from kit.hosts.base import Host, Process, Result
+from kit.hosts.base import Closing, Host, Process, Result
 
 DIRECTORY = "/run/hsp/locks"
 _HOST_LOCK = "host.lock"
@@ -49,12 +48,6 @@ class Owner(BaseModel):
     pid: int
     since_unix_s: Annotated[float, Field(ge=0, lt=1e11)]
 
-    @classmethod
-    def of_this_process(cls, run: str) -> Owner:
-        return cls(
-            run=run, user=_user(), machine=socket.gethostname(), pid=os.getpid(), since_unix_s=time.time()
-        )
-
     def describe(self) -> str:
         """As text on one line."""
         when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since_unix_s))
@@ -62,11 +55,12 @@ class Owner(BaseModel):
         return safe_text(text)[:500]
 
 
-def _user() -> str:
+def _this_process(run: str) -> Owner:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):
-        return str(os.getuid())
+        user = str(os.getuid())
+    return Owner(run=run, user=user, machine=socket.gethostname(), pid=os.getpid(), since_unix_s=time.time())
 
 
 def lock_names(node: Node) -> tuple[str, ...]:
@@ -84,18 +78,8 @@ def lock_names(node: Node) -> tuple[str, ...]:
     return (f"device-{readable}-{digest}.lock", number)
 
 
-@contextmanager
-def locked(host: Host, nodes: Sequence[Node], run: str, *, whole_host: bool = True) -> Iterator[Locks]:
-    """Hold the locks of the host and of each device. Raises SafetyRefusal (already locked), HostError."""
-    locks = Locks(host, nodes, run, whole_host=whole_host)
-    try:
-        yield locks
-    finally:
-        locks.release()
-
-
-class Locks:
-    """Locks, held until `release`."""
+class Locks(Closing):
+    """The locks of a host and of its devices, held until `close`."""
 
     def __init__(self, host: Host, nodes: Sequence[Node], run: str, *, whole_host: bool = True) -> None:
         """Take all locks or none. Raises SafetyRefusal with the owner of a held lock, HostError."""
@@ -103,17 +87,14 @@ class Locks:
         self._host = host
         self._token = f"ready-{secrets.token_hex(8)}"
         self._by_name = {name: f"/dev/{node.kernel_name}" for node in nodes for name in lock_names(node)}
-        owner = Owner.of_this_process(run).model_dump_json()
-        # The program is an argument: stdin is closed at once, and the holder ends when its output is closed.
-        program = _HELPER.read_text()
         host.run(["mkdir", "-p", "-m", "0700", str(Path(DIRECTORY).parent)])
-        self._process: Process = host.start(
-            ["/usr/bin/python3", "-I", "-c", program, DIRECTORY, self._token, owner, *names]
-        )
+        # The program is an argument: stdin is closed at once, and the holder ends when its output is closed.
+        argv = ["/usr/bin/python3", "-I", "-c", _HELPER.read_text(), DIRECTORY, self._token]
+        self._process: Process = host.start([*argv, _this_process(run).model_dump_json(), *names])
         try:
             self._await()
         except BaseException:
-            self.release()
+            self.close()
             raise
 
     def _await(self) -> None:
@@ -159,11 +140,8 @@ class Locks:
                 "was it killed, or the connection broken? start again",
             )
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the locks. Safe to call twice, and when the host is lost (its locks ended with it)."""
         with contextlib.suppress(HostError):
             if self._process.running():
                 self._process.stop(_END_S, "TERM")
-
-
-__all__ = ["Locks", "Owner", "lock_names", "locked"]

@@ -6,12 +6,13 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from kit.core import proc_path
-from kit.core.errors import SafetyRefusal
+from kit.core.errors import HostError, SafetyRefusal
 from kit.devices import tool_output
-from kit.devices.facts import DeviceFacts, DiskFacts, Facts, ToolResult
 from kit.devices.inventory import BY_ID, NO_HEALTH, DeviceMount, DiskContent, Inventory, Node
 from kit.devices.tool_output import Health, Identity, Label, ListedPool, Signature
 from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
@@ -24,6 +25,84 @@ _TOOL_DEADLINE_S = 240
 _DEADLINE_S = 1800.0
 _SECTOR_BYTES = 512
 _DM_KINDS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
+
+KernelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_!.-]{0,62}$")]
+Number = Annotated[str, Field(pattern=r"^\d{1,20}$")]
+
+
+class _Facts(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ToolResult(_Facts):
+    """Exit code of a tool (None: it does not exist, or did not end) and its output."""
+
+    argv: list[str]
+    code: int | None
+    out: str
+    err: str
+
+    @property
+    def failure(self) -> str:
+        """Why the tool failed, or ""."""
+        if self.code == 0:
+            return ""
+        message = (self.err.strip().splitlines() or ["no reason given"])[-1]
+        return message if self.code is None else f"ended with {self.code}: {message}"
+
+
+class Queue(_Facts):
+    """/sys/block/NAME/queue; None: the kernel has no such file."""
+
+    rotational: str | None
+    logical_block_size: Number | None
+    physical_block_size: Number | None
+    write_cache: str | None
+    discard_max_bytes: Number | None
+
+
+class DeviceFacts(_Facts):
+    """/sys/class/block/NAME; None: the kernel has no such file."""
+
+    dev: Annotated[str, Field(pattern=r"^\d+:\d+$")]
+    sectors: Number | None
+    ro: str | None
+    removable: str | None
+    diskseq: str | None
+    hidden: str | None
+    partition: str | None
+    parent: KernelName | None
+    holders: list[KernelName]
+    slaves: list[KernelName]
+    queue: Queue
+    controller: str | None
+    dm: tuple[str | None, str | None]
+    md: str | None
+    loop: str | None
+
+
+class DiskFacts(_Facts):
+    """An examined disk. `alone`: open error. `zdb`: by kernel name, None where no label is possible."""
+
+    alone: str
+    zdb: dict[KernelName, ToolResult | None] | None = None
+    wipefs: ToolResult | None = None
+    nvme: ToolResult | None = None
+    smartctl: ToolResult | None = None
+
+
+class Facts(_Facts):
+    """All facts. `mounts`: process, namespace and line of mountinfo; `own`: the helper's mount namespace."""
+
+    format: Literal[1]
+    devices: dict[KernelName, DeviceFacts]
+    links: dict[str, str]
+    mounts: list[tuple[Number, str, str]]
+    unread: list[str]
+    own: str
+    swaps: str | None
+    tools: dict[str, ToolResult]
+    disks: dict[KernelName, DiskFacts]
 
 
 def probe(
@@ -43,17 +122,15 @@ def probe(
     try:
         result = host.run(argv, stdin=_HELPER.read_bytes(), deadline_s=_DEADLINE_S)
         return parse(host.name, result.stdout, content=content)
-    except (CommandFailed, DeadlineExceeded) as error:
-        raise _undetermined(host, error.message[-400:]) from error
-    except (ValueError, RecursionError) as error:
-        raise _undetermined(host, f"the output cannot be parsed ({error})"[:400]) from error
-
-
-def _undetermined(host: Host, reason: str) -> SafetyRefusal:
-    return SafetyRefusal(
-        f"the disks of {host.name} could not be determined: {reason}",
-        "the kit reads them with the host's /usr/bin/python3, as root, and touches no unknown disk",
-    )
+    except (CommandFailed, DeadlineExceeded, ValueError, RecursionError) as error:
+        if isinstance(error, HostError):
+            reason = error.message[-400:]
+        else:
+            reason = f"the output cannot be parsed ({error})"[:400]
+        raise SafetyRefusal(
+            f"the disks of {host.name} could not be determined: {reason}",
+            "the kit reads them with the host's /usr/bin/python3, as root, and touches no unknown disk",
+        ) from error
 
 
 def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
@@ -110,10 +187,7 @@ def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[st
         sector_bytes=int(queue.logical_block_size or 0),
         physical_sector_bytes=int(queue.physical_block_size or 0),
         discard_bytes=int(queue.discard_max_bytes or 0),
-        serial=lsblk.serial if lsblk else "",
-        model=lsblk.model if lsblk else "",
-        wwn=lsblk.wwn if lsblk else "",
-        transport=lsblk.transport if lsblk else "",
+        **{text: getattr(lsblk, text, "") for text in ("serial", "model", "wwn", "transport", "udev_fstype")},
         rotational=queue.rotational == "1",
         removable=entry.removable != "0",
         read_only=entry.ro != "0",
@@ -121,7 +195,6 @@ def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[st
         parent=entry.parent,
         holders=tuple(entry.holders),
         controller=entry.controller or "",
-        udev_fstype=lsblk.udev_fstype if lsblk else "",
         links=links,
     )
 

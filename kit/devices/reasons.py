@@ -6,11 +6,13 @@ Missing information is a reason, too. No option switches a reason off.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import PurePosixPath
 
+from kit.config.testbed import MIN_DEVICE_BYTES
 from kit.core.units import format_size_bytes
 from kit.devices.inventory import (
     BY_ID,
@@ -21,10 +23,10 @@ from kit.devices.inventory import (
     lacks_namespace,
     preferred_link,
 )
-from kit.devices.tool_output import CACHE, DESTROYED, EXPORTED, SPARE, Label, ListedPool
+from kit.devices.tool_output import CACHE, DESTROYED, EXPORTED, SPARE, Label
 
-# ZFS refuses smaller devices (SPA_MINDEVSIZE, include/sys/fs/zfs.h).
-MIN_DEVICE_BYTES = 64 << 20
+# A link directly in that directory.
+_BY_ID_LINK = re.compile(rf"{BY_ID}(?!\.{{1,2}}\Z)[^/]+", re.DOTALL)
 _SYSTEM_MOUNTS = ("/", "/usr", "/boot", "/boot/efi", "/efi")
 _ROLES = {SPARE: "a spare", CACHE: "a cache device"}
 _SIGNATURES = {"LVM2_member": "lvm", "linux_raid_member": "md", "crypto_LUKS": "crypt"}
@@ -98,22 +100,15 @@ def reasons(inventory: Inventory, spec: DeviceSpec, others: Sequence[DeviceSpec]
     if node is None:
         listed += [_undetermined(problem) for problem in inventory.problems]
         return tuple(listed)
-    listed += _identity_reasons(node, spec)
-    listed += _namespace_reasons(inventory, node, spec)
+    listed += _identity_reasons(inventory, node, spec)
     listed += _duplicate_reasons(inventory, node, others)
     listed += device_reasons(inventory, node)
     listed += _sibling_reasons(inventory, node, others, listed)
     return tuple(dict.fromkeys(listed))
 
 
-def is_by_id(path: str) -> bool:
-    """Whether the path is a link directly in /dev/disk/by-id."""
-    name = path.removeprefix(BY_ID)
-    return path.startswith(BY_ID) and name not in ("", ".", "..") and "/" not in name
-
-
 def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> Iterator[Reason]:
-    if not is_by_id(spec.path) and not spec.trusted:
+    if not spec.trusted and not _BY_ID_LINK.fullmatch(spec.path):
         link = preferred_link(node) if node else None
         yield Reason(
             Code.KERNEL_NAME,
@@ -130,18 +125,8 @@ def _name_reasons(inventory: Inventory, spec: DeviceSpec, node: Node | None) -> 
         )
 
 
-def _namespace_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Iterator[Reason]:
-    if inventory.siblings(node) and lacks_namespace(node, spec.path):
-        link = preferred_link(node)
-        yield Reason(
-            Code.SHARED_ID,
-            "its link does not name a namespace of the controller, and may lead to another one after boot",
-            f'write path = "{link}"',
-        )
-
-
-def _identity_reasons(node: Node, spec: DeviceSpec) -> Iterator[Reason]:
-    if not node.is_whole:
+def _identity_reasons(inventory: Inventory, node: Node, spec: DeviceSpec) -> Iterator[Reason]:
+    if node.kind not in ("disk", "loop"):
         owner = f" of {node.parent}" if node.parent else ""
         kind = {"part": "a partition", "zvol": "a volume of a ZFS pool"}.get(
             node.kind, f"a {node.kind} device"
@@ -166,6 +151,12 @@ def _identity_reasons(node: Node, spec: DeviceSpec) -> Iterator[Reason]:
             Code.SIZE,
             f"it has {node.size_bytes} bytes, the testbed says {spec.size_bytes}",
             "is it the intended disk? correct path or size in the testbed",
+        )
+    if inventory.siblings(node) and lacks_namespace(node, spec.path):
+        yield Reason(
+            Code.SHARED_ID,
+            "its link does not name a namespace of the controller, and may lead to another one after boot",
+            f'write path = "{preferred_link(node)}"',
         )
 
 
@@ -281,15 +272,12 @@ def _pool_reasons(inventory: Inventory, tree: Sequence[Node], content: DiskConte
         names = {PurePosixPath(path).name for path in paths | links}
         for pool in inventory.importable:
             if pool.members & names:
-                yield _pool_reason(pool, "it belongs to")
-
-
-def _pool_reason(pool: ListedPool, subject: str) -> Reason:
-    return Reason(
-        Code.POOL_LABEL,
-        f"{subject} the pool '{pool.name}' (GUID {pool.guid}), which is not imported ({pool.state})",
-        f"import and destroy that pool, if it is not needed: zpool import {pool.guid}",
-    )
+                yield Reason(
+                    Code.POOL_LABEL,
+                    f"it belongs to the pool '{pool.name}' (GUID {pool.guid}), which is not imported "
+                    f"({pool.state})",
+                    f"import and destroy that pool, if it is not needed: zpool import {pool.guid}",
+                )
 
 
 def _label_reasons(label: Label, known: set[str]) -> Iterator[Reason]:

@@ -18,12 +18,11 @@ _STATE = re.compile(r"^\s*state: (\d+)$", re.MULTILINE)
 _POOL_NAME = re.compile(r"^ {4}name: '(.*)'$", re.MULTILINE)
 _POOL_GUID = re.compile(r"^ {4}pool_guid: (\d+)$", re.MULTILINE)
 _ZPOOL_IMPORT_POOL = re.compile(r"^\s*pool: (.*)\n\s*id: (\d+)\n\s*state: (\S+)", re.MULTILINE)
-_KELVIN = 273
 
 
 @dataclass(frozen=True)
 class Identity:
-    """A block device as lsblk describes it; sizes in bytes."""
+    """A block device as lsblk describes it."""
 
     kind: str
     size_bytes: int
@@ -31,8 +30,6 @@ class Identity:
     model: str
     wwn: str
     transport: str
-    sector_bytes: int
-    discard_bytes: int
     udev_fstype: str
 
 
@@ -77,20 +74,18 @@ class Health:
 
 def parse_lsblk(text: str) -> dict[str, Identity]:
     """By kernel name, from `lsblk --json --bytes --list`."""
-    devices = {}
-    for entry in _object(text)["blockdevices"]:
-        devices[str(entry["kname"])] = Identity(
+    return {
+        str(entry["kname"]): Identity(
             kind=str(entry["type"]),
             size_bytes=int(entry["size"]),
             serial=_text(entry["serial"]),
             model=_text(entry["model"]),
             wwn=_text(entry["wwn"]),
             transport=_text(entry["tran"]),
-            sector_bytes=int(entry["log-sec"]),
-            discard_bytes=int(entry["disc-max"] or 0),
             udev_fstype=_text(entry["fstype"]),
         )
-    return devices
+        for entry in _object(text)["blockdevices"]
+    }
 
 
 def parse_wipefs(text: str) -> tuple[Signature, ...]:
@@ -119,11 +114,8 @@ def parse_zdb(kernel_name: str, returncode: int | None, text: str) -> tuple[Labe
 
 def parse_guids(text: str) -> dict[str, str]:
     """Pools by name, from `zpool list -H -p -o name,guid`."""
-    guids = {}
-    for line in text.splitlines():
-        name, guid = line.split("\t")
-        guids[name] = str(int(guid))
-    return guids
+    rows = (line.split("\t") for line in text.splitlines())
+    return {name: str(int(guid)) for name, guid in rows}
 
 
 def parse_imported(guids: dict[str, str], members: str) -> tuple[ListedPool, ...]:
@@ -149,12 +141,10 @@ def parse_imported(guids: dict[str, str], members: str) -> tuple[ListedPool, ...
 def parse_importable(text: str) -> tuple[ListedPool, ...]:
     """From `zpool import` without a pool: pools that can be imported, and those with errors."""
     pools = []
-    starts = list(_ZPOOL_IMPORT_POOL.finditer(text))
-    for number, start in enumerate(starts):
-        end = starts[number + 1].start() if number + 1 < len(starts) else len(text)
-        config = text[start.end() : end].partition("config:")[2]
-        members = frozenset(line.split()[0] for line in config.splitlines() if line.split())
-        pools.append(ListedPool(start[1], start[2], start[3], members))
+    _, *parts = _ZPOOL_IMPORT_POOL.split(text)
+    for name, guid, state, rest in zip(*(parts[n::4] for n in range(4)), strict=True):
+        rows = (line.split() for line in rest.partition("config:")[2].splitlines())
+        pools.append(ListedPool(name, guid, state, frozenset(row[0] for row in rows if row)))
     if not pools and text.strip() and "no pools available" not in text:
         raise ValueError("unknown output of zpool import")
     return tuple(pools)
@@ -163,10 +153,13 @@ def parse_importable(text: str) -> tuple[ListedPool, ...]:
 def parse_nvme_health(text: str) -> Health:
     """From `nvme smart-log --output-format=json` (temperature in kelvin)."""
     log = _object(text)
+    return Health(int(log["percent_used"]), int(log["temperature"]) - 273, nvme_warning(log) != 0)
+
+
+def nvme_warning(log: dict[str, Any]) -> int:
+    """The bits of SMART's critical warning. Newer nvme-cli versions write an object."""
     warning = log["critical_warning"]
-    if isinstance(warning, dict):
-        warning = warning["value"]
-    return Health(int(log["percent_used"]), int(log["temperature"]) - _KELVIN, int(warning) != 0)
+    return int(warning["value"] if isinstance(warning, dict) else warning)
 
 
 def parse_smartctl(text: str) -> Health:
@@ -206,5 +199,4 @@ def _text(value: Any) -> str:
 
 
 def _joined(pattern: re.Pattern[str], text: str) -> str:
-    matches = sorted(set(pattern.findall(text)))
-    return " or ".join(matches)
+    return " or ".join(sorted(set(pattern.findall(text))))

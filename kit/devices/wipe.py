@@ -16,6 +16,7 @@ from kit.devices.check import Checked, check, judge, recheck, refuse_any
 from kit.devices.inventory import Node
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, DeviceSpec
+from kit.devices.tool_output import Signature
 from kit.hosts.base import Host
 
 _LABEL_AREA_BYTES = 512 << 10  # two labels at each end (include/sys/vdev_impl.h)
@@ -25,31 +26,23 @@ _AS_ROOT = ("sh", "-c", 'exec "$@"', "sh")
 _OWN_DIRECTORY = (
     'mkdir -p -m 0700 -- "$1" && [ ! -L "$1" ] && [ "$(stat -c %u:%a -- "$1")" = "$(id -u):700" ]'
 )
-_SETTLE = ["udevadm", "settle", "--timeout=60"]
-
-
-@dataclass(frozen=True)
-class WipeItem:
-    """A signature or label to be removed."""
-
-    device: str
-    kind: str
-    offset_bytes: int
-    label: str
 
 
 @dataclass(frozen=True)
 class Wipe:
-    """The plan of a wipe; `commands` in order. `backup_dir` is on the host."""
+    """The plan of a wipe: what is removed, by which `commands`, in order. `backup_dir` is on the host."""
 
     checked: Checked
-    items: tuple[WipeItem, ...]
+    items: tuple[Signature, ...]
     commands: tuple[tuple[str, ...], ...]
     backup_dir: str
 
     def describe(self) -> str:
         """The items and the commands as text."""
-        lines = [f"  {f.device} at {f.offset_bytes}: {f.kind} {f.label}".rstrip() for f in self.items]
+        lines = [
+            f"  /dev/{item.kernel_name} at {item.offset_bytes}: {item.kind} {item.label}".rstrip()
+            for item in self.items
+        ]
         return "\n".join([*lines, *(f"  $ {shlex.join(argv)}" for argv in self.commands)])
 
 
@@ -65,16 +58,14 @@ def plan_wipe(host: Host, spec: DeviceSpec, backup_dir: str) -> Wipe:
     node = checked.node
     assert node is not None  # it would have been refused
     disk = inventory.disks[node.kernel_name]
-    items = tuple(
-        WipeItem(f"/dev/{s.kernel_name}", s.kind, s.offset_bytes, s.label) for s in disk.signatures
-    ) + tuple(WipeItem(f"/dev/{label.kernel_name}", "ZFS label", 0, label.pool) for label in disk.labels)
+    labels = tuple(Signature(label.kernel_name, "ZFS label", 0, label.pool) for label in disk.labels)
     labelled = sorted({label.kernel_name for label in disk.labels})
     signed = {s.kernel_name for s in disk.signatures}
     parts = sorted(part.kernel_name for part in inventory.parts(node))
     commands = [command for name in labelled for command in _clear_label(inventory.nodes[name], backup_dir)]
     # Partitions before the table that leads to them.
     commands += [_wipefs(name, backup_dir) for name in [*parts, node.kernel_name] if name in signed]
-    return Wipe(checked, items, tuple(commands), backup_dir)
+    return Wipe(checked, (*disk.signatures, *labels), tuple(commands), backup_dir)
 
 
 def wipe(host: Host, planned: Wipe) -> None:
@@ -89,7 +80,7 @@ def wipe(host: Host, planned: Wipe) -> None:
         )
     for argv in planned.commands:
         host.run(list(argv))
-    host.run(_SETTLE, check=False)
+    host.run(["udevadm", "settle", "--timeout=60"], check=False)
     (after,) = check(host, [planned.checked.spec])
     refuse_any(host.name, [after])
 
@@ -111,6 +102,3 @@ def _wipefs(name: str, backup_dir: str) -> tuple[str, ...]:
     """wipefs writes its backups to $HOME; only newer versions have an option for the directory."""
     wipefs = ("wipefs", "--all", "--backup", "--lock", f"/dev/{name}")
     return ("sh", "-c", 'HOME=$1; export HOME; shift; exec "$@"', "sh", backup_dir, *wipefs)
-
-
-__all__ = ["Wipe", "WipeItem", "plan_wipe", "wipe"]

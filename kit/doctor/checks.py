@@ -296,19 +296,14 @@ LAB = (
     ),
 )  # fmt: skip
 
-CHECKS = {check.name: check for check in (*EVERY_HOST, *SERVER, *CLIENT, *LAB)}
+_SECTIONS = {"Every host": EVERY_HOST, "The server": SERVER, "Each client": CLIENT, "The built-in lab": LAB}
+CHECKS = {check.name: check for checks in _SECTIONS.values() for check in checks}
 
 
 def markdown() -> str:
     """The tables of docs/doctor.md."""
-    sections = (
-        ("Every host", EVERY_HOST),
-        ("The server", SERVER),
-        ("Each client", CLIENT),
-        ("The built-in lab", LAB),
-    )
     lines: list[str] = []
-    for title, checks in sections:
+    for title, checks in _SECTIONS.items():
         lines += [f"## {title}", "", "| check | looks at | what it means | what to do |", "|---|---|---|---|"]
         for check in checks:
             cells = (f"`{check.name}`", check.looks_at, check.meaning, check.remedy)

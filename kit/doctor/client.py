@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 
 from kit.doctor.facts import Facts, Unknown
-from kit.doctor.finding import Examined, Judgement, Subject
+from kit.doctor.finding import Examination, Subject, Verdict, undetermined
 
 FILES = ("/proc/filesystems",)
 PROGRAMS = ("fio", "getent", "install", "ip", "mount", "mount.nfs", "umount")
@@ -21,7 +21,7 @@ _HELPERS = ("mount.nfs",)
 _MOUNT_PROGRAMS = ("mount", "mount.nfs", "umount")
 
 
-def fio_version(facts: Facts) -> str:
+def _fio_version(facts: Facts) -> str:
     """Version of fio, without its name. Raises Unknown."""
     output = facts.output("fio").strip()
     match = re.fullmatch(r"fio-([0-9]{1,4}\.[0-9]{1,4}[A-Za-z0-9.+~-]{0,40})", output)
@@ -30,21 +30,18 @@ def fio_version(facts: Facts) -> str:
     return match[1]
 
 
-def _fio(subject: Subject) -> Iterator[Judgement]:
+def _fio(subject: Subject) -> Verdict:
     facts = subject.facts
     if not any(facts.program("fio")):
-        yield Judgement("fio", "fail", "not installed")
-        return
-    version = fio_version(facts)
-    major, minor = (int(re.sub(r"\D.*", "", part)) for part in version.split(".")[:2])
-    old = (major, minor) < MIN_FIO
+        return "fail", "not installed"
+    version = _fio_version(facts)
     if subject.requirements.libnfs and "nfs" not in facts.output("fio-engines").split():
-        yield Judgement("fio", "fail", f"{version} without the engine nfs, which the workload needs")
-        return
-    yield Judgement("fio", "warn" if old else "ok", version)
+        return "fail", f"{version} without the engine nfs, which the workload needs"
+    major, minor = re.findall("[0-9]+", version)[:2]
+    return "warn" if (int(major), int(minor)) < MIN_FIO else "ok", version
 
 
-def programs(subject: Subject, check: str, names: tuple[str, ...]) -> Iterator[Judgement]:
+def programs(subject: Subject, names: tuple[str, ...]) -> Verdict:
     """Check that the programs are in PATH."""
     missing, hidden = [], []
     for name in names:
@@ -55,15 +52,15 @@ def programs(subject: Subject, check: str, names: tuple[str, ...]) -> Iterator[J
             hidden.append(str(elsewhere))
     problems = [f"not installed: {', '.join(missing)}"] if missing else []
     problems += [f"installed, but not in the PATH of commands: {', '.join(hidden)}"] if hidden else []
-    yield Judgement(check, "fail" if problems else "ok", "; ".join(problems) or ", ".join(names))
+    return "fail" if problems else "ok", "; ".join(problems) or ", ".join(names)
 
 
-def _programs(subject: Subject) -> Iterator[Judgement]:
+def _programs(subject: Subject) -> Verdict:
     names = tuple(name for name in PROGRAMS if not (subject.requirements.libnfs and name in _MOUNT_PROGRAMS))
-    yield from programs(subject, "client-programs", names)
+    return programs(subject, names)
 
 
-def _nfs_client(subject: Subject) -> Iterator[Judgement]:
+def _nfs_client(subject: Subject) -> Verdict:
     lines = subject.facts.text("/proc/filesystems").splitlines()
     kinds = {words[-1] for words in (line.split() for line in lines) if words}
     # Every kernel has proc; a list without it is garbled.
@@ -71,28 +68,31 @@ def _nfs_client(subject: Subject) -> Iterator[Judgement]:
         raise Unknown("/proc/filesystems is not a list of filesystems")
     supported = sorted(kinds & {"nfs", "nfs4"})
     if supported:
-        yield Judgement("nfs-client", "ok", f"the kernel has {' and '.join(supported)}")
-    elif subject.facts.command("nfs-module").code == 0:
-        yield Judgement("nfs-client", "ok", "the module is installed, not loaded yet")
-    else:
-        yield Judgement("nfs-client", "fail", "the kernel has neither nfs nor a module of it")
+        return "ok", f"the kernel has {' and '.join(supported)}"
+    if subject.facts.command("nfs-module").code == 0:
+        return "ok", "the module is installed, not loaded yet"
+    return "fail", "the kernel has neither nfs nor a module of it"
 
 
-def versions_alike(versions: dict[str, str]) -> Iterator[tuple[str, Judgement]]:
-    """For each client, by name: whether all clients have the same version of fio."""
-    common = max(versions.values(), key=list(versions.values()).count) if versions else ""
+def fio_alike(clients: Mapping[str, Facts]) -> dict[str, Verdict]:
+    """Whether all clients have the same version of fio; verdicts and facts by client."""
+    verdicts: dict[str, Verdict] = {}
+    versions: dict[str, str] = {}
+    for name, facts in clients.items():
+        try:
+            versions[name] = _fio_version(facts)
+        except Unknown as unknown:
+            verdicts[name] = undetermined(unknown)
+    common = max(versions.values(), key=list(versions.values()).count, default="")
     for name, version in versions.items():
-        if len(set(versions.values())) == 1:
-            yield name, Judgement("fio-alike", "ok", f"{version} on all clients")
+        others = sorted(set(versions.values()) - {version})
+        if not others:
+            verdicts[name] = "ok", f"{version} on all clients"
         elif version != common:
-            yield name, Judgement("fio-alike", "warn", f"{version} here, {common} on most of the others")
+            verdicts[name] = "warn", f"{version} here, {common} on most of the others"
         else:
-            others = ", ".join(sorted(set(versions.values()) - {version}))
-            yield name, Judgement("fio-alike", "warn", f"{version} here, {others} elsewhere")
+            verdicts[name] = "warn", f"{version} here, {', '.join(others)} elsewhere"
+    return verdicts
 
 
-EXAMINATIONS = (
-    Examined(("fio",), _fio),
-    Examined(("client-programs",), _programs),
-    Examined(("nfs-client",), _nfs_client),
-)
+EXAMINATIONS: dict[str, Examination] = {"fio": _fio, "client-programs": _programs, "nfs-client": _nfs_client}

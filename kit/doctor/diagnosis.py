@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kit.core.errors import KitError
 from kit.doctor import client, machine, network, server, tracing
-from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_answer
-from kit.doctor.finding import Finding, Judgement, Requirements, Subject, examine, undetermined
+from kit.doctor.facts import HELPER_DEADLINE_S, Facts, Request, Unknown, parse_json
+from kit.doctor.finding import Examination, Finding, Requirements, Subject, examine
 from kit.doctor.report import Examinee, Report, make_report
 from kit.hosts.base import DeadlineExceeded, Host, HostLost, Result
-from kit.trace.program import programs
+from kit.trace.support import programs
 
 HELPER = Path(__file__).parents[1] / "remote" / "read_facts.py"
 Role = Literal["server", "client"]
@@ -43,65 +44,49 @@ class Target:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Facts of a host. Without `facts`, `failed` is the failed check that explains why."""
+    """Facts of a host. Without `facts`, `failed` is the finding that explains why."""
 
     target: Target
     facts: Facts | None
-    failed: Judgement | None = None
+    failed: Finding | None = None
     round_trip_s: float | None = None
     offset_s: float | None = None
 
 
 def diagnose(targets: Sequence[Target], requirements: Requirements | None = None) -> Report:
     """Diagnose all hosts; a failed host does not affect the others."""
-    outcomes: dict[int, Gathered | BaseException] = {}
+    outcomes: list[Future[Gathered]] = [Future() for _ in targets]
 
-    def run(number: int, target: Target) -> None:
+    def run(outcome: Future[Gathered], target: Target) -> None:
         try:
-            outcomes[number] = gather(target)
+            outcome.set_result(gather(target))
         except BaseException as error:
-            outcomes[number] = error
+            outcome.set_exception(error)
 
-    # Daemon threads: Ctrl-C does not wait for hosts that do not answer.
-    threads = [
-        threading.Thread(target=run, args=(number, target), daemon=True)
-        for number, target in enumerate(targets)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    gathered: list[Gathered] = []
-    for number, _ in enumerate(targets):
-        outcome = outcomes[number]
-        if isinstance(outcome, BaseException):
-            raise outcome
-        gathered.append(outcome)
-    return judge(gathered, requirements or Requirements())
+    for pair in zip(outcomes, targets, strict=True):
+        # A daemon thread: Ctrl-C does not wait for hosts that do not answer.
+        threading.Thread(target=run, args=pair, daemon=True).start()
+    return judge([outcome.result() for outcome in outcomes], requirements or Requirements())
 
 
 def gather(target: Target) -> Gathered:
     """Run `true` for the round-trip time, then the helper; without root, also read root's files."""
-    try:
-        opened = target.open()
-    except KitError as error:
-        return Gathered(target, None, Judgement("reachable", "fail", _describe(error)))
-    with opened as host:
+    with ExitStack() as stack:
         try:
+            host = stack.enter_context(target.open())
             started = time.monotonic()
             host.run(["true"], deadline_s=_TRUE_DEADLINE_S)
             round_trip_s = time.monotonic() - started
         except KitError as error:
-            return Gathered(target, None, Judgement("reachable", "fail", _describe(error)))
+            return Gathered(target, None, Finding(target.name, "reachable", "fail", _describe(error)))
         try:
             answer = _run_helper(host, target)
             answer_time_s = time.time()
-            raw = parse_answer(answer.stdout)
+            facts = Facts(parse_json(answer.stdout, "its answer", dict))
         except (KitError, Unknown) as error:
             reason = _describe(error) if isinstance(error, KitError) else str(error)
-            failed = Judgement("python", "fail", f"{reason}; no other check is possible")
+            failed = Finding(target.name, "python", "fail", f"{reason}; no other check is possible")
             return Gathered(target, None, failed, round_trip_s)
-        facts = Facts(raw)
         try:
             # The helper reads the clock last, and its answer takes half a round trip.
             offset_s = facts.number("wall_s") - (answer_time_s - round_trip_s / 2)
@@ -112,29 +97,26 @@ def gather(target: Target) -> Gathered:
 
 def request(target: Target) -> Request:
     """The facts to read from a host in its roles."""
-    parts = [machine, network]
-    parts += [server, tracing] if "server" in target.roles else []
+    parts, serves = [machine, network], "server" in target.roles
+    parts += [server, tracing] if serves else []
     parts += [client] if "client" in target.roles else []
 
     def union(name: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(value for part in parts for value in getattr(part, name, ())))
 
-    names = union("PROGRAMS")
-    if "server" in target.roles:
-        names += server.DEVICE_PROGRAMS
+    def merged(name: str) -> dict[str, Any]:
+        return {key: value for part in parts for key, value in getattr(part, name, {}).items()}
+
+    functions = {name for program in programs() for name in program.functions}
     return Request(
         files=union("FILES"),
         present=union("PRESENT"),
-        programs=names,
-        commands={name: argv for part in parts for name, argv in getattr(part, "COMMANDS", {}).items()},
-        needs={name: path for part in parts for name, path in getattr(part, "NEEDS", {}).items()},
-        symbols=_functions() if "server" in target.roles else (),
+        programs=union("PROGRAMS") + (server.DEVICE_PROGRAMS if serves else ()),
+        commands=merged("COMMANDS"),
+        needs=merged("NEEDS"),
+        symbols=tuple(sorted(functions)) if serves else (),
         peer=target.peer,
     )
-
-
-def _functions() -> tuple[str, ...]:
-    return tuple(sorted({name for program in programs() for name in program.functions}))
 
 
 def _run_helper(host: Host, target: Target) -> Result:
@@ -179,19 +161,26 @@ def _add_root_files(host: Host, target: Target, facts: Facts) -> Facts:
 def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
     """Judge the facts of all hosts. Pure."""
     clients = [host for host in gathered if "client" in host.target.roles]
-    servers = [host for host in gathered if "server" in host.target.roles]
     requirements = replace(requirements, clients=max(1, len(clients)))
     serves = _addresses(clients)
-    server_facts = next((host.facts for host in servers), None)
+    server_facts = next((host.facts for host in gathered if "server" in host.target.roles), None)
     findings: list[Finding] = []
     for host in gathered:
-        findings += _findings(host, requirements, server_facts, serves)
-    findings += _compare_fio(clients)
+        if host.failed:
+            findings.append(host.failed)
+        if host.round_trip_s is not None:
+            findings.append(Finding(host.target.name, "reachable", "ok", "commands run"))
+        if host.facts is not None:
+            name, times = host.target.name, (host.offset_s, host.round_trip_s)
+            subject = Subject(name, host.facts, requirements, server_facts, serves, *times)
+            findings += examine(subject, _examinations(host.target))
+    fio = client.fio_alike({host.target.name: host.facts for host in clients if host.facts})
+    findings += [Finding(name, "fio-alike", *verdict) for name, verdict in fio.items()]
     hosts = tuple(
         Examinee(
             host.target.name,
             host.target.roles,
-            reachable=host.facts is not None or host.round_trip_s is not None,
+            reachable=host.round_trip_s is not None,
             examined=host.facts is not None,
         )
         for host in gathered
@@ -199,51 +188,23 @@ def judge(gathered: Sequence[Gathered], requirements: Requirements) -> Report:
     return make_report(hosts, findings)
 
 
-def _findings(
-    host: Gathered, requirements: Requirements, server_facts: Facts | None, serves: tuple[str, ...]
-) -> Iterator[Finding]:
-    target = host.target
-    if host.failed:
-        yield Finding(target.name, host.failed.check, host.failed.state, host.failed.observed)
-    if host.round_trip_s is not None:
-        yield Finding(target.name, "reachable", "ok", "commands run")
-    if host.facts is None:
-        return
-    subject = Subject(
-        target.name, host.facts, requirements, server_facts, serves, host.offset_s, host.round_trip_s
-    )
-    examinations = machine.EXAMINATIONS + (machine.WALL_CLOCK if target.real_clock else ())
+def _examinations(target: Target) -> dict[str, Examination]:
+    chosen = machine.EXAMINATIONS | (machine.WALL_CLOCK if target.real_clock else {})
     if "server" in target.roles:
-        examinations += server.EXAMINATIONS + tracing.EXAMINATIONS
+        chosen |= server.EXAMINATIONS | tracing.EXAMINATIONS | network.SERVER
     if "client" in target.roles:
-        examinations += client.EXAMINATIONS + network.CLIENT
-    elif "server" in target.roles:
-        examinations += network.SERVER
-    yield from examine(subject, examinations)
+        # Of a host in both roles, the interface is that of the client.
+        chosen |= client.EXAMINATIONS | network.CLIENT
+    return chosen
 
 
 def _addresses(clients: Sequence[Gathered]) -> tuple[str, ...]:
     """The server's addresses that the clients use."""
-    addresses: list[str] = []
+    used: list[str] = []
     for host in clients:
-        try:
-            addresses += network.addresses(host.facts)[:1] if host.facts else ()
-        except Unknown:
-            continue
-    return tuple(dict.fromkeys(addresses))
-
-
-def _compare_fio(clients: Sequence[Gathered]) -> Iterator[Finding]:
-    versions: dict[str, str] = {}
-    for host in clients:
-        if host.facts is None:
-            continue
-        try:
-            versions[host.target.name] = client.fio_version(host.facts)
-        except Unknown as unknown:
-            yield Finding(host.target.name, "fio-alike", "warn", undetermined(str(unknown)))
-    for name, judgement in client.versions_alike(versions):
-        yield Finding(name, judgement.check, judgement.state, judgement.observed)
+        with suppress(Unknown):
+            used += network.addresses(host.facts)[:1] if host.facts else ()
+    return tuple(dict.fromkeys(used))
 
 
 def _describe(error: KitError) -> str:

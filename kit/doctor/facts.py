@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 HELPER_DEADLINE_S = 30.0
 NFS_PORT = 2049
-_INTEGER = re.compile(r"-?[0-9]{1,18}")
 MISSING = "missing in the host's answer"
+Parsed = TypeVar("Parsed")
 
 
 class Unknown(Exception):
@@ -66,36 +66,31 @@ class Facts:
 
     def part(self, name: str) -> dict[str, Any]:
         """One part of the answer, an object."""
-        value = self.raw.get(name)
-        if not isinstance(value, dict):
-            raise Unknown(MISSING)
-        if isinstance(value.get("error"), str):
-            raise Unknown(value["error"])
-        return value
+        return as_object(self.raw.get(name))
 
-    def optional(self, path: str) -> str | None:
-        """Text of a file, stripped; None if the file does not exist."""
-        if path in self.elsewhere:
-            return self.elsewhere[path].strip()
-        files = self.part("files")
-        if path not in files:
+    def optional(self, path: str, pattern: str = "") -> str | None:
+        """Text of a file, stripped; None if the file does not exist. `pattern`: what it must match."""
+        if path not in self.elsewhere and path not in self.part("files"):
             return None
-        value = files[path]
-        if isinstance(value, str):
-            return value.strip()
-        error = value.get("error") if isinstance(value, dict) else None
-        raise Unknown(f"{path}: {error if isinstance(error, str) else MISSING}")
+        value = self.elsewhere.get(path) or self.part("files").get(path)
+        if not isinstance(value, str):
+            error = value.get("error") if isinstance(value, dict) else None
+            raise Unknown(f"{path}: {error if isinstance(error, str) else MISSING}")
+        text = value.strip()
+        if pattern and not re.fullmatch(pattern, text):
+            raise Unknown(f"{path} is {text[:60]!r}" if text else f"{path} is empty")
+        return text
 
-    def text(self, path: str) -> str:
-        """Text of a file, stripped."""
-        text = self.optional(path)
+    def text(self, path: str, pattern: str = "") -> str:
+        """As `optional`, of a file that must exist."""
+        text = self.optional(path, pattern)
         if text is None:
             raise Unknown(f"there is no {path}")
         return text
 
     def integer(self, path: str) -> int:
         """The integer in a file."""
-        return to_integer(self.text(path), path)
+        return int(self.text(path, "-?[0-9]{1,18}"))
 
     def paths(self, pattern: str) -> list[str]:
         """Paths of files that match the regular expression."""
@@ -121,9 +116,7 @@ class Facts:
 
     def program(self, name: str) -> tuple[str | None, str | None]:
         """Path of a program in PATH, and its path in system directories that may not be in PATH."""
-        value = self.part("programs").get(name)
-        if not isinstance(value, dict):
-            raise Unknown(MISSING)
+        value = as_object(self.part("programs").get(name))
         path, elsewhere = value.get("path"), value.get("elsewhere")
         for text in (path, elsewhere):
             if not (text is None or (isinstance(text, str) and text.startswith("/"))):
@@ -133,9 +126,8 @@ class Facts:
     def names(self, part: str) -> frozenset[str]:
         """A part of the answer that is a list of names."""
         value = self.raw.get(part)
-        if isinstance(value, dict):
-            self.part(part)
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            as_object(value)
             raise Unknown(MISSING)
         return frozenset(value)
 
@@ -145,30 +137,30 @@ class Facts:
 
     def number(self, *keys: str) -> float:
         """The finite number at the path `keys` in the answer."""
-        parent: Any = self.raw
+        parent = self.raw
         for key in keys[:-1]:
-            parent = parent.get(key) if isinstance(parent, dict) else None
-        if isinstance(parent, dict) and isinstance(parent.get("error"), str):
-            raise Unknown(parent["error"])
-        value = parent.get(keys[-1]) if isinstance(parent, Mapping) else None
+            parent = as_object(parent.get(key))
+        value = parent.get(keys[-1])
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e18:
             raise Unknown(MISSING)
         return value
 
 
-def parse_answer(text: str) -> dict[str, Any]:
-    """Parse the helper's line. Raises Unknown if it is not a JSON object."""
+def as_object(value: object) -> dict[str, Any]:
+    """An object of the answer. Raises Unknown, with the host's error if the object has one."""
+    if not isinstance(value, dict):
+        raise Unknown(MISSING)
+    if isinstance(value.get("error"), str):
+        raise Unknown(value["error"])
+    return value
+
+
+def parse_json(text: str, source: str, kind: type[Parsed]) -> Parsed:
+    """Parse an object (dict) or a list. Raises Unknown; `source` is for its message."""
     try:
-        answer = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        raise Unknown(f"its answer is not JSON; it starts with: {text.strip()[:100]!r}") from None
-    if not isinstance(answer, dict):
-        raise Unknown("its answer is not a JSON object")
-    return answer
-
-
-def to_integer(text: str, name: str) -> int:
-    """Parse an integer; `name` is for the message. Raises Unknown."""
-    if not _INTEGER.fullmatch(text):
-        raise Unknown(f"{name} is not a number: {text[:60]!r}")
-    return int(text)
+        raise Unknown(f"{source} is not JSON; it starts with: {text.strip()[:100]!r}") from None
+    if not isinstance(value, kind):
+        raise Unknown(f"{source} is not a JSON {'object' if kind is dict else 'list'}")
+    return value

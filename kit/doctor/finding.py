@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -48,15 +48,6 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The result of a check, without the host."""
-
-    check: str
-    state: State
-    observed: str
-
-
-@dataclass(frozen=True)
 class Finding:
     """The result of a check on a host.
 
@@ -89,33 +80,21 @@ class Finding:
         }
 
 
-Examination = Callable[[Subject], Iterator[Judgement]]
+# State and what was observed.
+Verdict = tuple[State, str]
+Examination = Callable[[Subject], Verdict]
 
 
-@dataclass(frozen=True)
-class Examined:
-    """A function that judges a host, and the names of its checks."""
-
-    checks: tuple[str, ...]
-    look: Examination
-
-
-def examine(subject: Subject, examinations: tuple[Examined, ...]) -> Iterator[Finding]:
-    """Run all checks. Every check yields at least one finding; an impossible one yields a warning."""
-    for examination in examinations:
-        missing = list(examination.checks)
-        reason = "the check gave no result"
+def examine(subject: Subject, examinations: Mapping[str, Examination]) -> Iterator[Finding]:
+    """Run all checks; an impossible one gives a warning. `examinations`: by name of the check."""
+    for check, look in examinations.items():
         try:
-            for judgement in examination.look(subject):
-                if judgement.check in missing:
-                    missing.remove(judgement.check)
-                yield Finding(subject.name, judgement.check, judgement.state, judgement.observed)
+            verdict = look(subject)
         except Unknown as unknown:
-            reason = str(unknown)
-        for check in missing:
-            yield Finding(subject.name, check, "warn", undetermined(reason))
+            verdict = undetermined(unknown)
+        yield Finding(subject.name, check, *verdict)
 
 
-def undetermined(reason: str) -> str:
-    """Text of a finding for a check that was not possible."""
-    return f"could not be determined: {reason}"
+def undetermined(reason: object) -> Verdict:
+    """The verdict of a check that was not possible."""
+    return "warn", f"could not be determined: {reason}"

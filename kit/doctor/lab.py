@@ -12,10 +12,10 @@ from pathlib import Path
 from kit.core.cache import cache_dir
 from kit.core.clock import ClockKind
 from kit.core.errors import KitError
-from kit.doctor.finding import Finding, State, undetermined
-from kit.lab.guest import QEMU
+from kit.doctor.finding import Finding, State, Verdict, undetermined
 from kit.lab.image.image import NEEDED_BYTES, ImageInputs, find
 from kit.lab.image.tree import check_tools
+from kit.lab.qemu import QEMU
 from kit.lab.warm import QEMU_IMG
 
 HERE = "this machine"
@@ -78,13 +78,13 @@ def judge_lab(facts: LabFacts, memory_bytes: int, clock: ClockKind) -> Iterator[
     yield finding("lab-qemu", "fail" if missing else "ok", text)
     yield finding("lab-image", *_image(facts))
     if facts.free_bytes is None:
-        yield finding("lab-space", "warn", undetermined("the directory of images cannot be read"))
+        yield finding("lab-space", *undetermined("the directory of images cannot be read"))
     else:
         needed_bytes = _RUN_BYTES if facts.image else NEEDED_BYTES
         text = f"{facts.free_bytes >> 20} MiB free, {needed_bytes >> 20} needed"
         yield finding("lab-space", "ok" if facts.free_bytes >= needed_bytes else "fail", text)
     if facts.available_bytes is None:
-        yield finding("lab-memory", "warn", undetermined("no MemAvailable in /proc/meminfo"))
+        yield finding("lab-memory", *undetermined("no MemAvailable in /proc/meminfo"))
     else:
         text = f"{facts.available_bytes >> 20} MiB available, the guest may take {memory_bytes >> 20}"
         yield finding("lab-memory", "ok" if facts.available_bytes >= memory_bytes else "warn", text)
@@ -94,7 +94,7 @@ def judge_lab(facts: LabFacts, memory_bytes: int, clock: ClockKind) -> Iterator[
         yield finding("lab-kvm", "note", facts.kvm or f"{_KVM} exists; only a boot is proof")
 
 
-def _image(facts: LabFacts) -> tuple[State, str]:
+def _image(facts: LabFacts) -> Verdict:
     if facts.image_fault:
         return "fail", facts.image_fault
     if facts.image:
@@ -117,7 +117,11 @@ def _free_bytes(directory: Path) -> int | None:
 
 
 def _available_bytes() -> int | None:
-    match = re.search(r"^MemAvailable: +([0-9]{1,15}) kB$", _read(_MEMINFO), re.MULTILINE)
+    try:
+        text = _MEMINFO.read_text(errors="replace")
+    except OSError:
+        return None
+    match = re.search(r"^MemAvailable: +([0-9]{1,15}) kB$", text, re.MULTILINE)
     return int(match[1]) << 10 if match else None
 
 
@@ -126,10 +130,3 @@ def _kvm_state() -> str:
     if not _KVM.exists():
         return f"there is no {_KVM}"
     return "" if os.access(_KVM, os.R_OK | os.W_OK) else f"this user must not use {_KVM}"
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -7,10 +7,10 @@ pm/cpufreq.rst, pm/cpuidle.rst; proc(5); adjtimex(2).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 
-from kit.doctor.facts import Unknown, to_integer
-from kit.doctor.finding import Examined, Judgement, State, Subject
+from kit.doctor.facts import Unknown
+from kit.doctor.finding import Examination, State, Subject, Verdict
 
 CPU = "/sys/devices/system/cpu"
 CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
@@ -38,65 +38,62 @@ _STEAL_SHARE = 0.01
 _BUSY_SHARE = 0.5
 _MIN_RUN_BYTES, _ENOUGH_RUN_BYTES = 64 << 20, 512 << 20
 _NOT_REPORTED = "not reported by the kernel"
-_WORD = re.compile(r"[a-z_-]{1,40}")
-_RANGES = re.compile(r"[0-9]{1,4}([-,][0-9]{1,4})*")
+_WORD = "[a-z_-]{1,40}"
+_RANGES = "[0-9]{1,4}([-,][0-9]{1,4})*"
 _RUN = re.compile(rf"{RUN_ROOT}/[0-9]{{8}}T[0-9]{{6}}Z-[0-9a-f]{{6}}")
 
 
-def _system(subject: Subject) -> Iterator[Judgement]:
+def _system(subject: Subject) -> Verdict:
     system = subject.facts.part("system")
     name, release = str(system.get("name")), str(system.get("release"))
     if not re.fullmatch(r"[A-Za-z]{1,30}", name):
         raise Unknown(f"invalid kernel name {name[:60]!r}")
-    yield Judgement("system", "ok" if name == "Linux" else "fail", f"{name} {release}")
+    return "ok" if name == "Linux" else "fail", f"{name} {release}"
 
 
-def _privilege(subject: Subject) -> Iterator[Judgement]:
+def _privilege(subject: Subject) -> Verdict:
     user = int(subject.facts.number("euid"))
     if user == 0:
-        yield Judgement("privilege", "ok", "root")
-    elif ROOT_ONLY in subject.facts.elsewhere:
-        yield Judgement("privilege", "ok", f"user id {user}, root through sudo")
-    else:
-        yield Judgement("privilege", "fail", f"commands run as user id {user}")
+        return "ok", "root"
+    if ROOT_ONLY in subject.facts.elsewhere:
+        return "ok", f"user id {user}, root through sudo"
+    return "fail", f"commands run as user id {user}"
 
 
-def _round_trip(subject: Subject) -> Iterator[Judgement]:
-    if subject.round_trip_s is None:
+def _round_trip(subject: Subject) -> Verdict:
+    trip_s = subject.round_trip_s
+    if trip_s is None:
         raise Unknown("no command returned")
-    state: State = "ok" if subject.round_trip_s < _SLOW_TRIP_S else "note"
-    state = "warn" if subject.round_trip_s >= _VERY_SLOW_TRIP_S else state
-    yield Judgement("round-trip", state, f"{subject.round_trip_s * 1e3:.0f} ms per command")
+    state: State = "ok" if trip_s < _SLOW_TRIP_S else "note" if trip_s < _VERY_SLOW_TRIP_S else "warn"
+    return state, f"{trip_s * 1e3:.0f} ms per command"
 
 
-def _clock_source(subject: Subject) -> Iterator[Judgement]:
+def _clock_source(subject: Subject) -> Verdict:
     source = subject.facts.text(CLOCK_SOURCE)
     if source not in _FAST_CLOCKS and source not in _SLOW_CLOCKS:
         raise Unknown(f"unknown clock source {source[:60]!r}")
-    yield Judgement("clock-source", "ok" if source in _FAST_CLOCKS else "warn", source)
+    return "ok" if source in _FAST_CLOCKS else "warn", source
 
 
-def _time_sync(subject: Subject) -> Iterator[Judgement]:
+def _time_sync(subject: Subject) -> Verdict:
     stepped_ns = int(subject.facts.number("stepped_ns"))
     status = subject.facts.number("time", "status")
     if status != int(status) or status < 0:
         raise Unknown(f"invalid kernel clock status {status}")
     if abs(stepped_ns) > _STEP_NS:
-        yield Judgement("time-sync", "warn", f"it was set by {stepped_ns / 1e6:.0f} ms during the check")
-    elif int(status) & _UNSYNCHRONISED:
-        yield Judgement("time-sync", "note", "the kernel reports an unsynchronised wall clock")
-    else:
-        yield Judgement("time-sync", "ok", "synchronised")
+        return "warn", f"it was set by {stepped_ns / 1e6:.0f} ms during the check"
+    if int(status) & _UNSYNCHRONISED:
+        return "note", "the kernel reports an unsynchronised wall clock"
+    return "ok", "synchronised"
 
 
-def _clock_offset(subject: Subject) -> Iterator[Judgement]:
+def _clock_offset(subject: Subject) -> Verdict:
     if subject.offset_s is None:
         raise Unknown("the host's answer has no time")
-    state: State = "ok" if abs(subject.offset_s) <= _OFFSET_S else "warn"
-    yield Judgement("clock-offset", state, f"{subject.offset_s * 1e3:+.0f} ms")
+    return "ok" if abs(subject.offset_s) <= _OFFSET_S else "warn", f"{subject.offset_s * 1e3:+.0f} ms"
 
 
-def _mitigations(subject: Subject) -> Iterator[Judgement]:
+def _mitigations(subject: Subject) -> Verdict:
     directory = f"{CPU}/vulnerabilities/"
     on, off, unknown = [], [], []
     paths = subject.facts.paths(re.escape(directory) + r"[^/]+")
@@ -113,40 +110,34 @@ def _mitigations(subject: Subject) -> Iterator[Judgement]:
     if unknown:
         raise Unknown(f"unknown status of {', '.join(unknown)}")
     lists = [f"{name}: {', '.join(names)}" for name, names in (("on", on), ("vulnerable", off)) if names]
-    if lists:
-        yield Judgement("mitigations", "note", "; ".join(lists))
-    else:
-        yield Judgement("mitigations", "ok", "this CPU needs none")
+    return ("note", "; ".join(lists)) if lists else ("ok", "this CPU needs none")
 
 
-def _governor(subject: Subject) -> Iterator[Judgement]:
+def _governor(subject: Subject) -> Verdict:
     paths = subject.facts.paths(re.escape(CPU) + r"/cpufreq/policy[0-9]+/scaling_governor")
-    governors = [subject.facts.text(path) for path in paths]
-    if not all(_WORD.fullmatch(name) for name in governors):
-        raise Unknown(f"invalid governors {governors!r}"[:100])
+    governors = [subject.facts.text(path, _WORD) for path in paths]
     slow = [name for name in governors if name != "performance"]
     if not governors:
-        yield Judgement("governor", "note", "no cpufreq driver: firmware or hypervisor sets the frequency")
-    elif slow:
-        yield Judgement(
-            "governor", "warn", f"{', '.join(sorted(set(slow)))} on {len(slow)} of {len(governors)} policies"
-        )
-    else:
-        yield Judgement("governor", "ok", f"performance on all {len(governors)} policies")
+        return "note", "no cpufreq driver: firmware or hypervisor sets the frequency"
+    if slow:
+        return "warn", f"{', '.join(sorted(set(slow)))} on {len(slow)} of {len(governors)} policies"
+    return "ok", f"performance on all {len(governors)} policies"
 
 
-def _turbo(subject: Subject) -> Iterator[Judgement]:
-    for path, off in ((f"{CPU}/intel_pstate/no_turbo", "1"), (f"{CPU}/cpufreq/boost", "0")):
-        text = subject.facts.optional(path)
-        if text is not None:
-            if text not in ("0", "1"):
-                raise Unknown(f"{path} is {text[:60]!r}")
-            yield Judgement("turbo", *(("ok", "off") if text == off else ("note", "on")))
-            return
-    yield Judgement("turbo", "note", _NOT_REPORTED)
+def _switch(subject: Subject, off_by_path: Mapping[str, str]) -> Verdict:
+    """The switch in the first file that exists; `off_by_path`: its value for off, 0 or 1."""
+    for path, off in off_by_path.items():
+        value = subject.facts.optional(path, "[01]")
+        if value is not None:
+            return ("ok", "off") if value == off else ("note", "on")
+    return "note", _NOT_REPORTED
 
 
-def _c_states(subject: Subject) -> Iterator[Judgement]:
+def _turbo(subject: Subject) -> Verdict:
+    return _switch(subject, {f"{CPU}/intel_pstate/no_turbo": "1", f"{CPU}/cpufreq/boost": "0"})
+
+
+def _c_states(subject: Subject) -> Verdict:
     facts, allowed = subject.facts, {}
     for path in facts.paths(re.escape(CPU) + r"/cpu0/cpuidle/state[0-9]+/latency"):
         state = path.rpartition("/")[0]
@@ -154,69 +145,55 @@ def _c_states(subject: Subject) -> Iterator[Judgement]:
             allowed[facts.integer(path)] = facts.text(f"{state}/name")
     if not allowed:
         driver = facts.optional(f"{CPU}/cpuidle/current_driver") or "none"
-        yield Judgement("c-states", "note", f"{_NOT_REPORTED} (driver: {driver})")
-        return
+        return "note", f"{_NOT_REPORTED} (driver: {driver})"
     deepest_us = max(allowed)
     if deepest_us < 0:
         raise Unknown(f"invalid exit latency {deepest_us} us")
     severity: State = "ok" if deepest_us <= _SHALLOW_US else "note" if deepest_us < _DEEP_US else "warn"
-    yield Judgement("c-states", severity, f"{allowed[deepest_us]}, {deepest_us} us to wake")
+    return severity, f"{allowed[deepest_us]}, {deepest_us} us to wake"
 
 
-def _smt(subject: Subject) -> Iterator[Judgement]:
-    active = subject.facts.optional(f"{CPU}/smt/active")
-    if active is None:
-        yield Judgement("smt", "note", _NOT_REPORTED)
-    elif active not in ("0", "1"):
-        raise Unknown(f"smt/active is {active[:60]!r}")
-    else:
-        yield Judgement("smt", *(("ok", "off") if active == "0" else ("note", "on")))
+def _smt(subject: Subject) -> Verdict:
+    return _switch(subject, {f"{CPU}/smt/active": "0"})
 
 
-def _numa(subject: Subject) -> Iterator[Judgement]:
-    nodes = subject.facts.optional("/sys/devices/system/node/online")
+def _numa(subject: Subject) -> Verdict:
+    nodes = subject.facts.optional("/sys/devices/system/node/online", _RANGES)
     if nodes is None:
-        yield Judgement("numa", "note", _NOT_REPORTED)
-    elif not _RANGES.fullmatch(nodes):
-        raise Unknown(f"invalid list of nodes {nodes[:60]!r}")
-    else:
-        yield Judgement("numa", *(("ok", "one node") if nodes == "0" else ("note", f"nodes {nodes}")))
+        return "note", _NOT_REPORTED
+    return ("ok", "one node") if nodes == "0" else ("note", f"nodes {nodes}")
 
 
-def _virtualised(subject: Subject) -> Iterator[Judgement]:
+def _virtualised(subject: Subject) -> Verdict:
     try:
         kind = subject.facts.command("detect-virt").out.strip()
     except Unknown:
         kind = ""
-    if not _WORD.fullmatch(kind):
+    if not re.fullmatch(_WORD, kind):
         flags = re.search(r"^flags\s*:(.*)$", subject.facts.text("/proc/cpuinfo"), re.MULTILINE)
         if not flags or "fpu" not in flags[1].split():
             raise Unknown("no answer from systemd-detect-virt, no flags in /proc/cpuinfo")
         kind = "a hypervisor" if "hypervisor" in flags[1].split() else "none"
-    if kind == "none":
-        yield Judgement("virtualised", "ok", "no")
-    else:
-        yield Judgement("virtualised", "note", kind)
+    return ("ok", "no") if kind == "none" else ("note", kind)
 
 
-def _steal(subject: Subject) -> Iterator[Judgement]:
+def _steal(subject: Subject) -> Verdict:
     line = re.match(r"cpu((?: +[0-9]{1,18}){8,10})$", subject.facts.text("/proc/stat").partition("\n")[0])
     if not line:
         raise Unknown("/proc/stat has no line cpu")
     ticks = [int(word) for word in line[1].split()]
     # user nice system idle iowait irq softirq steal; user and nice include guests.
     share = ticks[7] / max(1, sum(ticks[:8]))
-    yield Judgement("steal", "ok" if share <= _STEAL_SHARE else "warn", f"{share * 100:.2g} %")
+    return "ok" if share <= _STEAL_SHARE else "warn", f"{share * 100:.2g} %"
 
 
-def _load(subject: Subject) -> Iterator[Judgement]:
+def _load(subject: Subject) -> Verdict:
     text = subject.facts.text("/proc/loadavg")
     cpus = subject.facts.number("system", "cpus")
     match = re.fullmatch(r"([0-9]{1,9}\.[0-9]{2}) [0-9.]+ [0-9.]+ [0-9]+/[0-9]+ [0-9]+", text)
     if not match or cpus < 1:
         raise Unknown("/proc/loadavg is not a list of load averages")
-    state: State = "ok" if float(match[1]) <= _BUSY_SHARE * cpus else "warn"
-    yield Judgement("load", state, f"{match[1]} on {cpus:g} CPUs")
+    return "ok" if float(match[1]) <= _BUSY_SHARE * cpus else "warn", f"{match[1]} on {cpus:g} CPUs"
 
 
 def memory_kib(subject: Subject, name: str) -> int:
@@ -227,25 +204,24 @@ def memory_kib(subject: Subject, name: str) -> int:
     return int(match[1])
 
 
-def _swap(subject: Subject) -> Iterator[Judgement]:
+def _swap(subject: Subject) -> Verdict:
     used_kib = memory_kib(subject, "SwapTotal") - memory_kib(subject, "SwapFree")
     if used_kib < 0:
         raise Unknown("invalid swap: SwapFree is larger than SwapTotal")
-    yield Judgement(
-        "swap", *(("note", f"{used_kib >> 10} MiB in use") if used_kib else ("ok", "none in use"))
-    )
+    return ("note", f"{used_kib >> 10} MiB in use") if used_kib else ("ok", "none in use")
 
 
-def _run_space(subject: Subject) -> Iterator[Judgement]:
+def _run_space(subject: Subject) -> Verdict:
     free_bytes = int(subject.facts.number("space", "free_bytes"))
     if free_bytes < 0:
         raise Unknown(f"invalid free space {free_bytes}")
-    state: State = "ok" if free_bytes >= _ENOUGH_RUN_BYTES else "warn"
-    state = "fail" if free_bytes < _MIN_RUN_BYTES else state
-    yield Judgement("run-space", state, f"{free_bytes >> 20} MiB free")
+    state: State = (
+        "ok" if free_bytes >= _ENOUGH_RUN_BYTES else "warn" if free_bytes >= _MIN_RUN_BYTES else "fail"
+    )
+    return state, f"{free_bytes >> 20} MiB free"
 
 
-def _leftovers(subject: Subject) -> Iterator[Judgement]:
+def _leftovers(subject: Subject) -> Verdict:
     facts = subject.facts
     # Every host has a /run; a list without it is garbled.
     if not facts.present("/run"):
@@ -254,36 +230,35 @@ def _leftovers(subject: Subject) -> Iterator[Judgement]:
     if facts.present(RUN_ROOT) and not runs and facts.number("euid") != 0:
         raise Unknown(f"only root can list {RUN_ROOT}")
     names = ", ".join(path.rpartition("/")[2] for path in runs)
-    yield Judgement("leftovers", *(("warn", names) if runs else ("ok", "none")))
+    return ("warn", names) if runs else ("ok", "none")
 
 
-def _python(subject: Subject) -> Iterator[Judgement]:
+def _python(subject: Subject) -> Verdict:
     version = str(subject.facts.raw.get("python"))
-    parts = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}", version)
-    if not parts:
+    match = re.fullmatch(r"([0-9]{1,4})\.([0-9]{1,4})\.[0-9]{1,4}", version)
+    if not match:
         raise Unknown("its answer has no version")
-    old = (to_integer(parts[1], "version"), to_integer(parts[2], "version")) < (3, 6)
-    yield Judgement("python", "fail" if old else "ok", version)
+    return "fail" if (int(match[1]), int(match[2])) < (3, 6) else "ok", version
 
 
-EXAMINATIONS = (
-    Examined(("python",), _python),
-    Examined(("privilege",), _privilege),
-    Examined(("round-trip",), _round_trip),
-    Examined(("system",), _system),
-    Examined(("clock-source",), _clock_source),
-    Examined(("mitigations",), _mitigations),
-    Examined(("governor",), _governor),
-    Examined(("turbo",), _turbo),
-    Examined(("c-states",), _c_states),
-    Examined(("smt",), _smt),
-    Examined(("numa",), _numa),
-    Examined(("virtualised",), _virtualised),
-    Examined(("steal",), _steal),
-    Examined(("load",), _load),
-    Examined(("swap",), _swap),
-    Examined(("run-space",), _run_space),
-    Examined(("leftovers",), _leftovers),
-)
-WALL_CLOCK = (Examined(("time-sync",), _time_sync), Examined(("clock-offset",), _clock_offset))
+EXAMINATIONS: dict[str, Examination] = {
+    "python": _python,
+    "privilege": _privilege,
+    "round-trip": _round_trip,
+    "system": _system,
+    "clock-source": _clock_source,
+    "mitigations": _mitigations,
+    "governor": _governor,
+    "turbo": _turbo,
+    "c-states": _c_states,
+    "smt": _smt,
+    "numa": _numa,
+    "virtualised": _virtualised,
+    "steal": _steal,
+    "load": _load,
+    "swap": _swap,
+    "run-space": _run_space,
+    "leftovers": _leftovers,
+}
+WALL_CLOCK: dict[str, Examination] = {"time-sync": _time_sync, "clock-offset": _clock_offset}
 """Checks of hosts whose wall clock shows the real time; a lab's does not."""

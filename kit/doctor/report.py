@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,11 +62,17 @@ def make_report(hosts: tuple[Examinee, ...], findings: list[Finding]) -> Report:
 def words(report: Report, verbose: bool = False) -> str:
     """Text for people; checks that are ok are one line per host unless `verbose`."""
     lines: list[str] = []
+    ok: dict[str, list[str]] = {}
     for finding in report.findings:
-        if finding.state != "ok" or verbose:
-            lines += _paragraph(finding)
-    if not verbose:
-        lines += _ok_lines(report)
+        check, first = CHECKS[finding.check], f"{finding.host}: {finding.check}: {finding.observed}"
+        if finding.state != "ok":
+            lines += [f"{finding.state:4}  {first}", f"      means: {check.meaning}"]
+            lines.append(f"      to do: {check.remedy}")
+        elif verbose:
+            lines.append(f"ok    {first}")
+        else:
+            ok.setdefault(finding.host, []).append(finding.check)
+    lines += [f"ok    {name}: {', '.join(checks)}" for name, checks in ok.items()]
     counts = {state: sum(finding.state == state for finding in report.findings) for state in WORST_FIRST}
     lines.append(", ".join(f"{count} {state}" for state, count in counts.items()))
     if report.exit_code:
@@ -77,18 +82,3 @@ def words(report: Report, verbose: bool = False) -> str:
     else:
         lines.append("a run can work here")
     return "\n".join(lines)
-
-
-def _paragraph(finding: Finding) -> list[str]:
-    check = CHECKS[finding.check]
-    first = f"{finding.state:4}  {finding.host}: {finding.check}: {finding.observed}"
-    if finding.state == "ok":
-        return [first]
-    return [first, f"      means: {check.meaning}", f"      to do: {check.remedy}"]
-
-
-def _ok_lines(report: Report) -> Iterator[str]:
-    for name in dict.fromkeys(host.name for host in report.hosts):
-        checks = [f.check for f in report.findings if f.host == name and f.state == "ok"]
-        if checks:
-            yield f"ok    {name}: {', '.join(checks)}"

@@ -6,13 +6,12 @@ statically, because the C libraries differ.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from kit.core.cache import cache_dir, locked
+from kit.core.cache import cache_dir, content_digest, locked
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.base import CommandFailed
@@ -32,10 +31,8 @@ def models() -> list[Path]:
 
 def models_digest() -> str:
     """Digest of the models' sources: a state is valid only for the same digest."""
-    digest = hashlib.sha256()
-    for path in [*models(), *sorted((HERE / "models").glob("*.h"))]:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+    folder = HERE / "models"
+    return content_digest("", [*models(), *sorted(folder.glob("*.h"))], folder)
 
 
 def server() -> Path:
@@ -53,33 +50,25 @@ def compiled(name: str, sources: Sequence[Path], flags: Sequence[str], libraries
             f"install one: apt-get install {_PACKAGES}",
         )
     headers = sorted({header for path in sources for header in path.parent.glob("*.h")})
-    digest = hashlib.sha256(repr((name, flags, libraries, _FLAGS)).encode())
-    for path in [*sources, *headers]:
-        digest.update(path.relative_to(HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    key = digest.hexdigest()[:16]
+    key = content_digest(repr((name, flags, libraries, _FLAGS)), [*sources, *headers], HERE)
     folder = cache_dir() / "devices"
     target = folder / f"{key}-{name}"
     with locked(folder, key, "another compilation of the same devices", Progress(quiet=True)):
         if not target.exists():
             part = folder / f".{target.name}.{os.getpid()}"
             try:
-                _compile([compiler, *_FLAGS, *flags], sources, libraries, part)
+                LocalHost().run(
+                    [compiler, *_FLAGS, *flags, "-o", *map(os.fspath, (part, *sources)), *libraries],
+                    deadline_s=_COMPILE_DEADLINE_S,
+                )
                 part.rename(target)
+            except CommandFailed as error:
+                output = error.result.stderr.strip()
+                missing = "liburing.h" in output or "-luring" in output or "linux/ublk_cmd.h" in output
+                raise HostError(
+                    f"the emulated devices do not compile:\n{output[-2000:]}",
+                    f"install what they need: apt-get install {_PACKAGES}" if missing else "",
+                ) from error
             finally:
                 part.unlink(missing_ok=True)
     return target
-
-
-def _compile(command: list[str], sources: Sequence[Path], libraries: Sequence[str], target: Path) -> None:
-    files = [os.fspath(path) for path in sources]
-    try:
-        LocalHost().run(
-            [*command, "-o", os.fspath(target), *files, *libraries], deadline_s=_COMPILE_DEADLINE_S
-        )
-    except CommandFailed as error:
-        output = error.result.stderr.strip()
-        missing = "liburing.h" in output or "-luring" in output or "linux/ublk_cmd.h" in output
-        raise HostError(
-            f"the emulated devices do not compile:\n{output[-2000:]}",
-            f"install what they need: apt-get install {_PACKAGES}" if missing else "",
-        ) from error

@@ -12,9 +12,8 @@ from kit.config.device_model import to_spec
 from kit.config.testbed import EmulatedDevice, resolve_devices
 from kit.config.toml import Table, load
 from kit.core.errors import ConfigError, HostError
-from kit.emulation.served import Served, ServedDevice
-
-_TRANSFER_DEADLINE_S = 600.0
+from kit.core.files import write_atomically
+from kit.emulation.served import TRANSFER_DEADLINE_S, Served, ServedDevice
 
 
 class Emulation(Table):
@@ -49,7 +48,7 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             continue
         copy = served.state_path(device.name)
         try:
-            served.host.put(Path(device.keep).read_bytes(), copy, deadline_s=_TRANSFER_DEADLINE_S)
+            served.host.put(Path(device.keep).read_bytes(), copy, deadline_s=TRANSFER_DEADLINE_S)
             served.tell(device.name, "load", copy)
         except OSError as error:
             raise ConfigError(
@@ -65,30 +64,8 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             served.host.run(["rm", "-f", copy])
 
 
-def state_limit_bytes(size_bytes: int) -> int:
-    """More than the state of a device of that size has: its content, a few bytes per page, and a table."""
-    return 2 * size_bytes + (64 << 20)
-
-
 def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
     """Save content and state of the devices with a `keep` file. They must not be in use. Raises HostError."""
     for device in devices:
-        if device.keep is None:
-            continue
-        copy, target = served.state_path(device.name), Path(device.keep)
-        served.tell(device.name, "save", copy)
-        content = served.host.get(
-            copy, deadline_s=_TRANSFER_DEADLINE_S, limit_bytes=state_limit_bytes(device.size)
-        )
-        served.host.run(["rm", "-f", copy])
-        part = target.with_name(f".{target.name}.part")
-        try:
-            part.write_bytes(content)
-            part.replace(target)
-        except OSError as error:
-            raise HostError(
-                f"{target}: cannot be written: {error.strerror}",
-                "free some space there, or choose another file",
-            ) from error
-        finally:
-            part.unlink(missing_ok=True)
+        if device.keep is not None:
+            write_atomically(Path(device.keep), served.saved_state(device.name, device.size))

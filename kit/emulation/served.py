@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,15 +19,15 @@ SOCKET = f"{DIRECTORY}/socket"
 _SECTOR_BYTES = 512
 # A save writes the whole content; a mark visits each sector.
 _TELL_DEADLINE_S = 300.0
+TRANSFER_DEADLINE_S = 600.0
 _IS_RUNNING = '[ -x "$1" ] && [ -S "$2" ] && exec "$1" tell "$2" status'
 # The server removes its socket after the devices.
 _AWAIT_END = 'n=0; while [ -S "$1" ]; do n=$((n+1)); [ $n -lt 1000 ] || exit 1; sleep 0.05; done'
-_NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 
 @dataclass(frozen=True)
 class ServedDevice:
-    """Definition of one device; `spec` is from kit.config.device_model."""
+    """Definition of one device; `name` is checked by kit.config.testbed, `spec` is from its device_model."""
 
     name: str
     size_bytes: int
@@ -39,8 +38,6 @@ def description(devices: Sequence[ServedDevice], dilation: int) -> str:
     """Input file of `hsp-devices serve`. Pure."""
     lines = [f"dilation {dilation}", f"socket {SOCKET}"]
     for device in devices:
-        if not _NAME.fullmatch(device.name):
-            raise ValueError(f"'{device.name}' is not a name for a device")
         lines.append(f"device {device.name} {device.size_bytes // _SECTOR_BYTES}")
         lines += [line for line in device.spec.splitlines() if line]
         lines.append("end")
@@ -82,6 +79,17 @@ class Served:
         """Path on the host for the state of a device during a transfer."""
         return f"{DIRECTORY}/{name}.state"
 
+    def saved_state(self, name: str, size_bytes: int) -> bytes:
+        """Content and state of a device of that size, which must not be in use. Raises HostError."""
+        copy = self.state_path(name)
+        try:
+            self.tell(name, "save", copy)
+            # Its content, a few bytes per page, and a table.
+            limit_bytes = 2 * size_bytes + (64 << 20)
+            return self.host.get(copy, deadline_s=TRANSFER_DEADLINE_S, limit_bytes=limit_bytes)
+        finally:
+            self.host.run(["rm", "-f", copy])
+
     def log_text(self) -> str:
         """The server's log."""
         return self.host.run(["cat", f"{SOCKET}.log"], check=False).stdout.strip()
@@ -105,14 +113,12 @@ class Served:
 
     def status(self) -> list[dict[str, Any]]:
         """Status of each device: name, path, bytes, own_cost_ns (host clock), crashes."""
-        devices = json.loads(self.tell("status"))
-        assert isinstance(devices, list)
+        devices: list[dict[str, Any]] = json.loads(self.tell("status"))
         return devices
 
     def counters(self, name: str) -> dict[str, int]:
         """Counters of a device's model since it was made."""
-        counters = json.loads(self.tell(name, "counters"))
-        assert isinstance(counters, dict)
+        counters: dict[str, int] = json.loads(self.tell(name, "counters"))
         return counters
 
     def crashes(self) -> int:

@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 
 from kit.hosts.base import Host
 
-PREFIX = "hsp-emulated-"
 RULES = "/run/udev/rules.d/61-hsp-emulated.rules"
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 _KERNEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -28,12 +27,7 @@ udevadm trigger --action=change --settle "$@"
 
 def serial(name: str) -> str:
     """Serial of the emulated device `name`."""
-    return PREFIX + name
-
-
-def link(name: str) -> str:
-    """By-id path of the emulated device `name`."""
-    return f"/dev/disk/by-id/{serial(name)}"
+    return f"hsp-emulated-{name}"
 
 
 def rules(paths: Mapping[str, str]) -> str:
@@ -59,7 +53,7 @@ def link_by_id(host: Host, paths: Mapping[str, str]) -> dict[str, str]:
     """Make the links; returns them by name. Raises HostError."""
     nodes = [f"--name-match={path}" for path in paths.values()]
     host.run(["sh", "-c", _APPLY, "sh", RULES, *nodes], stdin=rules(paths).encode())
-    links = {name: link(name) for name in paths}
+    links = {name: f"/dev/disk/by-id/{serial(name)}" for name in paths}
     host.run(["ls", "-L", *links.values()])
     return links
 

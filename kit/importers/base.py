@@ -1,14 +1,16 @@
 """What the kit knows of a format of other programs' files: its name, how it is recognised and how it is read.
 
-A new format is a module with a `FORMAT`, and a line in kit.importers.detect.
+A new format is a module with a `FORMAT`, and a line in kit.importers.run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kit.importers.histogram_accumulator import Account, Tally
+from kit.core.bins import bin_edges
+from kit.core.errors import ConfigError
+from kit.importers.histogram_accumulator import Account, Edges, Tally
 from kit.importers.source import Source
 from kit.store.import_source import ImportSource
 
@@ -62,6 +64,26 @@ class Format:
     recognises: Callable[[Sequence[bytes]], bool]
     # Looks at all files before the first is read. Raises ConfigError for damage and for unlike files.
     open: Callable[[Sequence[Source], Options], Reading]
+
+
+def one_by_one(
+    read: Callable[[Source, Options, Tally], Account], edges: Edges = bin_edges
+) -> Callable[[Sequence[Source], Options], Reading]:
+    """`open` of a format whose files do not depend on each other. `read` adds one file to the tally."""
+
+    def open_files(sources: Sequence[Source], options: Options) -> Reading:
+        tally = Tally(options.interval_ns, edges)
+        return Reading(tally, (read(source, options, tally) for source in sources))
+
+    return open_files
+
+
+def only_kind(kinds: Mapping[Source, str], message: str, hint: str) -> str:
+    """The kind of all files; "" without files. Raises ConfigError, with each file, if there are several."""
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{source.path} ({kind})" for source, kind in kinds.items())
+        raise ConfigError(f"{message}: {listed}", hint)
+    return next(iter(kinds.values()), "")
 
 
 def data_line(lines: Sequence[bytes]) -> bytes:

@@ -52,7 +52,6 @@ class Layout:
         return low * self.factor, lower_edge((column + 1) << self.coarseness) * self.factor
 
 
-def layout_of(columns: int) -> Layout | None:
-    """The layout with that many columns; None if fio has none."""
-    layouts = (Layout(c, old) for old in (False, True) for c in range(_COARSEST + 1))
-    return next((found for found in layouts if found.columns == columns), None)
+_LAYOUTS = (Layout(coarseness, old) for old in (False, True) for coarseness in range(_COARSEST + 1))
+# By the number of columns.
+LAYOUTS = {layout.columns: layout for layout in _LAYOUTS}

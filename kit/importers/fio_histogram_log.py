@@ -14,13 +14,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from kit.core.errors import ConfigError
-from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line
-from kit.importers.fio_bins import Layout, layout_of
+from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line, only_kind
+from kit.importers.fio_bins import LAYOUTS, Layout
 from kit.importers.histogram_accumulator import Account, IntArray, Tally
 from kit.importers.number_columns import Irregular, not_zero
-from kit.importers.parallel import in_order
-from kit.importers.source import Block, Source
+from kit.importers.source import Block, Source, in_order
 from kit.load.fio_latency_log import MAX_TIME_MS, TRIM, shown
 from kit.store.import_source import BY_FORMAT
 
@@ -39,32 +37,27 @@ def recognises(lines: Sequence[bytes]) -> bool:
 def open_files(sources: Sequence[Source], options: Options) -> Reading:
     """Open logs, whose bins may be of unlike coarseness. Raises ConfigError for other bins than fio's."""
     layouts = {source: layout(source) for source in sources}
-    common = common_layout(layouts)
+    versions = {source: f"fio {2 if mine.old else 3}" for source, mine in layouts.items()}
+    only_kind(versions, "histograms of fio 2 and of fio 3 have unlike bins", "import them as two runs")
+    # fio's coarse bins are whole numbers of fine ones.
+    common = max(layouts.values(), key=lambda layout: layout.coarseness)
     tally = Tally(options.interval_ns, common.edges)
-    hosts = [options.host_of(source) for source in sources]
-    return Reading(tally, read(layouts, hosts, tally, common))
+    return Reading(tally, read(layouts, options, tally, common))
 
 
 def layout(source: Source) -> Layout:
-    """The bins of one log, told by its number of columns. Raises ConfigError if fio has no such bins."""
+    """The bins of one log, by its number of columns. Raises ConfigError if fio has no such bins."""
     first = source.head().split(b"\n", 1)[0]
     columns = first.count(b",") + 1 - _FIRST
-    if found := layout_of(columns):
-        return found
+    if columns in LAYOUTS:
+        return LAYOUTS[columns]
     raise source.fail(
         1, f"{columns} bins; fio writes 1856 >> log_hist_coarseness, fio 2 1216 >> it: {shown(first)}"
     )
 
 
-def common_layout(layouts: Mapping[Source, Layout]) -> Layout:
-    """The coarsest of the logs' layouts: fio's coarse bins are whole numbers of fine ones."""
-    if len({found.old for found in layouts.values()}) > 1:
-        raise ConfigError("histograms of fio 2 and of fio 3 have unlike bins", "import them as two runs")
-    return max(layouts.values(), key=lambda found: found.coarseness)
-
-
 def read(
-    layouts: Mapping[Source, Layout], hosts: Sequence[str], tally: Tally, common: Layout
+    layouts: Mapping[Source, Layout], options: Options, tally: Tally, common: Layout
 ) -> Iterator[Account]:
     """Add logs to `tally`, whose bins are the columns of `common`: an account of each, one after the other.
 
@@ -81,37 +74,40 @@ def read(
 
     worked = in_order(work, ((source, block) for source in layouts for block in source.blocks()))
     # A source without a block has no layout either.
-    for (source, blocks), host in zip(groupby(worked, key=itemgetter(0)), hosts, strict=True):
-        yield _add(source, blocks, layouts[source], tally, host, common)
+    for source, blocks in groupby(worked, key=itemgetter(0)):
+        groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
+        yield _add(source, blocks, layouts[source], common, groups, tally)
 
 
 def _add(
     source: Source,
     blocks: Iterator[tuple[Source, Block, Windows | None]],
     mine: Layout,
-    tally: Tally,
-    host: str,
     common: Layout,
+    groups: IntArray,
+    tally: Tally,
 ) -> Account:
     """Add the blocks of one log."""
     account = Account(str(source.path))
-    shift = common.coarseness - mine.coarseness
-    groups = np.array([tally.group(host, op) for op in OPS])
     before_ms: dict[int, int] = {}
     opened = 0
     for _, block, windows in blocks:
         if windows is None:
             account.warnings.append(f"{CUT} (line {block.first_line}): its I/Os are missing")
             continue
-        counted = int(windows.counts.sum())
-        account.read(counted + windows.trims)
-        account.leave_out(TRIMS, windows.trims)
-        account.rows_counted += counted
-        opened += int(windows.counts[windows.column == mine.columns - 1].sum())
+        row, column, counts = windows.row, windows.column, windows.counts
+        account.read(int(counts.sum()))
+        if int(windows.direction.max()) == TRIM:
+            kept = windows.direction[row] < TRIM
+            account.leave_out(TRIMS, int(counts[~kept].sum()))
+            row, column, counts = row[kept], column[kept], counts[kept]
+        account.rows_counted += int(counts.sum())
+        opened += int(counts[column == mine.columns - 1].sum())
         starts_ms = _starts(source, block, windows, before_ms, tally.interval_ns // 10**6)
         # A trim's line has no count here, so it does not matter which group it is given.
         group = groups[np.minimum(windows.direction, 1)]
-        tally.add(group, starts_ms * 10**6, windows.column >> shift, windows.counts, windows.row)
+        bins = column >> common.coarseness - mine.coarseness
+        tally.add(tally.part(group, starts_ms * 10**6, bins, counts, row))
     if opened:
         account.warnings.append(f"{opened} I/Os are in fio's last bin, which has no upper edge")
     return account
@@ -121,7 +117,7 @@ def _add(
 class Windows:
     """The lines of a block, `time_ms` and `direction` one per line; and the counts that are not 0.
 
-    `row` and `column` say where those are. Trims are not among them: `trims` is how many there were.
+    `row` and `column` say where those are.
     """
 
     time_ms: IntArray
@@ -129,18 +125,6 @@ class Windows:
     row: IntArray
     column: IntArray
     counts: IntArray
-    trims: int
-
-
-def _windows(
-    time_ms: IntArray, direction: IntArray, row: IntArray, column: IntArray, counts: IntArray
-) -> Windows:
-    trims = 0
-    if int(direction.max()) == TRIM:
-        kept = direction[row] < TRIM
-        trims = int(counts[~kept].sum())
-        row, column, counts = row[kept], column[kept], counts[kept]
-    return Windows(time_ms, direction, row, column, counts, trims)
 
 
 def _starts(
@@ -188,7 +172,7 @@ def fast_windows(block: Block, columns: int) -> Windows | None:
     row, column, counts = row[counted], column[counted], values[counted]
     if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM or counts.max(initial=0) > MAX_COUNT:
         return None
-    return _windows(time_ms, direction, row, column, counts)
+    return Windows(time_ms, direction, row, column, counts)
 
 
 def slow_windows(source: Source, block: Block, columns: int) -> Windows:
@@ -199,7 +183,7 @@ def slow_windows(source: Source, block: Block, columns: int) -> Windows:
     ]
     times, directions, counts = (np.array(part, dtype=np.int64) for part in zip(*rows, strict=True))
     row, column = np.nonzero(counts)
-    return _windows(times, directions, row, column, counts[row, column])
+    return Windows(times, directions, row, column, counts[row, column])
 
 
 def _row(source: Source, number: int, line: bytes, columns: int) -> tuple[int, int, IntArray]:

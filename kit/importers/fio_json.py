@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kit.importers import fio_bins
-from kit.importers.base import OPS, TRIMS, Format, Options, Reading
+from kit.importers.base import OPS, TRIMS, Format, Options, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
 from kit.load.fio_json import Json, documents, jobs
@@ -31,17 +31,10 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return any(line.lstrip().startswith(b"{") for line in lines)
 
 
-def open_files(sources: Sequence[Source], options: Options) -> Reading:
-    """Open outputs."""
-    tally = Tally(options.interval_ns, fio_bins.Layout(0).edges)
-    fixed = options.host is not None
-    return Reading(tally, (read(source, tally, options.host_of(source), fixed) for source in sources))
+def read(source: Source, options: Options, tally: Tally) -> Account:
+    """Add one file to `tally`, whose bins are fio's. Raises ConfigError.
 
-
-def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> Account:
-    """Add one file to `tally`, whose bins are fio's.
-
-    `host` is put before the clients' names; with `fixed_host` it is the host of all. Raises ConfigError.
+    The host is that of the options; else the file's, the client's and the job's name.
     """
     account = Account(str(source.path))
     document, notes = _document(source)
@@ -50,10 +43,10 @@ def read(source: Source, tally: Tally, host: str, fixed_host: bool) -> Account:
         name = str(job.get("jobname", ""))
         if job.get("error"):
             account.warnings.append(f"fio reports an error in job {name!r}")
-        client = str(job["hostname"]) if job.get("hostname") else ""
-        label = host if fixed_host else "/".join(p for p in (host, client, name) if p)[:200]
+        names = (source.host, str(job.get("hostname") or ""), name)
+        host = options.host or "/".join(filter(None, names))[:200]
         for op in (*OPS, "trim"):
-            _take(source, account, tally, label, name, op, job.get(op))
+            _add(source, account, tally, host, name, op, job.get(op))
         _leave_out_mixed(account, job)
         synced = _get(_get(job, "sync"), "total_ios")
         if type(synced) is int and 0 < synced <= _MAX_COUNT:
@@ -68,7 +61,7 @@ def _get(value: Any, key: str) -> Any:
     return value.get(key) if isinstance(value, dict) else None
 
 
-def _take(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> None:
+def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op: str, part: Any) -> None:
     """Add one direction of one job."""
     ios = _get(part, "total_ios")
     where = f"job {job!r}, {op}"
@@ -96,8 +89,9 @@ def _take(source: Source, account: Account, tally: Tally, host: str, job: str, o
         return
     indices = np.array([_index(source, where, key) for key in bins], dtype=np.int64)
     counts = np.array(list(bins.values()), dtype=np.int64)
-    used = counts > 0
-    tally.add(tally.group(host, op), np.zeros(int(used.sum()), dtype=np.int64), indices[used], counts[used])
+    used = np.flatnonzero(counts)
+    time_ns = np.zeros(used.size, dtype=np.int64)
+    tally.add(tally.part(tally.group(host, op), time_ns, indices[used], counts[used]))
     account.rows_counted += counted
     last = int(counts[indices == fio_bins.BINS - 1].sum())
     if last:
@@ -156,4 +150,6 @@ def _document(source: Source) -> tuple[Json, list[str]]:
     return last, notes
 
 
-FORMAT = Format("fio-json", "client", BY_FORMAT["fio-json"], recognises, open_files)
+FORMAT = Format(
+    "fio-json", "client", BY_FORMAT["fio-json"], recognises, one_by_one(read, fio_bins.Layout(0).edges)
+)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from kit.core.bins import bin_index
-from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line
+from kit.importers.base import CUT, OPS, TRIMS, Format, Options, data_line, one_by_one
 from kit.importers.histogram_accumulator import Account, IntArray, Part, Tally
-from kit.importers.parallel import in_order
-from kit.importers.source import Block, Source
+from kit.importers.source import Block, Source, in_order
 from kit.load.fio_latency_log import MAX_COLUMNS, MIN_COLUMNS, TRIM, BadLine, column_count, parse
 from kit.store.import_source import BY_FORMAT
 
@@ -23,32 +23,24 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return MIN_COLUMNS <= data_line(lines).count(b",") + 1 <= MAX_COLUMNS
 
 
-def open_files(sources: Sequence[Source], options: Options) -> Reading:
-    """Open logs; each has a host of its own, unless the user says otherwise."""
-    tally = Tally(options.interval_ns)
-    return Reading(tally, (read(source, tally, options.host_of(source)) for source in sources))
-
-
-def read(source: Source, tally: Tally, host: str) -> Account:
+def read(source: Source, options: Options, tally: Tally) -> Account:
     """Add the I/Os of one log to `tally`. Raises ConfigError for damage, with its line."""
     account = Account(str(source.path))
-    groups = np.array([tally.group(host, op) for op in OPS])
+    groups = np.array([tally.group(options.host_of(source), op) for op in OPS])
     try:
         columns = column_count(source.head().split(b"\n", 1)[0])
     except BadLine as error:
         hint = error.hint or "is it what fio's write_lat_log wrote? --from says what a file is"
         raise source.fail(1, str(error), hint) from None
 
-    def work(block: Block) -> _Digest:
-        return _digest(source, tally, groups, columns, block)
-
+    work = partial(_digest, source, tally, groups, columns)
     for digest in in_order(work, source.blocks()):
         account.read(digest.rows)
         account.rows_counted += digest.ios
         account.leave_out(TRIMS, digest.trims)
         account.leave_out(CUT, digest.cut)
         if digest.part:
-            tally.take(digest.part)
+            tally.add(digest.part)
         for group, low_ns, high_ns in digest.extremes:
             tally.extremes(group, low_ns, high_ns)
     return account
@@ -99,4 +91,4 @@ def _extremes(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int,
     return found
 
 
-FORMAT = Format("fio-log", "client", BY_FORMAT["fio-log"], recognises, open_files)
+FORMAT = Format("fio-log", "client", BY_FORMAT["fio-log"], recognises, one_by_one(read))

@@ -114,20 +114,6 @@ class Tally:
             )
         return number
 
-    def add(
-        self,
-        group: int | IntArray,
-        time_ns: IntArray,
-        bins: IntArray,
-        counts: IntArray | None = None,
-        row: IntArray | None = None,
-    ) -> None:
-        """Add I/Os: when (ns, not negative), in which bin, and how many (one each without `counts`).
-
-        With `row` there are several of these to a group and time: it says which group and time each has.
-        """
-        self.take(self.part(group, time_ns, bins, counts, row))
-
     def part(
         self,
         group: int | IntArray,
@@ -136,7 +122,11 @@ class Tally:
         counts: IntArray | None = None,
         row: IntArray | None = None,
     ) -> Part:
-        """What add() adds, for take(). Changes nothing: threads may do this side by side."""
+        """I/Os for add(): when (ns, not negative), in which bin, and how many (one each without `counts`).
+
+        With `row` there are several of these to a group and time: it says which group and time each has.
+        Changes nothing: threads may do this side by side.
+        """
         interval_ns = self.interval_ns
         if not bins.size:
             return Part(interval_ns, bins, np.empty(0, dtype=np.int64))
@@ -152,19 +142,21 @@ class Tally:
         """As part(), one I/O each, of group groups[which]; faster where their times are near each other."""
         if not bins.size:
             return self.part(0, time_ns, bins)
-        first, last = (int(time) // self.interval_ns for time in (time_ns.min(), time_ns.max()))
+        # Read once: add() may double it meanwhile.
+        interval_ns = self.interval_ns
+        first, last = (int(time) // interval_ns for time in (time_ns.min(), time_ns.max()))
         cells = (last - first + 1) * groups.size
         if last >= _MAX_TIME_INDEX or cells * _BINS > max(_TABLE_PER_KEY * bins.size, 1 << 16):
             return self.part(groups[which], time_ns, bins)
-        local = which if first == last else (time_ns // self.interval_ns - first) * groups.size + which
+        local = which if first == last else (time_ns // interval_ns - first) * groups.size + which
         table = np.bincount((local << _BIN_BITS) + bins)
         found = np.flatnonzero(table)
         cell, at = found >> _BIN_BITS, found & (_BINS - 1)
         keys = ((first + cell // groups.size) * _MAX_GROUPS + groups[cell % groups.size]) * _BINS + at
-        return Part(self.interval_ns, keys, table[found].astype(np.int64))
+        return Part(interval_ns, keys, table[found].astype(np.int64))
 
-    def take(self, part: Part) -> None:
-        """Add what part() made."""
+    def add(self, part: Part) -> None:
+        """Add what part() or part_of() made."""
         keys, counts, interval_ns = part.keys, part.counts, part.interval_ns
         while interval_ns < self.interval_ns:
             keys, counts = _halved(keys, counts)
@@ -184,18 +176,10 @@ class Tally:
             self._keys, self._counts = _merged([(self._keys, self._counts), *self._pending])
             self._pending, self._pending_size = [], 0
         while self._keys.size > self._max_cells and int(self._keys[-1]) >= 2 * _MAX_GROUPS * _BINS:
-            self._double()
-
-    def _double(self) -> None:
-        """Halve the resolution in time: neighbouring intervals become one; no I/O is lost."""
-        self._keys, self._counts = _halved(self._keys, self._counts)
-        self.interval_ns *= 2
-        self.doubled += 1
-
-    @property
-    def total(self) -> int:
-        """I/Os so far."""
-        return int(self._counts.sum()) + sum(int(c.sum()) for _, c in self._pending)
+            # Neighbouring intervals become one; no I/O is lost.
+            self._keys, self._counts = _halved(self._keys, self._counts)
+            self.interval_ns *= 2
+            self.doubled += 1
 
     def frame(self, phase: str, layer: str) -> tuple[pl.DataFrame, int]:
         """The rows of latency.parquet, and the start (ns, on the input's clock) of what is time 0 there."""
@@ -204,23 +188,18 @@ class Tally:
         group, bins = np.divmod(rest, _BINS)
         first = int(index.min()) if index.size else 0
         low, high = self.edges(bins)
-        names = list(self._groups)
-        columns = [pl.Series([n[part] for n in names], dtype=pl.String) for part in range(3)]
-        frame = pl.DataFrame(
-            {
-                "time_ns": (index - first) * self.interval_ns,
-                "phase": pl.Series([phase], dtype=pl.String).new_from_index(0, index.size),
-                "layer": pl.Series([layer], dtype=pl.String).new_from_index(0, index.size),
-                "host": columns[0].gather(group) if names else columns[0],
-                "op": columns[1].gather(group) if names else columns[1],
-                "tier": columns[2].gather(group) if names else columns[2],
-                "lo_ns": low,
-                "hi_ns": high,
-                "count": self._counts,
-            },
-            schema=LATENCY_SCHEMA,
+        names = pl.DataFrame(
+            list(self._groups), dict.fromkeys(("host", "op", "tier"), pl.String), orient="row"
         )
-        return frame, first * self.interval_ns
+        frame = names[group].with_columns(
+            pl.Series("time_ns", (index - first) * self.interval_ns),
+            pl.Series("lo_ns", low),
+            pl.Series("hi_ns", high),
+            pl.Series("count", self._counts),
+            phase=pl.lit(phase),
+            layer=pl.lit(layer),
+        )
+        return frame.select(*LATENCY_SCHEMA), first * self.interval_ns
 
     def told_extremes(self, layer: str) -> list[dict[str, Any]]:
         """The exact extremes as a phase of manifest.json has them; only where every I/O was looked at."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kit.importers.base import Format, Options, Reading
+from kit.importers.base import Format, Options, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
 from kit.store.import_source import BY_FORMAT
@@ -26,22 +26,13 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return re.match(rb'\{"type": ?"', lines[0].lstrip()) is not None
 
 
-def open_files(sources: Sequence[Source], options: Options) -> Reading:
-    """Open traces."""
-    tally = Tally(options.interval_ns)
-    return Reading(tally, (read(s, tally, options.host_of(s), options.log_vdevs) for s in sources))
-
-
-def read(source: Source, tally: Tally, host: str, log_vdevs: frozenset[int] | None) -> Account:
-    """Add one tracer's counts to `tally`, whose bins are kit.core.bins. Raises ConfigError for damage.
-
-    `log_vdevs`: ids of the pool's log vdevs, None if nobody said; writes through the ZIL need them.
-    """
+def read(source: Source, options: Options, tally: Tally) -> Account:
+    """Add one tracer's counts to `tally`, whose bins are kit.core.bins. Raises ConfigError for damage."""
     account = Account(str(source.path))
     trace = _trace(source)
     account.warnings += trace.problems
-    _check(source, trace, log_vdevs)
-    known = log_vdevs or frozenset()
+    _check(source, trace, options.log_vdevs)
+    host, log_vdevs = options.host_of(source), options.log_vdevs or frozenset()
     before = first = trace.snapshots[0].at_ns if trace.snapshots else 0
     try:
         changes = list(differences(trace.snapshots))
@@ -58,7 +49,8 @@ def read(source: Source, tally: Tally, host: str, log_vdevs: frozenset[int] | No
             account.read(total)
             times = np.full(len(counts), start_ns, dtype=np.int64)
             bins, numbers = (np.array(list(v), dtype=np.int64) for v in (counts.keys(), counts.values()))
-            tally.add(tally.group(host, key[0], tier_of(*key, known)), times, bins, numbers)
+            group = tally.group(host, key[0], tier_of(*key, log_vdevs))
+            tally.add(tally.part(group, times, bins, numbers))
             account.rows_counted += total
     return account
 
@@ -82,7 +74,8 @@ def _trace(source: Source) -> Trace:
 
 
 def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> None:
-    if not trace.began:
+    """Raises ConfigError where `log_vdevs` (ids of the pool's log vdevs) is None and the ZIL was written."""
+    if not trace.phase:
         raise source.fail(None, "not the output of the kit's tracer: it never says that it begins")
     last = trace.snapshots[-1].counts if trace.snapshots else {}
     used = sorted({vdev for _, seen, vdev in last if seen & LOG_WRITE})
@@ -95,4 +88,4 @@ def _check(source: Source, trace: Trace, log_vdevs: frozenset[int] | None) -> No
         )
 
 
-FORMAT = Format("bpftrace", "nfs-server", BY_FORMAT["bpftrace"], recognises, open_files)
+FORMAT = Format("bpftrace", "nfs-server", BY_FORMAT["bpftrace"], recognises, one_by_one(read))

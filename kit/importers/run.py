@@ -1,9 +1,12 @@
-"""From files to what a run directory holds: rows of latency.parquet and a manifest."""
+"""From files to what a run directory holds: their format, rows of latency.parquet and a manifest."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +15,52 @@ import polars as pl
 
 from kit import __version__
 from kit.core.errors import ConfigError
-from kit.importers import detect
-from kit.importers.base import Format, Options, Reading
+from kit.importers import (
+    fio_histogram_log,
+    fio_json,
+    fio_latency_log,
+    kit_trace,
+    two_columns,
+    zpool_iostat,
+)
+from kit.importers.base import Format, Options, Reading, only_kind
 from kit.importers.histogram_accumulator import Account
-from kit.importers.memory import keep_freed
 from kit.importers.source import Source
+from kit.load.fio_latency_log import shown
 from kit.store.format import MANIFEST_FORMAT
 
+# The first that recognises a file is taken: those with an unmistakable beginning come first.
+FORMATS = (
+    kit_trace.FORMAT,
+    fio_json.FORMAT,
+    zpool_iostat.FORMAT,
+    fio_latency_log.FORMAT,
+    fio_histogram_log.FORMAT,
+    two_columns.FORMAT,
+)
+BY_NAME = {known.name: known for known in FORMATS}
+_UNPACK = "decompress it first; of compressed files gzip and zstd are read"
+_NO_TEXT = {
+    b"\x1f\x8b": ("compressed twice", "decompress it once"),
+    b"\x28\xb5\x2f\xfd": ("compressed twice", "decompress it once"),
+    b"BZh": ("bzip2", _UNPACK),
+    b"\xfd7zXZ\0": ("xz", _UNPACK),
+    b"\x04\x22\x4d\x18": ("lz4", _UNPACK),
+    b"x\x9c": ("compressed with zlib", "fio --inflate-log=FILE prints what log_store_compressed wrote"),
+    b"PK\x03\x04": ("a ZIP archive", "unpack it first"),
+    b"PAR1": ("Parquet", "hsp compare, report and export read runs as they are"),
+    b"\xff\xfe": ("UTF-16", "save it as UTF-8"),
+    b"\xfe\xff": ("UTF-16", "save it as UTF-8"),
+    b"\xef\xbb\xbf": ("begins with a byte order mark (BOM)", "save it as UTF-8 without BOM"),
+}
+# What comes later is judged with its line.
+_NULS_IN = 256
 PHASE = "import"
 LOAD = "load as the importer's user ran it; not recorded"
+# malloc.h of glibc: mallopt(3).
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_MOST_MMAP_THRESHOLD_BYTES = 32 << 20
+_KEPT_BYTES = 64 << 20
 Tell = Callable[[float], None]
 
 
@@ -31,14 +71,13 @@ class Imported:
     frame: pl.DataFrame
     phase: dict[str, Any]
     section: dict[str, Any]
-    accounts: list[Account] = field(default_factory=list)
 
 
 def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda fraction: None) -> Imported:
     """Read all `paths`; `tell` gets the fraction done. Raises ConfigError for damage and for unlike files."""
     if not paths:
         raise ConfigError("no file to import", "name one or more files")
-    keep_freed()
+    _keep_freed_memory()
     sizes: list[int] = []
     done = [0] * len(paths)
 
@@ -50,10 +89,14 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
 
     sources = [Source(path, partial(told, number)) for number, path in enumerate(paths)]
     for source in sources:
-        detect.check_text(source)
-    asked = detect.BY_NAME[options.format] if options.format else None
-    known = _one_format({source: asked or detect.detect(source) for source in sources})
-    detect.check_alike(sources)
+        _check_text(source)
+    name = only_kind(
+        {source: options.format or detect(source).name for source in sources},
+        "files of unlike formats may hold the same I/Os",
+        "import each format as a run of its own",
+    )
+    known = BY_NAME[name]
+    _check_alike(sources)
     reading = known.open(sources, options)
     done[:] = [0] * len(paths)
     sizes += [s.size_bytes for s in sources]
@@ -71,14 +114,59 @@ def read_files(paths: Sequence[Path], options: Options, tell: Tell = lambda frac
     return _imported(known, reading, accounts, options.layer or known.layer, counted)
 
 
-def _one_format(formats: dict[Source, Format]) -> Format:
-    if len({known.name for known in formats.values()}) > 1:
-        told = ", ".join(f"{source.path} ({known.name})" for source, known in formats.items())
-        raise ConfigError(
-            f"files of unlike formats may hold the same I/Os: {told}",
-            "import each format as a run of its own",
-        )
-    return next(iter(formats.values()))
+def _check_text(source: Source) -> None:
+    """That there is something in the file, and that it is text. Raises ConfigError."""
+    head = source.head()
+    if not head.strip():
+        raise source.fail(None, "empty", "fio leaves logs empty where it had nothing to log: leave them out")
+    for start, (what, hint) in _NO_TEXT.items():
+        if head.startswith(start):
+            raise source.fail(None, what, hint)
+    if (at := head.find(b"\0", 0, _NULS_IN)) >= 0:
+        line = head.count(b"\n", 0, at) + 1
+        raise source.fail(line, "binary: a NUL byte in what should be text", "give what the tool printed")
+
+
+def detect(source: Source) -> Format:
+    """The format of a file. Raises ConfigError if its beginning is of none."""
+    lines = [line for line in source.head().splitlines() if line.strip()]
+    for known in FORMATS:
+        if known.recognises(lines):
+            return known
+    raise source.fail(
+        None,
+        f"no known format; the first line is {shown(lines[0])}",
+        f"say what it is: --from {', '.join(BY_NAME)}",
+    )
+
+
+def _check_alike(sources: list[Source]) -> None:
+    """That no I/O is in two of the files. Raises ConfigError."""
+    seen: dict[tuple[int, int], Source] = {}
+    for source in sources:
+        if other := seen.get(source.identity):
+            raise ConfigError(f"{source.path} and {other.path} are the same file", "give each file once")
+        seen[source.identity] = source
+    only_kind(
+        {source: source.log_kind for source in sources if source.log_kind},
+        "logs of unlike kinds hold the same I/Os more than once",
+        "import one kind: lat is slat and clat together",
+    )
+
+
+def _keep_freed_memory() -> None:
+    """Have the C library keep up to 64 MiB of freed memory for the next array of this process.
+
+    Arrays of a megabyte otherwise go back to the system each time, and the kernel clears each page of the
+    next one again: 10 M rows of a latency log then take 1.05 times the processor time (median of 20 runs
+    side by side, November 2026, `tox -e bench -- tests/bench/test_import.py`). Does nothing with another
+    C library.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            mallopt = ctypes.CDLL(None).mallopt
+            mallopt(_MMAP_THRESHOLD, _MOST_MMAP_THRESHOLD_BYTES)
+            mallopt(_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def _imported(known: Format, reading: Reading, accounts: list[Account], layer: str, counted: int) -> Imported:
@@ -114,7 +202,7 @@ def _imported(known: Format, reading: Reading, accounts: list[Account], layer: s
              "left_out": a.left_out} for a in accounts
         ],
     }  # fmt: skip
-    return Imported(frame, phase, section, accounts)
+    return Imported(frame, phase, section)
 
 
 def manifest(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ import polars as pl
 from kit.core.bins import bin_index
 from kit.core.errors import ConfigError
 from kit.core.units import NS_PER_UNIT
-from kit.importers.base import CUT, Format, Options, Reading, data_line
+from kit.importers.base import CUT, Format, Options, data_line, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import MAX_LINE_BYTES, Block, Source
 from kit.load.fio_latency_log import MAX_LATENCY_NS, shown
@@ -36,22 +36,13 @@ def recognises(lines: Sequence[bytes]) -> bool:
     return line.count(b",") == 1 or (b"," not in line and len(line.split()) == 2)
 
 
-def open_files(sources: Sequence[Source], options: Options) -> Reading:
-    """Open traces. Raises ConfigError unless the user says which unit they have."""
+def read(source: Source, options: Options, tally: Tally) -> Account:
+    """Add one trace to `tally`. Raises ConfigError without a unit; and for damage, with its line."""
     if options.unit is None:
-        raise ConfigError("a trace does not tell its unit", "give --unit ns, us, ms or s")
+        raise ConfigError("a trace does not name its unit", "give --unit ns, us, ms or s")
     unit_ns, time_unit_ns = NS_PER_UNIT[options.unit], NS_PER_UNIT[options.time_unit or options.unit]
-    tally = Tally(options.interval_ns)
-    accounts = (
-        read(source, tally, options.host_of(source), options.op, unit_ns, time_unit_ns) for source in sources
-    )
-    return Reading(tally, accounts)
-
-
-def read(source: Source, tally: Tally, host: str, op: str, unit_ns: int, time_unit_ns: int) -> Account:
-    """Add one trace to `tally`; both units in nanoseconds. Raises ConfigError for damage, with its line."""
     account = Account(str(source.path))
-    group = tally.group(host, op)
+    group = tally.group(options.host_of(source), options.op)
     for block in source.blocks():
         if block.cut:
             account.rows_read += 1
@@ -64,7 +55,7 @@ def read(source: Source, tally: Tally, host: str, op: str, unit_ns: int, time_un
             account.leave_out(_COMMENTS, block.lines - columns[0].size)
         time_ns, latency_ns = (np.rint(c).astype(np.int64) for c in columns)
         if time_ns.size:
-            tally.add(group, time_ns, bin_index(latency_ns))
+            tally.add(tally.part(group, time_ns, bin_index(latency_ns)))
             tally.extremes(group, int(latency_ns.min()), int(latency_ns.max()))
         account.rows_counted += time_ns.size
     return account
@@ -101,11 +92,8 @@ def _fast(block: Block, unit_ns: int, time_unit_ns: int) -> tuple[Floats, Floats
 
 
 def _slow(source: Source, block: Block, unit_ns: int, time_unit_ns: int) -> tuple[Floats, Floats]:
-    pairs = np.array(list(_pairs(source, block, unit_ns, time_unit_ns)), dtype=np.float64).reshape(-1, 2)
-    return pairs[:, 0], pairs[:, 1]
-
-
-def _pairs(source: Source, block: Block, unit_ns: int, time_unit_ns: int) -> Iterator[tuple[float, float]]:
+    """As _fast, line by line. Raises ConfigError."""
+    pairs = []
     for number, line in enumerate(block.data.split(b"\n")[:-1], block.first_line):
         text = line.strip()
         if not text or text.startswith(b"#"):
@@ -119,7 +107,9 @@ def _pairs(source: Source, block: Block, unit_ns: int, time_unit_ns: int) -> Ite
         time_ns, latency_ns = float(fields[0]) * time_unit_ns, float(fields[1]) * unit_ns
         if not (math.isfinite(time_ns) and time_ns < _MAX_TIME_NS and latency_ns < MAX_LATENCY_NS):
             raise source.fail(number, f"the time or the latency is impossible: {shown(line)}", hint)
-        yield time_ns, latency_ns
+        pairs.append((time_ns, latency_ns))
+    table = np.array(pairs, dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
 
 
-FORMAT = Format("trace", "client", BY_FORMAT["trace"], recognises, open_files)
+FORMAT = Format("trace", "client", BY_FORMAT["trace"], recognises, one_by_one(read))

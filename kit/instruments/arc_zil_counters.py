@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, Measured, Report, minus
 from kit.instruments.tier_tracer import TierTracer
 from kit.store.phase import Check, Missing
 from kit.zfs.openzfs_version import ZfsVersion
@@ -39,7 +39,7 @@ class Counters:
 
     def since(self, before: Counters) -> Counters:
         """The change since `before`."""
-        return Counters(_minus(self.arc, before.arc), _minus(self.zil, before.zil), self.zil_source)
+        return Counters(minus(self.arc, before.arc), minus(self.zil, before.zil), self.zil_source)
 
 
 class ArcZilCounters(Instrument):
@@ -83,10 +83,6 @@ def parse_kstat(text: str) -> dict[str, int]:
     return {name: int(value) for name, value in _KSTAT.findall(text)}
 
 
-def _minus(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
-    return {name: value - before.get(name, 0) for name, value in after.items()}
-
-
 def checks(change: Counters, tiers: dict[tuple[str, str], int], zfs: ZfsVersion) -> list[Check | Missing]:
     """Check the tracer's counts, by (op, tier), against the change of the counters.
 
@@ -113,17 +109,17 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int]) -> Iter
     indirect = reads.get("indirect", 0)
     slack = _tolerance(total) + indirect
     from_devices = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
-    yield Check.of(
-        "reads that missed the ARC", "arcstats demand_data_misses",
-        from_devices, arc["demand_data_misses"], slack,
-    )  # fmt: skip
-    yield Check.of("reads from L2ARC", "arcstats l2_hits", reads.get("l2arc", 0), arc["l2_hits"], slack)
-    yield Check.of(
-        "reads from DRAM", "arcstats demand_data_hits (without those of the dbuf cache)",
-        reads.get("dram", 0), arc["demand_data_hits"], slack + _tolerance(total, _DBUF_CACHE_SHARE),
-    )  # fmt: skip
-    for name in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem"):
-        yield Check.of("L2ARC errors", f"arcstats {name}", 0, arc[name], 0)
+    rows = [
+        ("reads that missed the ARC", "demand_data_misses", "", from_devices, slack),
+        ("reads from L2ARC", "l2_hits", "", reads.get("l2arc", 0), slack),
+        (
+            "reads from DRAM", "demand_data_hits", " (without those of the dbuf cache)",
+            reads.get("dram", 0), slack + _tolerance(total, _DBUF_CACHE_SHARE),
+        ),
+        *(("L2ARC errors", name, "", 0, 0) for name in ("l2_io_error", "l2_cksum_bad", "l2_abort_lowmem")),
+    ]  # fmt: skip
+    for name, counter, remark, expected, tolerance in rows:
+        yield Check.of(name, f"arcstats {counter}{remark}", expected, arc[counter], tolerance)
 
 
 def _write_checks(
@@ -135,22 +131,19 @@ def _write_checks(
     if not total:
         return
     slack = _tolerance(total, 0.005)
-    yield Check.of("synchronous writes", f"{source} zil_commit_count", total, zil["zil_commit_count"], slack)
-    slog, pool = writes.get("slog", 0), writes.get("pool", 0)
-    indirect = writes.get("indirect", 0)
+    slog, pool, indirect = (writes.get(tier, 0) for tier in ("slog", "pool", "indirect"))
     # With a log device no block may go to the pool; without one, none may go to a log device.
-    yield Check.of(
-        "log blocks on the log device", f"{source} zil_itx_metaslab_slog_count",
-        slog + (indirect if slog else 0), zil["zil_itx_metaslab_slog_count"], slack if slog else 0,
-    )  # fmt: skip
-    yield Check.of(
-        "log blocks in the pool", f"{source} zil_itx_metaslab_normal_count",
-        pool + (0 if slog else indirect), zil["zil_itx_metaslab_normal_count"], slack if pool else 0,
-    )  # fmt: skip
-    yield Check.of("indirect writes", f"{source} zil_itx_indirect_count", 0, zil["zil_itx_indirect_count"], 0)
+    on_slog, in_pool = slog + (indirect if slog else 0), pool + (0 if slog else indirect)
+    for name, counter, expected, tolerance in (
+        ("synchronous writes", "zil_commit_count", total, slack),
+        ("log blocks on the log device", "zil_itx_metaslab_slog_count", on_slog, slack if slog else 0),
+        ("log blocks in the pool", "zil_itx_metaslab_normal_count", in_pool, slack if pool else 0),
+        ("indirect writes", "zil_itx_indirect_count", 0, 0),
+    ):
+        yield Check.of(name, f"{source} {counter}", expected, zil[counter], tolerance)
     # Since OpenZFS 2.3.
-    for name in ("zil_commit_stall_count", "zil_commit_error_count"):
-        if name in zil:
-            yield Check.of("ZIL stalls and errors", f"{source} {name}", 0, zil[name], 0)
+    for counter in ("zil_commit_stall_count", "zil_commit_error_count"):
+        if counter in zil:
+            yield Check.of("ZIL stalls and errors", f"{source} {counter}", 0, zil[counter], 0)
         else:
-            yield Missing.of("ZIL stalls and errors", f"{source} {name}", f"not available on {zfs}")
+            yield Missing.of("ZIL stalls and errors", f"{source} {counter}", f"not available on {zfs}")

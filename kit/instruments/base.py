@@ -5,6 +5,7 @@ A phase calls, on each of its instruments: `begin`, then the load runs, then `en
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from kit.instruments.histograms import Grid
 from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode
 
 Json = dict[str, Any]
+_TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,10 @@ class Measured:
         """The sum over all clients and ops."""
         return sum(sum(by_op.values()) for by_op in self.client_ios.values())
 
+    def experiment_ns(self, host_ns: int) -> int:
+        """A time of the reference clock, in ns of the experiment since the run began; not before it."""
+        return self.clock.from_host_ns(max(0, host_ns - self.run_origin_ns))
+
 
 @dataclass
 class Latency:
@@ -58,6 +64,17 @@ class Report:
     events: list[Event] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     entry: Json = field(default_factory=dict)
+
+
+def split_tail(output: str) -> dict[str, str]:
+    """Contents by file name, from the output of `tail -v -n +1`."""
+    parts = _TAIL_HEADER.split(output)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def minus(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    """The change of counters by name; one that was not there before began at 0."""
+    return {name: value - before.get(name, 0) for name, value in after.items()}
 
 
 class Instrument:

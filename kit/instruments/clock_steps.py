@@ -35,7 +35,10 @@ print("clocks", *min((read() for _ in range(32)), key=lambda times: times[3] - t
 """  # noqa: E501
 _PYTHON = ["env", "python3", "-I", "-S", "-c", _PROGRAM]
 _READINGS = re.compile(r"^clocks(?: (-?\d{1,20})){4}$", re.MULTILINE | re.ASCII)
-_LINE = re.compile(r"\s*\.(index|offset):\s+(\d{1,20})(?: nsecs)?", re.ASCII)
+# At most three lines are between index and offset of a clock base.
+_BASE = re.compile(
+    r"\.index:\s+(\d{1,20})\n(?:.*\n){0,3}?\s*\.offset:\s+(\d{1,20}) nsecs$", re.ASCII | re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -73,16 +76,9 @@ def read(host: Host) -> WallClock:
 def parse_timer_list(text: str) -> WallClock | None:
     """From the clock bases of the first CPU (kernel/time/timer_list.c); None if they are missing."""
     offsets: dict[int, int] = {}
-    index = None
-    for line in text.splitlines():
-        named = _LINE.fullmatch(line)
-        if named and named[1] == "index":
-            index = int(named[2])
-        elif named and index is not None:
-            # Other CPUs have the same offsets. The kernel prints them unsigned.
-            value = int(named[2])
-            offsets.setdefault(index, value - (1 << 64) if value >= 1 << 63 else value)
-            index = None
+    for index, offset in _BASE.findall(text):
+        # Other CPUs have the same offsets. The kernel prints them unsigned.
+        offsets.setdefault(int(index), int(offset) - (int(offset) >> 63 << 64))
     if _REALTIME not in offsets or _BOOTTIME not in offsets:
         return None
     return WallClock(offsets[_REALTIME], offsets[_BOOTTIME])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.instruments.base import Instrument, Measured, Report
 from kit.store.phase import Event
@@ -34,22 +33,13 @@ class FaultEvents(Instrument):
         self._faults, self._crashes = self._devices.faults(), self._devices.crashes()
 
     def report(self, measured: Measured) -> Report:
-        died = ["the server of the emulated devices died"] if self._crashes else []
-        events = fault_events(self._faults, measured.run_origin_ns, measured.clock)
-        return Report(events=events, problems=died)
-
-
-def fault_events(faults: list[tuple[int, str]], origin_ns: int, clock: Clock) -> list[Event]:
-    """Events in the experiment's time. `faults`: ns of the server's clock; `origin_ns`: start of the run."""
-    return [
-        Event(
-            time_ns=clock.from_host_ns(max(0, at_ns - origin_ns)),
-            end_ns=None,
-            kind="fault",
-            text=f"fault: {text}",
+        return Report(
+            events=[
+                Event(time_ns=measured.experiment_ns(at_ns), end_ns=None, kind="fault", text=f"fault: {text}")
+                for at_ns, text in self._faults
+            ],
+            problems=["the server of the emulated devices died"] if self._crashes else [],
         )
-        for at_ns, text in faults
-    ]
 
 
 def check_alive(devices: FaultSource | None) -> None:

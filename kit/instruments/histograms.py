@@ -127,22 +127,14 @@ def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:
 
 def frame(cells: Cells, phase: str, layer: str, host: str) -> pl.DataFrame:
     """Rows of latency.parquet."""
-    keys = sorted(cells)
-    lows, highs = bin_edges(np.array([key[3] for key in keys], dtype=np.int64))
-    return pl.DataFrame(
-        {
-            "time_ns": [key[0] for key in keys],
-            "phase": [phase] * len(keys),
-            "layer": [layer] * len(keys),
-            "host": [host] * len(keys),
-            "op": [key[1] for key in keys],
-            "tier": [key[2] for key in keys],
-            "lo_ns": lows.tolist(),
-            "hi_ns": highs.tolist(),
-            "count": [cells[key] for key in keys],
-        },
-        schema=LATENCY_SCHEMA,
-    )
+    ordered = sorted(cells.items())
+    edges = bin_edges(np.array([index for (*_, index), _ in ordered], dtype=np.int64))
+    lows, highs = (edge.tolist() for edge in edges)
+    rows = [
+        (start, phase, layer, host, op, tier, low, high, count)
+        for ((start, op, tier, _), count), low, high in zip(ordered, lows, highs, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
 
 
 def totals(cells: Cells) -> dict[tuple[str, str], int]:
@@ -161,26 +153,21 @@ def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[
         op_tier = key[0], tier_of(*key, log_vdevs)
         least, most = extremes.get(op_tier, (low, high))
         extremes[op_tier] = min(least, low), max(most, high)
-    return [
-        Extreme(layer="nfs-server", host=host, op=op, tier=tier, min_ns=low, max_ns=high)
-        for (op, tier), (low, high) in sorted(extremes.items())
-    ]
+    return [_extreme("nfs-server", host, *op_tier, *ends) for op_tier, ends in sorted(extremes.items())]
 
 
 def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[Extreme]:
     """Exact minimum and maximum latency of one client per op, in experiment time."""
-    rows = []
-    for direction, op in enumerate(("read", "write")):
-        chosen = latencies.latency_ns[latencies.direction == direction] // clock.dilation
-        if chosen.size:
-            rows.append(
-                Extreme(
-                    layer="client",
-                    host=host,
-                    op=op,
-                    tier="all",
-                    min_ns=int(chosen.min()),
-                    max_ns=int(chosen.max()),
-                )
-            )
-    return rows
+    by_op = {
+        op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
+        for direction, op in enumerate(("read", "write"))
+    }
+    return [
+        _extreme("client", host, op, "all", int(chosen.min()), int(chosen.max()))
+        for op, chosen in by_op.items()
+        if chosen.size
+    ]
+
+
+def _extreme(layer: str, host: str, op: str, tier: str, min_ns: int, max_ns: int) -> Extreme:
+    return Extreme(layer=layer, host=host, op=op, tier=tier, min_ns=min_ns, max_ns=max_ns)

@@ -52,7 +52,7 @@ class HostHealth(Instrument):
         self._after = read(self._machines)
 
     def report(self, measured: Measured) -> Report:
-        return report(changes(self._before, self._after), measured)
+        return report(self._before, self._after, measured)
 
 
 def read(hosts: Sequence[Host]) -> dict[str, Machine]:
@@ -61,33 +61,26 @@ def read(hosts: Sequence[Host]) -> dict[str, Machine]:
 
 
 def _read_machine(host: Host) -> Machine:
+    heat: Throttling | str
     try:
-        heat = _throttling(host)
+        heat = throttling.read(host)
+    except ValueError as error:
+        heat = f"not available: {error}"
     except HostError as error:
-        # State its clock would wait as long again.
-        return Machine(f"not available: {error.message}", f"not available: {error.message}")
+        # To read its clock would wait as long again.
+        return Machine(*[f"not available: {error.message}"] * 2)
     try:
         return Machine(heat, clock_steps.read(host))
     except HostError as error:
         return Machine(heat, f"not available: {error.message}")
 
 
-def _throttling(host: Host) -> Throttling | str:
-    try:
-        return throttling.read(host)
-    except ValueError as error:
-        return f"not available: {error}"
-
-
-def changes(before: Mapping[str, Machine], after: Mapping[str, Machine]) -> list[Change]:
-    """The change of each machine, in the order of `before`. Pure."""
-    return [_change(host, machine, after[host]) for host, machine in before.items()]
-
-
 def _change(host: str, before: Machine, after: Machine) -> Change:
-    heat = _between(throttling.change, before.throttling, after.throttling)
+    heats = (before.throttling, after.throttling)
+    first_mdegc, last_mdegc = (None if isinstance(heat, str) else heat.hottest_mdegc for heat in heats)
+    heat = _between(throttling.change, *heats)
     wall = _between(clock_steps.change, before.wall, after.wall)
-    return Change(host, heat, wall, (_hottest(before.throttling), _hottest(after.throttling)))
+    return Change(host, heat, wall, (first_mdegc, last_mdegc))
 
 
 def _between(
@@ -101,10 +94,6 @@ def _between(
         return change(before, after)
     except ValueError as error:
         return str(error)
-
-
-def _hottest(heat: Throttling | str) -> int | None:
-    return None if isinstance(heat, str) else heat.hottest_mdegc
 
 
 def checks(change: Change, duration_ns: int) -> Iterator[Check | Missing]:
@@ -145,16 +134,15 @@ def _as_json(change: Change) -> dict[str, Any]:
     }
 
 
-def report(observed: Sequence[Change], measured: Measured) -> Report:
-    """Checks, events and problems of all machines. Pure."""
-    happened = [event for change in observed for event in events(change)]
+def report(before: Mapping[str, Machine], after: Mapping[str, Machine], measured: Measured) -> Report:
+    """Checks, events and problems of all machines, in the order of `before`. Pure."""
+    changes = [_change(host, machine, after[host]) for host, machine in before.items()]
+    happened = [event for change in changes for event in events(change)]
+    span = {"time_ns": measured.start_ns, "end_ns": measured.end_ns}
     return Report(
-        [check for change in observed for check in checks(change, measured.duration_ns)],
-        [
-            Event(time_ns=measured.start_ns, end_ns=measured.end_ns, kind=kind, text=text)
-            for kind, text in happened
-        ],
+        [check for change in changes for check in checks(change, measured.duration_ns)],
+        [Event(**span, kind=kind, text=text) for kind, text in happened],
         # A monotonic clock stops in a suspend; those of the other hosts run on.
         [f"{text} during the phase" for kind, text in happened if kind == "suspend"],
-        {"machines": tuple(_as_json(change) for change in observed)},
+        {"machines": tuple(_as_json(change) for change in changes)},
     )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kit.core import proc_path
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, Measured, Report, minus
 from kit.store.phase import Check
 
 _SOURCE = "/proc/self/mountstats"
@@ -32,12 +32,7 @@ class MountStats:
     server_bytes: dict[str, int]
 
     def since(self, before: MountStats) -> MountStats:
-        return MountStats(
-            *(
-                {op: count - earlier[op] for op, count in later.items()}
-                for later, earlier in zip(vars(self).values(), vars(before).values(), strict=True)
-            )
-        )
+        return MountStats(*map(minus, vars(self).values(), vars(before).values()))
 
 
 class MountStatistics(Instrument):
@@ -78,18 +73,13 @@ def read(client: Host, target: str) -> MountStats:
 
 def parse(text: str, target: str) -> MountStats:
     """The last mount at `target`. Raises LookupError or ValueError."""
-    escaped = proc_path.escape(target)
-    lines: list[str] | None = None
-    inside = False
-    for line in text.split("\n"):
-        if line.startswith("device "):
-            inside = f" mounted on {escaped} with fstype nfs" in line
-            lines = [] if inside else lines
-        elif inside and lines is not None:
-            lines.append(line.strip())
+    head = f" mounted on {proc_path.escape(target)} with fstype nfs"
+    mounts = [mount.split("\n") for mount in f"\n{text}".split("\ndevice ")[1:]]
+    lines = next((mount[1:] for mount in reversed(mounts) if head in mount[0]), None)
     if lines is None:
         raise LookupError(f"no NFS mount at {target}")
-    fields = {name: rest.split() for name, colon, rest in (line.partition(":") for line in lines) if colon}
+    parts = (line.strip().partition(":") for line in lines)
+    fields = {name: rest.split() for name, colon, rest in parts if colon}
     per_op = {
         op: [[int(value) for value in fields[name]] for name in names if name in fields]
         for op, names in _OPERATIONS.items()
@@ -98,12 +88,8 @@ def parse(text: str, target: str) -> MountStats:
         raise LookupError("no statistics of its operations")
     sums = {op: [sum(column) for column in zip(*rows, strict=True)] for op, rows in per_op.items()}
     moved = [int(value) for value in fields["bytes"]]
-    return MountStats(
-        calls={op: values[0] for op, values in sums.items()},
-        transmissions={op: values[1] for op, values in sums.items()},
-        timeouts={op: values[2] for op, values in sums.items()},
-        server_bytes={"read": moved[4], "write": moved[5]},
-    )
+    calls, transmissions, timeouts = ({op: values[n] for op, values in sums.items()} for n in range(3))
+    return MountStats(calls, transmissions, timeouts, server_bytes={"read": moved[4], "write": moved[5]})
 
 
 def checks(change: MountStats, ios: dict[str, int], block_bytes: int | None, host: str) -> list[Check]:

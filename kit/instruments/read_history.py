@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kit.core.errors import HostError
-from kit.hosts.base import Host
-from kit.hosts.base import Result as _Result
+from kit.hosts.base import Host, Result
 from kit.instruments.arc_zil_counters import ArcZilCounters, Counters
 from kit.instruments.base import Instrument, Measured, Report
 from kit.instruments.server_activity import ServerActivity
@@ -34,11 +33,6 @@ class Reads:
     hits: int
     misses: int
     entries: int
-
-    @property
-    def overflowed(self) -> bool:
-        """Whether the list was full, so that its first entries are lost."""
-        return self.entries >= HISTORY_ENTRIES
 
 
 class ReadHistory(Instrument):
@@ -81,7 +75,7 @@ def history(server: Host, pool: str, objset: int) -> Reads:
     return parse(server.run(["sh", "-c", _RUN, "sh", _GROUP, _reads(pool)]), objset)
 
 
-def parse(answer: _Result, objset: int) -> Reads:
+def parse(answer: Result, objset: int) -> Reads:
     """From the counts of awk. Raises HostError for other lines."""
     hits = misses = entries = 0
     for line in answer.stdout.splitlines():
@@ -105,17 +99,12 @@ def _reads(pool: str) -> str:
 def report(op: str, calls: int, change: Counters, reads: Reads) -> Report:
     """`calls`: nfsd's own count of the phase's operation. Pure."""
     why, source = "the server was not traced", "arcstats, L2ARC" if op == "read" else "ZIL"
-    problems = []
-    if reads.overflowed and op == "read":
-        problems.append(
-            f"the list of reads was full: the shares are those of the last {HISTORY_ENTRIES} reads"
-        )
+    # The first entries of a full list are lost.
+    full = reads.entries >= HISTORY_ENTRIES and op == "read"
+    problem = f"the list of reads was full: the shares are those of the last {HISTORY_ENTRIES} reads"
     return Report(
-        [
-            Missing.of("I/Os by tier", source, why),
-            Missing.of("latency at the server", "nfsd.bt", why),
-        ],
-        problems=problems,
+        [Missing.of("I/Os by tier", source, why), Missing.of("latency at the server", "nfsd.bt", why)],
+        problems=[problem] if full else [],
         entry={"server_ios": calls, "shares": shares(op, calls, change, reads)},
     )
 

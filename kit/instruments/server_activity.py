@@ -7,15 +7,13 @@ and txgs (OpenZFS module/zfs/spa_stats.c); scans of kit.zfs.scrub_status; /proc/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.instruments.arc_zil_counters import TOLERANCE_IOS, parse_kstat
-from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.base import Instrument, Measured, Report, minus, split_tail
 from kit.store.phase import Check, Event, Missing
 from kit.zfs import scrub_status
 from kit.zfs.openzfs_version import ZfsVersion
@@ -24,7 +22,6 @@ from kit.zfs.scrub_status import Scan
 _NFSD = "/proc/net/rpc/nfsd"
 _STAT = "/proc/stat"
 _KSTATS = "/proc/spl/kstat/zfs"
-_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 # Numbers of procedures in RFC 1813, RFC 7530 and RFC 7862 (68: READ_PLUS, the reads of NFS 4.2). In the lists
 # they stand after the length.
 _V3 = {"read": (6,), "write": (7,), "commit": (21,)}
@@ -82,7 +79,7 @@ class ServerActivity(Instrument):
         before, after = self._before, self._after
         return Report(
             checks(before, after, self._pool, measured.op, measured.ios, measured.block_bytes, self._zfs),
-            events(before, after, measured.run_origin_ns, measured.clock),
+            events(before, after, measured),
             problems(before, after),
         )
 
@@ -106,15 +103,15 @@ def read(server: Host, pool: str, zfs: ZfsVersion) -> Conditions:
 
 def parse(text: str, scans: Mapping[str, Scan | None], pool: str) -> Conditions:
     """From the output of `tail -v` and `zpool status`. Raises KeyError or ValueError for missing values."""
-    parts = _HEADER.split(text)[1:]
-    files = dict(zip(parts[::2], parts[1::2], strict=True))
+    files = split_tail(text)
     stat = {line.split()[0]: line.split()[1:] for line in files[_STAT].splitlines() if line.strip()}
     ticks = [int(value) for value in stat["cpu"]]
+    uptime_s = float(files["/proc/uptime"].split()[0])
     io_bytes, calls = _nfsd(files[_NFSD])
     pools = [name for name in sorted(scans) if f"{_KSTATS}/{name}/iostats" in files]
     return Conditions(
-        uptime_ns=int(float(files["/proc/uptime"].split()[0]) * 1e9),
-        wall_s=int(stat["btime"][0]) + int(float(files["/proc/uptime"].split()[0])),
+        uptime_ns=int(uptime_s * 1e9),
+        wall_s=int(stat["btime"][0]) + int(uptime_s),
         io_bytes=io_bytes,
         calls=calls,
         iostats={name: parse_kstat(files[f"{_KSTATS}/{name}/iostats"]) for name in pools},
@@ -127,11 +124,8 @@ def parse(text: str, scans: Mapping[str, Scan | None], pool: str) -> Conditions:
 
 
 def _nfsd(text: str) -> tuple[dict[str, int], dict[str, int]]:
-    lines = {
-        line.split()[0]: [int(v) for v in line.split()[1:] if v.isdigit()]
-        for line in text.splitlines()
-        if line
-    }
+    rows = [line.split() for line in text.splitlines() if line]
+    lines = {row[0]: [int(value) for value in row[1:] if value.isdigit()] for row in rows}
     calls = dict.fromkeys(_V3, 0)
     for key, procedures in (("proc3", _V3), ("proc4ops", _V4)):
         counts = lines.get(key, [0])
@@ -164,16 +158,15 @@ def checks(
 
     `block_bytes`: None where jobs differ; bytes are not checked then.
     """
-    moved = after.io_bytes[op] - before.io_bytes[op]
     name = f"NFS {op.upper()} calls"
     made: list[Check | Missing] = [
         Check.of(name, f"{_NFSD} proc3, proc4ops", ios, after.calls[op] - before.calls[op], 0),
     ]
     if block_bytes:
+        moved = after.io_bytes[op] - before.io_bytes[op]
         made.append(Check.of(f"bytes of {name}", f"{_NFSD} io", ios * block_bytes, moved, 0))
-    change = {key: _change(before.iostats, after.iostats, key) for key in after.iostats}
-    ours = change.get(pool, {})
-    trimmed = sum(value for key, value in ours.items() if key.endswith("_extents_written"))
+    change = {key: minus(now, before.iostats.get(key, {})) for key, now in after.iostats.items()}
+    trimmed = sum(value for key, value in change.get(pool, {}).items() if key.endswith("_extents_written"))
     made.append(Check.of("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))
     made += _pool_checks(change, pool, zfs)
     most = int((after.cpu_ticks - before.cpu_ticks) * STEAL_SHARE) + 1
@@ -184,73 +177,45 @@ def checks(
 
 def _pool_checks(change: dict[str, dict[str, int]], pool: str, zfs: ZfsVersion) -> Iterator[Check | Missing]:
     """Checks of I/O by pool, which iostats count since OpenZFS 2.3."""
-    source = "iostats direct_*_count"
-    if zfs.has_direct_io:
-        ours = change.get(pool, {})
-        direct = ours.get("direct_read_count", 0) + ours.get("direct_write_count", 0)
-        yield Check.of("direct I/O, past the ARC", source, 0, direct, 0)
-    else:
-        yield Missing.of(
-            "direct I/O, past the ARC", source, f"not available on {zfs}, which has no direct I/O"
-        )
-    source = "iostats arc_*_count"
+    rows = [("direct I/O, past the ARC", pool, "direct", 0, ", which has no direct I/O")]
     for other in sorted(set(change) - {pool}):
-        name = f"I/Os of another pool, {other}"
+        rows.append((f"I/Os of another pool, {other}", other, "arc", TOLERANCE_IOS, ""))
+    for name, of, kind, tolerance, why in rows:
+        source = f"iostats {kind}_*_count"
         if zfs.has_direct_io:
-            busy = change[other].get("arc_read_count", 0) + change[other].get("arc_write_count", 0)
-            yield Check.of(name, source, 0, busy, TOLERANCE_IOS)
+            ios = sum(change.get(of, {}).get(f"{kind}_{op}_count", 0) for op in ("read", "write"))
+            yield Check.of(name, source, 0, ios, tolerance)
         else:
-            yield Missing.of(name, source, f"not available on {zfs}")
-
-
-def _change(before: dict[str, dict[str, int]], after: dict[str, dict[str, int]], pool: str) -> dict[str, int]:
-    return {name: value - before.get(pool, {}).get(name, 0) for name, value in after[pool].items()}
+            yield Missing.of(name, source, f"not available on {zfs}{why}")
 
 
 def problems(before: Conditions, after: Conditions) -> list[str]:
     """Scrubs and resilvers of any pool: they use the measured devices, ARC and CPU."""
-    texts = []
-    for pool, scan in after.scans.items():
-        same = before.scans.get(pool) == scan
-        if scan.running or not same:
-            texts.append(
-                f"a {scan.function.lower()} of the pool {pool} ran during the phase "
-                f"(zpool status: {scan.function} {scan.state})"
-            )
-    return texts
+    return [
+        f"a {scan.function.lower()} of the pool {pool} ran during the phase "
+        f"(zpool status: {scan.function} {scan.state})"
+        for pool, scan in after.scans.items()
+        if scan.running or before.scans.get(pool) != scan
+    ]
 
 
-def events(before: Conditions, after: Conditions, origin_ns: int, clock: Clock) -> list[Event]:
-    """Events for the time axis, in ns of the experiment since `origin_ns` (of the server's clock).
-
-    Times of a scrub have a resolution of a second.
-    """
-
-    def at(host_ns: int) -> int:
-        return clock.from_host_ns(max(0, host_ns - origin_ns))
-
-    def inside(begin_ns: int, end_ns: int) -> bool:
-        return end_ns >= before.uptime_ns and begin_ns <= after.uptime_ns
-
-    made = [
-        Event(
-            time_ns=at(txg.begin_ns),
-            end_ns=at(txg.end_ns),
-            kind="txg",
-            text=f"txg {txg.number}: sync, {txg.written_bytes} bytes",
-        )
+def events(before: Conditions, after: Conditions, measured: Measured) -> list[Event]:
+    """Syncs of txgs and scrubs in the phase. Times of a scrub have a resolution of a second."""
+    spans = [
+        (txg.begin_ns, txg.end_ns, "txg", f"txg {txg.number}: sync, {txg.written_bytes} bytes")
         for txg in after.txgs
-        if inside(txg.begin_ns, txg.end_ns)
     ]
     booted_s = after.wall_s - after.uptime_ns // 1_000_000_000
     for pool, scan in after.scans.items():
-        begin = (scan.start_s - booted_s) * 1_000_000_000
-        end = after.uptime_ns if scan.running else (scan.end_s - booted_s) * 1_000_000_000
-        if inside(begin, end):
-            kind = "resilver" if scan.function == "RESILVER" else "scrub"
-            text = f"{kind} of the pool {pool}"
-            made.append(Event(time_ns=at(begin), end_ns=at(end), kind=kind, text=text))
-    return made
+        end_ns = after.uptime_ns if scan.running else (scan.end_s - booted_s) * 1_000_000_000
+        kind = "resilver" if scan.function == "RESILVER" else "scrub"
+        spans.append(((scan.start_s - booted_s) * 1_000_000_000, end_ns, kind, f"{kind} of the pool {pool}"))
+    at = measured.experiment_ns
+    return [
+        Event(time_ns=at(begin_ns), end_ns=at(end_ns), kind=kind, text=text)
+        for begin_ns, end_ns, kind, text in spans
+        if end_ns >= before.uptime_ns and begin_ns <= after.uptime_ns
+    ]
 
 
 def property_problems(properties: dict[str, str], tiers: set[str]) -> list[str]:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from kit.hosts.base import Host
+from kit.instruments.base import minus, split_tail
 from kit.store.phase import Check
 
 SOURCE = "/sys/devices/system/cpu/cpu*/thermal_throttle"
@@ -32,7 +33,6 @@ for chip in /sys/class/hwmon/hwmon*; do
 done
 true
 """
-_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 _COUNTER = re.compile(r"(cpu\d+)/thermal_throttle/(core|package)_throttle_(count|total_time_ms)")
 _TEMPERATURE = re.compile(r"/sys/class/hwmon/hwmon\d+/temp1_input")
 _NUMBER = re.compile(r"\d{1,20}", re.ASCII)
@@ -68,11 +68,10 @@ def read(host: Host) -> Throttling:
 
 def parse(text: str) -> Throttling:
     """From the output of `tail -v`. Raises ValueError for malformed counters."""
-    parts = _HEADER.split(text)[1:]
     counts: dict[str, int] = {}
     times_ms: dict[str, int] = {}
     temperatures = []
-    for path, content in zip(parts[::2], parts[1::2], strict=True):
+    for path, content in split_tail(text).items():
         value = content.strip()
         if match := _COUNTER.fullmatch(path):
             if not _NUMBER.fullmatch(value):
@@ -89,8 +88,7 @@ def change(before: Throttling, after: Throttling) -> Change:
         raise ValueError("not available: this host has no such counters")
     if before.counts.keys() != after.counts.keys() or before.times_ms.keys() != after.times_ms.keys():
         raise ValueError("not available: not the same CPUs before and after")
-    events = {key: after.counts[key] - count for key, count in before.counts.items()}
-    times_ms = {key: after.times_ms[key] - time for key, time in before.times_ms.items()}
+    events, times_ms = minus(after.counts, before.counts), minus(after.times_ms, before.times_ms)
     if min([*events.values(), *times_ms.values()]) < 0:
         raise ValueError("not available: a counter went back")
     unmeasured = [count for key, count in events.items() if not times_ms.get(key)]

@@ -62,10 +62,13 @@ class TierTracer(Instrument):
         return Latency([rows], histograms.server_extremes(self._trace, self._log_vdevs, self._server_name))
 
     def report(self, measured: Measured) -> Report:
-        origin_ns, to_experiment = measured.run_origin_ns, measured.clock.from_host_ns
-        feeds = [to_experiment(max(0, at_ns - origin_ns)) for at_ns in self._trace.feeds_ns]
         return Report(
-            events=[Event(time_ns=at, end_ns=None, kind="l2arc-feed", text="L2ARC feed") for at in feeds],
+            events=[
+                Event(
+                    time_ns=measured.experiment_ns(at_ns), end_ns=None, kind="l2arc-feed", text="L2ARC feed"
+                )
+                for at_ns in self._trace.feeds_ns
+            ],
             problems=[*self._problems, *self._trace.problems],
             entry={
                 "server_ios": sum(count for (op, _), count in (self.ios or {}).items() if op != "commit"),

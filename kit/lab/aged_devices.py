@@ -14,32 +14,54 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device
-from kit.core.cache import cache_dir, locked
+from kit.core.cache import cache_dir, content_digest, locked, replacing
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.devices.block_device import find_unused
 from kit.emulation import compilation
-from kit.emulation.devices_file import served_devices, state_limit_bytes
-from kit.emulation.served import Served
+from kit.emulation.devices_file import served_devices
+from kit.emulation.served import TRANSFER_DEADLINE_S, Served
 from kit.hosts.base import HostLost
-from kit.lab import cache_entry
 from kit.lab.guest import Lab
 from kit.precondition import checkpoint, stage_loads
 from kit.precondition import device as precondition
 from kit.precondition.checkpoint import INCOMPRESSIBLE
 from kit.precondition.latency_curve import Point
 
-FORMAT = 1
-_TRANSFER_DEADLINE_S = 600.0
+FORMAT: Final = 1
 # Approximate memory of ARC, kernel and programs in the guest.
 _GUEST_BYTES = 1 << 30
 _LOCK_OWNER = "another run that keeps the same device"
+
+
+class _State(BaseModel):
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    bytes: int
+    sha256: str
+
+
+class Proof(BaseModel):
+    """proof.json. `entry`, `capacity_bytes` and `points` are those of preconditioning's Outcome."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    format: Literal[1] = FORMAT
+    run: str
+    utc: str
+    sources: str
+    device: str
+    entry: dict[str, Any]
+    capacity_bytes: int
+    points: tuple[Point, ...]
+    state: _State
 
 
 class AgedStates:
@@ -79,9 +101,9 @@ class AgedStates:
         if not self._has_room(target.name):
             return None
         host, copy = self._served.host, self._served.state_path(target.name)
-        with self._progress.step(f"{target.name}: loading the aged state of run {proof['run']}"):
+        with self._progress.step(f"{target.name}: loading the aged state of run {proof.run}"):
             try:
-                self._lab.hand_over(host, state, copy, _TRANSFER_DEADLINE_S)
+                self._lab.hand_over(host, state, copy, TRANSFER_DEADLINE_S)
             except HostLost:
                 raise
             except HostError as error:
@@ -98,26 +120,26 @@ class AgedStates:
         needed = self._all_bytes + size_bytes + _GUEST_BYTES
         return needed <= self._lab.spec.memory_mib << 20
 
-    def _outcome(self, target: precondition.Target, proof: dict[str, Any]) -> precondition.Outcome:
+    def _outcome(self, target: precondition.Target, proof: Proof) -> precondition.Outcome:
         host = self._served.host
         device = find_unused(host, target.path, target.size_bytes)
         share = checkpoint.compressed_share(host, device)
         problems = []
         if share < INCOMPRESSIBLE:
             problems.append(
-                f"{target.name}: the aged state of run {proof['run']} compresses to {share:.0%}; "
+                f"{target.name}: the aged state of run {proof.run} compresses to {share:.0%}; "
                 "it should be incompressible"
             )
-        aged_in = {"run": proof["run"], "utc": proof["utc"], "compressed_share": round(share, 4)}
+        aged_in = {"run": proof.run, "utc": proof.utc, "compressed_share": round(share, 4)}
         # The name and the data sheet of the device in this testbed may differ.
-        endurance, spent = target.endurance_bytes, proof["entry"].get("spent_bytes")
+        endurance, spent = target.endurance_bytes, proof.entry.get("spent_bytes")
         own = {
             "device": target.name,
             "path": target.path,
             "endurance_share": spent / endurance if endurance and spent else None,
         }
-        entry = {**proof["entry"], **own, "aged_in": aged_in, "problems": problems}
-        return precondition.Outcome(entry, proof["capacity_bytes"], _points(proof), problems)
+        entry = {**proof.entry, **own, "aged_in": aged_in, "problems": problems}
+        return precondition.Outcome(entry, proof.capacity_bytes, list(proof.points), problems)
 
     def keep(
         self,
@@ -134,40 +156,19 @@ class AgedStates:
                 f"{target.name}: its state is not kept: the guest's memory is too small for it"
             )
             return
+        path = self._path(target.name, settings)
         # The run does not need the saved state, so a failure here must not end the run.
         try:
-            with self._progress.step(f"{target.name}: keeping its state for later runs"):
-                self._keep(target, settings, outcome, run)
+            with (
+                self._progress.step(f"{target.name}: keeping its state for later runs"),
+                locked(path.parent, path.name, _LOCK_OWNER, self._progress),
+            ):
+                state = self._served.saved_state(target.name, self._specs[target.name][1])
+                _store(path, state, _proof(target.name, outcome, run, state))
         except HostLost:
             raise
         except HostError as error:
             self._progress.note(f"{target.name}: its state is not kept: {error.message}")
-
-    def _keep(
-        self, target: precondition.Target, settings: Precondition, outcome: precondition.Outcome, run: str
-    ) -> None:
-        host, copy = self._served.host, self._served.state_path(target.name)
-        try:
-            self._served.tell(target.name, "save", copy)
-            _, size_bytes, _ = self._specs[target.name]
-            limit_bytes = state_limit_bytes(size_bytes)
-            state = host.get(copy, deadline_s=_TRANSFER_DEADLINE_S, limit_bytes=limit_bytes)
-        finally:
-            host.run(["rm", "-f", copy])
-        proof = {
-            "format": FORMAT,
-            "run": run,
-            "utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "sources": compilation.models_digest(),
-            "device": target.name,
-            "entry": outcome.entry,
-            "capacity_bytes": outcome.capacity_bytes,
-            "points": [asdict(point) for point in outcome.points],
-            "state": {"bytes": len(state), "sha256": hashlib.sha256(state).hexdigest()},
-        }
-        path = self._path(target.name, settings)
-        with locked(path.parent, path.name, _LOCK_OWNER, self._progress):
-            _store(path, state, proof)
 
     def _path(self, name: str, settings: Precondition) -> Path:
         """Directory of the cached state."""
@@ -176,34 +177,39 @@ class AgedStates:
         loads = [
             load for stage in stages for load in stage_loads.stage_loads(stage, "DEVICE", size, settings)
         ]
-        parts = [
-            FORMAT,
-            spec,
-            size,
-            role,
-            checkpoint.settings_of(settings),
-            [load.argv("OUTPUT") for load in loads],
-            compilation.models_digest(),
-            self._dilation,
-        ]
-        digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-        return cache_dir() / "aged" / digest
+        commands = [load.argv("OUTPUT") for load in loads]
+        stored = checkpoint.settings_of(settings)
+        parts = [FORMAT, spec, size, role, stored, commands, compilation.models_digest(), self._dilation]
+        return cache_dir() / "aged" / content_digest(json.dumps(parts))
 
 
-def _store(path: Path, state: bytes, proof: dict[str, Any]) -> None:
+def _proof(name: str, outcome: precondition.Outcome, run: str, state: bytes) -> Proof:
+    return Proof(
+        run=run,
+        utc=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        sources=compilation.models_digest(),
+        device=name,
+        entry=outcome.entry,
+        capacity_bytes=outcome.capacity_bytes,
+        points=tuple(outcome.points),
+        state=_State(bytes=len(state), sha256=hashlib.sha256(state).hexdigest()),
+    )
+
+
+def _store(path: Path, state: bytes, proof: Proof) -> None:
     """Write a cached state. The caller holds the lock. Raises OSError."""
-    with cache_entry.replacing(path) as work:
+    with replacing(path) as work:
         (work / "state").write_bytes(state)
-        (work / "proof.json").write_text(json.dumps(proof) + "\n")
+        (work / "proof.json").write_text(json.dumps(proof.model_dump()) + "\n")
 
 
 def current(path: Path) -> bool:
     """Whether the state at `path` was made with the present sources of the models; if not, it is unused."""
     proof = _read_proof(path)
-    return proof is not None and proof["sources"] == compilation.models_digest()
+    return proof is not None and proof.sources == compilation.models_digest()
 
 
-def _read(path: Path) -> tuple[dict[str, Any], bytes] | None:
+def _read(path: Path) -> tuple[Proof, bytes] | None:
     proof = _read_proof(path)
     if proof is None:
         return None
@@ -211,32 +217,13 @@ def _read(path: Path) -> tuple[dict[str, Any], bytes] | None:
         state = (path / "state").read_bytes()
     except OSError:
         return None
-    recorded = proof["state"]
-    if len(state) != recorded["bytes"] or hashlib.sha256(state).hexdigest() != recorded["sha256"]:
-        return None
-    return proof, state
+    # A state of another length has another digest.
+    return (proof, state) if hashlib.sha256(state).hexdigest() == proof.state.sha256 else None
 
 
-def _read_proof(path: Path) -> dict[str, Any] | None:
+def _read_proof(path: Path) -> Proof | None:
     """Read proof.json; None if it is missing, damaged or of another format."""
     try:
-        proof = json.loads((path / "proof.json").read_text())
-        _points(proof)
-        texts = (proof["run"], proof["utc"], proof["sources"], proof["state"]["sha256"])
-        numbers = (proof["capacity_bytes"], proof["state"]["bytes"])
-        valid = (
-            proof["format"] == FORMAT
-            and isinstance(proof["entry"], dict)
-            and all(isinstance(text, str) for text in texts)
-            and all(type(number) is int for number in numbers)
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Proof.model_validate_json((path / "proof.json").read_bytes())
+    except (OSError, ValueError):
         return None
-    return proof if valid else None
-
-
-def _points(proof: dict[str, Any]) -> list[Point]:
-    return [
-        Point(**{**point, "cells": tuple(tuple(cell) for cell in point["cells"])})
-        for point in proof["points"]
-    ]

@@ -19,32 +19,35 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import termios
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import tty
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import asyncssh
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
-from kit.hosts.base import Host
+from kit.hosts.base import Closing, Host
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
 from kit.lab.qemu import (
     HAND_OVER,
     HAND_OVER_BYTES,
     KEYS_BYTES,
+    QEMU,
+    QEMU_PACKAGE,
     READY_LINE,
     SSH_PORTS,
-    Disk,
-    Machine,
+    LabSpec,
     Saved,
     command_line,
+    installed,
 )
 
-QEMU = "qemu-system-x86_64"
 BOOT_DEADLINE_S = 480.0
 RESUME_DEADLINE_S = 120.0
 SSH_DEADLINE_S = 120.0
@@ -64,23 +67,6 @@ _POLL_S = 0.1
 _COPY = 'blockdev --flushbufs "$1" && head -c "$2" "$1" >"$3"'
 _RESUME_HINT = "if this happens again, the saved guest is damaged: remove it below ~/.cache/hsp/warm"
 _PANIC = re.compile(r"Kernel panic - not syncing: (.*)")
-
-
-@dataclass(frozen=True)
-class LabSpec:
-    """Configuration of a lab guest.
-
-    `extra_*` and `ssh_ports` are for tests. `ssh_ports`: serial lines with an sshd each, one connection
-    per line. `seed`: makes the random numbers of the guest reproducible; without it they always differ.
-    """
-
-    image_dir: Path
-    clock: Clock
-    memory_mib: int = 4096
-    extra_kernel_args: tuple[str, ...] = ()
-    extra_disks: tuple[Disk, ...] = ()
-    ssh_ports: int = SSH_PORTS
-    seed: int | None = None
 
 
 def runtime_dir() -> Path:
@@ -126,7 +112,7 @@ def _is_supervisor(pid: int, state: Path) -> bool:
     return bool(re.search(rb"kit[./]lab[./]supervisor", command)) and started <= state.lstat().st_mtime + 1
 
 
-class Lab:
+class Lab(Closing):
     """One guest. Use as a context manager; `close` ends it and removes its state.
 
     `resume`: a saved guest to resume (kit.lab.warm). `root`: an overlay of the image's disk for the guest's
@@ -134,8 +120,7 @@ class Lab:
     """
 
     def __init__(self, spec: LabSpec, resume: Saved | None = None, root: Path | None = None) -> None:
-        if shutil.which(QEMU) is None:
-            raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
+        installed(QEMU, QEMU_PACKAGE)
         self.spec, self._resumed = spec, resume is not None
         host_key = asyncssh.generate_private_key("ssh-ed25519")
         client_key = asyncssh.generate_private_key("ssh-ed25519")
@@ -150,21 +135,7 @@ class Lab:
                 "client.key": client_key.export_private_key(),
                 "host.pub": host_key.export_public_key(),
             },
-            argv=command_line(
-                Machine(
-                    image_dir=spec.image_dir,
-                    state_dir=Path("{state}"),
-                    memory_mib=spec.memory_mib,
-                    clock=spec.clock,
-                    extra_kernel_args=spec.extra_kernel_args,
-                    extra_disks=spec.extra_disks,
-                    ssh_ports=spec.ssh_ports,
-                    root=root,
-                    resume=resume,
-                    seed=spec.seed,
-                ),
-                QEMU,
-            ),
+            argv=command_line(spec, root, resume),
             prefix=_SAVING_PREFIX if root else _PREFIX,
             sparse={HAND_OVER: HAND_OVER_BYTES, **{disk.name: disk.size_bytes for disk in spec.extra_disks}},
             info={
@@ -181,15 +152,12 @@ class Lab:
             deadline_s = RESUME_DEADLINE_S if self._resumed else BOOT_DEADLINE_S
         end = time.monotonic() + deadline_s
         while line not in self.console():
-            cause = self.diagnose()
-            if cause:
-                hint = _RESUME_HINT if self._resumed else _console_hint(self)
+            if cause := self.diagnose():
+                hint = _RESUME_HINT if self._resumed else self._console_hint()
                 raise HostError(f"the lab guest did not come up: {cause}", hint)
             if time.monotonic() > end:
-                raise HostError(
-                    f"the lab guest did not come up within {deadline_s:g} s",
-                    _console_hint(self),
-                )
+                text = f"the lab guest did not come up within {deadline_s:g} s"
+                raise HostError(text, self._console_hint())
             time.sleep(_POLL_S)
 
     def host(self, port: int = 0) -> SshHost:
@@ -219,17 +187,26 @@ class Lab:
             ) from error
 
     def inner_host(self, guest: SshHost, name: str, address: str) -> SshHost:
-        """A host in the guest's own networks."""
-        return open_inner_host(self.state, guest, name, address, self.diagnose)
+        """An sshd in the guest's own networks as a host, reached through the guest. Raises HostLost."""
+
+        async def connect() -> asyncssh.SSHClientConnection:
+            options = _ssh_options(self.state)
+            return await asyncssh.connect(address, tunnel=guest.connection, options=options)
+
+        return SshHost(name, connect, SSH_DEADLINE_S, self.diagnose, _NUDGE_S)
 
     def console(self) -> str:
         """Console output of the guest's kernel and init."""
         return _text(self.state / "console.log")
 
+    def _console_hint(self) -> str:
+        lines = [line for line in self.console().splitlines() if line.strip()][-5:]
+        shown = "\n".join(f"  {''.join(c for c in line if c.isprintable())}" for line in lines)
+        return f"the last lines of its console:\n{shown}" if shown else "its console is empty"
+
     def diagnose(self) -> str:
         """Why the guest ended or crashed; "" if no problem is known."""
-        panic = _PANIC.search(self.console())
-        if panic:
+        if panic := _PANIC.search(self.console()):
             return f"guest kernel panic: {panic[1].strip()}"
         code = self._supervisor.exit_code()
         if code is not None:
@@ -250,12 +227,6 @@ class Lab:
     def close(self) -> None:
         """End the guest and remove its state. Safe to call twice."""
         self._supervisor.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _Supervisor:
@@ -285,23 +256,17 @@ class _Supervisor:
             "argv": argv,
             "info": info,
         }
+        assert self._child.stdin and self._child.stdout
         try:
-            answer = self._ask(json.dumps(spec))
+            self._child.stdin.write(json.dumps(spec).encode() + b"\n")
+            self._child.stdin.flush()
+            answer = json.loads(self._child.stdout.readline() or b"{}")
+            if "state" not in answer:
+                raise HostError(f"the lab could not be started: {answer.get('error', 'no answer')}")
         except BaseException:
             self.close()
             raise
-        if "state" not in answer:
-            self.close()
-            raise HostError(f"the lab could not be started: {answer.get('error', 'no answer')}")
         self.state = Path(answer["state"])
-
-    def _ask(self, line: str) -> dict[str, Any]:
-        assert self._child.stdin and self._child.stdout
-        self._child.stdin.write(line.encode() + b"\n")
-        self._child.stdin.flush()
-        answer = json.loads(self._child.stdout.readline() or b"{}")
-        assert isinstance(answer, dict)
-        return answer
 
     def exit_code(self) -> int | None:
         """QEMU's exit code; None while it runs."""
@@ -326,7 +291,7 @@ class _Supervisor:
         self._child.stdout.close()
 
 
-def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
+def open_host(state: Path, port: int, diagnose: Callable[[], str] | None = None) -> SshHost:
     """Connect to a running guest by its state directory. Raises HostLost."""
 
     async def connect() -> asyncssh.SSHClientConnection:
@@ -346,15 +311,6 @@ def open_host(state: Path, port: int, diagnose: Any = None) -> SshHost:
         return await asyncssh.connect("hsp-lab", sock=line, options=_ssh_options(state))
 
     return SshHost("lab", connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
-
-
-def open_inner_host(state: Path, guest: SshHost, name: str, address: str, diagnose: Any = None) -> SshHost:
-    """Connect to an sshd in the guest's own networks, through the guest. Raises HostLost."""
-
-    async def connect() -> asyncssh.SSHClientConnection:
-        return await asyncssh.connect(address, tunnel=guest.connection, options=_ssh_options(state))
-
-    return SshHost(name, connect, SSH_DEADLINE_S, diagnose, _NUDGE_S)
 
 
 def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
@@ -378,6 +334,28 @@ def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
 def free_port() -> int:
     """A serial line for a shell beside a run, which uses line 0."""
     return 1 + os.getpid() % (SSH_PORTS - 1)
+
+
+async def interact(connection: asyncssh.SSHClientConnection) -> int:
+    """Connect stdin, stdout and stderr to a login shell in the guest; returns its exit code."""
+    terminal = sys.stdin.fileno() if sys.stdin.isatty() else None
+    attributes = termios.tcgetattr(terminal) if terminal is not None else None
+    try:
+        if terminal is not None:
+            tty.setraw(terminal)
+        process = await connection.create_process(
+            "bash -l",
+            term_type=os.environ.get("TERM", "linux") if terminal is not None else None,
+            stdin=os.dup(0),
+            stdout=os.dup(1),
+            stderr=os.dup(2),
+            encoding=None,
+        )
+        await asyncio.shield(process.wait_closed())
+        return int(process.returncode or 0)
+    finally:
+        if terminal is not None and attributes is not None:
+            termios.tcsetattr(terminal, termios.TCSADRAIN, attributes)
 
 
 def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:
@@ -416,9 +394,3 @@ def _text(path: Path) -> str:
         return path.read_text(errors="replace")
     except OSError:
         return ""
-
-
-def _console_hint(lab: Lab) -> str:
-    lines = [line for line in lab.console().splitlines() if line.strip()][-5:]
-    shown = "\n".join(f"  {''.join(c for c in line if c.isprintable())}" for line in lines)
-    return f"the last lines of its console:\n{shown}" if shown else "its console is empty"

@@ -1,14 +1,22 @@
-"""QEMU command line of the lab guest. Pure: nothing is started here."""
+"""QEMU of the lab guest: its command line (nothing is started here) and its monitor."""
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import shutil
+import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from kit.core.clock import Clock
+from kit.core.errors import HostError
+
+QEMU = "qemu-system-x86_64"
+QEMU_PACKAGE = "qemu-system-x86"
+_MONITOR_DEADLINE_S = 120.0
 
 SSH_PORTS = 3
 """Number of serial lines with an sshd each: one for a run, the others for shells beside it."""
@@ -55,23 +63,29 @@ class Saved:
 
 
 @dataclass(frozen=True)
-class Machine:
-    """Virtual machine of a lab guest. Paths may contain any character.
+class LabSpec:
+    """Configuration of a lab guest.
 
-    `root`: an overlay for the guest's writes. `resume`: resume a saved guest of the same machine.
-    `seed`: for QEMU's random numbers: the guest's RDRAND and virtio-rng.
+    `extra_*` and `ssh_ports` are for tests. `ssh_ports`: serial lines with an sshd each, one connection
+    per line. `seed`: makes the random numbers of the guest reproducible (its seed, RDRAND, virtio-rng);
+    without it they always differ.
     """
 
     image_dir: Path
-    state_dir: Path
-    memory_mib: int
     clock: Clock
+    memory_mib: int = 4096
     extra_kernel_args: tuple[str, ...] = ()
     extra_disks: tuple[Disk, ...] = ()
     ssh_ports: int = SSH_PORTS
-    root: Path | None = None
-    resume: Saved | None = None
     seed: int | None = None
+
+
+def installed(program: str, package: str) -> str:
+    """Path of a program on this machine. Raises HostError with the package to install."""
+    path = shutil.which(program)
+    if path is None:
+        raise HostError(f"{program} is not installed", f"install it: apt-get install {package}")
+    return path
 
 
 def quote_value(value: str | os.PathLike[str]) -> str:
@@ -79,7 +93,7 @@ def quote_value(value: str | os.PathLike[str]) -> str:
     return os.fspath(value).replace(",", ",,")
 
 
-def clock_arguments(clock: Clock) -> list[str]:
+def _clock_arguments(clock: Clock) -> list[str]:
     """Accelerator, CPU and time base.
 
     virtual: one instruction is one nanosecond and idle time is skipped (qemu docs,
@@ -96,69 +110,70 @@ def clock_arguments(clock: Clock) -> list[str]:
     return ["-accel", "kvm", "-cpu", "host", "-smp", "2", "-rtc", "base=utc"]
 
 
-def command_line(machine: Machine, qemu: str = "qemu-system-x86_64") -> list[str]:
-    """QEMU's argv. The image and a saved guest are not changed: the guest's writes are discarded."""
+def command_line(spec: LabSpec, root: Path | None = None, resume: Saved | None = None) -> list[str]:
+    """QEMU's argv. The image and a saved guest are not changed: the guest's writes are discarded.
+
+    `root`: an overlay that keeps the guest's writes. `resume`: a saved guest of the same spec. Both and the
+    image may have paths with any character; the other files are in the working directory.
+    """
     kernel_args = [
         "root=/dev/vda", "rootfstype=ext4", "rw", "init=/usr/local/sbin/hsp-init",
         "console=ttyS0", "quiet", "panic=-1", "oops=panic", "nokaslr", "mitigations=off",
         "nowatchdog", "random.trust_cpu=on", "audit=0", "selinux=0", "apparmor=0",
-        *machine.extra_kernel_args,
+        *spec.extra_kernel_args,
     ]  # fmt: skip
-    state = machine.state_dir
     argv = [
-        qemu,
+        QEMU,
         "-nodefaults", "-no-user-config", "-nographic", "-no-reboot",
         "-machine", "q35",
-        *clock_arguments(machine.clock),
-        "-m", str(machine.memory_mib),
-        "-kernel", os.fspath(machine.image_dir / "vmlinuz"),
-        "-initrd", os.fspath(machine.image_dir / "initrd.img"),
+        *_clock_arguments(spec.clock),
+        "-m", str(spec.memory_mib),
+        "-kernel", os.fspath(spec.image_dir / "vmlinuz"),
+        "-initrd", os.fspath(spec.image_dir / "initrd.img"),
         "-append", " ".join(kernel_args),
-        "-drive", _root_drive(machine),
+        "-drive", _root_drive(spec, root, resume),
         "-device", "virtio-blk-pci,drive=root",
-        "-drive", f"file={quote_value(state / 'keys.tar')},if=none,id=keys,format=raw,readonly=on",
+        "-drive", "file=keys.tar,if=none,id=keys,format=raw,readonly=on",
         "-device", "virtio-blk-pci,drive=keys,serial=hsp-keys",
-        "-drive", f"file={quote_value(state / HAND_OVER)},if=none,id=hand-over,format=raw,readonly=on",
+        "-drive", f"file={HAND_OVER},if=none,id=hand-over,format=raw,readonly=on",
         "-device", f"virtio-blk-pci,drive=hand-over,serial=hsp-{HAND_OVER}",
         "-device", "virtio-rng-pci",
-        "-device", f"virtio-serial-pci,max_ports={machine.ssh_ports + 1}",
-        "-chardev", f"file,id=console,path={quote_value(state / 'console.log')}",
+        "-device", f"virtio-serial-pci,max_ports={spec.ssh_ports + 1}",
+        "-chardev", "file,id=console,path=console.log",
         "-serial", "chardev:console",
-        "-qmp", f"unix:{quote_value(state / 'qmp.sock')},server=on,wait=off",
+        "-qmp", "unix:qmp.sock,server=on,wait=off",
     ]  # fmt: skip
-    if machine.seed is not None:
-        argv += ["-seed", str(machine.seed)]
-    if machine.resume:
-        argv += ["-incoming", f"exec:exec cat {shlex.quote(os.fspath(machine.resume.memory))}"]
-    for port in range(machine.ssh_ports):
-        socket = quote_value(state / f"ssh{port}.sock")
+    if spec.seed is not None:
+        argv += ["-seed", str(spec.seed)]
+    if resume:
+        argv += ["-incoming", f"exec:exec cat {shlex.quote(os.fspath(resume.memory))}"]
+    for port in range(spec.ssh_ports):
         argv += [
-            "-chardev", f"socket,id=ssh{port},path={socket},server=on,wait=off",
+            "-chardev", f"socket,id=ssh{port},path=ssh{port}.sock,server=on,wait=off",
             "-device", f"virtserialport,chardev=ssh{port},name=hsp.ssh.{port}",
         ]  # fmt: skip
-    return argv + (_disk_arguments(machine) if machine.extra_disks else [])
+    return argv + _disk_arguments(spec.extra_disks)
 
 
-def _root_drive(machine: Machine) -> str:
+def _root_drive(spec: LabSpec, root: Path | None, resume: Saved | None) -> str:
     """The option value of -drive for the root disk."""
-    if machine.root:
-        return f"file={quote_value(machine.root)},if=none,id=root,format=qcow2,cache=unsafe"
-    if machine.resume:
-        return f"file={quote_value(machine.resume.root)},if=none,id=root,format=qcow2,snapshot=on"
-    image = quote_value(machine.image_dir / "root.img")
-    return f"file={image},if=none,id=root,format=raw,snapshot=on"
+    if root:
+        file, options = root, "format=qcow2,cache=unsafe"
+    elif resume:
+        file, options = resume.root, "format=qcow2,snapshot=on"
+    else:
+        file, options = spec.image_dir / "root.img", "format=raw,snapshot=on"
+    return f"file={quote_value(file)},if=none,id=root,{options}"
 
 
-def _disk_arguments(machine: Machine) -> list[str]:
-    state, argv = machine.state_dir, list[str]()
-    if any(disk.kind == "scsi" for disk in machine.extra_disks):
+def _disk_arguments(disks: tuple[Disk, ...]) -> list[str]:
+    argv = list[str]()
+    if any(disk.kind == "scsi" for disk in disks):
         argv += ["-device", "virtio-scsi-pci,id=scsi"]
-    serials = {disk.serial: None for disk in machine.extra_disks if disk.kind == "nvme"}
-    for serial in serials:
+    for serial in dict.fromkeys(disk.serial for disk in disks if disk.kind == "nvme"):
         argv += ["-device", f"nvme,id={serial},serial={quote_value(serial)}"]
-    for disk in machine.extra_disks:
-        file = quote_value(state / disk.name)
-        drive = f"file={file},if=none,id={disk.name},format=raw,cache=unsafe,discard=unmap"
+    for disk in disks:
+        drive = f"file={disk.name},if=none,id={disk.name},format=raw,cache=unsafe,discard=unmap"
         argv += ["-drive", drive, "-device", disk_device(disk)]
     return argv
 
@@ -170,3 +185,27 @@ def disk_device(disk: Disk) -> str:
         return f"nvme-ns,bus={disk.serial},{named}"
     driver = "virtio-blk-pci" if disk.kind == "virtio" else "scsi-hd,bus=scsi.0"
     return f"{driver},{named},serial={quote_value(disk.serial)}"
+
+
+def monitor(state: Path, name: str, **arguments: Any) -> Any:
+    """Run one command of QEMU's monitor; returns its result. Raises HostError.
+
+    `state`: the lab's directory. QMP: docs/interop/qmp-intro.txt of QEMU.
+    """
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(_MONITOR_DEADLINE_S)
+        try:
+            line.connect(os.fspath(state / "qmp.sock"))
+            with line.makefile("rw") as stream:
+                stream.readline()
+                for request in ({"execute": "qmp_capabilities"}, {"execute": name, "arguments": arguments}):
+                    stream.write(json.dumps(request) + "\n")
+                    stream.flush()
+                    answer: dict[str, Any] = {"event": None}
+                    while "event" in answer:
+                        answer = json.loads(stream.readline())
+        except (OSError, ValueError) as error:
+            raise HostError(f"the monitor of QEMU does not answer to {name}: {error}") from error
+    if "error" in answer:
+        raise HostError(f"QEMU refuses {name}: {answer['error']['desc']}")
+    return answer["return"]

@@ -13,12 +13,12 @@ from kit.core.progress import Progress
 from kit.emulation import compilation
 from kit.emulation.devices_file import keep_states, load_states, served_devices
 from kit.emulation.served import Served
-from kit.emulation.udev_links import link_by_id
 from kit.hosts.base import Host
 from kit.lab.aged_devices import AgedStates
 from kit.lab.clients import lab_clients
-from kit.lab.guest import Lab, LabSpec, probe_real_clock
+from kit.lab.guest import probe_real_clock
 from kit.lab.image.image import Image
+from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
 from kit.run.site import Site
 
@@ -54,6 +54,11 @@ def lab_site(
             guest = stack.enter_context(lab.host())
             clients = stack.enter_context(lab_clients(lab, guest, len(testbed.client)))
         made = make_devices(guest, testbed.device, testbed.clock)
+        modelled = [device for device in testbed.device if device.emulated is not None]
+        dilation = testbed.clock.dilation
+        aged = None
+        if made.served:
+            aged = AgedStates(lab, made.served, modelled, dilation, progress, age_again)
         yield Site(
             server=guest,
             clients=clients,
@@ -61,21 +66,12 @@ def lab_site(
             clock=testbed.clock,
             emulated=True,
             devices=made.served,
-            aged=_aged(lab, made, testbed, progress, age_again),
+            aged=aged,
             seed=seed,
             versions={"image": image.path.name, **lab.versions()},
         )
         if made.served:
             keep_states(made.served, testbed.device)
-
-
-def _aged(
-    lab: Lab, made: MadeDevices, testbed: Testbed, progress: Progress, age_again: bool
-) -> AgedStates | None:
-    if made.served is None:
-        return None
-    devices = [device for device in testbed.device if device.emulated is not None]
-    return AgedStates(lab, made.served, devices, testbed.clock.dilation, progress, age_again)
 
 
 def check_clock(spec: LabSpec, progress: Progress) -> None:
@@ -91,13 +87,8 @@ def check_clock(spec: LabSpec, progress: Progress) -> None:
         )
 
 
-def make_devices(
-    guest: Host, devices: tuple[Device, ...], clock: Clock, *, by_id: bool = False
-) -> MadeDevices:
-    """Make the emulated devices, on the guest's clock. Raises HostError.
-
-    `by_id`: also give them serials and by-id links, as real devices have, for use in a testbed.
-    """
+def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> MadeDevices:
+    """Make the emulated devices, on the guest's clock. Raises HostError."""
     paths = {}
     for device in devices:
         if device.model == "null_blk":
@@ -109,7 +100,7 @@ def make_devices(
         paths |= served.start(compilation.server(), served_devices(modelled), clock.dilation)
         load_states(served, modelled)
         guest.run(["udevadm", "settle", "--timeout=30"])
-    return MadeDevices(link_by_id(guest, paths) if by_id else paths, served)
+    return MadeDevices(paths, served)
 
 
 def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:

@@ -6,7 +6,7 @@ directory. The kernel kills QEMU when the supervisor dies. A line `detach` lets 
 run on after the CLI (`hsp lab up`).
 
 stdin, first line: JSON {base, prefix, files: {name: base64}, sparse: {name: bytes}, argv: [...],
-info: {...}}; "{state}" in an argument stands for the state directory.
+info: {...}}. QEMU's working directory is the state directory.
 stdout: one JSON line {state, qemu_pid}, or {error}; later {exited: code} if QEMU ends.
 Only the standard library is imported, for a start within milliseconds.
 """
@@ -48,7 +48,7 @@ def main() -> int:
         state = Path(tempfile.mkdtemp(prefix=spec["prefix"], dir=spec["base"]))
         qemu = None
         try:
-            qemu = _start(spec, state)
+            qemu = _start(state, spec["files"], spec["sparse"], spec["argv"], spec["info"])
             _wait(qemu)
         except OSError as error:
             _say({"error": f"{error.filename or ''}: {error.strerror}"})
@@ -61,9 +61,9 @@ def main() -> int:
     return 0
 
 
-def _start(spec: dict[str, object], state: Path) -> subprocess.Popen[bytes]:
-    files, sparse, argv = spec["files"], spec["sparse"], spec["argv"]
-    assert isinstance(files, dict) and isinstance(sparse, dict) and isinstance(argv, list)
+def _start(
+    state: Path, files: dict[str, str], sparse: dict[str, int], argv: list[str], info: dict[str, object]
+) -> subprocess.Popen[bytes]:
     for name, content in files.items():
         (state / name).write_bytes(base64.b64decode(content))
     for name, size_bytes in sparse.items():
@@ -71,7 +71,7 @@ def _start(spec: dict[str, object], state: Path) -> subprocess.Popen[bytes]:
             file.truncate(size_bytes)
     with (state / "qemu.log").open("wb") as log:
         qemu = subprocess.Popen(
-            [argument.replace("{state}", os.fspath(state)) for argument in argv],
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -79,8 +79,6 @@ def _start(spec: dict[str, object], state: Path) -> subprocess.Popen[bytes]:
             env={**os.environ, "TMPDIR": os.fspath(state)},
             preexec_fn=_die_with_parent(os.getpid()),
         )
-    info = spec["info"]
-    assert isinstance(info, dict)
     lab = {**info, "supervisor_pid": os.getpid(), "qemu_pid": qemu.pid}
     (state / "lab.json").write_text(json.dumps(lab))
     _say({"state": os.fspath(state), "qemu_pid": qemu.pid})

@@ -14,31 +14,30 @@ docs/decisions/0015-warm-guests.md.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import secrets
 import shlex
-import shutil
-import subprocess
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from kit.core.cache import cache_dir, cannot_use, locked
-from kit.core.clock import Clock
+from pydantic import TypeAdapter
+
+from kit.core.cache import cache_dir, check_space, content_digest, locked, replacing, sha256
 from kit.core.errors import HostError
 from kit.core.progress import Progress
-from kit.lab import cache_entry, monitor
-from kit.lab.guest import QEMU, Lab, LabSpec
-from kit.lab.image.image import Image, check_space, sha256
+from kit.hosts.local import LocalHost
+from kit.lab.guest import Lab
+from kit.lab.image.image import Image
 from kit.lab.image.prune import is_still_made
-from kit.lab.qemu import WAITING_LINE, Disk, Machine, Saved, command_line
+from kit.lab.qemu import QEMU, QEMU_PACKAGE, WAITING_LINE, LabSpec, Saved, command_line, installed, monitor
 
 FORMAT = 2
 _TOKEN = re.compile(r"[0-9a-f]{8}")
+_SPEC = TypeAdapter(LabSpec)
 QEMU_IMG = "qemu-img"
 _SAVE_DEADLINE_S = 300.0
 _SETTLE_S = 0.3
@@ -85,27 +84,22 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
                 return _files(path)
             if path.exists():
                 progress.note(f"the saved guest cannot be used and is made again: {reason}")
-        with cache_entry.replacing(path) as work:
-            _check_space(folder)
+        with replacing(path) as work:
+            check_space(folder, NEEDED_BYTES, "saving a guest")
             with progress.step("booting a guest, to be saved"):
                 manifest = {"format": FORMAT, **_save(spec, image, work)}
-            (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+            (work / "manifest.json").write_text(json.dumps(manifest, indent=1, default=os.fspath) + "\n")
         return _files(path)
 
 
 def digest_of(spec: LabSpec, image: Image) -> str:
     """Digest of everything that a saved guest and a lab that resumes it must have in common."""
-    machine = Machine(
-        image_dir=image.path,
-        state_dir=Path("{state}"),
-        memory_mib=spec.memory_mib,
-        clock=spec.clock,
-        extra_disks=spec.extra_disks,
-        ssh_ports=spec.ssh_ports,
-    )
     sizes = [disk.size_bytes for disk in spec.extra_disks]
-    parts = [FORMAT, image.manifest["files"], _qemu(), command_line(machine, QEMU), sizes]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    program = Path(installed(QEMU, QEMU_PACKAGE)).resolve()
+    status = program.stat()
+    qemu = [os.fspath(program), str(status.st_size), str(status.st_mtime_ns)]
+    parts = [FORMAT, image.manifest["files"], qemu, command_line(replace(spec, seed=None)), sizes]
+    return content_digest(json.dumps(parts))
 
 
 def damage(path: Path) -> str:
@@ -138,18 +132,10 @@ def _files(path: Path) -> Saved:
 def current(path: Path) -> bool:
     """Whether this version would resume the guest at `path`, with the present image and QEMU."""
     try:
-        recorded = json.loads((path / "manifest.json").read_text())["spec"]
-        image_dir = cache_dir() / "images" / recorded["image"]
-        if not is_still_made(image_dir):
+        spec = _SPEC.validate_python(json.loads((path / "manifest.json").read_text())["spec"])
+        if not is_still_made(spec.image_dir):
             return False
-        spec = LabSpec(
-            image_dir,
-            Clock("virtual", recorded["dilation"]),
-            recorded["memory_mib"],
-            extra_disks=tuple(Disk(**disk) for disk in recorded["extra_disks"]),
-            ssh_ports=recorded["ssh_ports"],
-        )
-        image = Image(image_dir, json.loads((image_dir / "manifest.json").read_text()))
+        image = Image(spec.image_dir, json.loads((spec.image_dir / "manifest.json").read_text()))
         return digest_of(spec, image) == path.name
     except HostError:
         # Unknown without QEMU: keep it.
@@ -160,30 +146,28 @@ def current(path: Path) -> bool:
 
 def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
     """Boot a guest until it waits for keys and save it in `work`; returns its manifest without format."""
-    token = secrets.token_hex(4)
+    token, spec = secrets.token_hex(4), replace(spec, seed=None)
     files = Saved(work / f"root-{token}", work / f"memory-{token}")
-    _make_overlay(files.root, image.path / "root.img")
+    image_disk, root = os.fspath(image.path / "root.img"), os.fspath(files.root)
+    qemu_img = installed(QEMU_IMG, "qemu-utils")
+    LocalHost().run(
+        [qemu_img, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", image_disk, root], deadline_s=60
+    )
     started = time.monotonic()
-    with Lab(replace(spec, seed=None), root=files.root) as lab:
+    with Lab(spec, root=files.root) as lab:
         lab.wait_ready(line=WAITING_LINE)
         time.sleep(_SETTLE_S)
         # Do not stop the guest first: QEMU would resume it stopped. No bandwidth limit: the default of
         # 128 MiB/s is meant for networks.
-        monitor.command(lab.state, "migrate-set-parameters", **{"max-bandwidth": 1 << 40})
+        monitor(lab.state, "migrate-set-parameters", **{"max-bandwidth": 1 << 40})
         part, target = (shlex.quote(os.fspath(path)) for path in (work / "part", files.memory))
         (work / "part").touch(mode=0o600)
         # QEMU is done when all data is in the pipe; the file gets its name when all data is in the file.
-        monitor.command(lab.state, "migrate", uri=f"exec:cat >{part} && mv {part} {target}")
+        monitor(lab.state, "migrate", uri=f"exec:cat >{part} && mv {part} {target}")
         _await_saved(lab, files.memory)
     return {
         "token": token,
-        "spec": {
-            "image": image.path.name,
-            "memory_mib": spec.memory_mib,
-            "dilation": spec.clock.dilation,
-            "extra_disks": [asdict(disk) for disk in spec.extra_disks],
-            "ssh_ports": spec.ssh_ports,
-        },
+        "spec": asdict(spec),
         "seconds": round(time.monotonic() - started, 1),
         "files": {
             file.name: {"bytes": file.stat().st_size, "sha256": sha256(file)}
@@ -196,42 +180,10 @@ def _await_saved(lab: Lab, memory: Path) -> None:
     end = time.monotonic() + _SAVE_DEADLINE_S
     state: dict[str, Any] = {}
     while state.get("status") != "completed" or not memory.exists():
-        state = monitor.command(lab.state, "query-migrate")
+        state = monitor(lab.state, "query-migrate")
         if state["status"] in ("failed", "cancelled") or time.monotonic() > end:
             raise HostError(
                 f"the guest could not be saved: {state['status']} {state.get('error-desc', '')}".rstrip(),
                 f"check the free space in {cache_dir()}",
             )
         time.sleep(_POLL_S)
-
-
-def _make_overlay(path: Path, backing: Path) -> None:
-    try:
-        done = subprocess.run(
-            [QEMU_IMG, "create", "-q", "-f", "qcow2", "-F", "raw", "-b", os.fspath(backing), os.fspath(path)],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise HostError(f"{QEMU_IMG} is not installed", "install it: apt-get install qemu-utils") from None
-    except subprocess.TimeoutExpired as error:
-        raise HostError(
-            f"{QEMU_IMG} did not make {path} within {error.timeout:g} s", "check the disk of the cache"
-        ) from None
-    if done.returncode:
-        raise HostError(f"{QEMU_IMG} could not make {path}: {done.stderr.strip()}")
-
-
-def _qemu() -> list[str]:
-    """Identity of the installed QEMU: path, size and modification time of its file."""
-    path = shutil.which(QEMU)
-    if path is None:
-        raise HostError(f"{QEMU} is not installed", "install it: apt-get install qemu-system-x86")
-    status = os.stat(path)
-    return [os.path.realpath(path), str(status.st_size), str(status.st_mtime_ns)]
-
-
-def _check_space(folder: Path) -> None:
-    try:
-        check_space(folder, NEEDED_BYTES, "saving a guest")
-    except OSError as error:
-        raise cannot_use(folder, error) from error

@@ -1,4 +1,4 @@
-"""fio directly on a block device: fill, random writes, and single I/Os at queue depth 1.
+"""fio directly on a block device: one call (Load), fills, random writes.
 
 Data does not compress and does not repeat: each call has its own `seed`, and each block new content
 (refill_buffers).
@@ -14,7 +14,6 @@ from kit.load import fio
 
 FILL_BLOCK = 128 << 10
 FILL_DEPTH = 32
-_SECTOR = 512
 
 
 @dataclass(frozen=True)
@@ -62,13 +61,8 @@ class Load:
 def fill(path: str, capacity_bytes: int, seed: int) -> list[Load]:
     """Write the whole device sequentially, 128 KiB a write; the rest at its end in smaller writes."""
     whole = capacity_bytes // FILL_BLOCK * FILL_BLOCK
-    loads = []
-    if whole:
-        loads.append(
-            Load(path, "write", FILL_BLOCK, whole, whole, seed, depth=FILL_DEPTH),
-        )
-    rest = capacity_bytes - whole
-    if rest:
+    loads = [Load(path, "write", FILL_BLOCK, whole, whole, seed, depth=FILL_DEPTH)] if whole else []
+    if rest := capacity_bytes - whole:
         # The largest power of two that divides the rest: sectors have 512 or 4096 bytes.
         block = rest & -rest
         loads.append(Load(path, "write", block, rest, rest, seed + 1, offset_bytes=whole))
@@ -79,12 +73,6 @@ def random_writes(path: str, capacity_bytes: int, block_bytes: int, io_bytes: in
     """`io_bytes` at random offsets of the whole device, with a deep queue: the writes of a round."""
     span = capacity_bytes // block_bytes * block_bytes
     return Load(path, "randwrite", block_bytes, span, io_bytes, seed, depth=FILL_DEPTH)
-
-
-def one_by_one(path: str, op: str, span_bytes: int, block_bytes: int, ios: int, seed: int) -> Load:
-    """`ios` random reads or sync writes in the first `span_bytes`, at queue depth 1."""
-    span = span_bytes // block_bytes * block_bytes
-    return Load(path, f"rand{op}", block_bytes, span, ios * block_bytes, seed, sync=op == "write")
 
 
 @dataclass(frozen=True)

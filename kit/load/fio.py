@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,6 @@ from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
 from kit.load import fio_json
 
-_DIRECTIONS = ("read", "write")
 _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
 # Added to every job: a log of each I/O with its latency in ns, and the time of the client's monotonic
@@ -40,6 +39,12 @@ exec_prerun=python3 -I start.py
 thread=1
 """
 _THREAD = re.compile(r"^[ \t]*thread[ \t]*(=[^\n;#]*)?([;#][^\n]*)?$", re.MULTILINE)
+# Commands of the client/server mode begin with `env`: they run as the SSH connection's user, without sudo.
+# Socket names have no directory: paths of Unix sockets must be short, and fio uses them in file names.
+# Arguments: directory, then the command.
+_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
+# Without SIGPIPE: a client that disconnects must not end the leading fio.
+_IN_DIRECTORY_NO_PIPE = "trap '' PIPE; " + _IN_DIRECTORY
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,34 @@ def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock, seed:
 def command(files: FioFiles) -> list[str]:
     """argv of fio on one client."""
     return ["fio", "--output-format=json+", f"--output={files.output}", files.job]
+
+
+def socket_name(number: int) -> str:
+    """Name of the socket of client `number`, from 0, in the client/server mode."""
+    return f"c{number}"
+
+
+def group_directory(work_dir: str, number: int, phase: str) -> str:
+    """The directory of client `number` in the client/server mode."""
+    return f"{work_dir}/fio{number}-{phase}"
+
+
+def server_command(directory: str, socket: str) -> list[str]:
+    """argv of a fio server on a Unix socket."""
+    return ["env", "sh", "-c", _IN_DIRECTORY, "sh", directory, "fio", f"--server=sock:{socket}"]
+
+
+def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
+    """argv of the leading fio.
+
+    Without estimates of the remaining time, which wake every server and have a deadline of 5 s: the clock of
+    an idle guest passes it before an answer can arrive.
+    """
+    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
+    return [
+        "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
+        "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,
+    ]  # fmt: skip
 
 
 def version(host: Host) -> str:
@@ -157,5 +190,5 @@ def total_ios(output: dict[str, Any]) -> dict[str, int]:
     """Completed I/Os of all jobs, per direction."""
     return {
         direction: sum(int(job.get(direction, {}).get("total_ios", 0)) for job in output["jobs"])
-        for direction in _DIRECTIONS
+        for direction in ("read", "write")
     }

@@ -7,7 +7,7 @@ several documents, each with all I/Os so far. `client_stats` of several clients 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,8 @@ def documents(text: str) -> Documents:
     decoder = json.JSONDecoder(parse_constant=_refuse)
     result = Documents()
     at = 0
-    for number, start in enumerate(_starts(text)):
-        if start < at:
+    for number, brace in enumerate(re.finditer(r"^\{", text, re.MULTILINE)):
+        if (start := brace.start()) < at:
             continue
         if number == _MAX_STARTS:
             result.failure = text.count("\n", 0, start) + 1, f"more than {_MAX_STARTS} documents"
@@ -52,16 +52,6 @@ def documents(text: str) -> Documents:
             begin = result.begin if result.number else start
             result = Documents(begin, at, result.number + 1, value)
     return result
-
-
-def _starts(text: str) -> Iterator[int]:
-    """Offsets of the lines that begin with a brace."""
-    at = 0 if text.startswith("{") else text.find("\n{") + 1
-    while at or text.startswith("{"):
-        yield at
-        at = text.find("\n{", at) + 1
-        if not at:
-            return
 
 
 def _refuse(name: str) -> float:

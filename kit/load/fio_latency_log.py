@@ -136,10 +136,9 @@ def exact_rows(data: bytes, columns: int) -> Rows:
     for index, line in enumerate(lines):
         try:
             table[:, index] = _row(line, columns)
-        except _Average as error:
-            raise BadLine(index, str(error), line, _AVERAGE_HINT) from None
         except ValueError as error:
-            raise BadLine(index, str(error), line) from None
+            hint = _AVERAGE_HINT if isinstance(error, _Average) else ""
+            raise BadLine(index, str(error), line, hint) from None
     return Rows(*table)
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
 from kit.load import fio, fio_json
-from kit.load.fio_server_commands import directory_of, leader_command, server_command, socket_name
 from kit.load.phase_load import (
     ClientResult,
     Load,
@@ -57,17 +56,13 @@ _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1
 
 @dataclass
 class _Member:
-    """One client: its directory, its number (for the name of its socket), its fio server."""
+    """A client: the name of its socket, its directory, its fio server."""
 
     host: Host
-    number: int
+    socket: str
     directory: str
     server: Process | None = None
     failure: str = ""
-
-    @property
-    def socket(self) -> str:
-        return socket_name(self.number)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file in the directory atomically."""
@@ -77,20 +72,13 @@ class _Member:
     def fail(self, reason: str) -> None:
         self.failure = self.failure or reason
 
-
-class _FailsClient:
-    """Turns an error into a failure of this client; the other clients continue."""
-
-    def __init__(self, member: _Member) -> None:
-        self._member = member
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        if isinstance(error, KitError):
-            self._member.fail(error.message)
-            return True
-        return False
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Turn an error into a failure of this client; the other clients continue."""
+        try:
+            yield
+        except KitError as error:
+            self.fail(error.message)
 
 
 def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
@@ -120,8 +108,9 @@ class GroupLoad:
     failed: bool = False
 
     def __post_init__(self) -> None:
+        work_dir, phase = self.spec.work_dir, self.spec.name
         self._members = [
-            _Member(host, number, directory_of(self.spec.work_dir, number, self.spec.name))
+            _Member(host, fio.socket_name(number), fio.group_directory(work_dir, number, phase))
             for number, host in enumerate(self.hosts)
         ]
         self._first = self._members[0]
@@ -139,7 +128,7 @@ class GroupLoad:
         self._first.write("job.fio", fio.group_job_text(self.spec.job, self.spec.values))
         try:
             for member in self._members:
-                member.server = member.host.start(server_command(member.directory, member.socket))
+                member.server = member.host.start(fio.server_command(member.directory, member.socket))
             for member in self._members:
                 self._await_socket(member)
             self._forward_sockets()
@@ -185,9 +174,9 @@ class GroupLoad:
                 self._first.host.run(["env", "ln", "-s", here, target])
 
     def start(self) -> None:
-        with _FailsClient(self._first):
+        with self._first.failing():
             sockets = [member.socket for member in self._members]
-            self._leader = self._first.host.start(leader_command(self._first.directory, sockets))
+            self._leader = self._first.host.start(fio.leader_command(self._first.directory, sockets))
         self._await_ready()
         try:
             self._send_start()
@@ -202,7 +191,7 @@ class GroupLoad:
         end = latest = time.monotonic() + _READY_DEADLINE_S
         while missing and self.running() and time.monotonic() < end:
             for member in list(missing):
-                with _FailsClient(member):
+                with member.failing():
                     ready = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
                     if ready.returncode == 0:
                         missing.remove(member)
@@ -217,13 +206,13 @@ class GroupLoad:
         """Send the start time to all clients, in parallel: messages are slow, and none may be late."""
         offsets: dict[str, Offset] = {}
         for member in self._members:
-            with _FailsClient(member):
+            with member.failing():
                 offsets |= self.clocks.offsets([member.host])
         ready = [member for member in self._members if not member.failure]
         when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
 
         def send(member: _Member) -> None:
-            with _FailsClient(member):
+            with member.failing():
                 member.write("go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
 
         with ThreadPoolExecutor(max(1, len(ready))) as pool:
@@ -274,7 +263,7 @@ class GroupLoad:
         stats, errors = self._output(run_dir)
         results = []
         for member in self._members:
-            with _FailsClient(member):
+            with member.failing():
                 result = self._result(member, stats.get(member.socket, []), errors, run_dir)
                 if result:
                     results.append(result)
@@ -291,7 +280,7 @@ class GroupLoad:
 
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
         """fio's jobs of each client by socket, and its error messages."""
-        with _FailsClient(self._first):
+        with self._first.failing():
             path = f"{self._first.directory}/fio.json"
             output = self._first.host.get(path, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{self.spec.name}-fio.json").write_bytes(output)

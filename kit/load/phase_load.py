@@ -59,23 +59,18 @@ class Load(Protocol):
 
     def prepare(self) -> None:
         """Prepare the load before the instruments begin. Raises KitError."""
-        ...
 
     def start(self) -> None:
         """Start fio on all clients."""
-        ...
 
     def running(self) -> bool:
         """Whether fio still runs on a client."""
-        ...
 
     def finish(self, interrupted: bool) -> None:
         """Stop fio and read its exit status. `interrupted`: ignore a non-zero exit status."""
-        ...
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
         """Fetch and read the files; of a failed client, those that exist."""
-        ...
 
 
 class SingleLoad:

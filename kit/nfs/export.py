@@ -95,7 +95,9 @@ def _held_by_nfsd(server: Host, path: str) -> bool:
 
 def effective_export(server: Host, path: str) -> list[str]:
     """The lines of `exportfs -v` for the path. Raises HostError if one is open to all or asynchronous."""
-    lines = _export_lines(server.run(["exportfs", "-v"]).stdout, path)
+    # Long lines are broken after the path.
+    rows = server.run(["exportfs", "-v"]).stdout.replace("\n\t\t", " ").splitlines()
+    lines = [" ".join(row.split()) for row in rows if row.split()[:1] == [path]]
     if not lines:
         raise HostError(
             f"{path} is not exported by {server.name}", "was exportfs called on the server during the run?"
@@ -109,9 +111,3 @@ def effective_export(server: Host, path: str) -> list[str]:
                 "clients may access the data",
             )
     return lines
-
-
-def _export_lines(text: str, path: str) -> list[str]:
-    """The lines of `path`. exportfs -v breaks long lines after the path; they are joined."""
-    joined = text.replace("\n\t\t", " ").splitlines()
-    return [" ".join(line.split()) for line in joined if line.split() and line.split()[0] == path]

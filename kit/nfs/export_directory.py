@@ -9,12 +9,13 @@ import re
 from collections.abc import Sequence
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.core.seed import RUN_ID
 from kit.core.units import format_size_bytes
 from kit.hosts.base import CommandFailed, Host
 from kit.load import fio
 from kit.nfs import mount as nfs_mount
 
-_DIRECTORY = re.compile(r"hsp-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
+_DIRECTORY = re.compile(f"hsp-{RUN_ID}")
 _FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,60}")
 _DEADLINE_S = 120.0
 _FILL_DEADLINE_S = 6 * 3600.0

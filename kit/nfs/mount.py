@@ -17,9 +17,6 @@ from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
 _MOUNT_DEADLINE_S = 180.0
 _UNMOUNT_DEADLINE_S = 60.0
 _LOOK_DEADLINE_S = 60.0
-# The file beside a lazily unmounted mount point that has the volume's device number.
-_HELD = ".hsp-still-held"
-_VOLUMES = "/proc/fs/nfsfs/volumes"
 
 
 @dataclass(frozen=True)
@@ -183,7 +180,8 @@ def _note_volume(client: Host, target: str) -> None:
 
 
 def _note(target: str) -> str:
-    return f"{target}{_HELD}"
+    """The file beside a lazily unmounted mount point that has the volume's device number."""
+    return f"{target}.hsp-still-held"
 
 
 def _check_not_held(client: Host, target: str) -> None:
@@ -191,7 +189,8 @@ def _check_not_held(client: Host, target: str) -> None:
     note = client.run(["cat", _note(target)], deadline_s=_LOOK_DEADLINE_S, check=False)
     if note.returncode:
         return
-    volumes = client.run(["cat", _VOLUMES], deadline_s=_LOOK_DEADLINE_S, check=False).stdout
+    argv = ["cat", "/proc/fs/nfsfs/volumes"]
+    volumes = client.run(argv, deadline_s=_LOOK_DEADLINE_S, check=False).stdout
     if any(note.stdout.strip() in line.split() for line in volumes.splitlines()):
         raise HostError(
             f"{client.name}: {target} was unmounted lazily, but the client still holds it", _advice(target)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kit.plan.plan import Plan
 from kit.precondition import budget
-from kit.precondition.selection import wanted_devices
+from kit.precondition.selection import selected_devices
 
 # Assumed write rates in bytes per second: of a disk, and of a fast SSD.
 RATES_BYTES = (100_000_000, 1_000_000_000)
@@ -25,7 +25,7 @@ class Written:
 def written(plan: Plan) -> list[Written]:
     """The amounts, without those of the phases."""
     amounts, settings = [], plan.workload.precondition
-    for device in wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
+    for device in selected_devices(settings, plan.testbed):
         assert settings is not None
         needed = budget.effort(settings, device.size)
         text = f"preconditioning, {settings.method}"

@@ -14,7 +14,7 @@ from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device, client_key
 from kit.config.workload import Phase
 from kit.devices import partition
-from kit.load import fio, fio_server_commands
+from kit.load import fio
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
@@ -23,12 +23,11 @@ from kit.plan.combination import MAX_BYTES
 from kit.plan.names import Names, shown
 from kit.plan.plan import Plan, export_of
 from kit.precondition import budget
-from kit.precondition.selection import wanted_devices
+from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
 from kit.recovery import undo, work_directory
 from kit.trace import nfsd_tracer
-from kit.trace.program import programs
-from kit.trace.support import Tracing
+from kit.trace.support import Tracing, programs
 from kit.zfs import pool, tunables
 
 _NEWEST_TRACING = Tracing("full", programs()[-1], "0.23")
@@ -269,7 +268,7 @@ def fill_export(plan: Plan, names: Names) -> Step:
 
 def precondition(plan: Plan, names: Names) -> Iterator[Step]:
     settings = plan.workload.precondition
-    for device in wanted_devices(settings, plan.testbed) if settings and settings.writes else ():
+    for device in selected_devices(settings, plan.testbed):
         assert settings is not None
         yield from _precondition_device(settings, device, names)
 
@@ -350,11 +349,11 @@ def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
         files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")
         yield Step(step, client_key(0), (Command(tuple(fio.command(files)), job),))
         return
-    sockets = [fio_server_commands.socket_name(number) for number, _ in enumerate(clients)]
+    sockets = [fio.socket_name(number) for number, _ in enumerate(clients)]
     for number, socket in enumerate(sockets):
-        directory = fio_server_commands.directory_of(names.work_dir, number, phase.name)
-        argv = fio_server_commands.server_command(directory, socket)
+        directory = fio.group_directory(names.work_dir, number, phase.name)
+        argv = fio.server_command(directory, socket)
         yield Step(step, client_key(number), (Command(tuple(argv)),))
-    directory = fio_server_commands.directory_of(names.work_dir, 0, phase.name)
-    argv = fio_server_commands.leader_command(directory, sockets)
+    directory = fio.group_directory(names.work_dir, 0, phase.name)
+    argv = fio.leader_command(directory, sockets)
     yield Step(step, client_key(0), (Command(tuple(argv), job),))

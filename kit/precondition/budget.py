@@ -5,8 +5,7 @@ Bytes are host writes, as in a drive's rated endurance (TBW).
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from kit.config.precondition_table import Precondition
 from kit.core.errors import SafetyRefusal
@@ -65,16 +64,11 @@ def _part(capacity_bytes: int, divisor: int, max_bytes: int) -> int:
     return min(part_bytes, capacity_bytes) // FILL_BLOCK * FILL_BLOCK
 
 
-def limit_bytes(settings: Precondition, endurance_bytes: int | None) -> int | None:
-    """Bytes that the budget allows; None without a limit."""
-    return settings.budget.bytes_for(endurance_bytes)
-
-
 def refuse_beyond_bytes(
     name: str, settings: Precondition, capacity_bytes: int, endurance_bytes: int | None
 ) -> None:
     """Raises SafetyRefusal if even the lower bound of the writes exceeds the budget."""
-    allowed = limit_bytes(settings, endurance_bytes)
+    allowed = settings.budget.bytes_for(endurance_bytes)
     needed = effort(settings, capacity_bytes).min_bytes
     if allowed is not None and needed > allowed:
         share = f", {needed / endurance_bytes:.2%} of its rated endurance" if endurance_bytes else ""
@@ -92,9 +86,6 @@ class Estimate:
     sequential_rate: float
     random_rate: float | None
     least_ns: int
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def estimate(work: Effort, sequential_rate: float, random_rate: float | None) -> Estimate:

@@ -7,12 +7,12 @@ write counter is plausible, and its content is incompressible, as after a fill.
 from __future__ import annotations
 
 import base64
-import json
-import math
 import zlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter
 
 from kit.config.precondition_table import Precondition
 from kit.core.errors import HostError
@@ -21,8 +21,8 @@ from kit.hosts.base import Host
 from kit.hosts.clock_offset import read_boot_id
 from kit.precondition.latency_curve import Point
 from kit.store.json_file import write_json
+from kit.store.stored import Count
 
-_FORMAT = 1
 _SAMPLES = 16
 _SAMPLE_BYTES = 4096
 # Random bytes do not compress. fio writes a multiplicative sequence per buffer, whose repeating low bits
@@ -43,13 +43,16 @@ class State:
     counter. `counter_bytes`: that counter when the file was written, in the boot `boot_id`.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    format: Literal[1] = field(default=1, kw_only=True)
     identity: dict[str, Any]
     settings: dict[str, Any]
     boot_id: str
-    counter_bytes: int = 0
-    spent_bytes: int = 0
-    written_bytes: int = 0
-    spent_ns: int = 0
+    counter_bytes: Count = 0
+    spent_bytes: Count = 0
+    written_bytes: Count = 0
+    spent_ns: Count = 0
     purge: dict[str, Any] | None = None
     estimate: dict[str, Any] | None = None
     stages: list[dict[str, Any]] = field(default_factory=list)
@@ -74,7 +77,10 @@ class State:
     def save(self, path: Path) -> None:
         """Write the file."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_json(path, {"format": _FORMAT, **asdict(self)})
+        write_json(path, asdict(self))
+
+
+_STATE = TypeAdapter(State)
 
 
 def settings_of(settings: Precondition) -> dict[str, Any]:
@@ -85,30 +91,11 @@ def settings_of(settings: Precondition) -> dict[str, Any]:
 def read_state(path: Path) -> State | None:
     """Read the file; None if it is missing or damaged: then preconditioning starts again."""
     try:
-        value = json.loads(path.read_text("utf-8"))
-        if value.pop("format") != _FORMAT:
-            return None
-        points = [
-            Point(**{**point, "cells": tuple(tuple(cell) for cell in point["cells"])})
-            for point in value.pop("points")
-        ]
-        state = State(**value, points=points)
-        numbers = (state.counter_bytes, state.spent_bytes, state.written_bytes, state.spent_ns)
-        valid = all(type(n) is int and n >= 0 for n in numbers) and all(_is_valid(p) for p in points)
-        return state if valid and all("stage" in entry for entry in state.stages) else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        state = _STATE.validate_json(path.read_bytes(), strict=True)
+    except (OSError, ValueError):
         return None
-
-
-def _is_valid(point: Point) -> bool:
-    numbers = [n for cell in point.cells for n in cell]
-    counts = sum(count for _, _, count in point.cells)
-    return (
-        all(type(n) is int and n >= 0 for n in numbers)
-        and counts == point.ios
-        and math.isfinite(point.iops)
-        and point.iops > 0
-    )
+    is_counted = all(sum(count for _, _, count in point.cells) == point.ios for point in state.points)
+    return state if is_counted and all("stage" in entry for entry in state.stages) else None
 
 
 def resumable(host: Host, device: BlockDevice, state: State, settings: Precondition, stage_bytes: int) -> str:

@@ -101,7 +101,9 @@ def _resumed_or_new(
     boot_id = read_boot_id(host)
     counter = read_written(host, device).kernel_bytes
     if state is not None:
-        reason = checkpoint.resumable(host, device, state, settings, _largest_stage(device, settings))
+        load_bytes = max(device.size_bytes, settings.round_bytes(device.size_bytes))
+        stage_bytes = load_bytes + settings.ios * settings.block
+        reason = checkpoint.resumable(host, device, state, settings, stage_bytes)
         if not reason:
             if state.boot_id == boot_id:
                 # Include the writes of the interrupted stage.
@@ -113,11 +115,6 @@ def _resumed_or_new(
             return state
         progress.note(f"{target.name}: starting again, because {reason}")
     return State(device.identity(), checkpoint.settings_of(settings), boot_id, counter)
-
-
-def _largest_stage(device: BlockDevice, settings: Precondition) -> int:
-    load = max(device.size_bytes, settings.round_bytes(device.size_bytes))
-    return load + settings.ios * settings.block
 
 
 def _is_attained(work: Work) -> bool:

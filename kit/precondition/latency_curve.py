@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import polars as pl
+from pydantic import ConfigDict, Field, TypeAdapter
 
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.core.sample_size import sample_needed
+from kit.store.stored import Count
 from kit.store.tables import AGEING_SCHEMA
 
 # Approximate number of columns of a point's heat map.
@@ -32,6 +34,8 @@ class Point:
     too few I/Os; `iops`: I/Os per second, one at a time.
     """
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     stage: str
     op: str
     block_bytes: int
@@ -39,11 +43,12 @@ class Point:
     interval_ns: int
     ios: int
     p99_ns: int | None
-    iops: float
-    cells: tuple[tuple[int, int, int], ...]
+    iops: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    cells: tuple[tuple[Count, Count, Count], ...]
 
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+
+POINTS = TypeAdapter(list[Point])
+"""Reads points that were stored as JSON."""
 
 
 def point(
@@ -76,8 +81,7 @@ def quantile_ns(latency_ns: IntArray, q: float) -> int | None:
     """The smallest latency that at least the part `q` of them do not exceed; None if they are too few."""
     if latency_ns.size < sample_needed(q):
         return None
-    rank = math.ceil(q * latency_ns.size) - 1
-    return int(np.partition(latency_ns, rank)[rank])
+    return int(np.quantile(latency_ns, q, method="inverted_cdf"))
 
 
 def nice_interval_ns(total_ns: int) -> int:

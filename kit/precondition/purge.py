@@ -63,7 +63,9 @@ def decide(device: BlockDevice, nvme: Nvme | None, requested: Requested = "auto"
             'install nvme-cli, or write purge = "discard"',
         )  # fmt: skip
     if requested in ("auto", "format") and nvme.oacs is not None and nvme.oacs & _OACS_FORMAT:
-        _check_siblings(device, nvme, "nvme format", _format_erases_all(nvme))
+        # A format with secure erase can erase the other namespaces too; unknown counts as yes.
+        erases_all = nvme.fna is None or bool(nvme.fna & (_FNA_FORMATS_ALL | _FNA_ERASES_ALL))
+        _check_siblings(device, nvme, "nvme format", erases_all)
         return Purge("nvme format", ("nvme", "format", device.path, "--ses=1"))
     if requested in ("auto", "sanitize") and nvme.sanicap is not None and nvme.sanicap & _SANICAP_BLOCK_ERASE:
         _check_siblings(device, nvme, "nvme sanitize", True)
@@ -73,11 +75,6 @@ def decide(device: BlockDevice, nvme: Nvme | None, requested: Requested = "auto"
     raise _refused(
         device, f"its controller does not support {requested}", 'write purge = "auto" or "discard"'
     )
-
-
-def _format_erases_all(nvme: Nvme) -> bool:
-    """Whether a format with secure erase erases other namespaces too; unknown counts as yes."""
-    return nvme.fna is None or bool(nvme.fna & (_FNA_FORMATS_ALL | _FNA_ERASES_ALL))
 
 
 def _check_siblings(device: BlockDevice, nvme: Nvme, method: str, erases_all: bool) -> None:

@@ -10,9 +10,10 @@ from kit.core.errors import ConfigError
 from kit.precondition import budget
 
 
-def wanted_devices(settings: Precondition, testbed: Testbed) -> list[Device]:
+def selected_devices(settings: Precondition | None, testbed: Testbed) -> list[Device]:
     """The devices to precondition, in the testbed's order."""
-    return [device for device in testbed.device if device.role in settings.selected_roles]
+    roles = settings.selected_roles if settings else ()
+    return [device for device in testbed.device if device.role in roles]
 
 
 def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
@@ -29,7 +30,7 @@ def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
         return
     if not settings.writes:
         return
-    devices = wanted_devices(settings, testbed)
+    devices = selected_devices(settings, testbed)
     for role in settings.roles or ():
         if not testbed.devices(role):
             raise ConfigError(
@@ -70,5 +71,5 @@ def is_fresh(settings: Precondition | None, testbed: Testbed) -> bool:
     """Whether a cache or log device that ages is not preconditioned."""
     if settings is None:
         return False
-    roles = settings.selected_roles if settings.writes else ()
+    roles = settings.selected_roles
     return any(d.role in ("cache", "log") and d.role not in roles and ages(d) for d in testbed.device)

@@ -116,7 +116,7 @@ def probe(work: Work) -> None:
         f"{work.name}: {format_mib(needed.min_bytes)} to {format_mib(needed.max_bytes)} to write, at least "
         f"{estimate.least_ns / 1e9:.3g} s at {sequential / 1e6:.3g} MB/s{wear}"
     )
-    state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **estimate.as_json()}
+    state.estimate = {"min_bytes": needed.min_bytes, "max_bytes": needed.max_bytes, **asdict(estimate)}
 
 
 def _rate(work: Work, load: Load) -> float:
@@ -186,7 +186,7 @@ def of_how_many(work: Work, stage: str) -> str:
 
 
 def _check_budget(work: Work, stage: str, stage_bytes: int) -> None:
-    allowed = budget.limit_bytes(work.settings, work.target.endurance_bytes)
+    allowed = work.settings.budget.bytes_for(work.target.endurance_bytes)
     if allowed is not None and work.state.spent_bytes + stage_bytes > allowed:
         raise Stop(
             f"{format_mib(work.state.spent_bytes)} are written, {stage} would write "
@@ -209,7 +209,9 @@ def _run_load(work: Work, load: Load, stage_start_ns: int) -> block_device.Moved
         _wait(work, process, load.io_bytes)
         result = process.wait(_STOP_DEADLINE_S)
     except BaseException:
-        _stop(process)
+        with contextlib.suppress(KitError):  # the first error is the one to report
+            if process.running():
+                process.stop(_STOP_DEADLINE_S)
         raise
     if result.returncode:
         raise HostError(
@@ -240,12 +242,6 @@ def _wait(work: Work, process: Process, io_bytes: int) -> None:
                 f"{work.name}: nothing was written for {_STALL_S:g} s",
                 "the device or its driver hangs; see dmesg",
             )
-
-
-def _stop(process: Process) -> None:
-    with contextlib.suppress(KitError):  # the first error is the one to report
-        if process.running():
-            process.stop(_STOP_DEADLINE_S)
 
 
 def _measure(work: Work, stage: str, op: str, before: Written, span_bytes: int) -> latency_curve.Point:

@@ -21,15 +21,12 @@ def stages(settings: Precondition) -> Iterator[str]:
 def probe_loads(path: str, capacity: int, settings: Precondition) -> list[Load]:
     """Loads of the probe: sequential writes, and random writes if there will be rounds."""
     size = budget.probe_bytes(capacity)
-    loads = [_shortened(block_device.fill(path, capacity, 1)[0], size)]
+    first = block_device.fill(path, capacity, 1)[0]
+    loads = [replace(first, io_bytes=min(first.io_bytes, size))]
     if settings.rounds:
         part = max(size // 8 // settings.block, 1) * settings.block
         loads.append(block_device.random_writes(path, capacity, settings.block, part, 3))
     return loads
-
-
-def _shortened(load: Load, io_bytes: int) -> Load:
-    return replace(load, io_bytes=min(load.io_bytes, io_bytes))
 
 
 def stage_loads(stage: str, path: str, capacity: int, settings: Precondition) -> list[Load]:
@@ -49,6 +46,11 @@ def block_of(settings: Precondition, op: str) -> int:
 
 
 def measured_load(path: str, op: str, span_bytes: int, settings: Precondition, points: int) -> Load:
-    """Load of a measurement after a stage; `points`: number of earlier measurements."""
+    """Random reads or sync writes in the first `span_bytes`, at queue depth 1, after a stage.
+
+    `points`: number of earlier measurements.
+    """
+    block = block_of(settings, op)
     seed = 100_000 + 10 * points + (op == "read")
-    return block_device.one_by_one(path, op, span_bytes, block_of(settings, op), settings.ios, seed)
+    span = span_bytes // block * block
+    return Load(path, f"rand{op}", block, span, settings.ios * block, seed, sync=op == "write")

@@ -33,13 +33,6 @@ class Steadiness:
         """Whether both criteria hold; a value equal to its limit holds."""
         return self.range_share <= RANGE_LIMIT and self.fit_share <= FIT_LIMIT
 
-    def describe(self) -> str:
-        """Both values with their limits, as text."""
-        return (
-            f"range {_percent(self.range_share)} of the average (at most {_percent(RANGE_LIMIT)}), "
-            f"linear fit {_percent(self.fit_share)} (at most {_percent(FIT_LIMIT)})"
-        )
-
     def as_json(self) -> dict[str, Any]:
         return {
             "window": list(self.window),
@@ -79,7 +72,7 @@ def all_steady(tracked: Mapping[str, Sequence[float]]) -> bool:
 
 
 def describe(tracked: Mapping[str, Sequence[float]]) -> str:
-    """The verdict for each tracked variable, as text."""
+    """The verdict for each tracked variable, and both values with their limits, as text."""
     return "; ".join(f"{name}: {_verdict(values)}" for name, values in tracked.items())
 
 
@@ -87,7 +80,11 @@ def _verdict(values: Sequence[float]) -> str:
     steadiness = judge(values)
     if steadiness is None:
         return f"{len(values)} of {WINDOW} rounds"
-    return f"{'steady' if steadiness.attained else 'not steady'}, {steadiness.describe()}"
+    return (
+        f"{'steady' if steadiness.attained else 'not steady'}, "
+        f"range {_percent(steadiness.range_share)} of the average (at most {_percent(RANGE_LIMIT)}), "
+        f"linear fit {_percent(steadiness.fit_share)} (at most {_percent(FIT_LIMIT)})"
+    )
 
 
 def _percent(share: Fraction) -> str:

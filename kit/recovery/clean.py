@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -83,36 +83,24 @@ def clean(run: Path, progress: Progress) -> Cleaned:
         with Journal(run / "journal.jsonl") as journal:
             pending = len(journal.pending)
             with ignore_interrupts(progress.note), progress.step(f"cleaning up after {run.name}"):
-                cleaned.left = _undo(journal, hosts, is_lab)
+                # The lab's guest ended with the run.
+                cleaned.left = (
+                    journal.teardown(lambda item, kinds: None) if is_lab else undo.tear_down(journal, hosts)
+                )
             cleaned.undone = pending - len(journal.pending)
     return cleaned
 
 
-@contextmanager
-def _lock(server: Host, run: str) -> Iterator[None]:
-    """Hold the server's lock. The lock of a killed run ends by itself after a while."""
+def _lock(server: Host, run: str) -> Locks:
+    """Take the server's lock. The lock of a killed run ends by itself after a while."""
     end = time.monotonic() + _LOCK_WAIT_S
     while True:
         try:
-            locks = Locks(server, [], run)
-            break
+            return Locks(server, [], run)
         except SafetyRefusal:
             if time.monotonic() > end:
                 raise
             time.sleep(1)
-    try:
-        yield
-    finally:
-        locks.release()
-
-
-def _undo(journal: Journal, hosts: Mapping[str, Host], is_lab: bool) -> list[Leftover]:
-    if is_lab:
-        # The guest ended with the run.
-        return journal.teardown(lambda item, kinds: None)
-    return journal.teardown(
-        lambda item, kinds: undo.undo(item, hosts, kinds), lambda item: undo.by_hand(item, hosts)
-    )
 
 
 def _open_all(stored: StoredHosts, stack: ExitStack, cleaned: Cleaned) -> dict[str, Host]:

@@ -24,10 +24,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from kit.core.errors import ConfigError, error_text
 from kit.core.files import AppendLog
+from kit.hosts.base import Closing
 
 _MAX_BYTES = 64 << 20
 
@@ -57,10 +58,11 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Record:
-    """The content of a journal. `pending`: oldest first."""
+    """The content of a journal. `pending`: oldest first. `last_number`: the highest of an undo."""
 
     pending: tuple[Undo, ...]
     finished: bool
+    last_number: int
 
 
 # Performs an undo; gets the kinds of failed undos. Raises if it fails.
@@ -69,7 +71,7 @@ Doer = Callable[[Undo, frozenset[str]], object]
 ByHand = Callable[[Undo], tuple[str, ...]]
 
 
-class Journal:
+class Journal(Closing):
     """Append-only journal.jsonl; each line is on disk before the step continues."""
 
     def __init__(self, path: Path, run: str = "", plan: str = "") -> None:
@@ -77,7 +79,7 @@ class Journal:
         self._path, self._file = path, AppendLog(path)
         self._unwritten: OSError | None = None
         self._pending = {undo.number: undo for undo in record.pending}
-        self._next_number = _highest_number(path) + 1
+        self._last_number = record.last_number
         if run:
             self._write({"run": run, "plan": plan})
 
@@ -94,17 +96,17 @@ class Journal:
 
     def on_teardown(self, kind: str, host: str, text: str, **arguments: Any) -> int:
         """Write the undo of the next step. Returns its number, for `know`."""
-        number = self._next_number
-        self._next_number += 1
-        self._pending[number] = Undo(number, kind, host, text, arguments)
-        self._write({"undo": number, "kind": kind, "host": host, "text": text, "arguments": arguments})
-        return number
+        self._last_number += 1
+        entry = {"undo": self._last_number, "kind": kind, "host": host, "text": text, "arguments": arguments}
+        _apply(entry, self._pending)
+        self._write(entry)
+        return self._last_number
 
     def know(self, number: int, **arguments: Any) -> None:
         """Add arguments that became known by the step."""
-        undo = self._pending[number]
-        self._pending[number] = replace(undo, arguments={**undo.arguments, **arguments})
-        self._write({"undo": number, "known": arguments})
+        entry = {"undo": number, "known": arguments}
+        _apply(entry, self._pending)
+        self._write(entry)
 
     @property
     def pending(self) -> tuple[Undo, ...]:
@@ -152,12 +154,6 @@ class Journal:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def read_journal(path: Path) -> Record:
     """Read the journal at `path`. A missing or empty one has nothing to undo.
@@ -165,21 +161,29 @@ def read_journal(path: Path) -> Record:
     Ignores a last line that a crash cut off: its step never ran. Raises ConfigError for other damage: it is
     then not known what is left on the hosts.
     """
-    pending, finished = dict[int, Undo](), True
-    for number, line in enumerate(_lines(path), start=1):
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise ConfigError(f"{path} has more than {_MAX_BYTES >> 20} MiB: not a journal of the kit")
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        text = ""
+    pending, finished, last_number = dict[int, Undo](), True, 0
+    for number, line in enumerate(text.split("\n")[:-1], start=1):
         try:
-            finished = _take(json.loads(line), pending)
+            entry = json.loads(line)
+            finished = _apply(entry, pending)
+            last_number = max(last_number, entry.get("undo", 0))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigError(
                 f"{path}:{number}: this is not a line of a journal: {line[:80]!r}",
                 "it is not known what this run left on its hosts: look there for a pool hsp-*, mounts of "
                 "/mnt/hsp-* and directories in /run/hsp",
             ) from None
-    return Record(tuple(pending.values()), finished)
+    return Record(tuple(pending.values()), finished, last_number)
 
 
-def _take(entry: dict[str, Any], pending: dict[int, Undo]) -> bool:
-    """Apply one line. Returns whether the journal is finished with it."""
+def _apply(entry: dict[str, Any], pending: dict[int, Undo]) -> bool:
+    """Apply a line to the pending undos. Returns whether the journal is finished with it."""
     if "known" in entry:
         undo = pending[entry["undo"]]
         pending[undo.number] = replace(undo, arguments={**undo.arguments, **entry["known"]})
@@ -191,18 +195,3 @@ def _take(entry: dict[str, Any], pending: dict[int, Undo]) -> bool:
     elif not ({"run", "plan"} <= entry.keys() or {"step", "state"} <= entry.keys() or "finished" in entry):
         raise ValueError("an unknown line")
     return "finished" in entry
-
-
-def _lines(path: Path) -> list[str]:
-    """The complete lines."""
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise ConfigError(f"{path} has more than {_MAX_BYTES >> 20} MiB: not a journal of the kit")
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    return text.split("\n")[:-1]
-
-
-def _highest_number(path: Path) -> int:
-    return max((json.loads(line).get("undo", 0) for line in _lines(path)), default=0)

@@ -11,59 +11,47 @@ import shlex
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from kit.config.testbed import DevicePath
 from kit.core.errors import HostError
+from kit.core.seed import RUN_ID
 from kit.devices import clear_label, partition
 from kit.hosts.base import Host
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
-from kit.recovery.journal import Journal, Undo
+from kit.recovery.journal import Journal, Leftover, Undo
 from kit.trace import nfsd_tracer
 from kit.zfs import pool, tunables
 
-_RUN_ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"
-WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}$")]
-MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{_RUN_ID}$")]
+WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}$")]
+MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{RUN_ID}$")]
 PoolName = Annotated[str, Field(pattern=r"^hsp-[0-9a-f]{6}$")]
 Number = Annotated[str, Field(pattern=r"^-?[0-9]{1,20}$")]
 
 
-def _checked_device(path: str) -> str:
-    parts = path.split("/")
-    if (
-        parts[:2] != ["", "dev"]
-        or len(parts) < 3
-        or set(parts[2:]) & {"", ".", ".."}
-        or not path.isprintable()
-    ):
-        raise ValueError("not the path of a device below /dev")
-    return path
-
-
-DevicePath = Annotated[str, Field(max_length=500), AfterValidator(_checked_device)]
-
-
 class Action(BaseModel):
-    """An undo. `after`: kinds that must be undone on all hosts before this one."""
+    """An undo. `after`: kinds that must be undone on all hosts before this one.
+
+    Templates of the fields: `summary` (the undo as text; `host` is the host's name) and `manual` (commands
+    for a person).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     kind: ClassVar[str]
     after: ClassVar[frozenset[str]] = frozenset()
-
-    def text(self, host: str) -> str:
-        """The text of the undo. `host`: the host's name."""
-        raise NotImplementedError
+    summary: ClassVar[str]
+    manual: ClassVar[tuple[str, ...]]
 
     def undo(self, host: Host) -> None:
         """Raises KitError if it fails."""
         raise NotImplementedError
 
     def commands(self) -> list[list[str]]:
-        """argv of commands for a person."""
-        raise NotImplementedError
+        """argv of the commands for a person."""
+        return [[word.format(**dict(self)) for word in shlex.split(line)] for line in self.manual]
 
     def changes(self) -> list[tuple[list[str], str]]:
         """argv of the commands of `undo` in the normal case, each with a text for its input."""
@@ -77,16 +65,12 @@ class WorkDirectory(Action):
     after = frozenset(
         {"export-directory", "mount", "export", "pool", "partition", "tunable", "device", "tracer"}
     )
+    summary = "remove {path} on {host}"
+    manual = ("rm -r -- {path}",)
     path: WorkDirectoryPath
-
-    def text(self, host: str) -> str:
-        return f"remove {self.path} on {host}"
 
     def undo(self, host: Host) -> None:
         work_directory.remove(host, self.path)
-
-    def commands(self) -> list[list[str]]:
-        return [["rm", "-r", "--", self.path]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(work_directory.remove_command(self.path), "")]
@@ -96,16 +80,12 @@ class Tracer(Action):
     """`directory`: the run's directory with the tracer's files."""
 
     kind = "tracer"
+    summary = "end the tracer on {host}"
+    manual = ("pkill -f {directory}/nfsd.bt",)
     directory: WorkDirectoryPath
-
-    def text(self, host: str) -> str:
-        return f"end the tracer on {host}"
 
     def undo(self, host: Host) -> None:
         nfsd_tracer.end_left(host, self.directory)
-
-    def commands(self) -> list[list[str]]:
-        return [["pkill", "-f", f"{self.directory}/nfsd.bt"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(nfsd_tracer.end_left_command(self.directory), "")]
@@ -115,18 +95,14 @@ class Tunable(Action):
     """`value`: the value before the run; `effect`: the value in effect, if OpenZFS chose it."""
 
     kind = "tunable"
+    summary = "set {name} back to {value}"
+    manual = (f"tee {tunables.parameter_path('{name}')} '(and type: {{value}})'",)
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,80}$")]
     value: Number
     effect: Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")] = ""
 
-    def text(self, host: str) -> str:
-        return f"set {self.name} back to {self.value}"
-
     def undo(self, host: Host) -> None:
         tunables.write_tunable(host, self.name, self.value, self.effect)
-
-    def commands(self) -> list[list[str]]:
-        return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(["tee", tunables.parameter_path(self.name)], "the value before the run")]
@@ -137,19 +113,15 @@ class Pool(Action):
 
     kind = "pool"
     after = frozenset({"mount", "export"})
+    summary = "destroy pool {name}"
+    manual = ("zpool destroy {name}",)
     name: PoolName
-    run_id: Annotated[str, Field(pattern=rf"^{_RUN_ID}$")]
+    run_id: Annotated[str, Field(pattern=rf"^{RUN_ID}$")]
     devices: Annotated[list[DevicePath], Field(min_length=1, max_length=1000)]
     guid: Annotated[str, Field(pattern=r"^[0-9]{0,20}$")] = ""
 
-    def text(self, host: str) -> str:
-        return f"destroy pool {self.name}"
-
     def undo(self, host: Host) -> None:
         pool.remove(host, self.name, self.run_id, self.guid, tuple(self.devices))
-
-    def commands(self) -> list[list[str]]:
-        return [["zpool", "destroy", self.name]]
 
 
 class Partition(Action):
@@ -157,16 +129,12 @@ class Partition(Action):
 
     kind = "partition"
     after = frozenset({"pool"})
+    summary = "remove the partition of {device_path}"
+    manual = ("partx --delete --nr 1 {device_path}",)
     device_path: DevicePath
-
-    def text(self, host: str) -> str:
-        return f"remove the partition of {self.device_path}"
 
     def undo(self, host: Host) -> None:
         partition.remove(host, self.device_path)
-
-    def commands(self) -> list[list[str]]:
-        return [["partx", "--delete", "--nr", "1", self.device_path]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(partition.remove_command(self.device_path), "kit/remote/partition.py")]
@@ -177,18 +145,14 @@ class Device(Action):
 
     kind = "device"
     after = frozenset({"pool", "partition"})
+    summary = "remove the pool's label from {path}"
+    manual = ("wipefs --all {path}-part1", "wipefs --all {path}")
     path: DevicePath
     serial: Annotated[str, Field(min_length=1, max_length=500)]
     pool: PoolName
 
-    def text(self, host: str) -> str:
-        return f"remove the pool's label from {self.path}"
-
     def undo(self, host: Host) -> None:
         clear_label.clear(host, self.path, self.serial, self.pool)
-
-    def commands(self) -> list[list[str]]:
-        return [["wipefs", "--all", f"{self.path}-part1"], ["wipefs", "--all", self.path]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(["wipefs", "--all", "--quiet", path], "") for path in (f"{self.path}-part1", self.path)]
@@ -199,17 +163,13 @@ class Export(Action):
 
     kind = "export"
     after = frozenset({"mount"})
-    path: Annotated[str, Field(pattern=rf"^/run/hsp/{_RUN_ID}/pool/bench$")]
+    summary = "unexport {path} to {client}"
+    manual = ("exportfs -u {client}:{path}",)
+    path: Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}/pool/bench$")]
     client: Annotated[str, Field(pattern=r"^[0-9A-Za-z:][0-9A-Za-z.:%-]{0,255}$")]
-
-    def text(self, host: str) -> str:
-        return f"unexport {self.path} to {self.client}"
 
     def undo(self, host: Host) -> None:
         nfs_export.unexport(host, self.path, self.client)
-
-    def commands(self) -> list[list[str]]:
-        return [["exportfs", "-u", f"{self.client}:{self.path}"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(nfs_export.unexport_command(self.path, self.client), "")]
@@ -219,26 +179,19 @@ class ExportDirectory(Action):
     """The run's directory in an appliance's export; removed through the mount, which is undone later."""
 
     kind = "export-directory"
+    summary = "remove {directory} from {source}"
+    manual = ("rm -- {target}/{directory}/{file}", "rmdir {target}/{directory}")
     target: MountPoint
-    directory: Annotated[str, Field(pattern=rf"^hsp-{_RUN_ID}$")]
+    directory: Annotated[str, Field(pattern=rf"^hsp-{RUN_ID}$")]
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
     source: Annotated[str, Field(pattern=r"^[^-\s][^\n\x00]*:/[^\n\x00]*$", max_length=2000)]
     version: Literal["3", "4.0", "4.1", "4.2"]
     options: list[str]
 
-    def text(self, host: str) -> str:
-        return f"remove {self.directory} from {self.source}"
-
     def undo(self, host: Host) -> None:
         export_directory.remove(
             host, self.target, self.directory, self.file, self.source, self.version, self.options
         )
-
-    def commands(self) -> list[list[str]]:
-        return [
-            ["rm", "--", f"{self.target}/{self.directory}/{self.file}"],
-            ["rmdir", f"{self.target}/{self.directory}"],
-        ]
 
     def changes(self) -> list[tuple[list[str], str]]:
         path = f"{self.target}/{self.directory}"
@@ -249,16 +202,12 @@ class Mount(Action):
     """The export on a client."""
 
     kind = "mount"
+    summary = "unmount {target} on {host}"
+    manual = ("umount {target}", "rmdir {target}")
     target: MountPoint
-
-    def text(self, host: str) -> str:
-        return f"unmount {self.target} on {host}"
 
     def undo(self, host: Host) -> None:
         nfs_mount.unmount(host, self.target)
-
-    def commands(self) -> list[list[str]]:
-        return [["umount", self.target], ["rmdir", self.target]]
 
 
 KINDS: Mapping[str, type[Action]] = {
@@ -274,7 +223,13 @@ def register(journal: Journal, key: str, host: Host, action: Action) -> int:
 
     Returns the number of the undo, for Journal.know.
     """
-    return journal.on_teardown(action.kind, key, action.text(host.name), **action.model_dump())
+    text = action.summary.format(host=host.name, **dict(action))
+    return journal.on_teardown(action.kind, key, text, **action.model_dump())
+
+
+def tear_down(journal: Journal, hosts: Mapping[str, Host]) -> list[Leftover]:
+    """Undo everything that is pending. Returns the failed undos."""
+    return journal.teardown(lambda item, kinds: undo(item, hosts, kinds), lambda item: by_hand(item, hosts))
 
 
 def undo(item: Undo, hosts: Mapping[str, Host], left: frozenset[str]) -> None:

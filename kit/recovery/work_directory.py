@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.core.seed import RUN_ID
 from kit.hosts.base import Host
 
 ROOT = "/run/hsp"
-_RUN = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}")
-# Other names below ROOT are locks, and files of the lab.
-_PATH = re.compile(rf"{ROOT}/{_RUN.pattern}")
 
 
 def path_of(run_id: str) -> str:
@@ -27,7 +25,7 @@ def create_commands(run_id: str) -> list[list[str]]:
 
 def remove(host: Host, path: str) -> None:
     """Remove a run's directory. Raises SafetyRefusal for any other path, HostError."""
-    if not _PATH.fullmatch(path):
+    if not re.fullmatch(f"{ROOT}/{RUN_ID}", path):
         raise SafetyRefusal(f"{path!r} is not a run's directory; it was left alone")
     host.run(remove_command(path))
 
@@ -41,4 +39,5 @@ def left_by(host: Host) -> list[str]:
     result = host.run(["find", ROOT, "-mindepth", "1", "-maxdepth", "1", "-printf", r"%f\n"], check=False)
     if result.returncode and "No such file" not in result.stderr:
         raise HostError(f"{ROOT} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
-    return sorted(name for name in result.stdout.split("\n") if _RUN.fullmatch(name))
+    # Other names are locks, and files of the lab.
+    return sorted(name for name in result.stdout.split("\n") if re.fullmatch(RUN_ID, name))

@@ -107,10 +107,7 @@ def _settings(site: Site) -> settings_snapshot.Settings | None:
 
 def tear_down(journal: Journal, site: Site, before: settings_snapshot.Settings | None) -> list[Leftover]:
     """Undo everything that is pending, then compare. Returns what is not as it was."""
-    hosts = site.hosts
-    left = journal.teardown(
-        lambda item, kinds: undo.undo(item, hosts, kinds), lambda item: undo.by_hand(item, hosts)
-    )
+    left = undo.tear_down(journal, site.hosts)
     if before is None:
         return left
     try:

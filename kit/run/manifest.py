@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any
 
@@ -64,9 +63,8 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         ),
     }
     if not site.server:
-        fields["appliance"] = Appliance.model_validate_json(
-            json.dumps({"export": export_of(plan), **left_out(plan.workload).as_json()})
-        )
+        value = {"export": export_of(plan), **left_out(plan.workload).as_json()}
+        fields["appliance"] = Appliance.from_json(value, "appliance")
     return planned(plan).model_copy(update=fields)
 
 
@@ -114,7 +112,7 @@ def add_limits(
     progress: Progress,
 ) -> None:
     """What this server cannot show: reported now, in the manifest, and first on the page."""
-    record.fill(tracing=Tracing(**tracing.as_json()))
+    record.fill(tracing=Tracing.from_json(tracing.as_json(), "tracing"))
     notes = openzfs_version.notes(server, zfs)
     if tracing.kind == "none":
         sentence = read_history.words(tracing)

@@ -10,7 +10,7 @@ from kit.config.precondition_table import Precondition
 from kit.hosts.base import Host
 from kit.precondition import latency_curve
 from kit.precondition.device import Target, precondition
-from kit.precondition.selection import is_fresh, wanted_devices
+from kit.precondition.selection import is_fresh, selected_devices
 from kit.run.context import Context
 from kit.store import tables
 
@@ -18,7 +18,7 @@ _STATE_FOLDER = "preconditioning"
 
 
 def precondition_all(settings: Precondition, run: Context, server: Host) -> None:
-    """Precondition each wanted device; manifest and ageing.parquet have it as soon as it is done.
+    """Precondition each selected device; manifest and ageing.parquet have it as soon as it is done.
 
     What an interrupted run has done is beside the runs of this workload, and the next one goes on from there.
     """
@@ -35,7 +35,7 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
     )
     frames: list[pl.DataFrame] = []
     taken: dict[str, list[str]] = {}
-    for device in wanted_devices(settings, testbed) if settings.writes else []:
+    for device in selected_devices(settings, testbed):
         target = Target(
             device.name, device.role, site.device_paths[device.name], device.size, device.endurance
         )

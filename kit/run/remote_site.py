@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from kit.config.testbed import Client, Testbed
 from kit.core.errors import ConfigError, HostError
 from kit.core.progress import Progress
-from kit.devices.guard import guarded
+from kit.devices.check import guarded
 from kit.devices.reasons import DeviceSpec
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host

@@ -13,7 +13,7 @@ from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
 from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan
-from kit.precondition.selection import wanted_devices
+from kit.precondition.selection import selected_devices
 from kit.recovery.journal import read_journal
 from kit.run.record import RunRecord
 from kit.store import run_directory, tables
@@ -111,9 +111,9 @@ def _is_aged(manifest: Manifest, plan: Plan) -> bool:
     settings = plan.workload.precondition
     if settings is None or manifest.precondition is None:
         return False
-    wanted = [one.name for one in wanted_devices(settings, plan.testbed)] if settings.writes else []
+    selected = [device.name for device in selected_devices(settings, plan.testbed)]
     entries = manifest.precondition.get("devices") or []
-    return [entry.get("device") for entry in entries if isinstance(entry, dict)] == wanted
+    return [entry.get("device") for entry in entries if isinstance(entry, dict)] == selected
 
 
 def end_of(manifest: Manifest) -> int:

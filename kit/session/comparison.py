@@ -30,13 +30,8 @@ class StoredRun:
     """A stored run, read and judged again."""
 
     def __init__(self, name: str) -> None:
-        path = Path(name)
-        if not path.is_dir():
-            raise ConfigError(
-                f"{name}: no such run directory", "give results/<workload>/<run>, or .../latest"
-            )
         self.name = name
-        self.directory = run_directory.RunDir(path.resolve())
+        self.directory = run_directory.existing_run(Path(name))
         self.manifest = read_manifest(self.directory)
         plan = self.directory.path / "plan.json"
         stored = json_file.read_json(plan) if plan.exists() else {}

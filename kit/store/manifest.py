@@ -15,7 +15,7 @@ from kit.store.format import MANIFEST_FORMAT
 from kit.store.import_source import ImportSource
 from kit.store.phase import Event, Phase, Problem
 from kit.store.run_directory import RunDir
-from kit.store.stored import Count, Json, Many, Stored, read_versioned
+from kit.store.stored import Count, Json, Many, Number, Stored, read_versioned
 
 _MOST_PHASES = 10_000
 
@@ -94,12 +94,12 @@ class Expectation(Stored):
     layer: str = "nfs-server"
     min_count: Count
     inside: bool = False
-    p50_us_max: float | None = None
-    p95_us_max: float | None = None
-    p99_us_max: float | None = None
-    p999_us_max: float | None = None
-    share_min: float | None = None
-    share_max: float | None = None
+    p50_us_max: Number | None = None
+    p95_us_max: Number | None = None
+    p99_us_max: Number | None = None
+    p999_us_max: Number | None = None
+    share_min: Number | None = None
+    share_max: Number | None = None
 
 
 class Skipped(Stored):
@@ -198,7 +198,7 @@ class Manifest(Stored):
     power_loss: PowerLoss | None = None
     import_: Annotated[Import | None, Field(alias="import")] = None
     events: Many[Event] = ()
-    wall_s: float | None = None
+    wall_s: Number | None = None
 
     @property
     def traced(self) -> bool:

@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.core.errors import HostError
+from kit.core.errors import ConfigError, HostError
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,13 @@ def create_run(results: Path, workload: str) -> RunDir:
     link.symlink_to(name)
     link.replace(path.parent / "latest")
     return RunDir(path)
+
+
+def existing_run(path: Path) -> RunDir:
+    """The run stored at `path`, links followed. Raises ConfigError."""
+    if not path.is_dir():
+        raise ConfigError(f"{path}: no such run directory", "give results/<workload>/<run>, or .../latest")
+    return RunDir(path.resolve())
 
 
 def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:

@@ -22,6 +22,28 @@ class Published(Stored):
     inside: bool
 
 
+class PublishedRange(Stored):
+    """What `op` takes when `tier` answers it."""
+
+    op: str
+    tier: str
+    range_us: Range
+
+
+class Reference(Stored):
+    """What somebody published."""
+
+    name: str
+    title: str
+    source: str
+    ranges: Many[PublishedRange]
+
+    @property
+    def ranges_us(self) -> dict[tuple[str, str], Range]:
+        """By op and tier."""
+        return {(each.op, each.tier): each.range_us for each in self.ranges}
+
+
 class Row(Stored):
     """One phase x layer x op x tier. `share` of 1; a percentile is None where the I/Os are too few for it.
 
@@ -98,7 +120,7 @@ class Summary(Stored):
     precondition: Json | None = None
     accounting: Accounting
     versions: dict[str, str] | None = None
-    reference: Json | None = None
+    reference: Reference | None = None
     rows: Many[Row] = ()
     bands: Many[Json] = ()
     clients: Many[Json] = ()

@@ -1,17 +1,19 @@
-"""The tracer on the server: one process for all phases of a run; marks begin and end each phase."""
+"""The tracer on the server: one process for all phases of a run; marks begin and end each phase.
+
+A mark is a number (see nfsd.bt). A shell on the server sets it as its limit of real-time priority
+(RLIMIT_RTPRIO; nothing else sets such a value). The kernel passes it to security_task_setrlimit, where the
+program reads it. The limit ends with the shell.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import DeadlineExceeded, Host, OutputTooLarge, Process, Result
-from kit.trace import marks
-from kit.trace.program import MAP_KEYS
-from kit.trace.support import Tracing
+from kit.trace.support import MAP_KEYS, Tracing
 
 # bpftrace starts the command of -c after it has attached all probes, and ends when that command ends. To end
 # the tracer, the kit ends that command: sshd before 9.8 delivers no signals to processes of root.
@@ -47,38 +49,51 @@ _MARK_DEADLINE_S = 120.0
 _STOP_DEADLINE_S = 120.0
 _POLL_S = 0.2
 
+MAGIC = 0x68737
+"""Bits 43 to 62 of every mark."""
 
-@dataclass(frozen=True)
+MOST_PHASES = (1 << 11) - 1
+_MOST_US = (1 << 32) - 1
+
+NOT_RUNNING, NO_MARK = 70, 71
+"""Exit codes of the scripts: the tracer does not run; the shell cannot set the limit."""
+
+# $1: the tracer's output; $2: its ready file, with the id of a process that ends with the tracer; $3: the
+# mark; $4: the program's answer; $5: the size of the output before. The mark is repeated until the answer is
+# there: it sets a state, and the program answers once.
+_AWAIT = (
+    'read -r held <"$2"; '
+    'until tail -c "+$(($5 + 1))" "$1" | grep -q -F -- "$4"; do '
+    f'test -d "/proc/$held" || exit {NOT_RUNNING}; '
+    f'ulimit -r "$3" || exit {NO_MARK}; '
+    "sleep 0.05; done"
+)
+BEGIN = (
+    f'size=$(wc -c <"$1") && test -r "$2" || exit {NOT_RUNNING}; '
+    f'set -- "$1" "$2" "$3" "$4" "$size"; {_AWAIT}; echo "$size"'
+)
+"""Arguments: output, ready file, mark, expected answer. Prints the size of the output before the phase."""
+
+END = f"""trap 'tail -c "+$(($5 + 1))" "$1"; cat "$6" >&2' EXIT; {_AWAIT}"""
+"""Arguments: those of BEGIN, that size, the file of warnings. Prints the output of the phase, and
+the warnings on stderr; also if the tracer has died."""
+
+
 class Place:
-    """The files of a tracer in its directory on the server."""
+    """The files of a tracer in its directory on the server.
 
-    directory: str
+    `warnings`: stderr of bpftrace. `ready` exists once all probes are attached; contains the id of a process
+    that ends with the tracer.
+    """
 
-    @property
-    def program(self) -> str:
-        return f"{self.directory}/nfsd.bt"
-
-    @property
-    def functions(self) -> str:
-        return f"{self.directory}/functions"
-
-    @property
-    def hold(self) -> str:
-        return f"{self.directory}/hold"
-
-    @property
-    def output(self) -> str:
-        return f"{self.directory}/trace.json"
-
-    @property
-    def warnings(self) -> str:
-        """stderr of bpftrace."""
-        return f"{self.directory}/trace-warnings"
-
-    @property
-    def ready(self) -> str:
-        """Exists once all probes are attached; contains the id of a process that ends with the tracer."""
-        return f"{self.directory}/trace-ready"
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.program = f"{directory}/nfsd.bt"
+        self.functions = f"{directory}/functions"
+        self.hold = f"{directory}/hold"
+        self.output = f"{directory}/trace.json"
+        self.warnings = f"{directory}/trace-warnings"
+        self.ready = f"{directory}/trace-ready"
 
 
 def tick_ms(clock: Clock, intervals_ns: Iterable[int]) -> int:
@@ -102,17 +117,29 @@ def command(place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tr
     ]  # fmt: skip
 
 
+def mark(phase: int, interval_ns: int) -> int:
+    """The number that begins phase `phase` (from 1) with this interval on the host's clock; phase 0 ends it.
+
+    Raises ValueError if the values do not fit.
+    """
+    interval_us = interval_ns // 1000
+    if not 0 <= phase <= MOST_PHASES or not 0 <= interval_us <= _MOST_US or (phase and not interval_us):
+        raise ValueError(f"no mark for phase {phase} with an interval of {interval_ns} ns")
+    return MAGIC << 43 | phase << 32 | interval_us
+
+
 def begin_command(place: Place, phase: int, interval_ns: int) -> list[str]:
     """argv to begin a phase; `interval_ns` on the host's clock."""
-    number = str(marks.mark(phase, interval_ns))
-    return ["sh", "-c", marks.BEGIN, "sh", place.output, place.ready, number, marks.begun(phase)]
+    answer = f'"hsp-trace phase {phase} '
+    number = str(mark(phase, interval_ns))
+    return ["sh", "-c", BEGIN, "sh", place.output, place.ready, number, answer]
 
 
 def end_command(place: Place, phase: int, before_bytes: int | str) -> list[str]:
     """argv to end a phase and print its output. `before_bytes`: the number that the begin printed."""
-    number, last = str(marks.mark(0, 0)), marks.ended(phase)
-    arguments = [place.output, place.ready, number, last, str(before_bytes), place.warnings]
-    return ["sh", "-c", marks.END, "sh", *arguments]
+    last_line = f'"hsp-trace ended {phase}\\n"}}'
+    arguments = [place.output, place.ready, str(mark(0, 0)), last_line, str(before_bytes), place.warnings]
+    return ["sh", "-c", END, "sh", *arguments]
 
 
 def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tracing) -> Process:
@@ -198,25 +225,24 @@ class Tracer:
             argv, deadline_s=_MARK_DEADLINE_S, check=False, limit_bytes=_TRACE_LIMIT_BYTES
         )
 
-    def _failure(self, mark: str, result: Result) -> str:
-        if result.returncode == marks.NOT_RUNNING:
-            return "the tracer died" + (" during the load" if mark == "end" else " before the phase")
+    def _failure(self, which: str, result: Result) -> str:
+        if result.returncode == NOT_RUNNING:
+            return "the tracer died" + (" during the load" if which == "end" else " before the phase")
         why = result.stderr.strip()[-500:] or f"the command ended with {result.returncode}"
-        return f"the tracer on {result.host} did not get the mark of the phase's {mark}: {why}"
-
-    def _end_held_command(self) -> None:
-        """End the command that bpftrace waits for; bpftrace itself, if that command does not run yet."""
-        held = self._server.run(["cat", self._place.ready], check=False).stdout.strip()
-        if not held.isdecimal() or self._server.run(["kill", "-TERM", held], check=False).returncode:
-            self._process.stop(_STOP_DEADLINE_S)
+        return f"the tracer on {result.host} did not get the mark of the phase's {which}: {why}"
 
     def stop(self) -> list[str]:
-        """End the tracer. Returns problems as texts."""
+        """End the command that bpftrace waits for; bpftrace itself, if that command does not run yet.
+
+        Returns problems as texts.
+        """
         problems = []
         if not self._process.running():
             problems.append("the tracer died before its end")
         else:
-            self._end_held_command()
+            held = self._server.run(["cat", self._place.ready], check=False).stdout.strip()
+            if not held.isdecimal() or self._server.run(["kill", "-TERM", held], check=False).returncode:
+                self._process.stop(_STOP_DEADLINE_S)
         result = self._process.wait(_STOP_DEADLINE_S)
         if result.returncode != 0:
             problems.append(f"the tracer failed: {result.describe()}")

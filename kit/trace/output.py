@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.bins import BINS_PER_OCTAVE
-from kit.trace.program import MAP_KEYS
+from kit.trace.support import MAP_KEYS
 
 _LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
 # Bits of `seen` for the operation.
@@ -61,10 +61,6 @@ class Trace:
     feeds_ns: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
 
-    @property
-    def began(self) -> bool:
-        return self.phase > 0
-
 
 def parse_trace(text: str) -> Trace:
     """Read the output of one phase. Never raises for its content: damage becomes a problem."""
@@ -77,7 +73,7 @@ def parse_trace(text: str) -> Trace:
             _read_message(trace, message["type"], message.get("data"))
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
             trace.problems.append(f"the tracer's output, line {number}, is damaged: {line[:80]!r}")
-    if not trace.began:
+    if not trace.phase:
         trace.problems.append("the tracer never began")
     elif not trace.complete:
         trace.problems.append("the tracer died before its end: the phase's last counts are missing")

@@ -13,7 +13,7 @@ from kit.hosts.base import Host
 
 _MODULE = "/sys/module/zfs/version"
 _NUMBERS = re.compile(r"(\d{1,3})\.(\d{1,3})(?:\.(\d{1,5}))?(?![\d.])")
-_OLDEST, _NEWEST = (2, 1), (2, 4)
+_NEWEST = (2, 4)
 
 
 @dataclass(frozen=True, order=True)
@@ -28,28 +28,25 @@ class ZfsVersion:
     def __str__(self) -> str:
         return f"OpenZFS {self.major}.{self.minor}"
 
-    def _at_least(self, major: int, minor: int) -> bool:
-        return (self.major, self.minor) >= (major, minor)
-
     @property
     def has_json(self) -> bool:
         """`zpool status -j` and other JSON output."""
-        return self._at_least(2, 3)
+        return self >= ZfsVersion(2, 3)
 
     @property
     def has_zil_by_dataset(self) -> bool:
         """zil_* in a dataset's objset kstat; earlier versions have only totals of all pools."""
-        return self._at_least(2, 2)
+        return self >= ZfsVersion(2, 2)
 
     @property
     def has_arc_iohit(self) -> bool:
         """A probe for a hit on a block that another thread is reading."""
-        return self._at_least(2, 2)
+        return self >= ZfsVersion(2, 2)
 
     @property
     def has_direct_io(self) -> bool:
         """Direct I/O, and counters of all I/O by pool (`iostats`)."""
-        return self._at_least(2, 3)
+        return self >= ZfsVersion(2, 3)
 
 
 def parse(text: str) -> ZfsVersion:
@@ -73,7 +70,7 @@ def read(server: Host) -> ZfsVersion:
         version = parse(result.stdout)
     except ValueError as error:
         raise HostError(f"{server.name}: {_MODULE}: {error}") from None
-    if (version.major, version.minor) < _OLDEST:
+    if version < ZfsVersion(2, 1):
         raise HostError(
             f"{server.name} runs OpenZFS {version.text}; the kit knows 2.1 to 2.4",
             "install a newer OpenZFS on the server",

@@ -53,14 +53,8 @@ def create_arguments(spec: PoolSpec) -> list[str]:
     argv = ["zpool", "create", "-o", "cachefile=none"]
     for name, value in spec.properties.items():
         argv += ["-o", f"{name}={setting(value)}"]
-    argv += [
-        "-O",
-        f"{RUN_PROPERTY}={spec.run_id}",
-        "-O",
-        "canmount=off",
-        "-O",
-        f"mountpoint={spec.mount_root}",
-    ]
+    for root_property in (f"{RUN_PROPERTY}={spec.run_id}", "canmount=off", f"mountpoint={spec.mount_root}"):
+        argv += ["-O", root_property]
     argv += [spec.name]
     argv += [spec.data_layout] if spec.data_layout != "stripe" else []
     argv += spec.data
@@ -115,29 +109,22 @@ def _retry_while_busy(server: Host, argv: list[str]) -> None:
     server.run(argv)
 
 
-def remove(server: Host, name: str, run_id: str, guid: str = "", devices: tuple[str, ...] = ()) -> None:
+def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, ...]) -> None:
     """Destroy the run's pool: an imported one, or (after a reboot) one that exists only on its devices.
 
     `guid` is empty if the run ended before it was known. No error if the pool does not exist. Raises
     SafetyRefusal if the pool of that name is not this run's, HostError.
     """
-    if name not in _imported(server):
-        if not guid or guid not in _importable(server, tuple(devices)):
+    if name not in server.run(["zpool", "list", "-H", "-o", "name"]).stdout.splitlines():
+        if not guid:
             return
-        import_pool(server, Pool(name, int(guid), run_id), tuple(devices))
+        # Exit code 1: no pool can be imported from these devices.
+        importable = server.run(["zpool", "import", *_places(devices)], check=False).stdout
+        if guid not in _LABEL_ID.findall(importable):
+            return
+        import_pool(server, Pool(name, int(guid), run_id), devices)
     observed = find_pool(server, name, run_id)
     destroy_pool(server, Pool(name, int(guid) if guid else observed.guid, run_id))
-
-
-def _imported(server: Host) -> list[str]:
-    return server.run(["zpool", "list", "-H", "-o", "name"]).stdout.splitlines()
-
-
-def _importable(server: Host, devices: tuple[str, ...]) -> set[str]:
-    """GUIDs of the pools that can be imported from these devices."""
-    # Exit code 1: there is none.
-    answer = server.run(["zpool", "import", *_places(devices)], check=False)
-    return set(_LABEL_ID.findall(answer.stdout)) if devices else set()
 
 
 def _places(devices: tuple[str, ...]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import calendar
 import json
 import re
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,31 +17,25 @@ from kit.core.errors import HostError
 from kit.hosts.base import Host
 from kit.zfs.openzfs_version import ZfsVersion
 
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# The format of ctime(3).
-_WHEN = (
-    r"(?P<when>\w{3} (?P<month>\w{3}) +(?P<day>\d{1,2}) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d) (?P<year>\d{4}))"
-)
+# As ctime(3) has it.
+_WHEN = r"(?P<when>\w{3} \w{3} +\d{1,2} \d\d:\d\d:\d\d \d{4})"
 _TOOK = r"(?:(?P<days>\d+) days )?(?P<hours>\d\d):(?P<minutes>\d\d):(?P<seconds>\d\d)"
+_SUBJECT = r"(?P<subject>scrub|resilver|error scrub)(?: \([^()]+\))?"
 _SENTENCES = {
     "FINISHED": re.compile(
-        rf"(?P<subject>scrub repaired|resilvered)(?: \([^()]+\))? \S+ in {_TOOK} with \d+ errors on {_WHEN}"
+        r"(?P<subject>scrub repaired|resilvered|scrubbed)(?: \([^()]+\))? \S+(?: error blocks)?"
+        rf" in {_TOOK}(?: with \d+ errors)? on {_WHEN}"
     ),
-    "CANCELED": re.compile(rf"(?P<subject>scrub|resilver)(?: \([^()]+\))? canceled on {_WHEN}"),
-    "SCANNING": re.compile(rf"(?P<subject>scrub|resilver)(?: \([^()]+\))? in progress since {_WHEN}"),
+    "CANCELED": re.compile(rf"{_SUBJECT} canceled on {_WHEN}"),
+    "SCANNING": re.compile(rf"{_SUBJECT} in progress since {_WHEN}"),
     # A paused scrub reads nothing: the time of the pause counts as its end.
-    "PAUSED": re.compile(rf"(?P<subject>scrub) paused since {_WHEN}"),
+    "PAUSED": re.compile(rf"{_SUBJECT} paused since {_WHEN}"),
 }
-_ERROR_SCRUBS = {
-    "FINISHED": re.compile(
-        rf"scrubbed \d+ error blocks in (?P<days>\d+) days (?P<hours>\d\d):(?P<minutes>\d\d):"
-        rf"(?P<seconds>\d\d) on {_WHEN}"
-    ),
-    "CANCELED": re.compile(rf"error scrub canceled on {_WHEN}"),
-    "SCANNING": re.compile(rf"error scrub in progress since {_WHEN}"),
-    "PAUSED": re.compile(rf"error scrub paused since {_WHEN}"),
+_FUNCTIONS = {
+    **dict.fromkeys(("scrub", "scrub repaired"), "SCRUB"),
+    **dict.fromkeys(("resilver", "resilvered"), "RESILVER"),
+    **dict.fromkeys(("error scrub", "scrubbed"), "ERRORSCRUB"),
 }
-_NEVER = "none requested"
 # As text for a shell: sudo does not keep the caller's environment.
 _STATUS = "LC_ALL=C TZ=UTC exec zpool status"
 
@@ -97,11 +92,9 @@ def _scan(status: dict[str, Any], function: str, state: str, start: str, end: st
     observed, begin_s, end_s = str(status[state]), int(status[start]), int(status[end])
     if observed in ("SCANNING", "ERRORSCRUBBING"):
         pause_s = int(status.get(pause) or 0)
-        return (
-            Scan(status[function], "PAUSED", 0, pause_s)
-            if pause_s
-            else Scan(status[function], "SCANNING", begin_s, 0)
-        )
+        if pause_s:
+            return Scan(status[function], "PAUSED", 0, pause_s)
+        return Scan(status[function], "SCANNING", begin_s, 0)
     return Scan(str(status[function]), observed, begin_s, end_s)
 
 
@@ -116,7 +109,7 @@ def from_text(text: str) -> dict[str, Scan | None]:
             pool = rest
             scans[pool] = None
         elif colon and label in ("  scan", "   scrub", " scrub") and pool is not None:
-            scans[pool] = _later(scans[pool], _sentence(rest.strip(), label == "  scan"))
+            scans[pool] = _later(scans[pool], _sentence(rest.strip()))
     if not scans and text.strip() not in ("no pools available", ""):
         raise ValueError(f"no pool in {text[:200]!r}")
     return scans
@@ -128,29 +121,18 @@ def _later(first: Scan | None, second: Scan | None) -> Scan | None:
     return max(scans, key=lambda scan: (scan.running, scan.end_s)) if scans else None
 
 
-def _sentence(text: str, is_scan: bool) -> Scan | None:
-    if text == _NEVER:
+def _sentence(text: str) -> Scan | None:
+    if text == "none requested":
         return None
-    for state, pattern in (_SENTENCES if is_scan else _ERROR_SCRUBS).items():
+    for state, pattern in _SENTENCES.items():
         if match := pattern.fullmatch(text):
-            subject = match.groupdict().get("subject", "error scrub")
-            function = {"scrub": "SCRUB", "error": "ERRORSCRUB"}.get(subject.split()[0], "RESILVER")
-            if subject == "scrub repaired":
-                function = "SCRUB"
-            time_s = _seconds(match)
+            function, time_s = _FUNCTIONS[match["subject"]], calendar.timegm(time.strptime(match["when"]))
             if state == "SCANNING":
                 return Scan(function, state, time_s, 0)
             if state == "FINISHED":
                 return Scan(function, state, time_s - _took(match), time_s)
             return Scan(function, state, time_s if state == "CANCELED" else 0, time_s)
     raise ValueError(f"{text[:200]!r}")
-
-
-def _seconds(match: re.Match[str]) -> int:
-    if match["month"] not in _MONTHS:
-        raise ValueError(f"{match['when']!r} is not a time")
-    parts = (int(match[key]) for key in ("day", "h", "m", "s"))
-    return calendar.timegm((int(match["year"]), _MONTHS.index(match["month"]) + 1, *parts))
 
 
 def _took(match: re.Match[str]) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
-from kit.zfs.tunables import EFFECTS, read_effects
+from kit.zfs.tunables import EFFECTS, parse_files, read_effects
 
 # Path -> content, of every file that could be read.
 Settings = dict[str, str]
@@ -24,7 +24,7 @@ def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
     queues = [f"/sys/class/block/{name}/queue/{knob}" for name in names for knob in _QUEUE]
     # Exit code 2: some files cannot be read (write-only parameters); the others are in the output.
     argv = ["grep", "--recursive", "--no-messages", "--with-filename", "", *_FOLDERS, *_FILES, *queues]
-    settings = parse(server.run(argv, check=False).stdout)
+    settings = parse_files(server.run(argv, check=False).stdout)
     if not any(path.startswith(_FOLDERS[0]) for path in settings):
         raise HostError(
             f"on {server.name}: the parameters of OpenZFS cannot be read ({_FOLDERS[0]})", "is zfs loaded?"
@@ -36,16 +36,6 @@ def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
 def _kernel_name(server: Host, path: str) -> str:
     answer = server.run(["readlink", "--canonicalize-existing", "--", path], check=False)
     return answer.stdout.strip().rpartition("/")[2]
-
-
-def parse(text: str) -> Settings:
-    """Parse `path:line` of grep; all lines of a file are joined."""
-    settings: Settings = {}
-    for line in text.splitlines():
-        path, colon, value = line.partition(":")
-        if colon:
-            settings[path] = f"{settings[path]}\n{value}" if path in settings else value.strip()
-    return settings
 
 
 def between(before: Settings, after: Settings) -> list[str]:

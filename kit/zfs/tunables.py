@@ -14,7 +14,6 @@ from kit.core.errors import ConfigError, HostError
 from kit.core.units import parse_duration_ns, parse_size_bytes
 from kit.hosts.base import Host
 
-_PARAMETERS = "/sys/module/zfs/parameters"
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 
 # Limits that OpenZFS computes while the parameter is 0, and the kstat of the value in effect. A value out
@@ -85,20 +84,25 @@ def _host_value(name: str, value: str | int | bool, clock: Clock) -> int:
 
 
 def parameter_path(name: str) -> str:
-    return f"{_PARAMETERS}/{name}"
+    return f"/sys/module/zfs/parameters/{name}"
+
+
+def parse_files(text: str) -> dict[str, str]:
+    """Content of files by path, from the output of `grep --with-filename ""`, a line of a file each."""
+    contents: dict[str, str] = {}
+    for line in text.splitlines():
+        path, colon, value = line.partition(":")
+        if colon:
+            contents[path] = f"{contents[path]}\n{value}" if path in contents else value.strip()
+    return contents
 
 
 def read_tunables(server: Host, names: list[str]) -> dict[str, str]:
     """Current values. Raises HostError if this OpenZFS has no such parameter."""
     if not names:
         return {}
-    result = server.run(
-        ["grep", "--with-filename", "", *(f"{_PARAMETERS}/{name}" for name in names)], check=False
-    )
-    values = {}
-    for line in result.stdout.splitlines():
-        path, _, value = line.partition(":")
-        values[path.rsplit("/", 1)[1]] = value.strip()
+    result = server.run(["grep", "--with-filename", "", *map(parameter_path, names)], check=False)
+    values = {path.rpartition("/")[2]: value for path, value in parse_files(result.stdout).items()}
     missing = [name for name in names if name not in values]
     if missing:
         raise HostError(
@@ -136,15 +140,12 @@ def write_tunable(server: Host, name: str, value: str, effect: str = "") -> None
 
     `effect`: the value to have in effect if `value` is 0, with which OpenZFS computes it.
     """
-    if name in EFFECTS and value == "0" and effect:
-        if read_effects(server, [name])[name] != effect:
-            _write(server, name, effect)
-            _check_effect(server, name, effect)
-        _write(server, name, value)
-    else:
-        _write(server, name, value)
-        if name in EFFECTS and value != "0":
-            _check_effect(server, name, value)
+    if name in EFFECTS and value == "0" and effect and read_effects(server, [name])[name] != effect:
+        _write(server, name, effect)
+        _check_effect(server, name, effect)
+    _write(server, name, value)
+    if name in EFFECTS and value != "0":
+        _check_effect(server, name, value)
 
 
 def _check_effect(server: Host, name: str, value: str) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from kit.store.summary import Reference
 from reports.analysis import band_labels
-from reports.analysis.references import Reference
 from reports.statistics.band_detection import OVERLAP_LIMIT, Band, Bands, find
 from reports.statistics.quantiles import Bins
 

@@ -8,18 +8,17 @@ client to the last of any, so that they add up as well.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import polars as pl
 
-from kit.store.phase import ClientRow, Phase
-from reports.statistics.quantiles import Bins, limits_ns, percentiles_ns, shortest_range_ns
+from kit.store.phase import Phase
+from reports.statistics.quantiles import Bins, figures_us, limits_ns
 
 Json = dict[str, Any]
 LAYER = "client"
 ALL = "all"
-_PERCENTILES = ((0.5, "p50_us"), (0.95, "p95_us"), (0.99, "p99_us"), (0.999, "p999_us"))
 
 
 def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[Json]:
@@ -38,7 +37,7 @@ def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[Json]:
 
 
 def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[Json]:
-    told = {row.host: row for row in phase.clients}
+    by_host = {row.host: row for row in phase.clients}
     begun = [row.first_ns for row in phase.clients if row.first_ns is not None]
     ended = [row.last_ns for row in phase.clients if row.last_ns is not None]
     seconds = (max(ended) - min(begun)) / 1e9 if begun and ended else 0.0
@@ -46,15 +45,16 @@ def _of_phase(frame: pl.DataFrame, phase: Phase) -> Iterator[Json]:
         hosts: list[str] = of_op["host"].unique().sort().to_list()
         for host in (None, *hosts):
             chosen = of_op if host is None else of_op.filter(pl.col("host") == host)
-            extremes = _extremes(phase, str(op), hosts if host is None else [host])
+            named = hosts if host is None else [host]
+            rows, extremes = [by_host.get(name) for name in named], _extremes(phase, str(op), named)
             yield {
                 "phase": phase.name,
                 "op": str(op),
                 "host": ALL if host is None else host,
                 "merged": host is None,
                 **_figures(_bins(chosen), extremes, seconds),
-                "skew_us": _skew_us(told, hosts if host is None else [host]),
-                "clock_error_us": _error_us(told, hosts if host is None else [host]),
+                "skew_us": _largest_us([row.skew_ns if row else None for row in rows]),
+                "clock_error_us": _largest_us([row.clock_error_ns if row else None for row in rows]),
             }
 
 
@@ -67,14 +67,7 @@ def _figures(bins: Bins, extremes: list[tuple[int, int]], seconds: float) -> Jso
     count = sum(b[2] for b in bins)
     overlap = any(b[0] < a[1] for a, b in itertools.pairwise(bins))
     limits = (bins[0][0], bins[-1][1]) if overlap else limits_ns(bins, extremes)
-    found: Json = {"count": count, "iops": count / seconds if seconds > 0 else None}
-    found["min_us"] = limits[0] / 1e3
-    values = percentiles_ns(bins, [q for q, _ in _PERCENTILES], limits)
-    for (_, field), value in zip(_PERCENTILES, values, strict=True):
-        found[field] = None if value is None else value / 1e3
-    found["max_us"] = limits[1] / 1e3
-    found["range_us"] = [edge / 1e3 for edge in shortest_range_ns(bins, limits)]
-    return found
+    return {"count": count, "iops": count / seconds if seconds > 0 else None, **figures_us(bins, limits)}
 
 
 def _extremes(phase: Phase, op: str, hosts: list[str]) -> list[tuple[int, int]]:
@@ -83,13 +76,7 @@ def _extremes(phase: Phase, op: str, hosts: list[str]) -> list[tuple[int, int]]:
     return [(e.min_ns, e.max_ns) for e in mine] if {e.host for e in mine} == set(hosts) else []
 
 
-def _skew_us(told: Mapping[str, ClientRow], hosts: list[str]) -> float | None:
-    """How long after the first I/O of any client these had theirs; of several, the last of them."""
-    skews = [told[host].skew_ns for host in hosts if host in told]
-    known = [skew for skew in skews if skew is not None]
-    return max(known) / 1e3 if len(known) == len(hosts) else None
-
-
-def _error_us(told: Mapping[str, ClientRow], hosts: list[str]) -> float | None:
-    known = [told[host].clock_error_ns for host in hosts if host in told]
-    return max(known) / 1e3 if len(known) == len(hosts) else None
+def _largest_us(values_ns: Sequence[int | None]) -> float | None:
+    """None unless every value is known."""
+    known = [value for value in values_ns if value is not None]
+    return max(known) / 1e3 if len(known) == len(values_ns) else None

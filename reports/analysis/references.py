@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kit.core.errors import ConfigError
-from kit.store.summary import Summary
+from kit.store.summary import PublishedRange, Reference
 
 _DIRECTORY = Path(__file__).with_name("references")
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What somebody published. `ranges_us` maps (op, tier) to (low, high) in microseconds."""
-
-    name: str
-    title: str
-    source: str
-    ranges_us: Mapping[tuple[str, str], tuple[float, float]]
 
 
 class _Table(BaseModel):
@@ -65,24 +54,8 @@ class Document(_Table):
 
     def reference(self, name: str) -> Reference:
         """The same as a Reference called `name`."""
-        return Reference(name, self.title, self.source, {(s.op, s.tier): s.range_us for s in self.ranges})
-
-
-def told(reference: Reference | None) -> dict[str, Any] | None:
-    """What summary.json says of the reference that was used: name, title, source and ranges."""
-    if reference is None:
-        return None
-    ranges = [{"op": op, "tier": t, "range_us": list(r)} for (op, t), r in reference.ranges_us.items()]
-    return {"name": reference.name, "title": reference.title, "source": reference.source, "ranges": ranges}
-
-
-def of_summary(summary: Summary) -> Reference | None:
-    """The reference that `summary` was made with. Raises LookupError or TypeError if that is damaged."""
-    found = summary.reference
-    if not found:
-        return None
-    ranges = {(str(r["op"]), str(r["tier"])): _range(r["range_us"]) for r in found["ranges"]}
-    return Reference(str(found["name"]), str(found["title"]), str(found["source"]), ranges)
+        ranges = tuple(PublishedRange(**span.model_dump()) for span in self.ranges)
+        return Reference(name=name, title=self.title, source=self.source, ranges=ranges)
 
 
 def known(directory: Path = _DIRECTORY) -> list[str]:
@@ -97,19 +70,11 @@ def load(name: str, directory: Path = _DIRECTORY) -> Reference:
         raise ConfigError(f"no reference {name!r}", f"known are: {', '.join(names)}")
     path = directory / f"{name}.toml"
     try:
-        data = tomllib.loads(path.read_text("utf-8"))
-        ranges = {(str(r["op"]), str(r["tier"])): _range(r["range_us"]) for r in data["ranges"]}
-        return Reference(name, str(data["title"]), str(data["source"]), ranges)
-    except (ValueError, KeyError, TypeError) as error:
+        # JSON: only so do strict types take a list for a tuple.
+        data = json.dumps(tomllib.loads(path.read_text("utf-8")))
+        return Document.model_validate_json(data).reference(name)
+    except ValueError as error:
         raise ConfigError(
             f"{path}: not a reference ({error!r})",
             "reports/analysis/references/sun-7410-2009.toml shows the form",
         ) from error
-
-
-def _range(value: list[float]) -> tuple[float, float]:
-    """(low, high) in microseconds; 0 <= low < high."""
-    low, high = (float(v) for v in value)
-    if not 0 <= low < high < float("inf"):
-        raise ValueError(f"{value} is not a range")
-    return low, high

@@ -15,22 +15,12 @@ from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
-from kit.store.summary import Summary
+from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
 from reports.analysis import band_table, clients, expectations, power_loss, references, verdict
-from reports.statistics.quantiles import (
-    COVERAGE,
-    Bins,
-    limits_ns,
-    percentile_ns,
-    percentiles_ns,
-    shortest_range_ns,
-)
-
-__all__ = ["COVERAGE", "SERVER", "percentile_ns", "shortest_range_ns", "summarise"]
+from reports.statistics.quantiles import Bins, figures_us, limits_ns
 
 _KEY = ("phase", "layer", "op", "tier")
-_PERCENTILES = {"p50_us": 0.5, "p95_us": 0.95, "p99_us": 0.99, "p999_us": 0.999}
 Json = dict[str, Any]
 
 
@@ -38,7 +28,7 @@ def summarise(
     latency: pl.DataFrame,
     manifest: Manifest,
     aged: pl.DataFrame | None = None,
-    reference: references.Reference | None = None,
+    reference: Reference | None = None,
     with_bands: bool = True,
 ) -> Summary:
     """The summary of a run; latencies in microseconds.
@@ -77,7 +67,7 @@ def summarise(
         **({"precondition": manifest.precondition} if manifest.precondition else {}),
         "accounting": _accounting(phases),
         "versions": manifest.versions,
-        "reference": references.told(reference),
+        "reference": reference.as_json() if reference else None,
         "rows": rows,
         "bands": bands,
         "clients": of_clients,
@@ -87,7 +77,7 @@ def summarise(
     return Summary.from_json(value, "summary")
 
 
-def _known_reference(name: str, reasons: list[str]) -> references.Reference | None:
+def _known_reference(name: str, reasons: list[str]) -> Reference | None:
     try:
         return references.load(name)
     except ConfigError as error:
@@ -114,7 +104,7 @@ def _clients(latency: pl.DataFrame, phases: Sequence[Phase], reasons: list[str])
 def _rows(
     latency: pl.DataFrame,
     phases: Sequence[Phase],
-    reference: references.Reference | None,
+    reference: Reference | None,
     reasons: list[str],
 ) -> list[Json]:
     named = {phase.name: phase for phase in phases}
@@ -157,18 +147,16 @@ def _extremes(phase: Phase | None, row: Json, hosts: set[str]) -> list[tuple[int
     return [(e.min_ns, e.max_ns) for e in mine] if hosts <= {e.host for e in mine} else []
 
 
-def _row(
-    row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: references.Reference | None
-) -> Json:
+def _row(row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: Reference | None) -> Json:
     count = sum(b[2] for b in bins)
-    low, high = (v / 1e3 for v in shortest_range_ns(bins, limits))
-    result: Json = {**row, "count": count, "share": count / total, "min_us": limits[0] / 1e3}
-    values = percentiles_ns(bins, list(_PERCENTILES.values()), limits)
-    for field, value in zip(_PERCENTILES, values, strict=True):
-        result[field] = None if value is None else value / 1e3
-    result["max_us"] = limits[1] / 1e3
-    result["range_us"] = [low, high]
-    result["published"] = None
+    result: Json = {
+        **row,
+        "count": count,
+        "share": count / total,
+        "published": None,
+        **figures_us(bins, limits),
+    }
+    low, high = result["range_us"]
     published = reference.ranges_us.get((row["op"], row["tier"])) if reference else None
     if reference and published and row["layer"] == SERVER:
         inside = published[0] <= low and high <= published[1]

@@ -6,17 +6,15 @@ from typing import Any
 
 import polars as pl
 
+from kit.store.stored import Json
 from reports.analysis.ageing import QUANTILES, curve, devices
 from reports.figures import heat_map, still_figure
 from reports.figures.palette import PERCENTILES
 from reports.figures.still_figure import StillFigure
 from reports.figures.text import human_us, plotly_text
 
-Json = dict[str, Any]
 OPS = (("read", "reads"), ("write", "sync writes"))
 _DASHES = {"p50": "solid", "p99": "dash", "p99.9": "dot"}
-_HEIGHT = 420
-_MAP_HEIGHT = 440
 
 
 def figures(frame: pl.DataFrame, title: str = "") -> list[StillFigure]:
@@ -73,9 +71,9 @@ def _curve_figure(device: str, rows: list[Json], title: str) -> StillFigure:
     x = still_figure.axis(
         range=[-0.04 * max(most, 0.1), most * 1.04 + 0.01], title={"text": "written / capacity"}
     )
-    named = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
+    titles = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
     layout = _layout(
-        _HEIGHT, (named["read"], named["write"]), f"{device}: latency as it ages. {title}",
+        420, (titles["read"], titles["write"]), f"{device}: latency as it ages. {title}",
         x, low, high,
     )  # fmt: skip
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
@@ -114,7 +112,7 @@ def _maps_figure(
         f"aged: after {aged['stage']}, {aged['written']:.1f} x capacity",
     )
     x = still_figure.axis(title={"text": "seconds of the measurement"}, showgrid=False)
-    layout = _layout(_MAP_HEIGHT, panels, f"{device}: {words}, one at a time. {title}", x, low, high)
+    layout = _layout(440, panels, f"{device}: {words}, one at a time. {title}", x, low, high)
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]
     caption = (

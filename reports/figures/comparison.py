@@ -7,24 +7,23 @@ divided by their number, so sides of different size compare.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import polars as pl
 
 from kit.store.manifest import Manifest
-from reports.figures import heat_map, still_figure, tier_figures
+from kit.store.stored import Json
+from reports.figures import heat_map, map_figures, still_figure
 from reports.figures.still_figure import StillFigure
 from reports.figures.text import plotly_text
 
-Json = dict[str, Any]
 Side = Sequence[tuple[Manifest, pl.DataFrame]]  # manifest and latency of each run
-_HEIGHT = 1150
 _COLUMNS = 300
 _LAYERS = ("nfs-server", "client", "vdev")
+# The number that Plotly appends to the names of the axes; name and title; place from bottom to top.
 _PANELS = (
-    ("A", "A: I/O per cell and run", (0.706, 1.0)),
-    ("B", "B: I/O per cell and run", (0.353, 0.647)),
-    ("B less A", "B less A", (0.0, 0.294)),
+    ("", "A", "A: I/O per cell and run", (0.706, 1.0)),
+    ("2", "B", "B: I/O per cell and run", (0.353, 0.647)),
+    ("3", "B less A", "B less A", (0.0, 0.294)),
 )
 
 
@@ -41,7 +40,7 @@ def _from_start(side: Side, letter: str, name: str, layer: str) -> Iterator[pl.D
     """The rows of one phase and layer of each run of a side, times since the phase began."""
     for manifest, frame in side:
         if phase := _phase(manifest, name):
-            mine = tier_figures.phase_frame(frame, phase, layer)
+            mine = map_figures.phase_frame(frame, phase, layer)
             since = pl.col("time_ns") - int(phase["start_ns"])
             yield mine.with_columns(since, pl.lit(letter).alias("side"))
 
@@ -65,35 +64,26 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
         raise ValueError(f"{title}: no I/O")
     a, b = 1 / runs[0], 1 / runs[1]
     weights = ({"A": a}, {"B": b}, {"A": -a, "B": b})
-    loads = dict.fromkeys(tier_figures.load_of(p, manifest) for p, manifest in phases)
+    loads = dict.fromkeys(map_figures.load_of(p, manifest) for p, manifest in phases)
     layout = _layout(block, title, "; ".join(loads))
-    bars = [{"len": 0.3, "y": sum(domain) / 2} for _, _, domain in _PANELS]
     traces = [
-        heat_map.panel(0, weights[row], panel, _number(row), bars[row])
-        for row, (panel, _, _) in enumerate(_PANELS)
+        heat_map.panel(0, weight, panel, number, {"len": 0.3, "y": sum(domain) / 2})
+        for weight, (number, panel, _, domain) in zip(weights, _PANELS, strict=True)
     ]
     return StillFigure(title, traces, layout, blocks=[block])
-
-
-def _number(row: int) -> str:
-    """What Plotly appends to the names of the axes of a panel."""
-    return str(row + 1) if row else ""
 
 
 def _layout(block: Json, title: str, load: str) -> Json:
     edges = block["edges_us"]
     layout = still_figure.layout(
-        _HEIGHT, "", {"l": 74, "r": 10, "t": 80, "b": 54}, showlegend=False,
-        annotations=[still_figure.panel_title(text, 0, domain[1]) for _, text, domain in _PANELS],
+        1150, "", {"l": 74, "r": 10, "t": 80, "b": 54}, showlegend=False,
+        annotations=[still_figure.panel_title(text, 0, domain[1]) for _, _, text, domain in _PANELS],
     )  # fmt: skip
     layout["title"] |= {
         "text": f'{plotly_text(title)}<br><span style="font-size:12px">{plotly_text(load)}</span>',
-        "font": {"size": 17},
-        "xref": "paper",
-        "pad": {"t": 22},
-    }
-    for row, (_, _, domain) in enumerate(_PANELS):
-        number = _number(row)
+        "font": {"size": 17}, "xref": "paper", "pad": {"t": 22},
+    }  # fmt: skip
+    for number, _, _, domain in _PANELS:
         # No lines: Plotly cannot place those of a panel without any I/O.
         layout[f"xaxis{number}"] = still_figure.axis(
             anchor=f"y{number}", range=[0, block["columns"] * block["width_s"]], showgrid=False,

@@ -11,17 +11,15 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from kit.core.bins import IntArray
+from kit.store.stored import Json
 from reports.figures import encoding, event_marks
 from reports.figures.text import plotly_text
 
-Json = dict[str, Any]
-Ints = npt.NDArray[np.int64]
 # An hour of seconds, and what a phase takes longer than asked for.
 MAX_COLUMNS = 4000
 # 60 octaves of 32 bins; what has more was not written by the kit.
@@ -31,20 +29,17 @@ FLOOR_US = 0.01
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The time axis of a phase: `count` columns of `width_ns` from `start_ns` on.
-
-    Each column is the sum of `merged` stored intervals.
-    """
+class _Columns:
+    """The time axis of a phase: `count` columns of `width_ns`, each the sum of `merged` stored intervals."""
 
     start_ns: int
     width_ns: int
     count: int
     end_ns: int
-    merged: int = 1
+    merged: int
 
 
-def columns(phase: Json, frame: pl.DataFrame, most: int = MAX_COLUMNS) -> Columns:
+def _columns(phase: Json, frame: pl.DataFrame, most: int) -> _Columns:
     """The time axis of `phase`; neighbouring intervals are merged until at most `most` are left.
 
     `frame` has the rows of the phase: an interval that is not within the phase widens the axis.
@@ -57,7 +52,7 @@ def columns(phase: Json, frame: pl.DataFrame, most: int = MAX_COLUMNS) -> Column
         start = min(start, int(frame["time_ns"].min()))  # type: ignore[arg-type]
     intervals = max(-(-(last - start) // interval), 1)
     merged = -(-intervals // most)
-    return Columns(start, interval * merged, -(-intervals // merged), max(end, start + 1), merged)
+    return _Columns(start, interval * merged, -(-intervals // merged), max(end, start + 1), merged)
 
 
 def block(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COLUMNS) -> Json:
@@ -72,10 +67,12 @@ def block(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_CO
     Times in seconds since the phase began, latencies in microseconds. `gaps` are columns [first, last) for
     which the store has no row at all: nothing was recorded there, which is not a count of zero.
     """
-    axis = columns(phase, frame, most)
+    axis = _columns(phase, frame, most)
     used = frame.filter(pl.col("count") > 0)
     lo, hi = used["lo_ns"].to_numpy(), used["hi_ns"].to_numpy()
     edges = _bin_edges_ns(lo, hi)
+    edges_us = edges / 1e3
+    edges_us[:1] = np.maximum(edges_us[:1], np.minimum(FLOOR_US, edges_us[1:2] / 2))
     column = (used["time_ns"].to_numpy() - axis.start_ns) // axis.width_ns
     place = pl.Series("place", np.searchsorted(edges, lo) * axis.count + column, dtype=pl.Int64)
     placed = used.select(by, "count").with_columns(place)
@@ -93,7 +90,7 @@ def block(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_CO
         "columns": axis.count,
         "merged": axis.merged,
         "duration_s": (axis.end_ns - axis.start_ns) / 1e9,
-        "edges_us": _edges_us(edges),
+        "edges_us": edges_us.tolist(),
         "gaps": _gaps(frame, axis),
         "tiers": tiers,
         "events": events,
@@ -116,7 +113,7 @@ def panel(number: int, weights: Mapping[str, float], name: str, axes: str, colou
     }  # fmt: skip
 
 
-def _bin_edges_ns(lo: Ints, hi: Ints) -> Ints:
+def _bin_edges_ns(lo: IntArray, hi: IntArray) -> IntArray:
     """The edges of the bins [lo, hi), ascending; an empty bin is between two that do not touch."""
     edges = np.unique(np.concatenate([lo, hi]))
     if len(edges) - 1 > _MAX_ROWS or (np.searchsorted(edges, hi) != np.searchsorted(edges, lo) + 1).any():
@@ -124,14 +121,7 @@ def _bin_edges_ns(lo: Ints, hi: Ints) -> Ints:
     return edges
 
 
-def _edges_us(edges_ns: Ints) -> list[float]:
-    edges = edges_ns / 1e3
-    edges[:1] = np.maximum(edges[:1], np.minimum(FLOOR_US, edges[1:2] / 2))
-    listed: list[float] = edges.tolist()
-    return listed
-
-
-def _gaps(frame: pl.DataFrame, axis: Columns) -> list[tuple[int, int]]:
+def _gaps(frame: pl.DataFrame, axis: _Columns) -> list[tuple[int, int]]:
     """Columns [first, last) for which there is no row."""
     recorded = np.zeros(axis.count + 2, dtype=bool)
     recorded[[0, -1]] = True
@@ -140,6 +130,6 @@ def _gaps(frame: pl.DataFrame, axis: Columns) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in zip(turns[::2], turns[1::2], strict=True)]
 
 
-def _packed(numbers: Ints) -> str:
+def _packed(numbers: IntArray) -> str:
     # Small numbers without much order: what repeats is not worth a long search, nor a reference to it.
     return encoding.packed(encoding.varints(numbers), 5, zlib.Z_FILTERED)

@@ -5,9 +5,7 @@ Figures are made for a light page; the page's script gives them the colours of t
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from kit.store.stored import Json
 
 # What pages are made of, as CSS variables.
 PAGE_LIGHT = {

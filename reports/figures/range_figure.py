@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from kit.store.summary import Row
+from kit.store.stored import Json
+from kit.store.summary import Reference, Row
 from reports.analysis import import_source
-from reports.analysis.references import Reference
-from reports.figures import encoding, still_figure
+from reports.figures import still_figure
 from reports.figures.palette import LIGHT
 from reports.figures.still_figure import StillFigure
 from reports.figures.text import human_us, plotly_text, round_up
 
-Json = dict[str, Any]
-Span = tuple[float, float]
 # About as wide as the linear panel is on a screen of 1280 pixels.
 _PANEL_PX = 480
-_LINE_PX = 2
 _ROOM = 1.04
 
 
@@ -31,7 +28,7 @@ def ranges(rows: Sequence[Row], reference: Reference | None, load: str = "") -> 
     """
     labels = _labels(rows)
     ours = [r.range_us for r in rows]
-    theirs = {i: r.published.range_us for i, r in enumerate(rows) if r.published}
+    theirs = {i: span for i, r in enumerate(rows) if (span := _published(r))}
     # Where nothing is published the bar stands in the middle of its line.
     places = [i - 0.18 if i in theirs else float(i) for i in range(len(rows))]
     bounds = [v for span in [*ours, *theirs.values()] for v in span]
@@ -67,13 +64,14 @@ def ranges(rows: Sequence[Row], reference: Reference | None, load: str = "") -> 
 
 
 def _table(rows: Sequence[Row]) -> list[list[Any]]:
-    """What the figure shows as rows, the first of them the names of the columns."""
+    """The ranges of the figure as rows; the first names the columns."""
     head = ["phase", "op", "tier", "from_us", "to_us", "published_from_us", "published_to_us"]
-    found: list[list[Any]] = [head]
-    for row in rows:
-        theirs = row.published.range_us if row.published else ("", "")
-        found.append([row.phase, row.op, row.tier, *row.range_us, *theirs])
-    return found
+    return [head] + [[r.phase, r.op, r.tier, *r.range_us, *(_published(r) or ("", ""))] for r in rows]
+
+
+def _published(row: Row) -> Sequence[float]:
+    """From and to of the published range of a row (us); empty if there is none."""
+    return row.published.range_us if row.published else ()
 
 
 def _caption(rows: Sequence[Row]) -> str:
@@ -91,7 +89,7 @@ def _caption(rows: Sequence[Row]) -> str:
 
 def too_small(rows: Sequence[Row]) -> list[str]:
     """The op and tier of those ranges that are less than a pixel wide in the linear panel."""
-    bounds = [v for r in rows for v in (r.range_us[1], *(r.published.range_us if r.published else ()))]
+    bounds = [v for r in rows for v in (r.range_us[1], *_published(r))]
     pixel = max(bounds, default=1.0) * _ROOM / _PANEL_PX
     labels = _labels(rows)
     return [label for label, r in zip(labels, rows, strict=True) if r.range_us[1] - r.range_us[0] < pixel]
@@ -104,7 +102,9 @@ def _labels(rows: Sequence[Row]) -> list[str]:
     return [plotly_text(f"{r.op} {r.tier}{phase}", 40) for r, phase in zip(rows, several, strict=True)]
 
 
-def _bars(places: Sequence[float], spans: Sequence[Span], name: str, colour: str, floor: float) -> list[Json]:
+def _bars(
+    places: Sequence[float], spans: Sequence[Sequence[float]], name: str, colour: str, floor: float
+) -> list[Json]:
     """A bar per span in both panels. On the logarithmic one a span from 0 starts at `floor`."""
     traces = []
     for number in ("", "2"):
@@ -112,12 +112,12 @@ def _bars(places: Sequence[float], spans: Sequence[Span], name: str, colour: str
         width = np.array([s[1] for s in spans]) - low
         words = [f"{human_us(a) if a else '0'} to {human_us(b)}" for a, b in spans]
         traces.append({
-            "type": "bar", "orientation": "h", "y": encoding.typed(np.array(places)),
-            "x": encoding.typed(width), "base": low.tolist(), "width": 0.3, "name": plotly_text(name),
+            "type": "bar", "orientation": "h", "y": list(places),
+            "x": width.tolist(), "base": low.tolist(), "width": 0.3, "name": plotly_text(name),
             "legendgroup": plotly_text(name), "meta": "ours" if colour == LIGHT["bars"] else "published",
             "showlegend": number == "", "xaxis": f"x{number}", "yaxis": f"y{number}",
             # The outline keeps a range in sight that is less than a pixel wide.
-            "marker": {"color": colour, "line": {"color": colour, "width": _LINE_PX}},
+            "marker": {"color": colour, "line": {"color": colour, "width": 2}},
             **({"text": words} if number else {}), "textposition": "outside" if number else "none",
             "textfont": {"size": 11, "color": LIGHT["ink"]}, "cliponaxis": False, "customdata": words,
             "hovertemplate": "%{customdata}<extra>" + plotly_text(name) + "</extra>",

@@ -1,20 +1,22 @@
 """A figure that is made whole in Python: what it consists of, and what all have in common.
 
-Axes of latency are in microseconds. still.js draws it, in the colours of the page.
+Axes of latency are in microseconds. still.js draws it, in the colours of the page. Figures are made as
+plotly.js reads them: to import Plotly's own classes and to make figures of them takes as long as all else of
+a report.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from reports.figures import encoding
+from kit.store.stored import Json
 from reports.figures.palette import LIGHT
 from reports.figures.text import human_us, plotly_text, round_up
 
-Json = dict[str, Any]
 TICKS = [(10.0**e, label) for e, label in zip(
     range(-2, 8),
     ("10 ns", "100 ns", "1 µs", "10 µs", "100 µs", "1 ms", "10 ms", "100 ms", "1 s", "10 s"),
@@ -39,14 +41,16 @@ class StillFigure:
     @property
     def spec(self) -> Json:
         """For still.js, but for the names of its blocks."""
-        figure = encoding.strict({"data": self.data, "layout": self.layout})
+        text = json.dumps({"data": self.data, "layout": self.layout})
+        # JSON has no infinities and no NaN: they become null, as Plotly writes them.
+        figure = json.loads(text, parse_constant=lambda name: None)
         return {"title": plotly_text(self.title), "figure": figure, "csv": self.csv}
 
 
 def ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Ticks of a logarithmic axis from `low` to `high` microseconds: at least three, few where it is long.
 
-    The powers of ten alone, unless the axis is so narrow that they would not tell where it is.
+    The powers of ten alone, unless the axis is too narrow for three of them.
     """
     powers = [t for t in TICKS if low <= t[0] <= high]
     if len(powers) >= 3:
@@ -64,12 +68,8 @@ def ticks(low: float, high: float) -> list[tuple[float, str]]:
 def axis(**values: Any) -> Json:
     """An axis of Plotly with `values` of its own."""
     return {
-        "gridcolor": LIGHT["grid"],
-        "linecolor": LIGHT["rule"],
-        "zeroline": False,
-        "showline": True,
-        **values,
-    }
+        "gridcolor": LIGHT["grid"], "linecolor": LIGHT["rule"], "zeroline": False, "showline": True, **values
+    }  # fmt: skip
 
 
 def latency_axis(low_us: float, high_us: float, **values: Any) -> Json:
@@ -93,7 +93,9 @@ def panel_title(text: str, x: float, y: float) -> Json:
 def layout(height: int, title: str, margin: Json, **values: Any) -> Json:
     """Plotly's layout of a figure `height` pixels high, with `title` in small letters at its top."""
     return {
-        "template": encoding.NO_TEMPLATE, "height": height, "autosize": True, "hovermode": "closest",
+        # Plotly calls this template "none".
+        "template": {"data": {"scatter": [{"type": "scatter"}]}},
+        "height": height, "autosize": True, "hovermode": "closest",
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": LIGHT["ink"]},
         "title": {"text": plotly_text(title), "x": 0, "xref": "container", "xanchor": "left",
                   "y": 1, "yref": "container", "yanchor": "top", "font": {"size": 12},

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from kit.core.text import safe_text
+from kit.store.stored import Json
 
-Json = dict[str, Any]
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
 # What Markdown or the HTML in it could act on.
 _ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$-])")
@@ -16,12 +16,7 @@ _ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$-])")
 def markdown(result: Json) -> str:
     """One table, foreign text without any markup."""
     rows = [[_escaped(cell) for cell in row] for row in _cells(result)]
-    lines = [
-        f"**{_escaped(result['conclusion'])}**",
-        "",
-        *(_escaped(line) for line in _notes(result)),
-        "",
-    ]
+    lines = [f"**{_escaped(result['conclusion'])}**", "", *map(_escaped, _notes(result)), ""]
     lines += [_line(_HEAD), _line(["---"] * 5 + ["---:"] * 4 + ["---"]), *map(_line, rows)]
     return "\n".join(lines) + "\n"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 import polars as pl
 
@@ -18,8 +18,7 @@ from kit.core.errors import ConfigError
 from kit.core.text import safe_text
 from kit.store.summary import Summary
 
-Json = dict[str, Any]
-FORMATS = ("csv", "parquet", "openmetrics")
+Format = Literal["csv", "parquet", "openmetrics"]
 _LABELS = ("phase", "layer", "host", "op", "tier")
 # What spreadsheets take for the beginning of a formula, wide forms included, also after blanks.
 _FORMULA = re.compile("^(?:[\\t\\r\\n]|\\s*[=+\\-@\\uff1d\\uff0b\\uff0d\\uff20])")
@@ -30,33 +29,32 @@ def chosen(frame: pl.DataFrame, phases: Sequence[str], layers: Sequence[str]) ->
 
     Raises ConfigError for unknown names.
     """
-    for column, wanted in (("phase", phases), ("layer", layers)):
-        there = sorted(frame[column].unique().to_list())
-        unknown = [name for name in wanted if name not in there]
+    for column, names in (("phase", phases), ("layer", layers)):
+        stored = sorted(frame[column].unique().to_list())
+        unknown = [name for name in names if name not in stored]
         if unknown:
             raise ConfigError(
                 f"the run has no {column} {', '.join(map(safe_text, unknown))}",
-                f"it has: {', '.join(map(safe_text, there)) or 'no I/O at all'}",
+                f"it has: {', '.join(map(safe_text, stored)) or 'no I/O at all'}",
             )
-        if wanted:
-            frame = frame.filter(pl.col(column).is_in(list(wanted)))
+        if names:
+            frame = frame.filter(pl.col(column).is_in(list(names)))
     return frame
 
 
-def export(frame: pl.DataFrame, kind: str, summary: Summary | None = None) -> bytes:
-    """`frame` (columns of latency.parquet) as one of FORMATS. Raises ConfigError for another kind.
+def exported(frame: pl.DataFrame, kind: Format, summary: Summary | None) -> bytes:
+    """`frame` (columns of latency.parquet) in one of the formats.
 
     `summary`, if there is one, gives OpenMetrics the run's name and verdict.
     """
-    if kind == "csv":
-        return _csv(frame)
-    if kind == "parquet":
-        target = io.BytesIO()
-        frame.write_parquet(target)
-        return target.getvalue()
     if kind == "openmetrics":
         return "".join(_openmetrics(frame, summary)).encode()
-    raise ConfigError(f"no format {safe_text(kind)!r}", f"choose one of {', '.join(FORMATS)}")
+    if kind == "csv":
+        strings = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+        return _made_safe(frame, strings, csv_text).write_csv().encode()
+    target = io.BytesIO()
+    frame.write_parquet(target)
+    return target.getvalue()
 
 
 def csv_text(text: str) -> str:
@@ -64,15 +62,13 @@ def csv_text(text: str) -> str:
     return ("'" if _FORMULA.match(text) else "") + safe_text(text)
 
 
-def _csv(frame: pl.DataFrame) -> bytes:
-    strings = [name for name, kind in frame.schema.items() if kind == pl.String]
-    # There are few names and many rows.
-    safe = frame.with_columns(
-        pl.col(name).replace_strict({v: csv_text(v) for v in frame[name].unique().to_list()}, default=None)
-        for name in strings
+def _made_safe(frame: pl.DataFrame, columns: Sequence[str], safe: Callable[[str], str]) -> pl.DataFrame:
+    """`frame` with `safe` applied to the text of `columns`: once per name, as there are many rows."""
+    return frame.with_columns(
+        pl.col(name).replace_strict({v: safe(v) for v in frame[name].unique().to_list()}, default=None)
+        for name in columns
         if frame.height
     )
-    return safe.write_csv().encode()
 
 
 def _openmetrics(frame: pl.DataFrame, summary: Summary | None) -> Iterator[str]:
@@ -88,9 +84,8 @@ def _openmetrics(frame: pl.DataFrame, summary: Summary | None) -> Iterator[str]:
         yield f"hsp_run_info{_labelled(run)} 1\n"
     yield "# TYPE hsp_latency_seconds histogram\n# UNIT hsp_latency_seconds seconds\n"
     yield "# HELP hsp_latency_seconds Latency of I/Os over the whole phase.\n"
-    summed = frame.group_by(*_LABELS, "hi_ns").agg(pl.col("count").sum()).sort(*_LABELS, "hi_ns")
     # Two names that look alike once they are inert are one series.
-    plain = summed.with_columns(pl.col("phase", "host").map_elements(safe_text, return_dtype=pl.String))
+    plain = _made_safe(frame, ("phase", "host"), safe_text)
     summed = plain.group_by(*_LABELS, "hi_ns").agg(pl.col("count").sum()).sort(*_LABELS, "hi_ns")
     for key, rows in summed.group_by(*_LABELS, maintain_order=True):
         labels = dict(zip(_LABELS, map(str, key), strict=True))

@@ -24,19 +24,19 @@ def junit(summary: Summary) -> bytes:
     unmet = [e for e in summary.expect if e.ok is False]
     verdict = _case(suite, name, "verdict")
     if unknown:
-        _tell(verdict, "error", "the verdict is unknown", summary.reasons)
+        _add_outcome(verdict, "error", "the verdict is unknown", summary.reasons)
     elif summary.verdict != "valid" and not unmet:
-        _tell(verdict, "failure", f"the verdict is {summary.verdict}", summary.reasons)
+        _add_outcome(verdict, "failure", f"the verdict is {summary.verdict}", summary.reasons)
     for phase in summary.accounting.phases:
         _checks(suite, name, phase)
     for number, wish in enumerate(summary.expect, 1):
         case = _case(suite, f"{name}.{wish.phase}", f"expect {number}: {wish.op}/{wish.tier}")
         if wish.ok is None:
-            _tell(case, "skipped", "not judged: the server was not traced", [])
+            _add_outcome(case, "skipped", "not judged: the server was not traced", [])
         elif not wish.ok:
-            _tell(case, "failure", "the expectation is not met", wish.reasons)
+            _add_outcome(case, "failure", "the expectation is not met", wish.reasons)
         elif unknown:
-            _tell(case, "skipped", "the verdict is unknown", [])
+            _add_outcome(case, "skipped", "the verdict is unknown", [])
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
     suite.set("tests", str(len(suite.findall("testcase"))))
@@ -53,17 +53,17 @@ def _checks(suite: ET.Element, name: str, phase: PhaseAccounting) -> None:
         if not check.ok:
             values = check.as_json()
             words = ", ".join(f"{k} {values[k]}" for k in ("source", "expected", "found", "tolerance"))
-            _tell(case, "error", "the check does not hold", [words])
+            _add_outcome(case, "error", "the check does not hold", [words])
     for number, missing in enumerate(phase.unavailable, 1):
         case = _case(suite, f"{name}.{phase.phase}", f"not available {number}: {missing.name}")
-        _tell(case, "skipped", missing.why, [])
+        _add_outcome(case, "skipped", missing.why, [])
 
 
 def _case(suite: ET.Element, group: str, name: str) -> ET.Element:
     return ET.SubElement(suite, "testcase", classname=_xml_text(group), name=_xml_text(name))
 
 
-def _tell(case: ET.Element, kind: str, message: str, reasons: Sequence[str]) -> None:
+def _add_outcome(case: ET.Element, kind: str, message: str, reasons: Sequence[str]) -> None:
     part = ET.SubElement(case, kind, message=_xml_text("; ".join([message, *map(str, reasons)])))
     if kind != "skipped":
         part.set("type", message)

@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import polars as pl
-
-from kit.core.errors import ConfigError
+from kit.store.stored import Json
 from reports.figures import comparison
-from reports.figures.comparison import Side
 from reports.page import document
 
-Json = dict[str, Any]
 
-
-def render(result: Json, a: Side, b: Side) -> str:
+@document.damage_refused("manifest or latency of a run", "draw each run alone")
+def render(result: Json, a: comparison.Side, b: comparison.Side) -> str:
     """The page as HTML that needs nothing else. Raises ConfigError if a part of a run is damaged."""
-    try:
-        collected = document.Figures()
-        figures = [collected.add_still(figure) for figure in comparison.figures(a, b)]
-        return document.render("compare.html.j2", collected, result=result, figures=figures)
-    except (
-        LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pl.exceptions.PolarsError,
-    ) as error:  # fmt: skip
-        raise ConfigError(
-            f"manifest or latency of a run is damaged ({type(error).__name__}: {error})",
-            "draw each run alone",
-        ) from error
+    collected = document.Figures()
+    figures = [collected.add_still(figure) for figure in comparison.figures(a, b)]
+    return document.render("compare.html.j2", collected, result=result, figures=figures)

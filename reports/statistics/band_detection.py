@@ -16,11 +16,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from reports.statistics import modes
-from reports.statistics.clock_tick import widened
-from reports.statistics.quantiles import Bins, shortest_range_ns
+from reports.statistics.quantiles import Bins, Floats, shortest_range_ns
 
 # The stated limits.
 OVERLAP_LIMIT = 0.05  # of a band's I/Os on the wrong side of its border
@@ -35,7 +33,6 @@ _NORMAL = NormalDist()
 _Z95 = _NORMAL.inv_cdf(0.975)
 # The density of a normal distribution at its peak over the mean density of its shortest half.
 _PEAK_OVER_HALF = 1.0761
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -90,23 +87,23 @@ def find(bins: Bins) -> Bands:
     if not used or any(lo < 0 or hi <= lo or count < 0 for lo, hi, count in used):
         raise ValueError("no I/O, or an impossible bin")
     total = sum(b[2] for b in used)
-    shape = modes.density(widened(used))
+    shape = modes.density(modes.widened(used))
     least = max(3.0, LEAST_SHARE * total)
-    found = modes.valleys(shape.counts, least) if total >= LEAST_IOS else []
-    parts, borders = _parts(shape.counts, found)
+    valleys = modes.valleys(shape.counts, least) if total >= LEAST_IOS else []
+    parts, borders = _parts(shape.counts, valleys)
     overlaps = _merge(shape.counts, parts, borders)
     edges = [_snapped(shape.at(b), used) for b in borders]
     _drop_empty(used, parts, edges, overlaps)
     return _bands(shape, used, parts, edges, overlaps, total)
 
 
-def _parts(counts: Floats, found: Sequence[modes.Valley]) -> tuple[list[_Part], list[float]]:
+def _parts(counts: Floats, valleys: Sequence[modes.Valley]) -> tuple[list[_Part], list[float]]:
     """The steps between the valleys, and a border in each valley."""
-    ends = [0, *[int(v.middle) for v in found], len(counts)]
+    ends = [0, *[int(v.middle) for v in valleys], len(counts)]
     tops = [_top(counts, a, b) for a, b in itertools.pairwise(ends)]
     borders = [
         modes.emptiest(counts, math.floor(left), math.ceil(right), v.width)
-        for v, left, right in zip(found, tops[:-1], tops[1:], strict=True)
+        for v, left, right in zip(valleys, tops[:-1], tops[1:], strict=True)
     ]
     cuts = [0, *[round(b) for b in borders], len(counts)]
     return [_Part(a, b, [_top(counts, a, b)]) for a, b in itertools.pairwise(cuts)], borders
@@ -224,28 +221,25 @@ def _bands(
     total: int,
 ) -> Bands:
     bounds = [used[0][0], *edges, used[-1][1]]
-    made = []
+    held = [[b for b in used if low <= b[0] < high] for low, high in itertools.pairwise(bounds)]
+    # Padded: the outermost bands have no border and no neighbour on one side.
     around = [0.0, *overlaps, 0.0]
-    held = [[b for b in used if a <= b[0] < c] for a, c in itertools.pairwise(bounds)]
-    sizes = [sum(b[2] for b in mine) for mine in held]
+    sizes = [0, *(sum(b[2] for b in mine) for mine in held), 0]
+    made = []
     for n, (part, mine) in enumerate(zip(parts, held, strict=True)):
-        foreign = sum(
-            around[n + side] * sizes[n + step]
-            for side, step in ((0, -1), (1, 1))
-            if 0 <= n + step < len(sizes)
-        )
-        lost = (around[n] + around[n + 1]) * sizes[n]
+        below, size, above = sizes[n : n + 3]
+        foreign = around[n] * below + around[n + 1] * above
+        lost = (around[n] + around[n + 1]) * size
+        share = size / total
+        # Rounding alone could leave the share itself outside.
+        low, high = min(_wilson(size - foreign, total, -1), share), max(_wilson(size + lost, total, 1), share)
         made.append(
             Band(
                 from_ns=bounds[n],
                 to_ns=bounds[n + 1],
-                count=sizes[n],
-                share=sizes[n] / total,
-                # Rounding alone could leave the share itself outside.
-                share_interval=(
-                    min(_wilson(sizes[n] - foreign, total, -1), sizes[n] / total),
-                    max(_wilson(sizes[n] + lost, total, 1), sizes[n] / total),
-                ),
+                count=size,
+                share=share,
+                share_interval=(low, high),
                 range_ns=shortest_range_ns(mine, (mine[0][0], mine[-1][1])),
                 modes_ns=tuple(sorted(round(shape.at(m)) for m in part.modes)),
                 overlap=max(around[n], around[n + 1], part.worst),

@@ -1,4 +1,4 @@
-"""Is B unlike A, told from a few runs of each: bootstrap over runs, for many figures together.
+"""Whether B differs from A, from a few runs of each: bootstrap over runs, for many figures together.
 
 The unit that is drawn again is the run, never the I/O: I/Os of one run share its pool, its warm-up and its
 moment, so millions of them are still one sample of what the next run would give.
@@ -27,6 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from reports.statistics.quantiles import Floats
+
 # With A and B alike, so much of all comparisons show nothing at all. More than the 95 % that are promised:
 # a promise that holds with no margin is broken by every second series of trials.
 LEVEL = 0.975
@@ -36,14 +38,12 @@ _FUDGE = 0.25
 # More change t by less than 1 %, and would make the integral below too steep for its points.
 _MOST_FREEDOM = 200.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Ratio B/A of one figure, its interval, and whether that excludes 1."""
+    """The interval of the ratio B/A of a figure, and whether it excludes 1."""
 
-    ratio: float
     low: float
     high: float
 
@@ -107,7 +107,7 @@ def intervals(a: Floats, b: Floats, a_floor: Floats, b_floor: Floats) -> list[In
         error = error + _fudge(error)
     with np.errstate(over="ignore"):
         low, high = np.exp(shift - wide * error), np.exp(shift + wide * error)
-    return [Interval(*map(float, each)) for each in zip(np.exp(shift), low, high, strict=True)]
+    return [Interval(*map(float, each)) for each in zip(low, high, strict=True)]
 
 
 def method(runs_a: int, runs_b: int) -> str:

@@ -6,6 +6,8 @@ its left and R to its right, Poisson counts of one common density in V and L, an
 are both implausible (likelihood ratio). That is the idea of Duembgen and Walther, "Multiscale
 inference about a density", Annals of Statistics 36 (2008), with stretches of 1, 2, 3, 4, 6, 8, ... steps.
 A tail that only falls has no R that is denser than a V before it, however long it is: tails are no modes.
+
+A clock that ticks coarser than the bins would leave a comb of modes: widened() removes it first.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Bins = Sequence[tuple[int, int, int]]  # lo_ns, hi_ns, count; ascending
-Floats = npt.NDArray[np.float64]
+from reports.statistics.quantiles import Bins, Floats
 
 _STEPS_PER_OCTAVE = 64
 _STEP = math.log(2) / _STEPS_PER_OCTAVE
 _MAX_STEPS = 64 * _STEPS_PER_OCTAVE
-# Nats of log likelihood ratio. By simulation (tests/reports/test_bands.py) one mode with a heavy tail
-# is cut in less than 1 % of cases.
+# Of stretches: 1, 2, 3, 4, 6, 8, 12, ... steps.
+_LENGTHS = sorted({2**k for k in range(12)} | {3 * 2**k for k in range(11)})
+# Nats of log likelihood ratio. By simulation (tests/reports/statistics/test_bands.py) one mode with a heavy
+# tail is cut in less than 1 % of cases.
 _LEAST_EVIDENCE = 9.0
+_TICKS_NS = (10**6, 10**5, 10**4, 10**3, 100, 10)
+# The odds against every bin holding a multiple of a tick by chance: one in a million.
+_CHANCE = math.log(1e-6)
 
 
 @dataclass(frozen=True)
@@ -42,14 +47,40 @@ class Density:
 
 @dataclass(frozen=True)
 class Valley:
-    """Between two modes, in steps: its emptiest place, and the width on which that is told.
-
-    `evidence` is in nats.
-    """
+    """Between two modes, in steps: its emptiest place, and the width over which that is averaged."""
 
     middle: float
     width: int
-    evidence: float
+
+
+def tick_ns(bins: Bins) -> int:
+    """The tick, in ns, of the clock that measured the latencies: a power of ten, 1 if none shows.
+
+    A tool that stores whole microseconds leaves bins of less than a microsecond filled only where a whole
+    microsecond falls into them: a comb, whose teeth are not modes.
+    """
+    used = [b for b in bins if b[2]]
+    for tick in _TICKS_NS:
+        if all(-(-lo // tick) * tick < hi for lo, hi, _ in used):
+            odds = sum(math.log(min((hi - lo) / tick, 1.0)) for lo, hi, _ in used)
+            if odds < _CHANCE:
+                return tick
+    return 1
+
+
+def widened(bins: Bins) -> Bins:
+    """`bins` on edges that are no finer than the clock's tick; counts sum to the same."""
+    tick = tick_ns(bins)
+    if tick == 1:
+        return bins
+    made: list[tuple[int, int, int]] = []
+    end = 0
+    for lo, hi, count in bins:
+        first, last = -(-lo // tick), (hi - 1) // tick
+        low = max((first * 2 - 1) * tick // 2, 0, end)
+        end = max((last * 2 + 1) * tick // 2, low + 1)
+        made.append((low, end, count))
+    return made
 
 
 def density(bins: Bins) -> Density:
@@ -76,19 +107,20 @@ def density(bins: Bins) -> Density:
 
 def valleys(counts: Floats, least: float) -> list[Valley]:
     """The valleys that are proven, ascending. `least`: I/Os that each side of one must have."""
-    found: list[Valley] = []
+    proven: list[Valley] = []
     waiting = [(0, len(counts))]
     while waiting:
         first, last = waiting.pop()
         valley = _best_valley(counts[first:last], least)
         if valley is None:
             continue
+        begin, end = valley
         # The stretch with the most evidence may hold a small mode: cut where it is emptiest.
-        width = max(1, (valley.last - valley.first) // 4)
-        middle = emptiest(counts, first + valley.first, first + valley.last, width)
-        found.append(Valley(middle, width, valley.evidence))
+        width = max(1, (end - begin) // 4)
+        middle = emptiest(counts, first + begin, first + end, width)
+        proven.append(Valley(middle, width))
         waiting += [(first, int(middle)), (int(middle), last)]
-    return sorted(found, key=lambda v: v.middle)
+    return sorted(proven, key=lambda v: v.middle)
 
 
 def emptiest(counts: Floats, first: int, last: int, width: int) -> float:
@@ -102,25 +134,13 @@ def emptiest(counts: Floats, first: int, last: int, width: int) -> float:
     return float(first + (starts[longest] + ends[longest] - 1 + width) / 2)
 
 
-def _lengths(steps: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 12, ... up to `steps`."""
-    listed = sorted({2**k for k in range(12)} | {3 * 2**k for k in range(11)})
-    return [n for n in listed if n <= steps]
-
-
-@dataclass(frozen=True)
-class _Stretch:
-    first: int
-    last: int
-    evidence: float
-
-
-def _best_valley(counts: Floats, least: float) -> _Stretch | None:
+def _best_valley(counts: Floats, least: float) -> tuple[int, int] | None:
+    """First and last step (exclusive) of the valley with the most evidence; None if none has enough."""
     steps = len(counts)
     total = np.concatenate([[0.0], np.cumsum(counts)])
     if steps < 3 or total[-1] < 2 * least:
         return None
-    lengths = _lengths(steps)
+    lengths = [n for n in _LENGTHS if n <= steps]
     # densest[k][i]: the most I/Os in a stretch of lengths[k] that ends at or before step i (left),
     # or begins at or after it (right).
     left, right = np.full((len(lengths), steps + 1), -1.0), np.full((len(lengths), steps + 1), -1.0)
@@ -128,7 +148,8 @@ def _best_valley(counts: Floats, least: float) -> _Stretch | None:
         held = total[n:] - total[:-n]
         left[k, n:] = np.maximum.accumulate(held)
         right[k, : steps + 1 - n] = np.maximum.accumulate(held[::-1])[::-1]
-    best: _Stretch | None = None
+    best: tuple[int, int] | None = None
+    most = _LEAST_EVIDENCE
     for n in lengths:
         held = total[n:] - total[:-n]
         first = np.arange(steps + 1 - n)
@@ -140,8 +161,8 @@ def _best_valley(counts: Floats, least: float) -> _Stretch | None:
             _evidence(left[:, first], lengths, held, n), _evidence(right[:, first + n], lengths, held, n)
         )
         at = int(np.argmax(evidence))
-        if evidence[at] > max(_LEAST_EVIDENCE, best.evidence if best else 0.0):
-            best = _Stretch(int(first[at]), int(first[at]) + n, float(evidence[at]))
+        if evidence[at] > most:
+            most, best = float(evidence[at]), (int(first[at]), int(first[at]) + n)
     return best
 
 

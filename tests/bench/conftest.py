@@ -1,17 +1,84 @@
-"""One table of all benches at the end, and the same as bench.json (in HSP_BENCH_OUT, if that is set)."""
+"""One table of all benches at the end, and the same as bench.json (in HSP_BENCH_OUT, if that is set).
+
+What benches share: two works side by side, and a histogram log of fio.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import numpy as np
 import pytest
 
+from kit.importers.fio_bins import BINS, lower_edge
+
+ROOT = Path(__file__).parents[2]
 ROWS = pytest.StashKey[list[dict[str, Any]]]()
 Tell = Callable[..., None]
+Result = TypeVar("Result")
+
+
+def in_pairs(
+    ours: Callable[[], Result], theirs: Callable[[], Result], count: int = 5
+) -> list[tuple[Result, Result]]:
+    """Results of both, `count` times, in ABBA order: drift of the machine affects both alike."""
+    results = []
+    for pair in range(count):
+        if pair % 2:
+            own = ours()
+            results.append((own, theirs()))
+        else:
+            peer = theirs()
+            results.append((ours(), peer))
+    return results
+
+
+def time_ratio(
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    count: int = 5,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Their seconds / ours: the median of `count` pairs."""
+
+    def seconds(work: Callable[[], object]) -> float:
+        started = clock()
+        work()
+        return clock() - started
+
+    pairs = in_pairs(lambda: seconds(ours), lambda: seconds(theirs), count)
+    return statistics.median(peer / own for own, peer in pairs)
+
+
+def python(*words: str | Path) -> str:
+    """What Python prints in a process of its own. Hashes are the same in each."""
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
+        check=True, capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL,
+    ).stdout  # fmt: skip
+
+
+def histogram_lines(generator: np.random.Generator, seconds: int) -> str:
+    """A fio histogram log, a line per second: three modes of latency, 2000 I/Os a second.
+
+    No percentile that is compared falls between two modes: there any value is right.
+    """
+    edges = lower_edge(np.arange(BINS + 1))
+    lines = []
+    for second in range(1, seconds + 1):
+        mode = generator.choice([6_800, 155_000, 5_000_000], 2000, p=[0.4, 0.35, 0.25])
+        counts = np.histogram(mode * generator.lognormal(0, 0.2, mode.size), edges)[0]
+        lines.append(f"{second * 1000}, 0, 4096, {', '.join(map(str, counts.tolist()))}\n")
+    return "".join(lines)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from kit.plan.plan import make_plan
 from kit.run.execute import execute
 from kit.store import json_file, run_directory
 from kit.store.run_directory import RunDir
+from tests.bench.conftest import Tell
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]
 
@@ -52,7 +52,7 @@ def six_runs(folder: Path) -> dict[str, list[RunDir]]:
 
 
 @pytest.mark.skipif(not COMPARISONS, reason="HSP_BENCH_ALIKE does not say how many comparisons")
-def test_the_same_again_shows_no_difference(tmp_path: Path, tell: Callable[..., None]) -> None:
+def test_the_same_again_shows_no_difference(tmp_path: Path, tell: Tell) -> None:
     different = []
     for number in range(COMPARISONS):
         folder = tmp_path / str(number)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from kit.core.bins import bin_edges, bin_index
+from tests.bench.conftest import Tell, time_ratio
 
 pytestmark = pytest.mark.bench
 
 LATENCIES_NS = np.random.default_rng(1).lognormal(11, 2, 1_000_000).astype(np.int64)
-PAIRS = 5
 
 
 def by_loop(values: np.ndarray) -> list[int]:
@@ -31,18 +29,8 @@ def by_edges(values: np.ndarray) -> np.ndarray:
     return np.searchsorted(edges, values, side="right") - 1
 
 
-def seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 @pytest.mark.parametrize("peer", [by_loop, by_edges])
-def test_binning_a_million_latencies(peer: Callable[[np.ndarray], object], tell: Callable[..., None]) -> None:
+def test_binning_a_million_latencies(peer: Callable[[np.ndarray], object], tell: Tell) -> None:
     assert np.array_equal(np.asarray(peer(LATENCIES_NS)), bin_index(LATENCIES_NS))
-    ratios = []
-    for pair in range(PAIRS):  # ABBA: drift of the machine hits both alike
-        order = [("ours", lambda: bin_index(LATENCIES_NS)), ("peer", lambda: peer(LATENCIES_NS))]
-        took = {name: seconds(work) for name, work in (order if pair % 2 else order[::-1])}
-        ratios.append(took["peer"] / took["ours"])
-    tell("", f"1 M latencies to bins, time of {peer.__name__} / ours", statistics.median(ratios), "x")
+    ratio = time_ratio(lambda: bin_index(LATENCIES_NS), lambda: peer(LATENCIES_NS))
+    tell("", f"1 M latencies to bins, time of {peer.__name__} / ours", ratio, "x")

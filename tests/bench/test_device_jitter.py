@@ -1,7 +1,7 @@
 """How far answers of an emulated device stray from its model's own time, in the guest.
 
 The model is given no randomness of its own, so what varies is the server, ublk and the guest.
-Printed, not asserted beyond its being a distribution: `pytest -s -m bench tests/bench/test_device_jitter.py`.
+Stated, not asserted: `pytest -s -m bench tests/bench/test_device_jitter.py`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from kit.core.progress import Progress
 from kit.emulation import compilation
 from kit.emulation.devices_file import served_devices
 from kit.emulation.served import Served
-from kit.lab.guest import LabSpec
 from kit.lab.image.image import ImageInputs, build
+from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
+from tests.bench.conftest import Tell
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(900)]
 
@@ -28,7 +29,7 @@ LIMIT_US = 15.0
 STILL = {name: "0us" for name in ("read_spread", "program_spread", "command_spread", "write_command_spread")}
 
 
-def test_answers_come_when_the_model_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers_come_when_the_model_says(tell: Tell) -> None:
     device = EmulatedDevice(name="still", size="64MiB", preset="ssd-2009-read", set=STILL)
     devices = resolve_devices((device,), Path(__file__))
     image = build(ImageInputs(), Progress())
@@ -49,16 +50,12 @@ def test_answers_come_when_the_model_says(capsys: pytest.CaptureFixture[str]) ->
             )  # fmt: skip
             own_ns = served.status()[0]["own_cost_ns"]
             served.stop()
-    found = json.loads(answer.stdout)["jobs"][0]["read"]
-    shares = {name: value / 1e3 for name, value in found["clat_ns"]["percentile"].items()}
-    middle = shares["50.000000"]
-    strays = {name: value - middle for name, value in shares.items()}
-    assert found["total_ios"] == 4000
-    with capsys.disabled():
-        print(f"\n512 B random reads, {found['total_ios']} of them; microseconds of the guest (undilated)")
-        print(f"  the model's own time      {middle:8.1f} (p50 as fio sees it)")
-        print(f"  the server's own cost     {own_ns / 1e3:8.1f} (calibrated and taken off)")
-        for name, value in strays.items():
-            print(f"  p{float(name):<4g} less p50            {value:8.1f}")
-        reached = "reached" if strays["99.000000"] <= LIMIT_US else "NOT REACHED"
-        print(f"  limit for p99             {LIMIT_US:8.1f} {reached}")
+    read = json.loads(answer.stdout)["jobs"][0]["read"]
+    assert read["total_ios"] == 4000
+    # Microseconds of the guest (undilated).
+    percentiles_us = {float(name): ns / 1e3 for name, ns in read["clat_ns"]["percentile"].items()}
+    tell("", "512 B random read of a device, p50 as fio sees it", percentiles_us[50], "us")
+    tell("", "the server's own cost (calibrated and subtracted)", own_ns / 1e3, "us")
+    for percent, value_us in percentiles_us.items():
+        limit_us = LIMIT_US if percent == 99 else None
+        tell("", f"p{percent:g} less p50", value_us - percentiles_us[50], "us", at_most=limit_us)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, preset_names
-from tests.kit.emulation.model_library import FLUSH, READ, WRITE, ModelDevice, requests
+from tests.bench.conftest import Tell
+from tests.kit.emulation.model_library import ModelDevice, Op, requests
 
 pytestmark = pytest.mark.bench
 
@@ -22,31 +21,28 @@ NEEDED_PER_S = 30_000
 def aged(name: str) -> tuple[ModelDevice, int]:
     device = ModelDevice(find_preset(name), 128 * MIB)
     fill = requests(2 * device.sectors // 256)
-    fill["op"], fill["sectors"] = WRITE, 256
+    fill["op"], fill["sectors"] = Op.WRITE, 256
     fill["sector"] = np.arange(len(fill)) * 256 % device.sectors
     return device, int(device.submit_many(fill, closed_loop=True)["done_ns"][-1])
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_requests_a_second(name: str, tmp_path: Path) -> None:
+def test_requests_a_second(name: str, tell: Tell) -> None:
     device, now_ns = aged(name)
-    rates = {}
     for load in ("512 B reads", "4 KiB writes", "4 KiB sync writes"):
         asked = requests(COUNT)
-        asked["op"] = READ if "read" in load else WRITE
+        asked["op"] = Op.READ if "read" in load else Op.WRITE
         asked["sectors"] = 1 if "512" in load else 8
         asked["sector"] = np.random.default_rng(1).integers(0, device.sectors // 8, COUNT) * 8
         if "sync" in load:
-            asked["op"][1::2], asked["sectors"][1::2], asked["sector"][1::2] = FLUSH, 0, 0
+            asked["op"][1::2], asked["sectors"][1::2], asked["sector"][1::2] = Op.FLUSH, 0, 0
         asked["arrival_ns"][0] = now_ns
         started = time.perf_counter()
         answers = device.submit_many(asked, closed_loop=True)
-        rates[load] = COUNT / (time.perf_counter() - started)
+        rate = COUNT / (time.perf_counter() - started)
         now_ns = int(answers["done_ns"][-1])
-    told = ", ".join(f"{load}: {rate / 1e6:.2f} M/s" for load, rate in rates.items())
-    print(f"\n{name}: {told}")
-    (tmp_path / "bench.json").write_text(json.dumps({"model": name, "per_s": rates}))
-    assert min(rates.values()) >= NEEDED_PER_S
+        tell("", f"{name}: {load}", rate / 1e6, "M/s")
+        assert rate >= NEEDED_PER_S
 
 
 def latencies_us(
@@ -57,7 +53,7 @@ def latencies_us(
     asked = requests(20_000 * step)
     asked["op"][::step], asked["sectors"][::step] = op, sectors
     if sync:
-        asked["op"][1::2] = FLUSH
+        asked["op"][1::2] = Op.FLUSH
     asked["sector"][::step] = np.random.default_rng(2).integers(0, device.sectors // 8, 20_000) * 8
     asked["arrival_ns"][0] = now_ns
     answers = device.submit_many(asked, closed_loop=True)
@@ -75,11 +71,11 @@ def shortest_range(values: np.ndarray, share: float = 0.95) -> tuple[float, floa
 def test_latencies_of_a_filled_device(name: str) -> None:
     """The share of disk reads within 1.9 to 9.7 ms cannot exceed 93.6 % at 7200 RPM: see test_disk.py."""
     for label, op, sectors, sync in (
-        ("512 B read", READ, 1, False),
-        ("4 KiB read", READ, 8, False),
-        ("512 B write", WRITE, 1, False),
-        ("4 KiB write", WRITE, 8, False),
-        ("4 KiB write + flush", WRITE, 8, True),
+        ("512 B read", Op.READ, 1, False),
+        ("4 KiB read", Op.READ, 8, False),
+        ("512 B write", Op.WRITE, 1, False),
+        ("4 KiB write", Op.WRITE, 8, False),
+        ("4 KiB write + flush", Op.WRITE, 8, True),
     ):
         device, now_ns = aged(name)
         found = latencies_us(device, now_ns + 10**9, op, sectors, sync=sync)

@@ -9,56 +9,34 @@ HSP_BENCH_JOBS (32) and HSP_BENCH_SECONDS (600) make it smaller.
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import os
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from kit.importers.fio_bins import BINS, lower_edge
+from tests.bench.conftest import Tell, histogram_lines, in_pairs, python
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600, func_only=True)]
 
-PAIRS = 5
 JOBS = int(os.environ.get("HSP_BENCH_JOBS", "32"))
 SECONDS = int(os.environ.get("HSP_BENCH_SECONDS", "600"))
 FOLDERS = [os.environ.get("HSP_BENCH_FIO_TOOLS", ""), "/usr/bin", "/usr/share/doc/fio", "/usr/share/fio"]
 WORKER = Path(__file__).with_name("percentiles.py")
-ROOT = Path(__file__).parents[2]
 # A bin of the kit; those of fio are half as wide, and its scripts interpolate between the middles of two.
 BIN = 1 / 32
 Table = dict[int, tuple[int, list[float]]]
 
 
-def write_logs(folder: Path) -> list[Path]:
-    """A log per job, a line per second: three modes of latency, 2000 I/Os a second and job.
-
-    No percentile that is compared falls between two modes: there any value is right.
-    """
-    generator = np.random.default_rng(2)
-    edges = lower_edge(np.arange(BINS + 1))
-    paths = []
-    for job in range(JOBS):
-        lines = []
-        for second in range(1, SECONDS + 1):
-            mode = generator.choice([6_800, 155_000, 5_000_000], 2000, p=[0.4, 0.35, 0.25])
-            latency = mode * generator.lognormal(0, 0.2, mode.size)
-            counts = np.histogram(latency, edges)[0]
-            lines.append(f"{second * 1000}, 0, 4096, {', '.join(map(str, counts.tolist()))}\n")
-        paths.append(folder / f"x_clat_hist.{job + 1}.log")
-        paths[-1].write_text("".join(lines))
-    return paths
-
-
 @pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
-    folder = tmp_path_factory.mktemp("histograms")
-    yield write_logs(folder)
+def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A log per job."""
+    folder, generator = tmp_path_factory.mktemp("histograms"), np.random.default_rng(2)
+    paths = [folder / f"x_clat_hist.{job}.log" for job in range(1, JOBS + 1)]
+    for path in paths:
+        path.write_text(histogram_lines(generator, SECONDS))
+    return paths
 
 
 def tool(name: str, folder: Path) -> Path:
@@ -87,54 +65,41 @@ print("seconds", time.perf_counter() - started)
 """
 
 
-def run(command: list[str | Path]) -> tuple[float, str]:
-    done = subprocess.run(
-        [sys.executable, *map(str, command)], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=True, capture_output=True, text=True, timeout=1200, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    return float(done.stdout.split()[-1]), done.stdout
-
-
-def table(text: str, columns: tuple[int, ...], ns_per_unit: int, shift_ms: int) -> Table:
+def table(text: str, columns: tuple[int, ...], ns_per_unit: int) -> Table:
     """End of each second in ms -> I/Os and p50, p95, p99 in ns."""
     found = {}
     for line in text.splitlines():
         fields = line.replace(" ", "").split(",")
         if fields[0].isdigit() and all(fields[c] for c in columns):
             values = [float(fields[c]) * ns_per_unit for c in columns]
-            found[int(fields[0]) + shift_ms] = (round(float(fields[1])), values)
+            found[int(fields[0])] = (round(float(fields[1])), values)
     return found
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "columns", "ns_per_unit", "shift_ms"),
+    ("name", "options", "columns", "ns_per_unit"),
     [
-        ("fiologparser_hist.py", [], (4, 6, 7), 1, 0),
+        ("fiologparser_hist.py", [], (4, 6, 7), 1),
         # A second's line is named after the start of the next; microseconds.
-        ("fio-histo-log-pctiles.py", ["--percentiles", "50", "95", "99", "--"], (2, 3, 4), 1000, 0),
+        ("fio-histo-log-pctiles.py", ["--percentiles", "50", "95", "99", "--"], (2, 3, 4), 1000),
     ],
 )
 def test_p2_beside_fios_scripts(
     logs: list[Path], tmp_path: Path, name: str, options: list[str], columns: tuple[int, ...],
-    ns_per_unit: int, shift_ms: int, tell: Callable[..., None],
+    ns_per_unit: int, tell: Tell,
 ) -> None:  # fmt: skip
-    if importlib.util.find_spec("pandas") is None:
-        pytest.skip("pandas is not installed (tox -e bench installs it)")
-    theirs: list[str | Path] = ["-c", TIMED, tool(name, tmp_path), *options, *logs]
-    took: dict[str, list[float]] = {"ours": [], "theirs": []}
-    said: dict[str, str] = {}
-    for pair in range(PAIRS):  # ABBA: drift of the machine hits both alike
-        for side in ("ours", "theirs") if pair % 2 else ("theirs", "ours"):
-            seconds, said[side] = run([WORKER, *logs] if side == "ours" else theirs)
-            took[side].append(seconds)
-    ratio = statistics.median(b / a for a, b in zip(took["ours"], took["theirs"], strict=True))
+    pytest.importorskip("pandas", reason="tox -e bench installs it")
+    peer = ["-c", TIMED, tool(name, tmp_path), *options, *logs]
+    pairs = in_pairs(lambda: python(WORKER, *logs), lambda: python(*peer))
+    # The last word is the seconds.
+    ratio = statistics.median(float(b.split()[-1]) / float(a.split()[-1]) for a, b in pairs)
     tell("P2", f"{JOBS} jobs x {SECONDS} s, time of {name} / ours", ratio, "x", at_least=20)
-    ours = table(said["ours"], (2, 3, 4), 1, 0)
-    peer = table(said["theirs"], columns, ns_per_unit, shift_ms)
+    ours = table(pairs[-1][0], (2, 3, 4), 1)
+    theirs = table(pairs[-1][1], columns, ns_per_unit)
     # They cut the edges of a run in their own ways; all else must be there.
-    both = sorted(set(ours) & set(peer))
+    both = sorted(set(ours) & set(theirs))
     assert len(both) >= SECONDS - 2
-    assert all(abs(ours[t][0] - peer[t][0]) <= 1 for t in both), "unlike counts"
-    worst = max(abs(a - b) / b for t in both for a, b in zip(ours[t][1], peer[t][1], strict=True))
+    assert all(abs(ours[t][0] - theirs[t][0]) <= 1 for t in both), "unlike counts"
+    worst = max(abs(a - b) / b for t in both for a, b in zip(ours[t][1], theirs[t][1], strict=True))
     tell("P2", f"largest difference from {name}", worst / BIN, "bins", at_most=1)
     assert worst <= BIN

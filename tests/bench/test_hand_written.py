@@ -5,7 +5,6 @@ Seconds of all processors, side by side in one process, ABBA; asserts only that 
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterator
 
@@ -14,10 +13,11 @@ import polars as pl
 import pytest
 
 from kit.core.bins import bin_index
-from kit.importers.fio_bins import BINS, lower_edge
+from kit.importers.fio_bins import BINS
 from kit.importers.fio_histogram_log import fast_windows
 from kit.importers.histogram_accumulator import Tally
 from kit.importers.source import Block
+from tests.bench.conftest import Tell, histogram_lines, time_ratio
 
 pytestmark = pytest.mark.bench
 
@@ -25,31 +25,6 @@ PAIRS = 9
 MODES = np.array([6_800, 155_000, 5_000_000])
 WIDTH = BINS + 3
 Arrays = tuple[np.ndarray, ...]
-
-
-def seconds_of_both(ours: Callable[[], object], theirs: Callable[[], object]) -> float:
-    """Their seconds / ours, the median of PAIRS."""
-    ratios = []
-    for pair in range(PAIRS):
-        took = {}
-        for name, work in [("ours", ours), ("theirs", theirs)][:: 1 if pair % 2 else -1]:
-            started = time.process_time()
-            work()
-            took[name] = time.process_time() - started
-        ratios.append(took["theirs"] / took["ours"])
-    return statistics.median(ratios)
-
-
-def histogram_block(lines: int) -> Block:
-    """Lines of a histogram log, 2000 I/Os in each."""
-    generator = np.random.default_rng(2)
-    edges = lower_edge(np.arange(BINS + 1))
-    text = []
-    for second in range(1, lines + 1):
-        latency = generator.choice(MODES, 2000, p=[0.4, 0.35, 0.25]) * generator.lognormal(0, 0.2, 2000)
-        counts = np.histogram(latency, edges)[0]
-        text.append(f"{second * 1000}, 0, 4096, {', '.join(map(str, counts.tolist()))}\n")
-    return Block("".join(text).encode(), 1, lines)
 
 
 def windows_of_lines(data: bytes) -> Arrays:
@@ -70,13 +45,13 @@ def windows_of_fields(data: bytes) -> Arrays:
 
 
 @pytest.mark.parametrize("peer", [windows_of_lines, windows_of_fields])
-def test_histogram_lines(peer: Callable[[bytes], Arrays], tell: Callable[..., None]) -> None:
-    block = histogram_block(200)
+def test_histogram_lines(peer: Callable[[bytes], Arrays], tell: Tell) -> None:
+    block = Block(histogram_lines(np.random.default_rng(2), 200).encode(), 1, 200)
     mine = fast_windows(block, BINS)
     assert mine
     for ours, theirs in zip((mine.row, mine.column, mine.counts), peer(block.data), strict=True):
         assert np.array_equal(ours, theirs)
-    ratio = seconds_of_both(lambda: fast_windows(block, BINS), lambda: peer(block.data))
+    ratio = time_ratio(lambda: fast_windows(block, BINS), lambda: peer(block.data), PAIRS, time.process_time)
     tell("", f"a block of a histogram log, processor time of {peer.__name__} / ours", ratio, "x")
 
 
@@ -101,14 +76,14 @@ def rows_of_histograms() -> Iterator[Arrays]:
 
 
 @pytest.mark.parametrize("made", [rows_of_logs, rows_of_histograms])
-def test_counting(made: Callable[[], Iterator[Arrays]], tell: Callable[..., None]) -> None:
+def test_counting(made: Callable[[], Iterator[Arrays]], tell: Tell) -> None:
     blocks = list(made())
 
     def ours() -> pl.DataFrame:
         tally = Tally(10**9)
         group = tally.group("h", "read")
         for time_ns, bins, counts in blocks:
-            tally.add(group, time_ns, bins, counts)
+            tally.add(tally.part(group, time_ns, bins, counts))
         return tally.frame("p", "client")[0]
 
     def theirs() -> pl.DataFrame:
@@ -121,4 +96,5 @@ def test_counting(made: Callable[[], Iterator[Arrays]], tell: Callable[..., None
         return pl.concat(parts).group_by("second", "bin").agg(pl.col("count").sum()).sort("second", "bin")
 
     assert ours()["count"].to_list() == theirs()["count"].to_list()
-    tell("", f"{made.__name__}, processor time of group_by / ours", seconds_of_both(ours, theirs), "x")
+    ratio = time_ratio(ours, theirs, PAIRS, time.process_time)
+    tell("", f"{made.__name__}, processor time of group_by / ours", ratio, "x")

@@ -7,22 +7,19 @@ HSP_BENCH_ROWS: another number of rows for P1.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import statistics
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.bench.conftest import Tell, in_pairs, python
+
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600, func_only=True)]
 
-PAIRS = 5
 LARGE = os.environ.get("HSP_BENCH_LARGE") == "1"
 P1_ROWS = int(os.environ.get("HSP_BENCH_ROWS", "10000000" if LARGE else "1000000"))
 P6_ROWS = (10_000_000, 100_000_000) if LARGE else (2_000_000, 10_000_000)
@@ -31,7 +28,6 @@ MEMORY_LIMIT_MIB = 1024
 # "The same at both sizes": a part of it may be what the allocators keep.
 SAME = 1.15
 WORKER = Path(__file__).with_name("importing.py")
-ROOT = Path(__file__).parents[2]
 
 
 def write_log(path: Path, rows: int) -> Path:
@@ -54,22 +50,14 @@ def write_log(path: Path, rows: int) -> Path:
 
 
 def measured(side: str, path: Path, *more: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(WORKER), side, str(path), *more],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"},
-        check=True, capture_output=True, text=True, timeout=800, stdin=subprocess.DEVNULL,
-    )  # fmt: skip
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    figures: dict[str, Any] = json.loads(python(WORKER, side, path, *more).splitlines()[-1])
+    return figures
 
 
 def pairs(path: Path, peer: str, *more: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Ours and theirs, PAIRS each; ABBA: drift of the machine hits both alike."""
-    ours, theirs = [], []
-    for pair in range(PAIRS):
-        for side in ("kit", peer) if pair % 2 else (peer, "kit"):
-            (ours if side == "kit" else theirs).append(measured(side, path, *(more if side == "kit" else ())))
-    return ours, theirs
+    """Ours and theirs."""
+    both = in_pairs(lambda: measured("kit", path, *more), lambda: measured(peer, path))
+    return [own for own, _ in both], [theirs for _, theirs in both]
 
 
 def speed(ours: list[dict[str, Any]], theirs: list[dict[str, Any]], key: str = "seconds") -> float:
@@ -80,30 +68,20 @@ def memory(side: list[dict[str, Any]]) -> float:
     return statistics.median(m["peak_bytes"] for m in side)
 
 
-def need(module: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"{module} is not installed (tox -e bench installs it)")
-
-
-def test_p1_beside_fio_plot(tmp_path: Path, tell: Callable[..., None]) -> None:
-    need("fio_plot")
+def test_p1_beside_fio_plot(tmp_path: Path, tell: Tell) -> None:
+    pytest.importorskip("fio_plot", reason="tox -e bench installs it")
     path = write_log(tmp_path / "x_lat.1.log", P1_ROWS)
     ours, theirs = pairs(path, "fio-plot", str(tmp_path / "run"))
     assert {m["ios"] for m in ours} == {P1_ROWS} == {m["ios"] for m in theirs}
-    tell(
-        "P1",
-        f"{P1_ROWS} rows to latency.parquet, fio-plot's time / ours",
-        speed(ours, theirs),
-        "x",
-        at_least=20,
-    )
+    what = f"{P1_ROWS} rows to latency.parquet, fio-plot's time / ours"
+    tell("P1", what, speed(ours, theirs), "x", at_least=20)
     tell("P1", "the same, seconds of all processors", speed(ours, theirs, "cpu_seconds"), "x")
     tell("P1", "our time", statistics.median(m["seconds"] for m in ours), "s")
     tell("P1", f"{P1_ROWS} rows, fio-plot's memory / ours", memory(theirs) / memory(ours), "x", at_least=20)
 
 
-def test_p6_beside_duckdb(tmp_path: Path, tell: Callable[..., None]) -> None:
-    need("duckdb")
+def test_p6_beside_duckdb(tmp_path: Path, tell: Tell) -> None:
+    pytest.importorskip("duckdb", reason="tox -e bench installs it")
     peaks = []
     for rows in P6_ROWS:
         path = write_log(tmp_path / "x_lat.1.log", rows)

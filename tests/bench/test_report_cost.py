@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +18,10 @@ from kit.store.summary import read_summary
 from kit.store.tables import LATENCY_SCHEMA, read_ageing, read_latency, write_latency
 from reports.page.report_page import render
 from reports.statistics.quantiles import percentile_ns
+from tests.bench.conftest import Tell, time_ratio
 
 pytestmark = pytest.mark.bench
 
-PAIRS = 5
 SECONDS = 3600
 SECOND = 10**9
 TIERS = {"dram": (6_800, 0.12), "l2arc": (155_000, 0.07), "disk": (5_000_000, 0.3)}
@@ -88,22 +85,12 @@ def naive(run: RunDir, target: Path) -> None:
     target.write_bytes(b"".join(part.read_bytes() for part in parts))
 
 
-def seconds(work: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
-def test_p3_report_against_nested_lists(tmp_path: Path, tell: Callable[..., None]) -> None:
+def test_p3_report_against_nested_lists(tmp_path: Path, tell: Tell) -> None:
     run = an_hour(tmp_path / "run")
     peer = tmp_path / "naive.html"
     reports.analyse(run)
-    works = {"ours": lambda: drawn_again(run), "peer": lambda: naive(run, peer)}
-    ratios = []
-    for pair in range(PAIRS):  # ABBA: drift of the machine hits both alike
-        took = {name: seconds(works[name]) for name in (list(works) if pair % 2 else list(works)[::-1])}
-        ratios.append(took["peer"] / took["ours"])
-    faster, smaller = statistics.median(ratios), peer.stat().st_size / run.report.stat().st_size
+    faster = time_ratio(lambda: drawn_again(run), lambda: naive(run, peer))
+    smaller = peer.stat().st_size / run.report.stat().st_size
     tell("P3", "an hour's report, size of nested lists / ours", smaller, "x", at_least=5)
     tell("P3", "an hour's report, time of nested lists / ours", faster, "x", at_least=5)
     assert run.report.stat().st_size < 8_000_000
@@ -122,7 +109,7 @@ def distributions() -> dict[str, np.ndarray]:
     }
 
 
-def test_p4_percentiles_from_bins_against_the_sort(tell: Callable[..., None]) -> None:
+def test_p4_percentiles_from_bins_against_the_sort(tell: Tell) -> None:
     worst = 0.0
     for name, values in distributions().items():
         exact = np.sort(np.maximum(values, 0).astype(np.int64))

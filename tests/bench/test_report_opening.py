@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reports
+from tests.bench.conftest import Tell
+from tests.bench.test_report_cost import an_hour
 
 pytestmark = pytest.mark.bench
-
-_path = Path(__file__).with_name("test_report_cost.py")
-_spec = importlib.util.spec_from_file_location("report_cost", _path)
-assert _spec and _spec.loader
-cost = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(cost)
 
 WATCH = """window.seen = {}; window.long = [];
     new PerformanceObserver(list => long.push(...list.getEntries().map(e => Math.round(e.duration))))
@@ -62,13 +56,13 @@ def opened(page: Any, address: str) -> dict[str, Any]:
     return found
 
 
-def test_an_hour_opens_and_pans(tmp_path: Path, tell: Callable[..., None]) -> None:
+def test_an_hour_opens_and_pans(tmp_path: Path, tell: Tell) -> None:
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("no chromium")
     from playwright.sync_api import sync_playwright
 
-    run = cost.an_hour(tmp_path / "run")
+    run = an_hour(tmp_path / "run")
     reports.analyse(run)
     address = run.report.as_uri() + "#phases"
     rounds = []

@@ -27,16 +27,21 @@ import pytest
 
 from kit.core.progress import Progress
 from kit.lab.image.image import ImageInputs, build
-from tests.bench.conftest import Tell
+from tests.bench.conftest import ROOT, Tell
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(7200, func_only=True)]
 
-ROOT = Path(__file__).parents[2]
 TIERS = ("dram", "l2arc", "disk", "slog", "pool")
 SEED = 7
 HOGS = 4
 LARGE = bool(os.environ.get("HSP_BENCH_LARGE"))
 large = pytest.mark.skipif(not LARGE, reason="takes long; set HSP_BENCH_LARGE=1")
+
+
+def hsp(*words: str, **environment: str) -> None:
+    """The program in a process of its own."""
+    argv, env = [sys.executable, "-m", "kit.cli", *words], {**os.environ, **environment}
+    subprocess.run(argv, cwd=ROOT, check=True, env=env)
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,12 @@ class Demo:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Demo]:
     build(ImageInputs(), Progress())
-    subprocess.run([sys.executable, "-m", "kit.cli", "lab", "build"], cwd=ROOT, check=True)
+    hsp("lab", "build")
 
     def run(*options: str) -> Demo:
         results = tmp_path_factory.mktemp("demo")
-        argv = [sys.executable, "-m", "kit.cli", "demo", "--results", os.fspath(results), *options]
         before, began = os.times(), time.monotonic()
-        subprocess.run(argv, cwd=ROOT, check=True)
+        hsp("demo", "--results", os.fspath(results), *options)
         wall_s, after = time.monotonic() - began, os.times()
         cpu_s = sum(after[2:4]) - sum(before[2:4])
         return Demo(results / "top-speeds" / "latest", wall_s, cpu_s)
@@ -160,14 +164,13 @@ def _latencies(path: Path) -> list[str]:
 
 
 def test_a_shell_in_the_lab(demo: Callable[..., Demo], tell: Tell) -> None:
-    hsp = [sys.executable, "-m", "kit.cli", "lab"]
     began = time.monotonic()
     try:
-        subprocess.run([*hsp, "up"], cwd=ROOT, check=True)
-        subprocess.run([*hsp, "shell", "--", "true"], cwd=ROOT, check=True)
+        hsp("lab", "up")
+        hsp("lab", "shell", "--", "true")
         tell("W3", "hsp lab up, to the first command in it", time.monotonic() - began, "s", at_most=10)
     finally:
-        subprocess.run([*hsp, "down"], cwd=ROOT, check=True)
+        hsp("lab", "down")
 
 
 def test_commands_start(aged: tuple[Demo, Demo], tell: Tell) -> None:
@@ -190,8 +193,7 @@ def test_commands_start(aged: tuple[Demo, Demo], tell: Tell) -> None:
 @large
 def test_the_image_from_nothing(tmp_path: Path, tell: Tell) -> None:
     began = time.monotonic()
-    environment = {**os.environ, "XDG_CACHE_HOME": os.fspath(tmp_path / "cache")}
-    subprocess.run([sys.executable, "-m", "kit.cli", "lab", "build"], cwd=ROOT, check=True, env=environment)
+    hsp("lab", "build", XDG_CACHE_HOME=os.fspath(tmp_path / "cache"))
     tell("W8", "image and saved guest from nothing", time.monotonic() - began, "s", at_most=360)
     shutil.rmtree(tmp_path / "cache")
 

@@ -13,18 +13,16 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 
-from kit.config.testbed import Device
 from kit.core.clock import Clock
 from kit.hosts.base import Host
-from kit.lab.clients import make_client
-from kit.lab.site import make_devices
-from kit.nfs import export as nfs_export
-from kit.nfs import mount as nfs_mount
 from kit.trace import nfsd_tracer
 from kit.trace.output import parse_trace
 from kit.trace.support import find_tracing
-from kit.zfs import openzfs_version, pool
+from kit.zfs import openzfs_version
+from tests.bench.conftest import Tell
 from tests.lab.conftest import RunningLab, image, running_lab
+from tests.lab.pools import dataset
+from tests.lab.pools import mounted as mounted_over_nfs
 
 __all__ = ["image", "running_lab"]
 
@@ -42,26 +40,24 @@ tracepoint:nfsd:nfsd_read_done
 
 
 @contextmanager
-def ours(guest: Host) -> Iterator[None]:
-    tracing = find_tracing(guest, openzfs_version.read(guest))
+def idle(guest: Host, interval_ns: int = 20_000_000) -> Iterator[nfsd_tracer.Tracer]:
+    """The kit's tracer, between two phases."""
     place = nfsd_tracer.Place("/run/cost")
-    tracer = nfsd_tracer.Tracer(guest, place, nfsd_tracer.start(guest, place, CLOCK, [200_000_000], tracing))
-    tracer.begin(CLOCK.to_host_ns(200_000_000))
-    yield
-    text, problems = tracer.end()
-    trace = parse_trace(text)
-    assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    process = nfsd_tracer.start(guest, place, CLOCK, [interval_ns], tracing)
+    tracer = nfsd_tracer.Tracer(guest, place, process)
+    yield tracer
     assert tracer.stop() == []
 
 
 @contextmanager
-def idle(guest: Host) -> Iterator[None]:
-    """The kit's tracer, between two phases."""
-    place = nfsd_tracer.Place("/run/cost")
-    tracing = find_tracing(guest, openzfs_version.read(guest))
-    tracer = nfsd_tracer.Tracer(guest, place, nfsd_tracer.start(guest, place, CLOCK, [20_000_000], tracing))
-    yield
-    assert tracer.stop() == []
+def ours(guest: Host) -> Iterator[None]:
+    with idle(guest, 200_000_000) as tracer:
+        tracer.begin(CLOCK.to_host_ns(200_000_000))
+        yield
+        text, problems = tracer.end()
+        trace = parse_trace(text)
+        assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
 
 
 @contextmanager
@@ -78,25 +74,11 @@ def printing(guest: Host) -> Iterator[None]:
 def mounted(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
     """The guest, and a client that has a 1 MiB file of the guest's pool mounted."""
     guest = running_lab.guest
-    make_devices(
-        guest,
-        (Device(name="cost", role="data", model="null_blk", size="128MiB", latency="10us"),),  # type: ignore[arg-type]
-        CLOCK,
-    )
-    built = pool.create_pool(
-        guest, pool.PoolSpec("hsp-cost", "run-1", "stripe", ("/dev/cost",), (), (), {}, "/run/cost-pool")
-    )
-    pool.create_dataset(guest, built, "hsp-cost/bench", {"recordsize": 512, "atime": "off"})
-    path = pool.mountpoint(guest, "hsp-cost/bench")
-    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=64k", "count=16"])
-    guest.run(["chmod", "0666", f"{path}/file"])
-    client = make_client(guest, 8)
-    nfs_export.export(guest, path, client.address)
-    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/cost", 3, ("hard", "nolock"))
-    yield guest, client.host
-    nfs_mount.unmount(client.host, "/mnt/cost")
-    nfs_export.unexport(guest, path, client.address)
-    pool.destroy_pool(guest, built)
+    with (
+        dataset(guest, "cost", latency="10us", file="bs=64k count=16") as (_, path),
+        mounted_over_nfs(guest, path, 8, "/mnt/cost") as client,
+    ):
+        yield guest, client.host
 
 
 def median_ns(client: Host) -> float:
@@ -114,9 +96,9 @@ def median_ns(client: Host) -> float:
     return float(read["clat_ns"]["percentile"]["50.000000"]) / CLOCK.dilation
 
 
-def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tell: Callable[..., None]) -> None:
+def test_the_tracer_adds_little_to_the_latency(mounted: tuple[Host, Host], tell: Tell) -> None:
     guest, client = mounted
-    ways: dict[str, Callable[[Host], AbstractContextManager[None]]] = {
+    ways: dict[str, Callable[[Host], AbstractContextManager[object]]] = {
         "no tracer": lambda _: nullcontext(),
         "the kit's": ours,
         "the kit's, between phases": idle,

@@ -1,14 +1,11 @@
 """The ageing curve and its heat maps in a real browser: drawn side by side, without an error."""
 
-import shutil
-
 import numpy as np
 import pytest
 
-import reports
 from kit.core.clock import Clock
 from kit.precondition.latency_curve import frame, point
-from kit.store.tables import write_ageing
+from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 TITLES = ("log0 ageing curve", "log0 reads fresh and aged", "log0 sync writes fresh and aged")
@@ -26,43 +23,23 @@ def aged():
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_curve_and_maps_are_drawn(synthetic, tmp_path, theme):
-    from playwright.sync_api import sync_playwright
-
+def test_curve_and_maps_are_drawn(opened, theme):
     manifest = synthetic.manifest()
     manifest["precondition"] = {"method": "fills", "fresh": False, "devices": []}
-    run = synthetic.write(tmp_path / "run", manifest, synthetic.latency())
-    write_ageing(run, aged())
-    reports.analyse(run)
-    address, wrong = run.report.as_uri(), []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+    page = opened(manifest, aged=aged(), color_scheme=theme)
+    for title in TITLES:
+        plot = PLOT.format(title)
+        kinds = page.evaluate(f"{plot}._fullData.map(t => t.type)")
+        assert kinds == (["scatter"] * 6 if "curve" in title else ["heatmap"] * 2)
+        if "curve" not in title:
+            count = "t.customdata.flat().reduce((sum, n) => sum + (n || 0), 0)"
+            fresh, old = page.evaluate(f"{plot}._fullData.map(t => [t.zmin, t.zmax, {count}])")
+            assert fresh == old and fresh[2] == 4000 and fresh[0] == 0 < fresh[1]
+        axes = page.evaluate(
+            f"(l => [l.xaxis, l.xaxis2, l.yaxis, l.yaxis2].map(a => a.range))({plot}._fullLayout)"
         )
-        page = browser.new_page(color_scheme=theme, viewport={"width": 1280, "height": 900})
-        page.on("pageerror", lambda e: wrong.append(str(e)))
-        page.on("console", lambda m: wrong.append(m.text))
-        page.goto(address)
-        for title in TITLES:
-            plot = PLOT.format(title)
-            page.evaluate(f"{plot}.scrollIntoView()")
-            for _ in range(300):
-                if page.evaluate(f"Boolean({plot}._fullLayout)"):
-                    break
-                page.wait_for_timeout(100)
-            kinds = page.evaluate(f"{plot}._fullData.map(t => t.type)")
-            assert kinds == (["scatter"] * 6 if "curve" in title else ["heatmap"] * 2)
-            if "curve" not in title:
-                count = "t.customdata.flat().reduce((sum, n) => sum + (n || 0), 0)"
-                fresh, old = page.evaluate(f"{plot}._fullData.map(t => [t.zmin, t.zmax, {count}])")
-                assert fresh == old and fresh[2] == 4000 and fresh[0] == 0 < fresh[1]
-            axes = page.evaluate(
-                f"(l => [l.xaxis, l.xaxis2, l.yaxis, l.yaxis2].map(a => a.range))({plot}._fullLayout)"
-            )
-            assert axes[2] == axes[3]
-            placed = page.evaluate(
-                f"(l => [l.xaxis._offset + l.xaxis._length, l.xaxis2._offset])({plot}._fullLayout)"
-            )
-            assert placed[0] < placed[1]
-        browser.close()
-    assert wrong == []
+        assert axes[2] == axes[3]
+        placed = page.evaluate(
+            f"(l => [l.xaxis._offset + l.xaxis._length, l.xaxis2._offset])({plot}._fullLayout)"
+        )
+        assert placed[0] < placed[1]

@@ -1,33 +1,19 @@
 """The page of a comparison in a real browser."""
 
-import shutil
-
 import polars as pl
 import pytest
 
 from reports.analysis import summary
 from reports.analysis.compare import compare
 from reports.page import comparison_page
+from tests.browser.page import ATTACK
+from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-ATTACK = "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>{{7*7}}"
 
 
 @pytest.fixture(scope="module")
-def browser():
-    found = shutil.which("chromium")
-    if not found:
-        pytest.fail("no chromium: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield running
-        running.close()
-
-
-@pytest.fixture(scope="module")
-def sides(synthetic):
+def sides():
     """Two runs of A and three of B, with hostile names: (manifest, latency) of each."""
     made = []
     for seeds in ((1, 2), (3, 4, 5)):
@@ -56,41 +42,22 @@ def path(sides, tmp_path_factory):
     return written(sides, tmp_path_factory.mktemp("compare") / "page.html")
 
 
-def opened(browser, path, **options):
-    """The page, all six figures drawn; what it asked for and which errors it had."""
-    asked, errors = [], []
-    page = browser.new_page(viewport={"width": 1280, "height": 900}, **options)
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda message: errors.append(message.text))
-    page.goto(path.as_uri())
-    for _ in range(200):
-        if page.evaluate("window.drawn") == 6:
-            break
-        page.wait_for_timeout(250)
-    assert page.evaluate("window.drawn") == 6
-    return page, asked, errors
-
-
-def test_three_maps_a_phase_and_nothing_foreign(browser, path):
-    page, asked, errors = opened(browser, path)
-    assert page.locator(".plot .hm").count() == 18
-    assert errors == [] and page.evaluate("window.hit") is None
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+def test_three_maps_a_phase_and_nothing_foreign(show, path):
+    page = show(path)
+    assert page.evaluate("window.drawn") == 6 and page.locator(".plot .hm").count() == 18
+    assert page.evaluate("window.hit") is None
     assert "no difference shown" in page.inner_text("h1")
-    page.close()
 
 
-def test_a_layer_that_only_one_side_has_leaves_a_panel_empty(browser, sides, tmp_path):
+def test_a_layer_that_only_one_side_has_leaves_a_panel_empty(show, sides, tmp_path):
     clients = [(manifest, f.filter(pl.col("layer") == "client")) for manifest, f in sides[1]]
-    page, _, errors = opened(browser, written((sides[0], clients), tmp_path / "page.html"))
+    page = show(written((sides[0], clients), tmp_path / "page.html"))
     names = page.evaluate("document.querySelector('.plot')._fullData.filter(t => t.visible).map(t => t.name)")
-    assert names == ["A", "B less A"] and errors == []
-    page.close()
+    assert names == ["A", "B less A"]
 
 
-def test_values_are_ios_per_run_and_their_difference(browser, path, sides):
-    page, _, errors = opened(browser, path)
+def test_values_are_ios_per_run_and_their_difference(show, path, sides):
+    page = show(path)
     maps = page.evaluate("""() => [...document.querySelectorAll(".plot")].map(plot =>
         [JSON.parse(document.getElementById(`${plot.id}-data`).textContent).title,
          plot._fullData.map(t => t.customdata.flat().reduce((sum, n) => sum + (n || 0), 0))])""")
@@ -106,8 +73,6 @@ def test_values_are_ios_per_run_and_their_difference(browser, path, sides):
     for a, b, difference in scales:
         # One scale for both sides, one around zero for the difference.
         assert a == b and a[0] < a[1] and difference[0] == -difference[1] < 0
-    assert errors == []
-    page.close()
 
 
 COLOURS = """() => {
@@ -116,8 +81,8 @@ COLOURS = """() => {
 }"""
 
 
-def test_dark_where_the_system_is_dark_and_white_on_paper(browser, path):
-    page, _, errors = opened(browser, path, color_scheme="dark")
+def test_dark_where_the_system_is_dark_and_white_on_paper(show, path):
+    page = show(path, color_scheme="dark")
     dark = ["rgb(13, 16, 20)", "rgb(228, 232, 236)", "#14181d", "#e4e8ec"]
     assert page.evaluate(COLOURS) == dark
     page.emulate_media(media="print")
@@ -127,5 +92,4 @@ def test_dark_where_the_system_is_dark_and_white_on_paper(browser, path):
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.wait_for_function("document.querySelector('.plot').layout.paper_bgcolor == '#14181d'")
-    assert page.evaluate(COLOURS) == dark and errors == []
-    page.close()
+    assert page.evaluate(COLOURS) == dark

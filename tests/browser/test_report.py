@@ -1,92 +1,15 @@
 """The report in a real browser: it draws everything, asks for nothing and runs no foreign text."""
 
-import csv
-import shutil
-
 import polars as pl
 import pytest
 
-import reports
+from tests.browser.page import ATTACK, changed, figure, number_of, picture, saved_rows, until
+from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]  # fmt: skip
-ATTACK = (
-    "</script><script>window.hit=1</script><img src=x onerror='window.hit=1'>"
-    "<a href='javascript:hit=1'>{{7*7}}"
-)
-READY = "window.drawn === document.querySelectorAll('script[id^=figure-]').length"
 
 
-@pytest.fixture(scope="module")
-def browser():
-    found = shutil.which("chromium")
-    if not found:
-        pytest.fail("no chromium: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield running
-        running.close()
-
-
-def until(page, script):
-    """Wait for `script` to be true. Playwright's own way to wait needs eval, which the page refuses."""
-    for _ in range(900):
-        if page.evaluate(script):
-            return
-        page.wait_for_timeout(100)
-    pytest.fail(f"never true: {script}")
-
-
-@pytest.fixture
-def opened(browser, synthetic, tmp_path):
-    """Opens the report of a manifest; at the end of the test nothing may have gone wrong in it."""
-    contexts, wrong = [], []
-
-    def show(manifest, frame=None, width=1280):
-        run = synthetic.write(tmp_path / "run", manifest, synthetic.latency() if frame is None else frame)
-        reports.analyse(run)
-        address = run.report.as_uri()
-        context = browser.new_context(offline=True, viewport={"width": width, "height": 900})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda m: wrong.append(f"console: {m.type}: {m.text}"))
-        page.on("pageerror", lambda e: wrong.append(f"error: {e}"))
-        page.on("request", lambda r: wrong.append(f"request: {r.url}") if r.url != address else None)
-        page.goto(address)
-        until(page, READY)
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    # The browser paints heat maps as images that are part of the page.
-    # A file that is saved comes from the page itself.
-    assert [w for w in wrong if not w.startswith(("request: data:", "request: blob:"))] == []
-
-
-def number_of(page, title):
-    """The id of the figure with this title."""
-    script = "t => [...document.querySelectorAll('.plot')].find(p => p.ariaLabel === t).id"
-    return page.evaluate(script, title)
-
-
-def figure(page, title="512 B read: NFS server"):
-    return page.locator("figure", has=page.locator(f"#{number_of(page, title)}"))
-
-
-def picture(page, title="512 B read: NFS server"):
-    return page.evaluate("id => document.getElementById(id).layout.images[0].source", number_of(page, title))
-
-
-def changed(page, title, before):
-    """Wait until the picture of a figure is another."""
-    until(page, f"document.getElementById('{number_of(page, title)}').layout.images[0].source !== '{before}'")
-
-
-def test_every_figure_is_drawn(opened, synthetic):
+def test_every_figure_is_drawn(opened):
     page = opened(synthetic.manifest())
     assert page.evaluate("window.drawn") == 15
     images = page.locator(".plot .imagelayer image")
@@ -100,7 +23,7 @@ def test_every_figure_is_drawn(opened, synthetic):
     assert len(titles) == 15 and all("Closed loop, 1 outstanding" in t for t in titles)
 
 
-def test_tiers_colours_and_axis(opened, synthetic):
+def test_tiers_colours_and_axis(opened):
     frame = synthetic.realistic()
     page = opened(synthetic.manifest(frame, 60), frame)
     title = "512 B read: NFS server"
@@ -133,7 +56,7 @@ def test_tiers_colours_and_axis(opened, synthetic):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 16, 20)"
 
 
-def test_cells_are_the_stored_counts(opened, synthetic):
+def test_cells_are_the_stored_counts(opened):
     frame = synthetic.realistic(30)
     page = opened(synthetic.manifest(frame, 30), frame)
     stored = frame.filter((pl.col("phase") == "read") & (pl.col("layer") == "nfs-server"))
@@ -145,12 +68,12 @@ def test_cells_are_the_stored_counts(opened, synthetic):
                     found.push([tier, c, Math.round(cells.edges_us[row[n]] * 1000), count[n]]);
         return found;
     }"""
-    found = page.evaluate(script, number_of(page, "512 B read: NFS server"))
-    wanted = stored.select("tier", pl.col("time_ns") // synthetic.SECOND, "lo_ns", "count").rows()
-    assert sorted(map(tuple, found)) == sorted(wanted)
+    drawn = page.evaluate(script, number_of(page, "512 B read: NFS server"))
+    expected = stored.select("tier", pl.col("time_ns") // synthetic.SECOND, "lo_ns", "count").rows()
+    assert sorted(map(tuple, drawn)) == sorted(expected)
 
 
-def test_a_range_recomputes_table_and_histogram(opened, synthetic):
+def test_a_range_recomputes_table_and_histogram(opened):
     frame = synthetic.realistic()
     page = opened(synthetic.manifest(frame, 60), frame)
     target = number_of(page, "512 B read: NFS server")
@@ -189,7 +112,7 @@ def test_a_range_recomputes_table_and_histogram(opened, synthetic):
     assert panel.locator("summary").inner_text().startswith("Selected: 30 to 40 s")
 
 
-def test_percentiles_events_and_gaps(opened, synthetic):
+def test_percentiles_events_and_gaps(opened):
     frame = synthetic.realistic()
     manifest = synthetic.manifest(frame, 60)
     gap = (pl.col("time_ns") >= 20 * synthetic.SECOND) & (pl.col("time_ns") < 24 * synthetic.SECOND)
@@ -216,7 +139,7 @@ def test_percentiles_events_and_gaps(opened, synthetic):
     assert page.evaluate("window.hit") is None
 
 
-def test_pointing_at_a_cell_tells_time_range_and_count(opened, synthetic):
+def test_pointing_at_a_cell_tells_time_range_and_count(opened):
     frame = synthetic.latency()
     page = opened(synthetic.manifest(frame), frame)
     target = number_of(page, "512 B read: l2arc, linear")
@@ -233,21 +156,17 @@ def test_pointing_at_a_cell_tells_time_range_and_count(opened, synthetic):
     page.wait_for_selector("#tip", state="hidden")
 
 
-def test_the_counts_of_a_figure_are_saved_and_inert(opened, synthetic):
+def test_the_counts_of_a_figure_are_saved_and_inert(opened):
     manifest = synthetic.manifest()
     manifest["phases"][0]["title"] = '=HYPERLINK("http://x")'
     page = opened(manifest)
-    button = page.locator("figure.map").first.get_by_role("button", name="Save as CSV")
-    with page.expect_download() as download:
-        button.click()
-    with open(download.value.path(), newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
+    rows = saved_rows(page, page.locator("figure.map .plot").first.get_attribute("aria-label"))
     assert {r["tier"] for r in rows} == {"dram", "l2arc", "disk"}
     assert sum(int(r["count"]) for r in rows) == 12 * (40 + 60 + 5 + 50 + 5 + 30 + 3)
     assert not [v for r in rows for v in r.values() if v[:1] in "=+-@\t\r"]
 
 
-def test_printed_in_light_on_its_pages(opened, synthetic):
+def test_printed_in_light_on_its_pages(opened):
     page = opened(synthetic.manifest())
     page.get_by_label("dark").check()
     assert page.pdf()[:5] == b"%PDF-"
@@ -259,7 +178,7 @@ def test_printed_in_light_on_its_pages(opened, synthetic):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
 
 
-def test_controls_are_named_and_show_where_the_focus_is(opened, synthetic):
+def test_controls_are_named_and_show_where_the_focus_is(opened):
     page = opened(synthetic.manifest())
     nameless = """[...document.querySelectorAll("main button, main input, main select")].filter(
         c => !(c.ariaLabel || c.textContent.trim() || c.closest("label")?.textContent.trim()))"""
@@ -274,13 +193,13 @@ def test_controls_are_named_and_show_where_the_focus_is(opened, synthetic):
     assert {"INPUT", "BUTTON"} <= seen
 
 
-def test_a_figure_can_be_saved_under_the_policy(opened, synthetic):
+def test_a_figure_can_be_saved_under_the_policy(opened):
     page = opened(synthetic.manifest())
     script = "Plotly.toImage(document.getElementById('figure-1'), {format: 'png'})"
     assert page.evaluate(script).startswith("data:image/png;base64,")
 
 
-def test_hostile_strings_are_inert(opened, synthetic):
+def test_hostile_strings_are_inert(opened):
     manifest = synthetic.manifest()
     manifest["title"] = manifest["load"] = manifest["workload"] = manifest["run"] = ATTACK
     manifest["problems"] = [ATTACK]
@@ -305,7 +224,7 @@ def test_hostile_strings_are_inert(opened, synthetic):
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_no_horizontal_overflow(opened, synthetic, width):
+def test_no_horizontal_overflow(opened, width):
     manifest = synthetic.manifest()
     manifest["mount"]["options"] = "rw," + "x" * 400
     manifest["problems"] = ["y" * 300]
@@ -314,7 +233,7 @@ def test_no_horizontal_overflow(opened, synthetic, width):
     assert page.evaluate("document.body.scrollWidth") <= width
 
 
-def test_unknown_is_written_on_the_maps(opened, synthetic):
+def test_unknown_is_written_on_the_maps(opened):
     manifest = synthetic.manifest()
     manifest["problems"] = ["the server rebooted"]
     page = opened(manifest)
@@ -322,7 +241,7 @@ def test_unknown_is_written_on_the_maps(opened, synthetic):
     assert sum("verdict unknown" in t for t in titles) == len(titles) - 1 == 14
 
 
-def test_no_button_sends_anything_away(opened, synthetic):
+def test_no_button_sends_anything_away(opened):
     page = opened(synthetic.manifest())
     titles = page.evaluate("[...document.querySelectorAll('.modebar-btn')].map(b => b.dataset.title)")
     allowed = {"Download plot as a PNG", "Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes",

@@ -1,57 +1,39 @@
 """What a figure of the report is saved as, and how it shows that nothing was recorded."""
 
 import csv
-import importlib.util
 import io
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from reports.statistics.quantiles import percentile_ns
-
-_path = Path(__file__).with_name("test_report.py")
-_spec = importlib.util.spec_from_file_location("report_in_browser", _path)
-shared = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(shared)
-browser, opened = shared.browser, shared.opened
+from tests.browser.page import figure, number_of, picture, saved, saved_rows
+from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 FORMULA = "=cmd|' /C calc'!A0"
 LINES = "512 B read: percentiles over time"
 
 
-def saved(page, title, kind, target):
-    """The bytes that a button of a figure saves."""
-    with page.expect_download() as download:
-        shared.figure(page, title).get_by_role("button", name=f"Save as {kind}").click()
-    download.value.save_as(target)
-    return target.read_bytes()
-
-
-def rows_of(content):
-    return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
-
-
 @pytest.mark.parametrize(("kind", "start"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
-def test_pictures_are_saved_by_a_button(opened, synthetic, tmp_path, kind, start):
+def test_pictures_are_saved_by_a_button(opened, kind, start):
     page = opened(synthetic.manifest())
-    content = saved(page, "512 B read: NFS server", kind, tmp_path / "saved")
+    content = saved(page, "512 B read: NFS server", kind)
     assert content.startswith(start) and len(content) > 2000
 
 
-def test_percentile_lines_are_saved_as_they_are_drawn(opened, synthetic, tmp_path):
+def test_percentile_lines_are_saved_as_they_are_drawn(opened):
     # 1 I/O per bin in the 5th second: too few for a p95.
     few = (pl.col("time_ns") // synthetic.SECOND == 4) & (pl.col("phase") == "read")
     frame = synthetic.latency().with_columns(
         pl.when(few).then(1).otherwise(pl.col("count") * 9).alias("count")
     )
     page = opened(synthetic.manifest(frame), frame)
-    shared.figure(page, LINES).locator("select").first.select_option("1")
-    rows = rows_of(saved(page, LINES, "CSV", tmp_path / "saved"))
+    figure(page, LINES).locator("select").first.select_option("1")
+    rows = saved_rows(page, LINES)
     assert [(float(r["from_s"]), float(r["to_s"])) for r in rows] == [(n, n + 1) for n in range(12)]
     assert [n for n, r in enumerate(rows) if not r["p95_us"]] == [4]
-    target = shared.number_of(page, LINES)
+    target = number_of(page, LINES)
     drawn = page.evaluate(
         "id => document.getElementById(id).data.find(t => t.name === 'p95').y.filter((_, n) => n % 2 === 0)",
         target,
@@ -62,11 +44,11 @@ def test_percentile_lines_are_saved_as_they_are_drawn(opened, synthetic, tmp_pat
     for second, value in enumerate(drawn):
         rows = seen.filter(pl.col("time_ns") // synthetic.SECOND == second)
         held = rows.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
-        told = percentile_ns(held, 0.95, (held[0][0], held[-1][1]))
-        assert value == (None if told is None else pytest.approx(told / 1e3, rel=1e-6))
+        expected = percentile_ns(held, 0.95, (held[0][0], held[-1][1]))
+        assert value == (None if expected is None else pytest.approx(expected / 1e3, rel=1e-6))
 
 
-def test_a_formula_is_inert_in_every_csv(opened, synthetic, tmp_path):
+def test_a_formula_is_inert_in_every_csv(opened):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     manifest["phases"][0] |= {"name": FORMULA, "title": FORMULA}
     frame = frame.with_columns(pl.col("phase").replace("read", FORMULA))
@@ -85,7 +67,7 @@ def test_a_formula_is_inert_in_every_csv(opened, synthetic, tmp_path):
     assert [c for c in cells if c.lstrip()[:1] in tuple("=+-@")] == []
 
 
-def test_nothing_recorded_is_grey_and_no_io_is_empty(opened, synthetic):
+def test_nothing_recorded_is_grey_and_no_io_is_empty(opened):
     frame = synthetic.latency()
     frame = frame.filter(~pl.col("time_ns").is_between(4 * synthetic.SECOND, 6 * synthetic.SECOND))
     page = opened(synthetic.manifest(), frame)
@@ -100,5 +82,5 @@ def test_nothing_recorded_is_grey_and_no_io_is_empty(opened, synthetic):
         };
         image.src = source;
     })"""
-    gap, zero = page.evaluate(colours, shared.picture(page))
+    gap, zero = page.evaluate(colours, picture(page))
     assert gap == [0xCF, 0xD4, 0xDA, 255] and zero[3] == 0

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.cli.lazy import imported
-from kit.cli.main import Commands
+from kit.cli.main import Commands, imported
 from kit.core import errors
 from kit.store import tables
 
@@ -31,8 +30,8 @@ _PATH = re.compile(
 def commands() -> list[str]:
     """Every subcommand, with its group before it."""
     found = []
-    for name, target in Commands.targets.items():
-        inner = getattr(imported(name, target), "commands", None)
+    for name in Commands.targets:
+        inner = getattr(imported(name), "commands", None)
         found += [f"{name} {sub}" for sub in inner] if inner else [name]
     return found
 

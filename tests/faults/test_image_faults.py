@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -19,9 +18,9 @@ from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.lab.image import tree
 from kit.lab.image.image import ImageInputs, build, find
+from tests.faults.test_set_up_faults import fake_image
+from tests.process import ROOT
 
-ROOT = Path(__file__).parents[2]
-FILES = ("vmlinuz", "initrd.img", "root.img")
 NO_SUCH = ImageInputs(suite="no-such-release")
 
 # They need no lab, but mirrors and minutes: once is enough, whatever the version of Python.
@@ -80,15 +79,15 @@ def until(what: Callable[[], object], deadline_s: float = 60) -> None:
 
 def command_lines(text: Path) -> list[str]:
     """Of the processes that work on anything below `text`."""
-    found = []
+    lines = []
     for entry in Path("/proc").iterdir():
         try:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if entry.name.isdigit() and entry.name != str(os.getpid()) and os.fspath(text) in line:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def unpacking(images: Path) -> bool:
@@ -158,7 +157,7 @@ def leftovers(path: Path) -> list[str]:
 def test_a_dead_builds_directory_is_not_taken_for_an_image_and_goes(images: Path) -> None:
     stale = images / f".build-{NO_SUCH.digest()}-1"
     stale.mkdir(parents=True)
-    for name in FILES:
+    for name in ("vmlinuz", "initrd.img", "root.img"):
         (stale / name).write_bytes(b"x")
     assert find(NO_SUCH) is None
     with pytest.raises(HostError):
@@ -166,28 +165,19 @@ def test_a_dead_builds_directory_is_not_taken_for_an_image_and_goes(images: Path
     assert not stale.exists()
 
 
-def test_a_failing_build_keeps_its_log_in_the_place_it_names(images: Path) -> None:
-    with pytest.raises(HostError, match="building the lab image failed") as caught:
-        build(NO_SUCH, Progress(quiet=True))
-    log = images / f"{NO_SUCH.digest()}.log"
-    assert os.fspath(log) in caught.value.message
-    assert "no-such-release" in log.read_text()
-    assert "the name of the release" in caught.value.hint
-
-
-def test_a_release_that_the_mirror_does_not_have_ends_the_build(images: Path) -> None:
-    """apt itself would pass over a pin that nothing matches."""
-    inputs = ImageInputs(pins=("zfs-linux/no-such-release",))
-    with pytest.raises(HostError, match="no-such-release"):
+@pytest.mark.parametrize(
+    ("pin", "text", "hint"),
+    [
+        ("zfs-linux/no-such-release", "no-such-release", ""),
+        ("dkms=0.0-nonesuch", r"pin dkms=0\.0-nonesuch matches no package; .* 3\.", "in that version"),
+    ],
+)
+def test_a_pin_that_nothing_matches_ends_the_build(images: Path, pin: str, text: str, hint: str) -> None:
+    """apt itself would pass over it."""
+    inputs = ImageInputs(pins=(pin,))
+    with pytest.raises(HostError, match=text) as caught:
         build(inputs, Progress(quiet=True))
-    assert find(inputs) is None
-
-
-def test_a_version_that_does_not_exist_ends_the_build(images: Path) -> None:
-    inputs = ImageInputs(pins=("dkms=0.0-nonesuch",))
-    with pytest.raises(HostError, match=r"pin dkms=0\.0-nonesuch matches no package; .* 3\.") as caught:
-        build(inputs, Progress(quiet=True))
-    assert "in that version" in caught.value.hint
+    assert hint in caught.value.hint
     assert find(inputs) is None
 
 
@@ -200,25 +190,13 @@ def test_the_second_of_two_builds_waits_and_takes_the_firsts_result(
         second = start("--json")
         with pytest.raises(subprocess.TimeoutExpired):
             second.process.wait(8)  # it starts up and finds the lock taken
-        (images / digest).mkdir()
-        for name in FILES:
-            (images / digest / name).write_bytes(b"x")
-        manifest = {"format": 1, "files": {name: {"bytes": 1, "sha256": ""} for name in FILES}}
-        (images / digest / "manifest.json").write_text(json.dumps(manifest))
+        fake_image(images.parents[1])
     code, out, err = second.end()
     # What the first has left here is no kernel: it is not built again, but booted, to be saved.
     assert (code, out) == (5, ""), err
     assert "waiting for another build of the same image" in err
     assert "compiling" not in err and "installing" not in err
     assert "booting a guest, to be saved: failed" in err
-
-
-def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path / "file"))
-    with pytest.raises(HostError, match="file/hsp") as caught:
-        build(ImageInputs(), Progress(quiet=True))
-    assert "XDG_CACHE_HOME" in caught.value.hint
 
 
 def test_a_manifest_that_is_cut_off_is_no_image(images: Path) -> None:

@@ -126,11 +126,11 @@ def test_modules_compiled_just_now_that_do_not_fit_end_the_build(
     """Debian changed between the two trees: the next build may fit, this one must not go round."""
     trees = []
 
-    def compile_old(work: Path, place: object, inputs: object, tar: Path, log: Path) -> None:
-        trees.append(tar)
-        write_modules(tar, OLD)
+    def compile_old(build: lab_image._Build, place: object) -> None:
+        trees.append(build.modules)
+        write_modules(build.modules, OLD)
 
-    monkeypatch.setattr(lab_image, "_compile_modules", compile_old)
+    monkeypatch.setattr(lab_image._Build, "compile_modules", compile_old)
     with pytest.raises(StaleModules, match="for another kernel than the guest's"):
         build(ImageInputs(), Progress(quiet=True))
     assert trees == [modules]

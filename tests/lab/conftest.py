@@ -18,8 +18,9 @@ import pytest
 from kit.core.clock import Clock
 from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
-from kit.lab.guest import Lab, LabSpec
+from kit.lab.guest import Lab
 from kit.lab.image.image import Image, ImageInputs, build
+from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
 from tests.lab.rig import SAVED_DISKS, Rig, open_rig
 

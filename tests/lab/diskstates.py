@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import subprocess
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from tests.lab.rig import Rig
@@ -70,13 +71,18 @@ class States:
         self.run(["sh", "-c", copy, "sh", self.node(disk)], stdin=packed)
 
     @contextlib.contextmanager
-    def mounted(self, disk: str) -> Iterator[None]:
-        self.run(["mkdir", "-p", "/mnt/own"])
-        self.run(["mount", self.node(disk), "/mnt/own"])
+    def _during(self, *begin: list[str], end: list[str]) -> Iterator[None]:
+        """Run the commands `begin`, and `end` after the block."""
+        for argv in begin:
+            self.run(argv)
         try:
             yield
         finally:
-            self.run(["umount", "/mnt/own"])
+            self.run(end)
+
+    def mounted(self, disk: str) -> AbstractContextManager[None]:
+        mount = ["mount", self.node(disk), "/mnt/own"]
+        return self._during(["mkdir", "-p", "/mnt/own"], mount, end=["umount", "/mnt/own"])
 
     @contextlib.contextmanager
     def mounted_elsewhere(self, disk: str) -> Iterator[None]:
@@ -90,51 +96,31 @@ class States:
         finally:
             process.stop(60, "TERM")
 
-    @contextlib.contextmanager
-    def swap(self, disk: str) -> Iterator[None]:
-        self.run(["mkswap", self.node(disk)])
-        self.run(["swapon", self.node(disk)])
-        try:
-            yield
-        finally:
-            self.run(["swapoff", self.node(disk)])
-
-    @contextlib.contextmanager
-    def lvm(self, disk: str) -> Iterator[None]:
-        self.run(["pvcreate", self.node(disk)])
-        self.run(["vgcreate", "hspvg", self.node(disk)])
-        self.run(["lvcreate", "--yes", "--name=lv0", "--size=16M", "hspvg"])
-        try:
-            yield
-        finally:
-            self.run(["vgremove", "--force", "--force", "--yes", "hspvg"])
-
-    @contextlib.contextmanager
-    def md(self, disk: str) -> Iterator[None]:
+    def swap(self, disk: str) -> AbstractContextManager[None]:
         node = self.node(disk)
-        self.run(["mdadm", "--create", "/dev/md7", "--run", "--level=1", "--raid-devices=2", node, "missing"])
-        try:
-            yield
-        finally:
-            self.run(["mdadm", "--stop", "/dev/md7"])
+        return self._during(["mkswap", node], ["swapon", node], end=["swapoff", node])
 
-    @contextlib.contextmanager
-    def mapped(self, disk: str, name: str, uuid: str, table: str) -> Iterator[None]:
+    def lvm(self, disk: str) -> AbstractContextManager[None]:
+        return self._during(
+            ["pvcreate", self.node(disk)],
+            ["vgcreate", "hspvg", self.node(disk)],
+            ["lvcreate", "--yes", "--name=lv0", "--size=16M", "hspvg"],
+            end=["vgremove", "--force", "--force", "--yes", "hspvg"],
+        )
+
+    def md(self, disk: str) -> AbstractContextManager[None]:
+        devices = ["--level=1", "--raid-devices=2", self.node(disk), "missing"]
+        create = ["mdadm", "--create", "/dev/md7", "--run", *devices]
+        return self._during(create, end=["mdadm", "--stop", "/dev/md7"])
+
+    def mapped(self, disk: str, name: str, uuid: str, table: str) -> AbstractContextManager[None]:
         """A device-mapper device over the disk; `{}` in the table stands for its node."""
-        table = table.format(self.node(disk))
-        self.run(["dmsetup", "create", name, "--uuid", uuid, "--table", table])
-        try:
-            yield
-        finally:
-            self.run(["dmsetup", "remove", "--retry", name])
+        create = ["dmsetup", "create", name, "--uuid", uuid, "--table", table.format(self.node(disk))]
+        return self._during(create, end=["dmsetup", "remove", "--retry", name])
 
-    @contextlib.contextmanager
-    def read_only(self, disk: str) -> Iterator[None]:
-        self.run(["blockdev", "--setro", self.node(disk)])
-        try:
-            yield
-        finally:
-            self.run(["blockdev", "--setrw", self.node(disk)])
+    def read_only(self, disk: str) -> AbstractContextManager[None]:
+        node = self.node(disk)
+        return self._during(["blockdev", "--setro", node], end=["blockdev", "--setrw", node])
 
     @contextlib.contextmanager
     def partition_of_the_root_disk(self) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """What the tests of recovery share: stop the command line at each step of its journal, then clean up.
 
 Each time the host must be what it was: pools, mounts, exports, namespaces, module parameters, processes,
-files and what is on its disks. The table of all steps and what came of each is printed, and written to
-recovery.txt beside pytest's temporary files.
+files and what is on its disks.
 
 Steps that make something are struck one in a run. Those that undo are struck one after the other on what
 one run has left: each time in another `hsp clean`, which goes on from where the last one was struck. Both
@@ -18,10 +17,9 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -31,55 +29,27 @@ from kit.recovery.clean import clean
 from kit.recovery.journal import read_journal
 from tests.lab.hoststate import State, differences, state_of
 from tests.lab.interrupted import LOAD
-from tests.lab.rig import LOGINS, NO_LOGIN, Rig, call
+from tests.lab.rig import LOGINS, NO_LOGIN, Bed, Rig
 from tests.lab.workloads import write_small
 
-_DEADLINE_S = 900
-_DEVICES = {"data": ("vd0",), "log": ("vd1",)}
 
+class SmallBed(Bed):
+    """A testbed of two disks on the rig, with a workload of its own."""
 
-@dataclass
-class Bed:
-    """A testbed on the rig, with a workload and results of its own."""
-
-    rig: Rig
-    folder: Path
-    trace: str = "none"
-    serials: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.folder.mkdir(exist_ok=True)
-        text = self.rig.testbed_toml(_DEVICES)
-        head = f'name = "rig"\nssh_config = "{self.rig.ssh_config(self.folder / "ssh_config")}"\n'
-        text = text.replace('name = "rig"\n', head, 1)
-        text = text.replace("[server]\n", f'[server]\ntrace = "{self.trace}"\n', 1)
-        (self.folder / "rig.toml").write_text(text)
-        write_small(self.folder, ("good", "write", "100ms"))
-        self.serials = [self.rig.disks[name].serial for names in _DEVICES.values() for name in names]
-
-    @property
-    def results(self) -> Path:
-        return self.folder / "results"
-
-    @property
-    def run_arguments(self) -> list[str]:
-        named = [part for serial in self.serials for part in ("--erase-serial", serial)]
-        testbed, workload = self.folder / "rig.toml", self.folder / "small.toml"
-        return ["run", os.fspath(workload), "--testbed", os.fspath(testbed), *named]
+    def __init__(self, rig: Rig, folder: Path, trace: str) -> None:
+        super().__init__(rig, folder, {"data": ("vd0",), "log": ("vd1",)}, trace)
+        self.workload = write_small(folder, ("good", "write", "100ms"))
 
     def interrupted(self, mode: str, where: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The run, or the command of `arguments`."""
-        return self._call("tests.lab.interrupted", mode, where, "--", *(arguments or self.run_arguments))
+        words = arguments or self.run_words(self.workload)
+        return self.hsp(mode, where, "--", *words, *self.results, module="tests.lab.interrupted")
 
-    def hsp(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._call("kit.cli", *arguments)
-
-    def _call(self, module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", module, *arguments, "--results", os.fspath(self.results)]
-        return call(argv, _DEADLINE_S)
+    def clean(self, *runs: str) -> subprocess.CompletedProcess[str]:
+        return self.hsp("clean", *runs, *self.results)
 
     def runs(self) -> set[Path]:
-        return set((self.results / "small").glob("2*"))
+        return set((self.folder / "small").glob("2*"))
 
 
 @dataclass(frozen=True)
@@ -121,14 +91,14 @@ class Whole:
 
 
 @pytest.fixture(scope="module")
-def beds(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bed]:
+def beds(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> dict[str, SmallBed]:
     """One with the tracer and one without."""
     folder = tmp_path_factory.mktemp("recovery")
-    return {trace: Bed(rig, folder / trace, trace) for trace in ("auto", "none")}
+    return {trace: SmallBed(rig, folder / trace, trace) for trace in ("auto", "none")}
 
 
 @pytest.fixture(scope="module")
-def whole(beds: dict[str, Bed]) -> Whole:
+def whole(beds: dict[str, SmallBed]) -> Whole:
     """Without the tracer: with it other tunables are set, so the lines have other numbers."""
     bed = beds["none"]
     pristine = state_of(bed.rig.host)
@@ -152,7 +122,11 @@ class Striking:
         self.failures: list[str] = []
         self._cleaned_twice: set[frozenset[str]] = set()
 
-    def once(self, bed: Bed, what: str, where: str) -> None:
+    def report(self, request: pytest.FixtureRequest) -> None:
+        request.node.add_report_section("call", "recovery", "\n".join(self.told) + "\n")
+        assert not self.failures, "\n".join(self.failures)
+
+    def once(self, bed: SmallBed, what: str, where: str) -> None:
         """Strike a run, then clean up and compare. One that is hung up must have cleaned up by itself."""
         with self._attempt(bed, what):
             run = self._strike_run(bed, where)
@@ -162,7 +136,7 @@ class Striking:
                 self._compare(bed, "run, before any")
             self._clean(bed, run)
 
-    def each_undo(self, bed: Bed, first: Line, steps: int) -> None:
+    def each_undo(self, bed: SmallBed, first: Line, steps: int) -> None:
         """Strike all of the steps that undo a run, on what one run leaves. `first`: the run's own."""
         with self._attempt(bed, f"each of {steps} steps that undo"):
             run = self._strike_run(bed, str(first.number))
@@ -179,14 +153,14 @@ class Striking:
             self._clean(bed, run)
 
     @contextlib.contextmanager
-    def _attempt(self, bed: Bed, what: str) -> Iterator[None]:
+    def _attempt(self, bed: SmallBed, what: str) -> Iterator[None]:
         started, wrong = time.monotonic(), ""
         try:
             yield
         except Wrong as error:
             wrong = str(error)
             # What is left would stop each of the next ones: the table would say nothing about them.
-            bed.hsp("clean")
+            bed.clean()
         self._tell(what, wrong, started)
 
     def _tell(self, what: str, wrong: str, started: float, right: str = "as before") -> None:
@@ -195,7 +169,7 @@ class Striking:
         self.failures += [self.told[-1]] if wrong else []
         print(self.told[-1], flush=True)
 
-    def _strike_run(self, bed: Bed, where: str) -> Path:
+    def _strike_run(self, bed: SmallBed, where: str) -> Path:
         known = bed.runs()
         self._check(bed.interrupted(self.mode, where))
         left = bed.runs() - known
@@ -220,7 +194,7 @@ class Striking:
         if "Traceback" in done.stderr:
             raise Wrong(f"it said {done.stderr[-1500:]}")
 
-    def _clean(self, bed: Bed, run: Path) -> None:
+    def _clean(self, bed: SmallBed, run: Path) -> None:
         """Twice, where things of such kinds are to be undone for the first time: then there is nothing to do.
 
         Where they are not, the journal says of itself that there is nothing more.
@@ -233,12 +207,12 @@ class Striking:
         if kinds in self._cleaned_twice:
             return
         self._cleaned_twice.add(kinds)
-        cleaned = bed.hsp("clean", os.fspath(run))
+        cleaned = bed.clean(os.fspath(run))
         if cleaned.returncode:
             raise Wrong(f"the second clean ended with {cleaned.returncode}: {cleaned.stderr[-800:]}")
         self._compare(bed, "second")
 
-    def _compare(self, bed: Bed, which: str) -> None:
+    def _compare(self, bed: SmallBed, which: str) -> None:
         found = differences(self.before, state_of(bed.rig.host))
         if found:
             raise Wrong(f"after the {which} clean: {'; '.join(found)[:1500]}")
@@ -256,8 +230,13 @@ def _clean_here(run: Path) -> None:
         raise Wrong(f"the first clean left {[*map(str, cleaned.left), *lost]}")
 
 
-def stop_at_every(mode: str, state: str, beds: dict[str, Bed], whole: Whole, table: Path) -> list[str]:
-    """Strike at each line of that state. Writes the table of outcomes, prints it, returns the failures."""
+def stop_at_every(
+    mode: str, state: str, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+) -> None:
+    """Strike at each line of that state; fails with those after which the host is not what it was.
+
+    The table of all steps and their outcomes is printed, and is a section of the report on the test.
+    """
     striking = Striking(mode, whole.before)
     lines = [line for line in whole.lines if line.state == state]
     undoing = [line for line in lines if line.undoes]
@@ -269,16 +248,14 @@ def stop_at_every(mode: str, state: str, beds: dict[str, Bed], whole: Whole, tab
     for step in ("check", "start the tracer"):
         striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")
     striking.once(beds["auto"], "the load, traced", LOAD)
-    table.write_text("\n".join(striking.told) + "\n")
-    return striking.failures
+    striking.report(request)
 
 
-def hang_up_at_every_tenth(beds: dict[str, Bed], whole: Whole, table: Path) -> list[str]:
-    """Close the terminal at every tenth line, at the first and last one, and under load. Returns as above."""
+def hang_up_at_every_tenth(beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest) -> None:
+    """Close the terminal at every tenth line, at the last one, and under load; fails as above."""
     striking = Striking("hang-up", whole.before)
     for line in dict.fromkeys((*whole.lines[::10], whole.lines[-1])):
         striking.once(beds["none"], line.text, str(line.number))
     striking.once(beds["none"], "the load", LOAD)
     striking.once(beds["auto"], "the load, traced", LOAD)
-    table.write_text("\n".join(striking.told) + "\n")
-    return striking.failures
+    striking.report(request)

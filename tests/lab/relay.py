@@ -39,11 +39,6 @@ class Relay:
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="relay", daemon=True).start()
 
-    def connections(self) -> int:
-        """How many there are now."""
-        with self._lock:
-            return len(self._open)
-
     def drop(self) -> int:
         """Cut every connection, as a broken network would; returns how many there were."""
         with self._lock:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +21,9 @@ from kit.core.clock import Clock
 from kit.core.errors import EXIT_HOST
 from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
-from kit.lab import monitor
-from kit.lab.guest import Lab, LabSpec
+from kit.lab.guest import Lab
 from kit.lab.image.image import Image
-from kit.lab.qemu import Disk, disk_device
+from kit.lab.qemu import Disk, LabSpec, disk_device, monitor
 from kit.lab.warm import open_lab
 from tests.lab.relay import Relay
 
@@ -33,6 +33,7 @@ _ROOT = Path(__file__).parents[2]
 LOGINS = 3
 NO_LOGIN = "no SSH connection"
 SSH_LINES = 12
+_COMMAND_DEADLINE_S = 1500
 # Line 0 is the test's own, beside whatever is tested.
 OWN_LINE = 0
 NVME = "HSPNVME0"
@@ -123,7 +124,7 @@ class Rig:
 
     def monitor(self, command: str, **arguments: Any) -> Any:
         """One command of QEMU's monitor (QMP); its answer. Raises HostError with its refusal."""
-        return monitor.command(self.lab.state, command, **arguments)
+        return monitor(self.lab.state, command, **arguments)
 
     def pull(self, disk: str) -> None:
         """Pull a SCSI disk out; gone from the guest, and QEMU has let go of it, when this returns."""
@@ -200,11 +201,30 @@ def open_rig(image: Image, folder: Path, disks: Sequence[Disk] = SAVED_DISKS) ->
             yield rig
 
 
-def ssh(rig: Rig, *command: str, deadline_s: float = 120.0) -> subprocess.CompletedProcess[str]:
-    """OpenSSH's own client, as a user would call it."""
-    config = rig.folder / "ssh_config"
-    argv = ["ssh", "-F", os.fspath(config), "-p", str(rig.relay.port), "root@127.0.0.1", *command]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=deadline_s, check=False)
+class Bed:
+    """A testbed file on the rig, beside the SSH configuration that it names; results go to its folder.
+
+    `roles`: disks by role. `trace`: the server's key of that name; "" leaves it out.
+    """
+
+    def __init__(self, rig: Rig, folder: Path, roles: Mapping[str, Sequence[str]], trace: str = "") -> None:
+        folder.mkdir(exist_ok=True)
+        self.rig, self.folder, self.path = rig, folder, folder / "rig.toml"
+        head = f'name = "rig"\nssh_config = "{rig.ssh_config(folder / "ssh_config").name}"\n'
+        text = rig.testbed_toml(roles).replace('name = "rig"\n', head, 1)
+        if trace:
+            text = text.replace("[server]\n", f'[server]\ntrace = "{trace}"\n', 1)
+        self.path.write_text(text)
+        serials = [rig.disks[name].serial for names in roles.values() for name in names]
+        self.agreed = [word for serial in serials for word in ("--erase-serial", serial)]
+        self.results = ["--results", os.fspath(folder)]
+
+    def run_words(self, workload: Path) -> list[str]:
+        """The command that runs `workload` here; where its results go is to be added."""
+        return ["run", os.fspath(workload), "--testbed", os.fspath(self.path), *self.agreed]
+
+    def hsp(self, *words: str, module: str = "kit.cli") -> subprocess.CompletedProcess[str]:
+        return call([sys.executable, "-m", module, *words], _COMMAND_DEADLINE_S)
 
 
 def call(argv: Sequence[str], deadline_s: float) -> subprocess.CompletedProcess[str]:

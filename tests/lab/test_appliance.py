@@ -11,17 +11,14 @@ from typing import Any
 import pytest
 
 import reports
-from kit.config.testbed import Device, read_testbed
+from kit.config.testbed import read_testbed
 from kit.config.workload import Phase, read_workload
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError
 from kit.core.progress import Progress
 from kit.hosts import ssh
 from kit.hosts.base import Host
-from kit.lab.clients import make_client
-from kit.lab.site import make_devices
 from kit.load import phase_load
-from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import undo, work_directory
@@ -33,8 +30,9 @@ from kit.run.execute import execute
 from kit.run.resume import read_earlier
 from kit.run.site import Site, SiteClient
 from kit.store import json_file, run_directory
-from kit.zfs.pool import PoolSpec, create_dataset, create_pool, destroy_pool, mountpoint
 from tests.lab.conftest import RunningLab
+from tests.lab.pools import dataset, exported
+from tests.lab.workloads import JOB
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
@@ -75,43 +73,19 @@ tiers = ["%s"]
 duration = "%s"
 interval = "20ms"
 """
-JOB = """\
-[job]
-ioengine=psync
-directory=${HSP_DIRECTORY}
-filename=working-set
-bs=512
-direct=1
-size=${HSP_SIZE}
-norandommap
-time_based
-runtime=${HSP_RUNTIME}
-"""
 
 
 @pytest.fixture(scope="module")
 def site(running_lab: RunningLab) -> Iterator[tuple[Site, str, Host]]:
-    yield from made(running_lab.guest)
-
-
-def made(guest: Host) -> Iterator[tuple[Site, str, Host]]:
-    device = Device(name="nasdata", role="data", model="null_blk", size="256MiB", latency="50us")  # type: ignore[arg-type]
-    make_devices(guest, (device,), Clock("virtual", 4))
-    pool = create_pool(guest, PoolSpec("hsp-nas", "r", "stripe", ("/dev/nasdata",), (), (), {}, "/run/nas"))
-    create_dataset(guest, pool, "hsp-nas/x", {"recordsize": 512, "atime": "off"})
-    path = mountpoint(guest, "hsp-nas/x")
-    # As an appliance gives it to the user that clients' root is squashed to.
-    guest.run(["chown", "65534:65534", path])
-    client = make_client(guest, 21)
-    nfs_export.export(guest, path, client.address)
-    yield (
-        Site((SiteClient(client.host, "", ""),), Clock("virtual", 4), emulated=True),
-        f"{client.server_address}:{path}",
-        guest,
-    )
-    assert guest.run(["ls", "-A", path]).stdout == ""
-    nfs_export.unexport(guest, path, client.address)
-    destroy_pool(guest, pool)
+    guest = running_lab.guest
+    with dataset(guest, "nas", size="256MiB", latency="50us") as (_, path):
+        # As an appliance gives it to the user that clients' root is squashed to.
+        guest.run(["chown", "65534:65534", path])
+        with exported(guest, path, 21) as client:
+            plain = SiteClient(client.host, "", "")
+            source = f"{client.server_address}:{path}"
+            yield Site((plain,), Clock("virtual", 4), emulated=True), source, guest
+            assert guest.run(["ls", "-A", path]).stdout == ""
 
 
 def plan(
@@ -121,9 +95,10 @@ def plan(
     nfs_table: str = "",
     p50_us_max: float = 1e9,
 ) -> Plan:
-    directory.joinpath("read.fio").write_text(JOB + "rw=randread\n")
-    directory.joinpath("cached.fio").write_text(JOB.replace("direct=1", "direct=0") + "rw=randread\n")
-    directory.joinpath("write.fio").write_text(JOB + "rw=write\nsync=dsync\n")
+    whole = JOB + "size=${HSP_SIZE}\n"
+    directory.joinpath("read.fio").write_text(whole + "rw=randread\n")
+    directory.joinpath("cached.fio").write_text(whole.replace("direct=1", "direct=0") + "rw=randread\n")
+    directory.joinpath("write.fio").write_text(whole + "rw=write\nsync=dsync\n")
     workload, testbed = directory / "nas.toml", directory / "testbed.toml"
     workload.write_text(WORKLOAD % (nfs_table, p50_us_max) + "".join(PHASE % phase for phase in phases))
     workload.write_text(

@@ -13,8 +13,8 @@ from kit.hosts.base import HostLost
 from kit.hosts.ssh import SshHost
 from kit.lab.guest import open_host
 from kit.lab.image.image import Image
-from tests.lab.conftest import Finished, finish, hsp
-from tests.lab.test_faults import started_lab, states, wait_for
+from tests.lab.conftest import Finished, finish
+from tests.lab.test_faults import start_run, wait_for
 from tests.lab.workloads import write_small, write_testbed
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -53,9 +53,7 @@ def broken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
     directory = tmp_path_factory.mktemp("clients")
     workload = write_small(directory, ("good", "write", "200ms"), ("bad", "write", "500ms"))
     testbed = write_testbed(directory, len(CLIENTS))
-    before = states()
-    process = hsp("run", str(workload), "--testbed", str(testbed), results=directory)
-    state = started_lab(process, before)
+    process, state = start_run(str(workload), "--testbed", str(testbed), results=directory)
     journal = directory / "small" / "latest" / "journal.jsonl"
     wait_for(lambda: journal.exists() and '"mount"' in journal.read_text(), 900, "the clients")
     with second_connection(state) as guest:

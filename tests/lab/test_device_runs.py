@@ -10,7 +10,7 @@ from kit.config.testbed import LAB_TESTBED
 from kit.lab.guest import open_host
 from kit.lab.image.image import Image
 from tests.lab.conftest import Finished, finish, hsp
-from tests.lab.test_faults import started_lab, states, wait_for
+from tests.lab.test_faults import start_run, wait_for
 from tests.lab.workloads import write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1200, func_only=True)]
@@ -63,9 +63,7 @@ def troubled(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Troubled
     workload = write_small(
         folder, ("stall", "write", "2s"), ("death", "write", "1s"), ("last", "write", "300ms")
     )
-    before = states()
-    process = hsp("run", str(workload), "--json", results=folder)
-    state = started_lab(process, before)
+    process, state = start_run(str(workload), "--json", results=folder)
     journal = folder / "small" / "latest" / "journal.jsonl"
     wait_for(lambda: journal.exists() and '"phase stall"' in journal.read_text(), 400, "the first phase")
     with open_host(state, _LINE) as guest:

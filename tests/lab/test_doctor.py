@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kit.doctor.checks import CLIENT, EVERY_HOST, SERVER
-from tests.lab.conftest import ROOT
 from tests.lab.rig import Rig
+from tests.process import hsp
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 
@@ -23,13 +21,7 @@ _NFS_PORT = 2049
 
 def doctor(testbed: Path, *options: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, what is on stdout, and stderr."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kit.cli", "doctor", "--testbed", os.fspath(testbed), "--json", *options],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = hsp("doctor", "--testbed", os.fspath(testbed), "--json", *options, deadline_s=300)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
 

@@ -15,8 +15,9 @@ import pytest
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import HostLost
-from kit.lab.guest import Lab, LabSpec, probe_real_clock, runtime_dir
+from kit.lab.guest import Lab, probe_real_clock, runtime_dir
 from kit.lab.image.image import Image
+from kit.lab.qemu import LabSpec
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import write_small
 
@@ -24,12 +25,12 @@ pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(900, func
 
 
 def qemus_of(state: Path) -> list[int]:
-    """Processes whose command line names the state directory."""
+    """Processes that work in the state directory."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if os.fsencode(state) in (entry / "cmdline").read_bytes():
+                if os.readlink(entry / "cwd").startswith(os.fspath(state)):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -47,10 +48,13 @@ def wait_for(condition: Callable[[], object], deadline_s: float, what: str) -> N
         time.sleep(0.2)
 
 
-def started_lab(process: subprocess.Popen[str], before: set[Path]) -> Path:
+def start_run(*words: str, results: Path) -> tuple[subprocess.Popen[str], Path]:
+    """Start `hsp run WORDS`; returns its process, and its lab's state directory."""
+    before = states()
+    process = hsp("run", *words, results=results)
     wait_for(lambda: states() - before or process.poll() is not None, 120, "the lab's state directory")
     (state,) = states() - before
-    return state
+    return process, state
 
 
 def test_fio_failing_in_a_phase_is_unknown_and_keeps_the_data(image: Image, tmp_path: Path) -> None:
@@ -65,9 +69,7 @@ def test_fio_failing_in_a_phase_is_unknown_and_keeps_the_data(image: Image, tmp_
 
 def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tmp_path: Path) -> None:
     workload = write_small(tmp_path, ("good", "write", "300ms"), ("long", "write", "600s"))
-    before = states()
-    process = hsp("run", str(workload), results=tmp_path)
-    state = started_lab(process, before)
+    process, state = start_run(str(workload), results=tmp_path)
     journal = tmp_path / "small" / "latest" / "journal.jsonl"
     commands = journal.parent / "raw" / "commands.jsonl"
     wait_for(lambda: commands.exists() and "-long/fio.json" in commands.read_text(), 600, "the second load")
@@ -89,35 +91,30 @@ def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tm
 @pytest.mark.parametrize("moment_s", [0.0, 0.5, 5.0])
 def test_kill_9_of_the_cli_leaves_nothing(image: Image, tmp_path: Path, moment_s: float) -> None:
     workload = write_small(tmp_path, ("good", "write", "300ms"))
-    before = states()
-    process = hsp("run", str(workload), results=tmp_path)
-    state = started_lab(process, before)
+    process, state = start_run(str(workload), results=tmp_path)
     time.sleep(moment_s)
     process.kill()
     process.communicate()
     wait_for(lambda: not state.exists() and not qemus_of(state), 15, "QEMU and its state gone")
 
 
-def test_a_guest_that_panics_at_boot_is_named(image: Image) -> None:
-    # A root disk that is not there: the kernel's own words must reach the user.
-    spec = LabSpec(
-        image.path, Clock("virtual", 4), 1024, extra_kernel_args=("rdinit=/nothing", "root=/dev/null")
-    )
-    with Lab(spec) as lab:
+@pytest.mark.parametrize(
+    ("kernel_args", "deadline_s", "text"),
+    [
+        # A root disk that is not there: the kernel's own words must reach the user.
+        (("rdinit=/nothing", "root=/dev/null"), None, "kernel panic"),
+        ((), 2, "did not come up within 2 s"),
+    ],
+)
+def test_a_guest_that_does_not_come_up_is_named_and_ended(
+    image: Image, kernel_args: tuple[str, ...], deadline_s: float | None, text: str
+) -> None:
+    with Lab(LabSpec(image.path, Clock("virtual", 4), 1024, kernel_args)) as lab:
         state = lab.state
-        with pytest.raises(HostError, match="kernel panic") as caught:
-            lab.wait_ready()
+        assert qemus_of(state)
+        with pytest.raises(HostError, match=text) as caught:
+            lab.wait_ready(deadline_s)
     assert caught.value.exit_code == 5
-    assert not state.exists()
-    assert not qemus_of(state)
-
-
-def test_a_guest_that_does_not_come_up_in_time(image: Image) -> None:
-    with Lab(LabSpec(image.path, Clock("virtual", 4), 1024)) as lab:
-        state = lab.state
-        with pytest.raises(HostError, match="did not come up within 2 s") as caught:
-            lab.wait_ready(deadline_s=2)
-        assert caught.value.exit_code == 5
     assert not state.exists()
     assert not qemus_of(state)
 

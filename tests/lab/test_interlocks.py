@@ -10,10 +10,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
-import threading
-import time
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,22 +24,23 @@ from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.core.progress import Progress
 from kit.devices import block_device, clear_label
-from kit.devices.check import check, refuse_any
-from kit.devices.guard import Guard, guarded
+from kit.devices.check import Guard, check, guarded, refuse_any
 from kit.devices.inventory import Inventory, preferred_link
 from kit.devices.listing import list_devices
-from kit.devices.locks import locked
+from kit.devices.locks import Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
-from kit.emulation.udev_links import unlink
+from kit.emulation.udev_links import link_by_id, unlink
 from kit.hosts.base import Process, Result
 from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
 from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
+from tests.kit.devices.facts import REASONS_OF_USES
 from tests.lab.diskstates import States
-from tests.lab.rig import DISKS, MIB, Rig, ssh
+from tests.lab.rig import DISKS, MIB, Rig
+from tests.process import hsp
 
 RIG_DISKS = DISKS
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
@@ -114,20 +111,7 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
         root = stack.enter_context(blank.partition_of_the_root_disk())
         before = blank.digests(*rig.disks)
         inventory = probe(rig.host, [*rig.by_id.values(), "/dev/vda", root])
-        expected = {
-            "vd0": {Code.HOLDER, Code.BUSY, Code.SIGNATURE},
-            "vd1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
-            "vd2": {Code.SWAP, Code.BUSY, Code.SIGNATURE},
-            "vd3": {Code.LVM, Code.BUSY},
-            "vd4": {Code.MD, Code.BUSY},
-            "vd5": {Code.CRYPT, Code.BUSY},
-            "sd0": {Code.MULTIPATH, Code.BUSY},
-            "sd1": {Code.SIGNATURE},
-            "sd2": {Code.READ_ONLY},
-            "ns1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
-            "ns2": {Code.SIBLING},
-        }
-        assert {disk: set(found(rig, inventory, disk)) for disk in rig.disks} == expected
+        assert {disk: set(found(rig, inventory, disk)) for disk in rig.disks} == REASONS_OF_USES
         assert (
             "mounted at /mnt in the mount namespace of process" in found(rig, inventory, "vd1")[Code.MOUNTED]
         )
@@ -136,9 +120,8 @@ def test_d4_used_by_something(rig: Rig, blank: States, tmp_path: Path) -> None:
         assert of_root >= {Code.KERNEL_NAME, Code.NOT_WHOLE, Code.ROOT_DISK, Code.MOUNTED, Code.BUSY}
         # Of two namespaces that are both of the testbed, neither is in the other's way.
         message = refusal(rig, *(wanted(rig, disk) for disk in rig.disks if disk != "ns1"))
-        del expected["ns1"]
-        for disk, codes in expected.items():
-            for code in codes:
+        for disk, codes in REASONS_OF_USES.items():
+            for code in codes if disk != "ns1" else ():
                 assert found(rig, inventory, disk)[code] in message
         # What preconditioning asks gives the same answer.
         with pytest.raises(SafetyRefusal, match=r"signature on /dev/sd.: ext4"):
@@ -381,26 +364,26 @@ def test_d9_two_kits(rig: Rig, blank: States) -> None:
     one, two = (inventory.find(rig.by_id[disk]) for disk in ("vd0", "vd1"))
     assert one and two
     with open_host(parse_address(rig.address), os.fspath(rig.ssh_config())) as second:
-        with locked(rig.host, [one], "run-first", whole_host=False):
+        with Locks(rig.host, [one], "run-first", whole_host=False):
             with (
                 pytest.raises(SafetyRefusal) as caught,
-                locked(second, [one], "run-second", whole_host=False),
+                Locks(second, [one], "run-second", whole_host=False),
             ):
                 pytest.fail("both have the lock")
             assert "locked by run run-first (process " in caught.value.message
             assert f"/dev/{one.kernel_name} on {second.name} is not touched" in caught.value.message
             # Another disk is another lock.
-            with locked(second, [two], "run-second", whole_host=False):
+            with Locks(second, [two], "run-second", whole_host=False):
                 pass
         with guarded(second, [wanted(rig, "vd0")], "run-third") as held:
             with pytest.raises(
                 SafetyRefusal, match="the host on lab is not touched: it is locked by run run-third"
             ):
-                locked(rig.host, [two], "run-fourth").__enter__()
+                Locks(rig.host, [two], "run-fourth")
             # The connection breaks: the lock is gone, and the one who had it does not write any more.
             assert rig.relay.drop() >= 1
             for _ in range(100):
-                with contextlib.suppress(SafetyRefusal), locked(rig.host, [one], "run-fifth"):
+                with contextlib.suppress(SafetyRefusal), Locks(rig.host, [one], "run-fifth"):
                     break
             else:
                 pytest.fail("the lock outlives its connection")
@@ -430,37 +413,6 @@ def test_listing(rig: Rig, blank: States) -> None:
     assert (first.health.temperature_c, first.health.wear_percent, first.health.warning) == (50, 0, False)
     assert {one.node.write_cache for one in listed.values()} <= {"write back", "write through"}
     json.dumps([one.as_json() for one in listed.values()])
-
-
-def connections(rig: Rig, wanted: int) -> None:
-    """Wait until there are so many, beside the test's own line."""
-    end = time.monotonic() + 120
-    while (now := rig.relay.connections()) != wanted:
-        assert time.monotonic() < end, f"{now} connections, not {wanted}"
-        time.sleep(0.05)
-
-
-def test_the_rig_is_a_host_like_any_other(rig: Rig) -> None:
-    """OpenSSH's own client over TCP, several at once, and after connections were cut."""
-    assert ssh(rig, "echo", "there").stdout == "there\n"
-    answers: list[str] = []
-    threads = [
-        threading.Thread(target=lambda n=n: answers.append(ssh(rig, "echo", str(n)).stdout.strip()))
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(answers) == ["0", "1", "2", "3"]
-    # The guest lets go of a connection later than ssh does: none of those before is cut in its place.
-    connections(rig, 0)
-    held = threading.Thread(target=ssh, args=(rig, "sleep", "100000000"))
-    held.start()
-    connections(rig, 1)
-    assert rig.relay.drop() == 1
-    held.join()
-    assert ssh(rig, "echo", "again").stdout == "again\n"
 
 
 def test_d14_a_smart_warning_ends_preconditioning_and_the_data_stay(
@@ -500,8 +452,7 @@ def test_the_command_over_tcp(rig: Rig, blank: States, tmp_path: Path) -> None:
     """`hsp devices` with a testbed that has no devices yet; what it prints is a testbed's."""
     testbed = tmp_path / "testbed.toml"
     testbed.write_text(f'ssh_config = "{rig.ssh_config()}"\n{rig.testbed_toml({})}')
-    argv = [sys.executable, "-m", "kit.cli", "devices", "--testbed", os.fspath(testbed)]
-    shown = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    shown = hsp("devices", "--testbed", os.fspath(testbed), deadline_s=600)
     assert shown.returncode == 0, shown.stderr
     # Beside its own disks there are the root disk, those with the keys and what is handed over, and the
     # module's null_blk.
@@ -525,13 +476,14 @@ def test_emulated_devices_can_be_named(rig: Rig, states: States) -> None:
             {"name": "disk0", "preset": "disk-7200"},
         )
     )
-    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4), by_id=True)
+    made = make_devices(rig.host, resolve_devices(devices, LAB_TESTBED), Clock("virtual", 4))
     try:
-        asked = [DeviceSpec(made.paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
+        paths = link_by_id(rig.host, made.paths)
+        asked = [DeviceSpec(paths[d.name], f"hsp-emulated-{d.name}", SIZE) for d in devices]
         assert [one.path for one in asked] == [f"/dev/disk/by-id/hsp-emulated-{d.name}" for d in devices]
         with guarded(rig.host, asked, "run-e") as guard:
             guard.before_writing()
-            with states.pool("named", *made.paths.values()):
+            with states.pool("named", *paths.values()):
                 assert Code.POOL_IMPORTED in {r.code for r in check(rig.host, asked)[0].reasons}
         assert {r.code for one in check(rig.host, asked) for r in one.reasons} <= WIPEABLE
         for one in asked:

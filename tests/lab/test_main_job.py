@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import process
 from tests.lab.conftest import Finished, finish, hsp
 
 # The image and the whole run are fixtures with deadlines of their own: not part of a test's time.
@@ -96,10 +97,7 @@ def test_report_redraws_from_the_stored_data_alone(main_job: Finished, tmp_path:
     copy.mkdir()
     for name in ("manifest.json", "latency.parquet", "ageing.parquet"):
         copy.joinpath(name).write_bytes((main_job.run / name).read_bytes())
-    done = subprocess.run(
-        [sys.executable, "-m", "kit.cli", "report", str(copy), "--json"],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    done = process.hsp("report", str(copy), "--json", deadline_s=300)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == main_job.summary["rows"]
     assert (copy / "report.html").read_bytes() == (main_job.run / "report.html").read_bytes()
@@ -113,9 +111,9 @@ def test_a_run_beside_a_busy_host_has_the_same_medians(main_job: Finished, tmp_p
     try:
         second = finish(hsp("demo", "--json", results=tmp_path), tmp_path)
     finally:
-        for process in load:
-            process.kill()
-            process.wait()
+        for spinning in load:
+            spinning.kill()
+            spinning.wait()
     assert second.code == 0, second.stderr
     # What varies is where the heads and dies happen to be, not how busy the host is: a median of
     # 1500 waits spread over a turn of the disk is known to some percent.

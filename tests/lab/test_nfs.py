@@ -9,14 +9,10 @@ from dataclasses import dataclass
 import pytest
 
 from kit.config.nfs_options import VERSIONS
-from kit.config.testbed import Device
-from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host
 from kit.instruments import mount_stats, server_activity
-from kit.lab.clients import make_client
-from kit.lab.site import make_devices
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
@@ -26,6 +22,7 @@ from kit.store.phase import Check
 from kit.zfs import openzfs_version, pool
 from kit.zfs.openzfs_version import ZfsVersion
 from tests.lab.conftest import RunningLab
+from tests.lab.pools import dataset, exported
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
@@ -62,25 +59,16 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(running_lab: RunningLab) -> Iterator[Served]:
-    yield from serve(running_lab.guest)
-
-
-def serve(guest: Host) -> Iterator[Served]:
-    device = Device(name="nfsdata", role="data", model="null_blk", size="256MiB", latency="10us")  # type: ignore[arg-type]
-    make_devices(guest, (device,), Clock("virtual", 4))
-    spec = pool.PoolSpec("hsp-nfs", "run-1", "stripe", ("/dev/nfsdata",), (), (), {}, "/run/nfs-test")
-    built = pool.create_pool(guest, spec)
-    pool.create_dataset(guest, built, "hsp-nfs/bench", {"recordsize": 512, "atime": "off"})
-    path = pool.mountpoint(guest, "hsp-nfs/bench")
-    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=64k", f"count={SIZE >> 16}"])
-    guest.run(["chmod", "0666", f"{path}/file"])
-    client = make_client(guest, 20)
-    nfs_export.export(guest, path, client.address)
-    yield Served(guest, client, built, path, openzfs_version.read(guest))
-    for _ in range(2):
+    guest, file = running_lab.guest, f"bs=64k count={SIZE >> 16}"
+    with (
+        dataset(guest, "nfs", size="256MiB", latency="10us", file=file) as (built, path),
+        exported(guest, path, 20) as client,
+    ):
+        yield Served(guest, client, built, path, openzfs_version.read(guest))
+        # Twice: what is not there any more is no error.
         nfs_mount.unmount(client.host, TARGET)
         nfs_export.unexport(guest, path, client.address)
-    pool.destroy_pool(guest, built)
+        nfs_mount.unmount(client.host, TARGET)
 
 
 def fio(place: str, *options: str) -> list[str]:

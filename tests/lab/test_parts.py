@@ -1,4 +1,4 @@
-"""Parts of the lab on one shared guest: the host protocol, devices, clients, pool and dataset."""
+"""Parts of the lab on one shared guest: deadlines, devices, clients, pool and dataset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kit.config.testbed import Device
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
-from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
+from kit.hosts.base import DeadlineExceeded, Host
 from kit.importers.base import Options
 from kit.importers.run import read_files
 from kit.instruments import clock_steps, server_activity, thermal_throttling
@@ -30,31 +30,11 @@ from kit.trace import nfsd_tracer
 from kit.trace.output import Trace, parse_trace
 from kit.trace.support import find_tracing
 from kit.zfs import openzfs_version, pool
-from kit.zfs.tunables import read_tunables, write_tunable
+from kit.zfs.tunables import write_tunable
 from tests.lab.conftest import RunningLab
+from tests.lab.pools import dataset, mounted
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
-
-
-def test_arguments_reach_the_guest_as_they_are(running_lab: RunningLab) -> None:
-    hostile = ["a b", "$(reboot)", "`id`", "'", '"', ";", "|", "\n", "\\", "-n", "é", ""]
-    result = running_lab.guest.run(["printf", "%s\\0", *hostile])
-    assert result.stdout.split("\0")[:-1] == hostile
-
-
-def test_exit_status_stderr_and_stdin(running_lab: RunningLab) -> None:
-    guest = running_lab.guest
-    with pytest.raises(CommandFailed) as caught:
-        guest.run(["sh", "-c", "echo wrong >&2; exit 7"])
-    assert caught.value.result.returncode == 7
-    assert "wrong" in caught.value.message
-    assert guest.run(["cat"], stdin=b"x\n" * 10_000).stdout == "x\n" * 10_000
-
-
-def test_files_survive_the_way_there_and_back(running_lab: RunningLab) -> None:
-    content = bytes(range(256)) * 4096
-    running_lab.guest.put(content, "/tmp/there and back")
-    assert running_lab.guest.get("/tmp/there and back") == content
 
 
 def test_a_deadline_of_host_time_ends_the_command(running_lab: RunningLab) -> None:
@@ -111,20 +91,6 @@ def test_a_second_shell_beside_the_first(running_lab: RunningLab) -> None:
 
 def test_status_knows_the_lab(running_lab: RunningLab) -> None:
     assert str(running_lab.lab.state) in [lab["state"] for lab in running_labs()]
-
-
-def test_the_guest_has_what_the_trace_needs(running_lab: RunningLab) -> None:
-    tracing = find_tracing(running_lab.guest, openzfs_version.read(running_lab.guest))
-    assert (tracing.kind, tracing.reason, tracing.missing) == ("full", "", ())
-    assert tracing.bpftrace.startswith("0.")
-
-
-def test_a_tunable_is_read_back(running_lab: RunningLab) -> None:
-    guest = running_lab.guest
-    before = read_tunables(guest, ["zfs_txg_timeout"])["zfs_txg_timeout"]
-    write_tunable(guest, "zfs_txg_timeout", "7")
-    assert read_tunables(guest, ["zfs_txg_timeout"]) == {"zfs_txg_timeout": "7"}
-    write_tunable(guest, "zfs_txg_timeout", before)
 
 
 def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) -> None:
@@ -200,59 +166,39 @@ def test_pool_dataset_and_export_on_emulated_devices(running_lab: RunningLab) ->
 def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> None:
     """The counters behind the gates move as the gates expect, each for its own cause."""
     guest = running_lab.guest
-    devices = tuple(
-        Device(name=name, role="data", model="null_blk", size="128MiB", latency="1us")  # type: ignore[arg-type]
-        for name in ("odata", "oother")
-    )
-    make_devices(guest, devices, Clock("virtual", 4))
-    ours, other = (
-        pool.create_pool(
-            guest, pool.PoolSpec(f"hsp-{name}", "run-1", "stripe", (f"/dev/o{name}",), (), (), {}, root)
-        )
-        for name, root in (("data", "/run/ours"), ("other", "/run/other"))
-    )
-    pool.create_dataset(guest, ours, "hsp-data/bench", {"recordsize": 4096, "atime": "off"})
-    path = pool.mountpoint(guest, "hsp-data/bench")
-    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=4k", "count=200"])
-    guest.run(["chmod", "0666", f"{path}/file"])
-    client, zfs = make_client(guest, 9), openzfs_version.read(guest)
-    nfs_export.export(guest, path, client.address)
-    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/other", 3, ("hard", "nolock"))
+    zfs = openzfs_version.read(guest)
+    with (
+        dataset(guest, "other", latency="1us") as (other, other_path),
+        dataset(guest, "ours", recordsize=4096, latency="1us", file="bs=4k count=200") as (ours, path),
+        mounted(guest, path, 9, "/mnt/other") as client,
+    ):
 
-    def broken(act: Callable[[], object], ios: int = 0, block_bytes: int = 512) -> set[str]:
-        before = server_activity.read(guest, ours.name, zfs)
-        act()
-        after = server_activity.read(guest, ours.name, zfs)
-        checks = server_activity.checks(before, after, ours.name, "read", ios, block_bytes, zfs)
-        names = {check.name for check in checks if not (isinstance(check, Check) and check.ok)}
-        return names | {problem.split(" of ")[0] for problem in server_activity.problems(before, after)}
+        def broken(act: Callable[[], object], ios: int = 0, block_bytes: int = 512) -> set[str]:
+            before = server_activity.read(guest, ours.name, zfs)
+            act()
+            after = server_activity.read(guest, ours.name, zfs)
+            checks = server_activity.checks(before, after, ours.name, "read", ios, block_bytes, zfs)
+            names = {check.name for check in checks if not (isinstance(check, Check) and check.ok)}
+            return names | {problem.split(" of ")[0] for problem in server_activity.problems(before, after)}
 
-    def read(*options: str) -> None:
-        client.host.run(["dd", "if=/mnt/other/file", "of=/dev/null", "bs=512", "count=100", *options])
+        def read(*options: str) -> None:
+            client.host.run(["dd", "if=/mnt/other/file", "of=/dev/null", "bs=512", "count=100", *options])
 
-    # What is still to be written of the new pools is no activity of anybody's.
-    guest.run(["zpool", "sync"])
-    calls, moved = "NFS READ calls", "bytes of NFS READ calls"
-    assert broken(lambda: read("iflag=direct"), ios=100) == set()
-    assert broken(lambda: read("iflag=direct"), ios=100, block_bytes=4096) == {moved}
-    # Through the client's page cache: fewer calls, of whole pages, and at last none at all.
-    assert broken(read, ios=100) == {calls, moved}
-    assert broken(read, ios=100) == {calls, moved}
-    write_tunable(guest, "zfs_dio_enabled", "1")  # off in OpenZFS 2.3 (zfs(4))
-    local = ["dd", "if=/dev/zero", f"of={path}/file", "bs=4k", "oflag=direct", "conv=notrunc", "count=10"]
-    assert broken(lambda: guest.run(local)) == {"direct I/O, past the ARC"}
-    write_tunable(guest, "zfs_dio_enabled", "0")
-    assert broken(lambda: guest.run(["zpool", "scrub", "-w", ours.name])) == {"a scrub"}
-    guest.run(["zfs", "set", "canmount=on", other.name])
-    guest.run(["zfs", "mount", other.name])
-    elsewhere = ["dd", "if=/dev/zero", "of=/run/other/x", "bs=4k", "count=99", "conv=fsync"]
-    assert broken(lambda: guest.run(elsewhere)) == {"I/Os of another pool, hsp-other"}
-
-    # zfs re-exported everything of /etc/exports when it mounted the other pool: ours is gone already.
-    nfs_mount.unmount(client.host, "/mnt/other")
-    nfs_export.unexport(guest, path, client.address)
-    pool.destroy_pool(guest, ours)
-    pool.destroy_pool(guest, other)
+        # What is still to be written of the new pools is no activity of anybody's.
+        guest.run(["zpool", "sync"])
+        calls, moved = "NFS READ calls", "bytes of NFS READ calls"
+        assert broken(lambda: read("iflag=direct"), ios=100) == set()
+        assert broken(lambda: read("iflag=direct"), ios=100, block_bytes=4096) == {moved}
+        # Through the client's page cache: fewer calls, of whole pages, and at last none at all.
+        assert broken(read, ios=100) == {calls, moved}
+        assert broken(read, ios=100) == {calls, moved}
+        write_tunable(guest, "zfs_dio_enabled", "1")  # off in OpenZFS 2.3 (zfs(4))
+        local = ["dd", "if=/dev/zero", f"of={path}/file", "bs=4k", "oflag=direct", "conv=notrunc", "count=10"]
+        assert broken(lambda: guest.run(local)) == {"direct I/O, past the ARC"}
+        write_tunable(guest, "zfs_dio_enabled", "0")
+        assert broken(lambda: guest.run(["zpool", "scrub", "-w", ours.name])) == {"a scrub"}
+        elsewhere = ["dd", "if=/dev/zero", f"of={other_path}/x", "bs=4k", "count=99", "conv=fsync"]
+        assert broken(lambda: guest.run(elsewhere)) == {f"I/Os of another pool, {other.name}"}
 
 
 TRACE_CLOCK = Clock("virtual", 4)
@@ -262,21 +208,11 @@ TRACE_CLOCK = Clock("virtual", 4)
 def traced_mount(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
     """The guest, and a client with a file of 200 blocks of 512 B under /mnt/traced."""
     guest = running_lab.guest
-    devices = (Device(name="tdata", role="data", model="null_blk", size="128MiB", latency="100us"),)
-    make_devices(guest, devices, TRACE_CLOCK)
-    spec = pool.PoolSpec("hsp-traced", "run-1", "stripe", ("/dev/tdata",), (), (), {}, "/run/traced-pool")
-    built = pool.create_pool(guest, spec)
-    pool.create_dataset(guest, built, "hsp-traced/bench", {"recordsize": 512, "atime": "off"})
-    path = pool.mountpoint(guest, "hsp-traced/bench")
-    guest.run(["dd", "if=/dev/urandom", f"of={path}/file", "bs=512", "count=200"])
-    guest.run(["chmod", "0666", f"{path}/file"])
-    client = make_client(guest, 13)
-    nfs_export.export(guest, path, client.address)
-    nfs_mount.mount(client.host, f"{client.server_address}:{path}", "/mnt/traced", 3, ("hard", "nolock"))
-    yield guest, client.host
-    nfs_mount.unmount(client.host, "/mnt/traced")
-    nfs_export.unexport(guest, path, client.address)
-    pool.destroy_pool(guest, built)
+    with (
+        dataset(guest, "traced", file="bs=512 count=200") as (_, path),
+        mounted(guest, path, 13, "/mnt/traced") as client,
+    ):
+        yield guest, client.host
 
 
 def read_blocks(client: Host, count: int) -> None:
@@ -359,23 +295,19 @@ def test_a_tracer_that_was_left_is_ended(running_lab: RunningLab) -> None:
 def test_what_zpool_iostat_prints_is_imported(running_lab: RunningLab, tmp_path: Path) -> None:
     """Counts since the load, intervals with and without times, as the installed zpool prints them."""
     guest = running_lab.guest
-    devices = (Device(name="zdata", role="data", model="null_blk", size="128MiB", latency="100us"),)
-    make_devices(guest, devices, Clock("virtual", 4))
-    spec = pool.PoolSpec("hsp-iostat", "run-1", "stripe", ("/dev/zdata",), (), (), {}, "/run/iostat")
-    built = pool.create_pool(guest, spec)
-    pool.create_dataset(guest, built, "hsp-iostat/bench", {"recordsize": 4096, "sync": "always"})
-    path = pool.mountpoint(guest, "hsp-iostat/bench")
-    writes = guest.start(["sh", "-c", f"while :; do dd if=/dev/zero of={path}/file bs=4k count=20; done"])
-    every_second = ("hsp-iostat", "1", "3")
-    said = [
-        # What zpool itself needs for a report is a part of a guest's second.
-        (kind, guest.run(["zpool", "iostat", "-w", *options, *every_second], deadline_s=120).stdout)
-        for kind, options in (
-            ("timed", ["-p", "-y", "-T", "u"]), ("timed", ["-y", "-T", "d"]), ("intervals", ["-H", "-p"])
-        )
-    ]  # fmt: skip
-    writes.stop(30)
-    said.append(("since-load", guest.run(["zpool", "iostat", "-wHp", "hsp-iostat"]).stdout))
+    with dataset(guest, "iostat", recordsize=4096) as (built, path):
+        guest.run(["zfs", "set", "sync=always", f"{built.name}/bench"])
+        writes = guest.start(["sh", "-c", f"while :; do dd if=/dev/zero of={path}/file bs=4k count=20; done"])
+        every_second = ("hsp-iostat", "1", "3")
+        said = [
+            # What zpool itself needs for a report is a part of a guest's second.
+            (kind, guest.run(["zpool", "iostat", "-w", *options, *every_second], deadline_s=120).stdout)
+            for kind, options in (
+                ("timed", ["-p", "-y", "-T", "u"]), ("timed", ["-y", "-T", "d"]), ("intervals", ["-H", "-p"])
+            )
+        ]  # fmt: skip
+        writes.stop(30)
+        said.append(("since-load", guest.run(["zpool", "iostat", "-wHp", "hsp-iostat"]).stdout))
     for number, (kind, text) in enumerate(said):
         log = tmp_path / f"{number}.txt"
         log.write_text(text)
@@ -387,4 +319,3 @@ def test_what_zpool_iostat_prints_is_imported(running_lab: RunningLab, tmp_path:
     # A line has the pool's name, the others a bucket's end and then, first of all, total_wait.
     rows = [fields for line in said[-1][1].splitlines() if len(fields := line.split()) > 2]
     assert ios == {"read": sum(int(r[1]) for r in rows), "write": sum(int(r[2]) for r in rows)}
-    pool.destroy_pool(guest, built)

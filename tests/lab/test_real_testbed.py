@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,37 +21,15 @@ from kit.lab.qemu import Disk
 from kit.recovery.journal import read_journal
 from tests.lab.hoststate import differences, state_of
 from tests.lab.interrupted import BALLAST
-from tests.lab.rig import SAVED_DISKS, Rig, call, open_rig
+from tests.lab.rig import SAVED_DISKS, Bed, Rig, open_rig
 from tests.lab.workloads import write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
-_DEADLINE_S = 1500
+_SMALL = {"data": ("vd0",), "log": ("vd1",)}
 _ROLES = {"data": ("vd6", "vd7"), "cache": ("vd2",), "log": ("vd3",)}
 # Large enough for the main job's mirror.
 _LARGE = tuple(Disk(name, "virtio", f"HSP{name.upper()}", 384 << 20) for name in _ROLES["data"])
-
-
-class Bed:
-    """A testbed file on the rig, beside the SSH configuration that it names."""
-
-    def __init__(self, rig: Rig, folder: Path, roles: dict[str, tuple[str, ...]]) -> None:
-        self.rig, self.folder, self.path = rig, folder, folder / "rig.toml"
-        head = f'name = "rig"\nssh_config = "{rig.ssh_config(folder / "ssh_config").name}"\n'
-        self.path.write_text(rig.testbed_toml(roles).replace('name = "rig"\n', head, 1))
-        self.serials = [rig.disks[name].serial for names in roles.values() for name in names]
-
-    @property
-    def agreed(self) -> list[str]:
-        return [word for serial in self.serials for word in ("--erase-serial", serial)]
-
-    def hsp(self, *words: str, module: tuple[str, ...] = ("kit.cli",)) -> subprocess.CompletedProcess[str]:
-        argv = [sys.executable, "-m", *module, *words]
-        return call(argv, _DEADLINE_S)
-
-    @property
-    def results(self) -> list[str]:
-        return ["--results", os.fspath(self.folder)]
 
 
 def commands_of(run: Path) -> list[tuple[str, list[str]]]:
@@ -132,8 +108,7 @@ def test_the_main_job_over_tcp_does_what_its_plan_says(bed: Bed, rig: Rig) -> No
     assert planned.returncode == 0, planned.stderr
     plan = json.loads(planned.stdout)
     assert differences(before, state_of(rig.host)) == []
-    words = [os.fspath(workload), "--testbed", os.fspath(bed.path)]
-    done = bed.hsp("run", *words, *bed.agreed, "--json", *bed.results)
+    done = bed.hsp(*bed.run_words(workload), "--json", *bed.results)
     assert done.returncode == 0, done.stderr
     summary, run = json.loads(done.stdout), bed.folder / "top-speeds" / "latest"
     assert summary["verdict"] == "valid", summary["reasons"]
@@ -176,11 +151,11 @@ def test_without_a_word_for_each_device_nothing_is_touched(bed: Bed, rig: Rig) -
 
 def test_after_a_restart_of_the_host_the_pool_is_found_on_its_disks(rig: Rig, tmp_path: Path) -> None:
     """A restart leaves the pool on the disks and nothing else: nothing imports it by itself."""
-    bed = Bed(rig, tmp_path, {"data": ("vd0",), "log": ("vd1",)})
+    bed = Bed(rig, tmp_path, _SMALL)
     workload = write_small(tmp_path, ("one", "write", "100ms"))
-    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.agreed, *bed.results]
+    words = [*bed.run_words(workload), *bed.results]
     before = state_of(rig.host)
-    killed = bed.hsp("kill-at", "done:create dataset", "--", *words, module=("tests.lab.interrupted",))
+    killed = bed.hsp("kill-at", "done:create dataset", "--", *words, module="tests.lab.interrupted")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     run = (tmp_path / "small" / "latest").resolve()
     rig.host.run(["zpool", "export", f"hsp-{run.name.rsplit('-', 1)[1]}"])
@@ -191,13 +166,13 @@ def test_after_a_restart_of_the_host_the_pool_is_found_on_its_disks(rig: Rig, tm
 
 
 def test_a_run_that_was_killed_goes_on_at_its_phase(rig: Rig, tmp_path: Path) -> None:
-    bed = Bed(rig, tmp_path, {"data": ("vd0",), "log": ("vd1",)})
+    bed = Bed(rig, tmp_path, _SMALL)
     workload = write_small(tmp_path, ("one", "write", "100ms"), ("two", "write", "100ms"))
-    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.agreed, *bed.results]
+    words = [*bed.run_words(workload), *bed.results]
     before = state_of(rig.host)
     whole = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--json")
     assert whole.returncode == 0, whole.stderr
-    killed = bed.hsp("kill-at", "done:phase one", "--", *words, module=("tests.lab.interrupted",))
+    killed = bed.hsp("kill-at", "done:phase one", "--", *words, module="tests.lab.interrupted")
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     run = (tmp_path / "small" / "latest").resolve()
     measured = json.loads((run / "manifest.json").read_text())["phases"]
@@ -233,12 +208,11 @@ def test_a_disk_that_gets_full_here_leaves_nothing_there(
 ) -> None:
     # Little more than a run asks for.
     disk = small_disk(260)
-    bed = Bed(rig, tmp_path, {"data": ("vd0",), "log": ("vd1",)})
+    bed = Bed(rig, tmp_path, _SMALL)
     workload = write_small(tmp_path, ("one", "write", "100ms"), ("two", "write", "100ms"))
-    words = ["run", os.fspath(workload), "--testbed", os.fspath(bed.path), *bed.agreed]
     before = state_of(rig.host)
-    full = ["fill", "done:phase one", "--", *words, "--results", os.fspath(disk)]
-    done = bed.hsp(*full, module=("tests.lab.interrupted",))
+    full = ["fill", "done:phase one", "--", *bed.run_words(workload), "--results", os.fspath(disk)]
+    done = bed.hsp(*full, module="tests.lab.interrupted")
     assert done.returncode == EXIT_HOST, done.stderr
     assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
     assert differences(before, state_of(rig.host)) == []

@@ -27,33 +27,11 @@ from kit.store import run_directory
 from kit.zfs import pool
 from kit.zfs.tunables import READ_HISTORY, read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
-from tests.lab.workloads import write_small
+from tests.lab.workloads import write_small, write_testbed
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
-TESTBED = """\
-name = "small"
-[server]
-host = "lab"
-[[client]]
-host = "lab"
-[lab]
-clock = "virtual"
-dilation = 4
-memory = "2GiB"
-[[device]]
-name = "udata"
-role = "data"
-model = "null_blk"
-latency = "300us"
-size = "128MiB"
-[[device]]
-name = "ulog"
-role = "log"
-model = "null_blk"
-latency = "100us"
-size = "64MiB"
-"""
+TESTBED: dict[str, Any] = {"memory": "2GiB", "prefix": "u", "data": "300us", "log": "100us"}
 EXPECT = """\
 [[expect]]
 phase = "write"
@@ -89,9 +67,7 @@ class Without:
 
 @pytest.fixture(scope="module")
 def site(running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    path = tmp_path_factory.mktemp("untraced") / "testbed.toml"
-    path.write_text(TESTBED)
-    testbed = read_testbed(path)
+    testbed = read_testbed(write_testbed(tmp_path_factory.mktemp("untraced"), **TESTBED))
     guest = running_lab.guest
     made = make_devices(guest, testbed.device, testbed.clock)
     client = make_client(guest, 11)
@@ -99,10 +75,9 @@ def site(running_lab: RunningLab, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def planned(directory: Path, *phases: tuple[str, str, str], trace: str = "auto") -> Plan:
-    (directory / "testbed.toml").write_text(TESTBED.replace('"lab"\n', f'"lab"\ntrace = "{trace}"\n', 1))
     workload = write_small(directory, *phases)
     workload.write_text(workload.read_text() + EXPECT)
-    testbed = directory / "testbed.toml"
+    testbed = write_testbed(directory, **TESTBED, trace=trace)
     return make_plan(read_workload(workload), read_testbed(testbed), workload, testbed)
 
 

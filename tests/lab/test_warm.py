@@ -11,8 +11,9 @@ from kit.core.clock import Clock
 from kit.core.progress import Progress
 from kit.hosts.ssh import SshHost
 from kit.lab import warm
-from kit.lab.guest import Lab, LabSpec
+from kit.lab.guest import Lab
 from kit.lab.image.image import Image
+from kit.lab.qemu import LabSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
 

@@ -30,31 +30,13 @@ duration = "{duration}"
 interval = "50ms"
 """
 
-_JOB = """\
-[write]
+JOB = """\
+[job]
 ioengine=psync
-rw=randwrite
-sync=dsync
 bs=512
 direct=1
 directory=${HSP_DIRECTORY}
 filename=working-set
-size=%s
-norandommap
-time_based
-runtime=${HSP_RUNTIME}
-"""
-
-# Of what was just filled: every read is answered by DRAM.
-JOB_READ = """\
-[read]
-ioengine=psync
-rw=randread
-bs=512
-direct=1
-directory=${HSP_DIRECTORY}
-filename=working-set
-size=${HSP_SIZE}
 norandommap
 time_based
 runtime=${HSP_RUNTIME}
@@ -63,10 +45,13 @@ runtime=${HSP_RUNTIME}
 
 def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
     """A workload file with phases (name, job, duration); job `broken` cannot start in fio."""
-    directory.joinpath("read.fio").write_text(JOB_READ)
-    directory.joinpath("write.fio").write_text(_JOB % "${HSP_SIZE}")
-    # fio refuses a file smaller than one block.
-    directory.joinpath("broken.fio").write_text(_JOB % "100")
+    # Reads of what was just filled: DRAM answers each. fio refuses a file that is smaller than one block.
+    for job, options in (
+        ("read", "rw=randread\nsize=${HSP_SIZE}\n"),
+        ("write", "rw=randwrite\nsync=dsync\nsize=${HSP_SIZE}\n"),
+        ("broken", "rw=randwrite\nsync=dsync\nsize=100\n"),
+    ):
+        directory.joinpath(f"{job}.fio").write_text(JOB + options)
     text = _HEAD + "".join(
         _PHASE.format(name=name, job=job, duration=duration, tier="dram" if job == "read" else "slog")
         for name, job, duration in phases
@@ -76,32 +61,43 @@ def write_small(directory: Path, *phases: tuple[str, str, str]) -> Path:
     return path
 
 
-_CLIENTS = """\
-name = "clients"
+_TESTBED = """\
+name = "small"
 [server]
 host = "lab"
+{trace}
 {clients}
 [lab]
 clock = "virtual"
 dilation = 4
-memory = "1GiB"
+memory = "{memory}"
 [[device]]
-name = "data0"
+name = "{prefix}data"
 role = "data"
 size = "128MiB"
 model = "null_blk"
-latency = "200us"
+latency = "{data}"
 [[device]]
-name = "log0"
+name = "{prefix}log"
 role = "log"
 size = "64MiB"
 model = "null_blk"
-latency = "60us"
+latency = "{log}"
 """
 
 
-def write_testbed(directory: Path, clients: int) -> Path:
-    """A testbed with so many clients, and devices that are made in no time."""
-    path = directory / "clients.toml"
-    path.write_text(_CLIENTS.format(clients='[[client]]\nhost = "lab"\n' * clients))
+def write_testbed(
+    directory: Path,
+    clients: int = 1,
+    *,
+    memory: str = "1GiB",
+    prefix: str = "",
+    data: str = "200us",
+    log: str = "60us",
+    trace: str = "auto",
+) -> Path:
+    """A testbed with so many clients, and two devices that are made in no time (names, latencies)."""
+    path = directory / "testbed.toml"
+    values = {"memory": memory, "prefix": prefix, "data": data, "log": log, "trace": f'trace = "{trace}"'}
+    path.write_text(_TESTBED.format(clients='[[client]]\nhost = "lab"\n' * clients, **values))
     return path

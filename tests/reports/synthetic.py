@@ -32,6 +32,11 @@ LOAD: Sequence[tuple[str, str, str, Sequence[tuple[int, int, int]]]] = (
 PHASES = (("read", "read"), ("write-slog", "write"), ("write-pool", "write"))
 
 
+def table(rows: Sequence[Row]) -> pl.DataFrame:
+    """Rows as latency.parquet has them."""
+    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")  # type: ignore[arg-type]
+
+
 def latency(intervals: int = 12) -> pl.DataFrame:
     """Every phase takes `intervals` seconds; a phase begins each 100 s."""
     rows: list[Row] = []
@@ -42,7 +47,7 @@ def latency(intervals: int = 12) -> pl.DataFrame:
             for lo, hi, count in bins:
                 rows.append((time, phase, "nfs-server", "lab", op, tier, lo, hi, count))
                 rows.append((time, phase, "client", "lab/client0", op, "all", lo + 20480, hi + 20480, count))
-    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")  # type: ignore[arg-type]
+    return table(rows)
 
 
 def manifest(frame: pl.DataFrame | None = None, intervals: int = 12) -> dict[str, Any]:

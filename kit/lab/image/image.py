@@ -8,22 +8,21 @@ A directory is complete or absent: it is built under another name and renamed la
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
+import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kit.core.cache import cache_dir, locked
+from kit.core.cache import cache_dir, check_space, locked, replacing, sha256
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
-from kit.lab import cache_entry
 from kit.lab.image.inputs import BUILDER_PACKAGES, DEFAULT_SUITE, GUEST_PACKAGES, HERE, ImageInputs
 from kit.lab.image.tree import Scratch, StaleModules, check_tools, hook, make_tree, quoted, scratch
 
@@ -35,6 +34,12 @@ _VERSIONS = (
     "bpftrace", "fio", "linux-image-cloud-amd64", "nfs-common", "nfs-kernel-server",
     "openssh-server", "python3-pyzfs", "zfsutils-linux",
 )  # fmt: skip
+# Place in the guest and mode; make-root.sh gives them to root.
+_GUEST_FILES = {
+    "usr/local/sbin/hsp-init": 0o755,
+    "usr/local/sbin/hsp-sshd-ports": 0o755,
+    "etc/ssh/hsp_sshd_config": 0o644,
+}
 # The guest's tree with its disk image, a second copy of the image, and the modules.
 NEEDED_BYTES = 5 << 30
 _COMPILING = "compiling the OpenZFS modules (about three minutes on two cores)"
@@ -48,18 +53,6 @@ class Image:
     path: Path
     manifest: dict[str, Any]
 
-    def check(self) -> None:
-        """Check the sizes of the files against the manifest. Raises HostError."""
-        for name, recorded in self.manifest["files"].items():
-            file = self.path / name
-            size_bytes = file.stat().st_size if file.exists() else 0
-            if not file.exists() or size_bytes != recorded["bytes"]:
-                raise HostError(
-                    f"the lab image is damaged: {file} has {size_bytes} bytes, "
-                    f"it was built with {recorded['bytes']}",
-                    "build it again: hsp lab build --rebuild",
-                )
-
 
 def find(inputs: ImageInputs) -> Image | None:
     """The finished image for these inputs, if there is one. Raises HostError if it is damaged."""
@@ -70,9 +63,16 @@ def find(inputs: ImageInputs) -> Image | None:
         return None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         return None
-    image = Image(path, manifest)
-    image.check()
-    return image
+    for name, recorded in manifest["files"].items():
+        file = path / name
+        size_bytes = file.stat().st_size if file.exists() else 0
+        if size_bytes != recorded["bytes"]:
+            raise HostError(
+                f"the lab image is damaged: {file} has {size_bytes} bytes, "
+                f"it was built with {recorded['bytes']}",
+                "build it again: hsp lab build --rebuild",
+            )
+    return Image(path, manifest)
 
 
 def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Image:
@@ -86,10 +86,12 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
             shutil.rmtree(path, ignore_errors=True)
         elif image := find(inputs):
             return image
-        with cache_entry.replacing(path, mode=0o755) as work:
+        with replacing(path, mode=0o755) as work:
             check_tools()
             check_space(cache_dir(), NEEDED_BYTES, "building the lab image")
-            manifest = _build_in(work, inputs, progress, rebuild)
+            modules = cache_dir() / "modules" / f"{inputs.modules_digest()}.tar"
+            log = path.with_name(f"{path.name}.log")
+            manifest = _Build(work, inputs, progress, modules, log).make(rebuild)
             with progress.step("writing the manifest"):
                 _finish(work, manifest)
         image = find(inputs)
@@ -97,107 +99,96 @@ def build(inputs: ImageInputs, progress: Progress, rebuild: bool = False) -> Ima
         return image
 
 
-def check_space(path: Path, needed_bytes: int, purpose: str) -> None:
-    """Raises HostError if the filesystem of `path` has less space than `purpose` needs, OSError."""
-    free = shutil.disk_usage(path).free
-    if free < needed_bytes:
-        raise HostError(
-            f"{path} has {free / 2**30:.1f} GiB free, {purpose} needs {needed_bytes >> 30} GiB",
-            "free some space, or set XDG_CACHE_HOME to a directory with enough space",
-        )
+@dataclass
+class _Build:
+    """One build. `work`: its directory. `modules`: the cached modules. `seconds`: duration of its steps."""
 
+    work: Path
+    inputs: ImageInputs
+    progress: Progress
+    modules: Path
+    log: Path
+    seconds: dict[str, float] = field(default_factory=dict)
 
-def _build_in(work: Path, inputs: ImageInputs, progress: Progress, rebuild: bool) -> dict[str, Any]:
-    """Build the three files in `work`; returns the manifest without `files`."""
-    seconds: dict[str, float] = {}
-    log = cache_dir() / "images" / f"{inputs.digest()}.log"
-    log.unlink(missing_ok=True)
-    (work / "preferences").write_text(inputs.preferences())
-    modules = cache_dir() / "modules" / f"{inputs.modules_digest()}.tar"
-    # Builds of different images may share the modules; the second build does not compile them again.
-    with locked(modules.parent, modules.stem, "another build with the same modules", progress):
-        if rebuild:
-            modules.unlink(missing_ok=True)
-        _make_parts(work, inputs, modules, log, seconds, progress)
-    out = work / "hsp-out"
-    return {
-        "format": FORMAT,
-        "digest": inputs.digest(),
-        "inputs": asdict(inputs),
-        "kernel": (out / "kernel").read_text().strip(),
-        "zfs": (out / "zfs").read_text().strip(),
-        "versions": {name: _packages(out)[name] for name in _VERSIONS},
-        "seconds": seconds,
-    }
+    def make(self, rebuild: bool) -> dict[str, Any]:
+        """Build the three files in hsp-out/ of `work`; returns the manifest without `files`."""
+        self.log.unlink(missing_ok=True)
+        (self.work / "preferences").write_text(self.inputs.preferences())
+        # Builds of different images may share the modules; the second build does not compile them again.
+        with locked(
+            self.modules.parent, self.modules.stem, "another build with the same modules", self.progress
+        ):
+            if rebuild:
+                self.modules.unlink(missing_ok=True)
+            self._make_parts()
+        out = self.work / "hsp-out"
+        return {
+            "format": FORMAT,
+            "digest": self.inputs.digest(),
+            "inputs": asdict(self.inputs),
+            "kernel": (out / "kernel").read_text().strip(),
+            "zfs": (out / "zfs").read_text().strip(),
+            "versions": {name: _packages(out)[name] for name in _VERSIONS},
+            "seconds": self.seconds,
+        }
 
-
-def _make_parts(
-    work: Path, inputs: ImageInputs, modules: Path, log: Path, seconds: dict[str, float], progress: Progress
-) -> None:
-    """Compile the modules, unless cached ones fit, and install the guest with them."""
-
-    def compile_modules() -> None:
-        with _timed("modules", _COMPILING, seconds, progress):
-            _compile_modules(work, place, inputs, modules, log)
-
-    def install_guest() -> None:
-        with _timed("guest", _INSTALLING, seconds, progress):
-            _install_guest(work, place, inputs, modules, log)
-
-    cached = modules.exists()
-    with scratch(work, inputs.digest()) as place, progress.numbered(1 if cached else 2):
-        if not cached:
-            compile_modules()
-        try:
-            install_guest()
-        except StaleModules:
+    def _make_parts(self) -> None:
+        """Compile the modules, unless cached ones fit, and install the guest with them."""
+        cached = self.modules.exists()
+        with scratch(self.work, self.inputs.digest()) as place, self.progress.numbered(1 if cached else 2):
             if not cached:
-                raise
-            # Debian has a newer kernel or OpenZFS since the modules were compiled.
-            progress.note("the cached modules are older than Debian's packages; compiling them again")
-            modules.unlink()
-            with progress.numbered(2):
-                compile_modules()
-                install_guest()
+                self.compile_modules(place)
+            try:
+                self.install_guest(place)
+            except StaleModules:
+                if not cached:
+                    raise
+                # Debian has a newer kernel or OpenZFS since the modules were compiled.
+                self.progress.note(
+                    "the cached modules are older than Debian's packages; compiling them again"
+                )
+                self.modules.unlink()
+                with self.progress.numbered(2):
+                    self.compile_modules(place)
+                    self.install_guest(place)
 
+    def compile_modules(self, place: Scratch) -> None:
+        with self._timed("modules", _COMPILING):
+            self._make_tree(place, BUILDER_PACKAGES, [hook(place, "build-modules.sh")], "modules.tar")
+            (self.work / "modules.tar").rename(self.modules)
 
-@contextmanager
-def _timed(name: str, text: str, seconds: dict[str, float], progress: Progress) -> Iterator[None]:
-    start = time.monotonic()
-    with progress.step(text):
-        yield
-    seconds[name] = round(time.monotonic() - start, 1)
+    def install_guest(self, place: Scratch) -> None:
+        """Make hsp-out/ in `work`. Raises HostError; StaleModules if the modules do not fit."""
+        with self._timed("guest", _INSTALLING):
+            tars = [self.work / "modules.tar", self.work / "hsp-guest.tar"]
+            shutil.copyfile(self.modules, tars[0])
+            _pack_guest_files(tars[1])
+            copy_in = f"copy-in {' '.join(map(quoted, tars))} /"
+            self._make_tree(place, GUEST_PACKAGES, [copy_in, hook(place, "make-root.sh")], "hsp-out")
+            out = self.work / "hsp-out"
+            compiled, userland = (out / "zfs").read_text().strip(), _packages(out)["zfsutils-linux"]
+            if compiled != userland:
+                shutil.rmtree(out)
+                raise StaleModules(
+                    f"the modules are OpenZFS {compiled}, the guest's tools are {userland}; see {self.log}"
+                )
+            # mmdebstrap's copy-out writes the holes as zeroes.
+            LocalHost().run(["fallocate", "--dig-holes", os.fspath(out / "root.img")])
 
+    def _make_tree(self, place: Scratch, packages: Sequence[str], hooks: list[str], result: str) -> None:
+        """Make a tree, run the hooks on it, and copy its /`result` to `work`."""
+        make_tree(
+            place, self.inputs, packages, self.log,
+            setup=[f"copy-in {quoted(self.work / 'preferences')} /etc/apt"],
+            customize=[*hooks, f"copy-out /{result} {quoted(self.work)}"],
+        )  # fmt: skip
 
-def _compile_modules(work: Path, place: Scratch, inputs: ImageInputs, modules: Path, log: Path) -> None:
-    make_tree(
-        place, inputs, BUILDER_PACKAGES, log,
-        setup=[f"copy-in {quoted(work / 'preferences')} /etc/apt"],
-        customize=[hook(place, "build-modules.sh"), f"copy-out /modules.tar {quoted(work)}"],
-    )  # fmt: skip
-    (work / "modules.tar").rename(modules)
-
-
-def _install_guest(work: Path, place: Scratch, inputs: ImageInputs, modules: Path, log: Path) -> None:
-    """Make hsp-out/ in `work`. Raises HostError; StaleModules if `modules` does not fit."""
-    shutil.copyfile(modules, work / "modules.tar")
-    _pack_guest_files(work / "hsp-guest.tar")
-    make_tree(
-        place, inputs, GUEST_PACKAGES, log,
-        setup=[f"copy-in {quoted(work / 'preferences')} /etc/apt"],
-        customize=[
-            f"copy-in {quoted(work / 'modules.tar')} {quoted(work / 'hsp-guest.tar')} /",
-            hook(place, "make-root.sh"),
-            f"copy-out /hsp-out {quoted(work)}",
-        ],
-    )  # fmt: skip
-    out = work / "hsp-out"
-    compiled, userland = (out / "zfs").read_text().strip(), _packages(out)["zfsutils-linux"]
-    if compiled != userland:
-        shutil.rmtree(out)
-        raise StaleModules(f"the modules are OpenZFS {compiled}, the guest's tools are {userland}; see {log}")
-    # mmdebstrap's copy-out writes the holes as zeroes.
-    LocalHost().run(["fallocate", "--dig-holes", os.fspath(out / "root.img")])
+    @contextmanager
+    def _timed(self, name: str, text: str) -> Iterator[None]:
+        start = time.monotonic()
+        with self.progress.step(text):
+            yield
+        self.seconds[name] = round(time.monotonic() - start, 1)
 
 
 def _packages(out: Path) -> dict[str, str]:
@@ -206,17 +197,13 @@ def _packages(out: Path) -> dict[str, str]:
 
 
 def _pack_guest_files(tar: Path) -> None:
-    places = {
-        "hsp-init": "usr/local/sbin",
-        "hsp-sshd-ports": "usr/local/sbin",
-        "hsp_sshd_config": "etc/ssh",
-    }
-    tree = tar.with_suffix(".d")
-    for name, place in places.items():
-        (tree / place).mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(HERE / "guest" / name, tree / place / name)
-        (tree / place / name).chmod(0o755 if "sbin" in place else 0o644)
-    LocalHost().run(["tar", "-C", os.fspath(tree), "--owner=0", "--group=0", "-cf", os.fspath(tar), "."])
+    with tarfile.open(tar, "w") as archive:
+        for place, mode in _GUEST_FILES.items():
+            path = HERE / "guest" / Path(place).name
+            entry = archive.gettarinfo(path, place)
+            entry.mode = mode
+            with path.open("rb") as file:
+                archive.addfile(entry, file)
 
 
 def _finish(work: Path, manifest: dict[str, Any]) -> None:
@@ -232,9 +219,3 @@ def _finish(work: Path, manifest: dict[str, Any]) -> None:
         name: {"bytes": (work / name).stat().st_size, "sha256": sha256(work / name)} for name in _FILES
     }
     (work / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

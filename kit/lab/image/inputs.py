@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit.core.cache import content_digest
 from kit.core.errors import ConfigError
 from kit.hosts.local import LocalHost
 
@@ -66,20 +65,14 @@ class ImageInputs:
 
     def modules_digest(self) -> str:
         """Digest of the inputs of the compiled kernel modules."""
-        return _digest([self.suite, self.pins, BUILDER_PACKAGES], [HERE / "build-modules.sh"])
+        values = json.dumps([self.suite, self.pins, BUILDER_PACKAGES])
+        return content_digest(values, [HERE / "build-modules.sh"], HERE)
 
     def digest(self) -> str:
         """Digest of all inputs of the image, except the mirror."""
         files = [path for path in HERE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
-        lists = [self.suite, self.pins, BUILDER_PACKAGES, GUEST_PACKAGES, COMPONENTS]
-        return _digest(lists, [path for path in files if path.suffix != ".py"])
-
-
-def _digest(values: Sequence[object], files: list[Path]) -> str:
-    digest = hashlib.sha256(json.dumps(values).encode())
-    for path in sorted(files):
-        digest.update(path.relative_to(HERE).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
+        values = json.dumps([self.suite, self.pins, BUILDER_PACKAGES, GUEST_PACKAGES, COMPONENTS])
+        return content_digest(values, sorted(path for path in files if path.suffix != ".py"), HERE)
 
 
 def debian_mirror() -> str:

@@ -13,11 +13,9 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 import filelock
 
@@ -58,64 +56,81 @@ class Pruned:
 def prune(
     images_in_use: Callable[[], set[Path]],
     dry_run: bool = False,
-    made: Mapping[str, Callable[[Path], bool]] = MappingProxyType({}),
+    made: Mapping[str, Callable[[Path], bool]] | None = None,
 ) -> Pruned:
     """Remove unused entries, each under the lock that a build of it would hold.
 
     `images_in_use` is called before each removal. `made`: other folders of the cache by name, with a function
     that tells whether this version still uses a directory in it. Raises HostError if the cache is unreadable.
     """
-    result = Pruned()
+    pruning = _Pruning(images_in_use, dry_run)
     images, modules = cache_dir() / "images", cache_dir() / "modules"
     try:
-        for digest, paths in _by_digest([*_named(images, _IMAGE), *_named(images, _WORK)]).items():
-            with _free(images, digest, paths, result) as free:
-                for path in paths if free else []:
-                    _prune_image(path, digest, images_in_use, dry_run, result)
+        pruning.entries(images, _built(images), is_still_made, "image of another version")
         used = {inputs.modules_digest() for inputs in [ImageInputs(), *_still_made(images)]}
-        for digest, paths in _by_digest(_named(modules, _MODULES)).items():
-            if digest not in used:
-                with _free(modules, digest, paths, result) as free:
-                    for path in paths if free else []:
-                        _remove(path, "modules of another version", dry_run, result)
-        for name, is_used in made.items():
-            _prune_made(cache_dir() / name, is_used, dry_run, result)
+        unused = [(digest, path) for digest, path in _named(modules, _MODULES) if digest not in used]
+        pruning.entries(modules, unused, lambda _: False, "modules of another version")
+        for name, is_used in (made or {}).items():
+            folder = cache_dir() / name
+            pruning.entries(folder, _built(folder), is_used, f"{name} state of another version")
         for path in dead_scratch():
-            _remove(path, _DEAD, dry_run, result)
+            pruning.remove(path, _DEAD)
     except OSError as error:
         raise cannot_use(cache_dir(), error) from error
-    return result
+    return pruning.result
 
 
-def _prune_image(
-    path: Path, digest: str, images_in_use: Callable[[], set[Path]], dry_run: bool, result: Pruned
-) -> None:
-    """Remove one path of an image. The caller holds the digest's lock, so no build of it is running."""
-    image = cache_dir() / "images" / digest
-    if path.name not in (digest, f"{digest}.log"):
-        _remove(path, _DEAD, dry_run, result)
-    elif is_still_made(image):
-        return
-    elif image.resolve() in {used.resolve() for used in images_in_use()} | _open_directories():
-        if path == image:
-            result.kept[path] = "a running lab uses it"
-    else:
-        kind = "image of another version" if path == image else "log of a build without an image"
-        _remove(path, kind, dry_run, result)
+@dataclass
+class _Pruning:
+    images_in_use: Callable[[], set[Path]]
+    dry_run: bool
+    result: Pruned = field(default_factory=Pruned)
+
+    def entries(
+        self, folder: Path, paths: list[tuple[str, Path]], is_used: Callable[[Path], bool], what: str
+    ) -> None:
+        """Remove the paths of `folder` (digest, path) that are unused and that no build has locked.
+
+        Lock files are not removed: if another process waits for one, both would get the lock.
+        """
+        for digest in dict.fromkeys(digest for digest, _ in paths):
+            own = [path for other, path in paths if other == digest]
+            try:
+                with lock_of(folder, digest).acquire(timeout=0):
+                    for path in own:
+                        self._entry(path, folder / digest, is_used, what)
+            except filelock.Timeout:
+                self.result.kept.update(dict.fromkeys(own, "a build is running"))
+
+    def _entry(self, path: Path, entry: Path, is_used: Callable[[Path], bool], what: str) -> None:
+        """Judge one path of an entry; the caller holds the entry's lock, so no build of it is running."""
+        if path.name.startswith(".build-"):
+            self.remove(path, _DEAD)
+        elif is_used(entry):
+            return
+        elif entry.resolve() in {used.resolve() for used in self.images_in_use()} | _open_directories():
+            if path == entry:
+                self.result.kept[path] = "a running lab uses it"
+        else:
+            self.remove(path, "log of a build without an image" if path.suffix == ".log" else what)
+
+    def remove(self, path: Path, what: str) -> None:
+        try:
+            leftover = Leftover(path, what, _used_bytes(path))
+            mounts = _mounts_below(path)
+            if mounts:
+                self.result.failed[path] = f"{mounts[0]} is mounted in it"
+                return
+            if not self.dry_run:
+                _remove_whole(path)
+        except OSError as error:
+            self.result.failed[path] = f"{error.filename or path}: {error.strerror or error}"
+            return
+        self.result.removed.append(leftover)
 
 
-def _prune_made(folder: Path, is_used: Callable[[Path], bool], dry_run: bool, result: Pruned) -> None:
-    for digest, paths in _by_digest([*_named(folder, _IMAGE), *_named(folder, _WORK)]).items():
-        with _free(folder, digest, paths, result) as free:
-            for path in paths if free else []:
-                if path.name != digest:
-                    _remove(path, _DEAD, dry_run, result)
-                elif is_used(path):
-                    continue
-                elif path.resolve() in _open_directories():
-                    result.kept[path] = "a running lab uses it"
-                else:
-                    _remove(path, f"{folder.name} state of another version", dry_run, result)
+def _built(folder: Path) -> list[tuple[str, Path]]:
+    return [*_named(folder, _IMAGE), *_named(folder, _WORK)]
 
 
 def _named(directory: Path, pattern: re.Pattern[str]) -> list[tuple[str, Path]]:
@@ -125,35 +140,6 @@ def _named(directory: Path, pattern: re.Pattern[str]) -> list[tuple[str, Path]]:
     except FileNotFoundError:
         return []
     return [(match[1], directory / name) for name in names if (match := pattern.match(name))]
-
-
-def _by_digest(candidates: list[tuple[str, Path]]) -> dict[str, list[Path]]:
-    grouped: dict[str, list[Path]] = {}
-    for digest, path in candidates:
-        grouped.setdefault(digest, []).append(path)
-    return grouped
-
-
-@contextmanager
-def _free(directory: Path, digest: str, paths: list[Path], result: Pruned) -> Iterator[bool]:
-    """Whether no build of this is running; if so, the lock is held for the block.
-
-    Lock files are not removed: if another process waits for one, both would get the lock.
-    """
-    if not directory.is_dir():
-        yield True
-        return
-    lock = lock_of(directory, digest)
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        result.kept.update(dict.fromkeys(paths, "a build is running"))
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
 
 
 def _inputs(image: Path) -> ImageInputs | None:
@@ -189,21 +175,6 @@ def _open_directories() -> set[Path]:
                 with contextlib.suppress(OSError):
                     directories.add(Path(os.readlink(link)).parent)
     return directories
-
-
-def _remove(path: Path, what: str, dry_run: bool, result: Pruned) -> None:
-    try:
-        leftover = Leftover(path, what, _used_bytes(path))
-        mounts = _mounts_below(path)
-        if mounts:
-            result.failed[path] = f"{mounts[0]} is mounted in it"
-            return
-        if not dry_run:
-            _remove_whole(path)
-    except OSError as error:
-        result.failed[path] = f"{error.filename or path}: {error.strerror or error}"
-        return
-    result.removed.append(leftover)
 
 
 def _remove_whole(path: Path) -> None:

@@ -90,12 +90,12 @@ def scratch(work: Path, name: str) -> Iterator[Scratch]:
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[None]:
-    """Lock a directory; the lock ends with this process at the latest."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+def _held(directory: Path) -> Iterator[int]:
+    """Lock a directory and give its descriptor, until this process ends at the latest. Raises OSError."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
+        yield descriptor
     finally:
         os.close(descriptor)
 
@@ -109,16 +109,10 @@ def dead_scratch() -> list[Path]:
 def _is_abandoned(path: Path) -> bool:
     """Whether it is a directory of this user that no build has locked; a name in /tmp is not proof."""
     try:
-        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
+        with _held(path) as directory:
+            return os.fstat(directory).st_uid == os.geteuid()
+    except OSError:  # locked, or no directory
         return False
-    try:
-        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.fstat(directory).st_uid == os.geteuid()
-    except OSError:  # held
-        return False
-    finally:
-        os.close(directory)
 
 
 def _scratch_bases() -> list[Path]:

@@ -1,6 +1,5 @@
 """`hsp compare` and the new options of `hsp report`, through the command line."""
 
-import importlib.util
 import json
 import re
 import shlex
@@ -12,23 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kit.cli import main as cli
 from kit.store.json_file import write_json
 from reports.analysis.appliance import UNSEEN
 from reports.analysis.verdict import IMPORTED
-
-
-@pytest.fixture(scope="session")
-def synthetic():
-    path = Path(__file__).parents[2] / "reports" / "synthetic.py"
-    spec = importlib.util.spec_from_file_location("reports_synthetic", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.reports import synthetic
 
 
 @pytest.fixture
-def make_run(synthetic, tmp_path):
+def make_run(tmp_path):
     def make(name, seed=1, change=None, plan=None):
         frame = synthetic.realistic(intervals=20, per_interval=90, seed=seed)
         manifest = synthetic.manifest(frame, 20)
@@ -44,18 +34,12 @@ def make_run(synthetic, tmp_path):
 
 
 @pytest.fixture
-def hsp(monkeypatch, capsys):
+def hsp(hsp_here):
     """Run the command line in this process: (exit code, stdout, stderr)."""
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["hsp", *arguments])
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code
-        out, err = capsys.readouterr()
-        return code, out, err
+        done = hsp_here(*arguments)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 
@@ -111,9 +95,9 @@ def test_a_step_of_more_than_a_second_makes_a_stored_run_unknown(hsp, make_run):
 
     run = make_run("a", 1, stepped)
     hsp("report", run)
-    found = json.loads(Path(run, "summary.json").read_text())
-    assert found["verdict"] == "unknown"
-    assert "wall clock of lab set forward, in us" in found["reasons"][0]
+    summary = json.loads(Path(run, "summary.json").read_text())
+    assert summary["verdict"] == "unknown"
+    assert "wall clock of lab set forward, in us" in summary["reasons"][0]
 
 
 @pytest.mark.parametrize("place", [0, 2, 5])

@@ -53,17 +53,12 @@ def terminal(lines: Sequence[str]) -> Iterator[int]:
         os.close(theirs)
 
 
-def on_a_terminal(testbed: Path, tmp_path: Path, lines: Sequence[str]) -> tuple[int, str]:
-    with terminal(lines) as typed:
-        return run(testbed, tmp_path, stdin=typed)
-
-
 def test_without_a_terminal_it_is_refused_at_once(testbed: Path, tmp_path: Path) -> None:
-    code, said = run(testbed, tmp_path)
+    code, output = run(testbed, tmp_path)
     assert code == 4
-    assert "stdin is not a terminal" in said
+    assert "stdin is not a terminal" in output
     for serial in SERIALS:
-        assert f"--erase-serial {serial}" in said
+        assert f"--erase-serial {serial}" in output
     assert not (tmp_path / "results").exists()
 
 
@@ -78,16 +73,15 @@ def test_a_wrong_answer_is_a_refusal(
     with terminal(lines) as typed, os.fdopen(os.dup(typed)) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         done = hsp_here(*words(testbed, tmp_path), cwd=ROOT)
-    code, said = done.returncode, done.stderr
-    assert code == 4, said
-    assert "Type its serial number" in said and "nothing was touched" in said
+    assert done.returncode == 4, done.stderr
+    assert "Type its serial number" in done.stderr and "nothing was touched" in done.stderr
 
 
 def test_the_serials_are_an_agreement(testbed: Path, tmp_path: Path) -> None:
     """It goes on to the hosts, which are not there."""
-    for code, said in (
-        on_a_terminal(testbed, tmp_path, SERIALS),
-        run(testbed, tmp_path, *(word for serial in SERIALS for word in ("--erase-serial", serial))),
-    ):
-        assert code == 5, said
-        assert "127.0.0.1:1" in said
+    with terminal(SERIALS) as typed:
+        on_a_terminal = run(testbed, tmp_path, stdin=typed)
+    flags = run(testbed, tmp_path, *(word for serial in SERIALS for word in ("--erase-serial", serial)))
+    for code, output in (on_a_terminal, flags):
+        assert code == 5, output
+        assert "127.0.0.1:1" in output

@@ -9,24 +9,25 @@ import pytest
 
 from kit.cli import device
 from kit.core.errors import ConfigError, HostError
+from kit.emulation.served import Served
 from tests.fakes import ScriptedHost
 
 TEXT = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\nkeep = "ssd0.state"\n'
 
 
-class Server:
-    """Knows whether it runs, and what it was told."""
+class Server(Served):
+    """Whether it runs, and the commands that it got."""
 
     def __init__(self, refuses: str) -> None:
-        self.refuses, self.running, self.told = refuses, False, list[str]()
-        self.host = ScriptedHost()
+        self.refuses, self.running, self.commands = refuses, False, list[str]()
+        super().__init__(ScriptedHost())
 
     def start(self, *_: Any, **__: Any) -> dict[str, str]:
         self.running = True
         return {"ssd0": "/dev/ublkb0"}
 
     def tell(self, name: str, word: str, path: str) -> None:
-        self.told.append(word)
+        self.commands.append(word)
         if word == self.refuses:
             raise HostError("not its state")
         if word == "save":
@@ -37,9 +38,6 @@ class Server:
 
     def is_running(self) -> bool:
         return self.running
-
-    def state_path(self, name: str) -> str:
-        return name
 
 
 def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") -> Server:
@@ -57,7 +55,7 @@ def emulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str = "") 
 
 
 def test_the_state_is_kept_when_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert emulate(tmp_path, monkeypatch).told == ["load", "save"]
+    assert emulate(tmp_path, monkeypatch).commands == ["load", "save"]
     assert (tmp_path / "ssd0.state").read_bytes() == b"new state"
 
 

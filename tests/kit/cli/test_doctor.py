@@ -29,7 +29,7 @@ def real(tmp_path: Path) -> str:
     return str(path)
 
 
-def found(state: Any) -> Report:
+def report_of(state: Any) -> Report:
     hosts = (Examinee("local", ("server", "client"), True, True),)
     return make_report(
         hosts, [Finding("local", "nfsd", state, "as it is"), Finding("local", "smt", "ok", "off")]
@@ -40,7 +40,7 @@ def found(state: Any) -> Report:
 def test_data_on_stdout_words_on_stderr(
     real: str, state: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "diagnose", lambda targets, wanted: found(state))
+    monkeypatch.setattr(command, "diagnose", lambda targets, requirements: report_of(state))
     words = CliRunner().invoke(app, ["doctor", "--testbed", real])
     assert (words.exit_code, words.stdout) == (code, "")
     assert ("nfsd: as it is" in words.stderr) is (state != "ok")
@@ -48,10 +48,10 @@ def test_data_on_stdout_words_on_stderr(
     assert "smt: off" in CliRunner().invoke(app, ["doctor", "--testbed", real, "--verbose"]).stderr
     data = CliRunner().invoke(app, ["doctor", "--testbed", real, "--json", "--quiet"])
     assert (data.exit_code, data.stderr) == (code, "")
-    said = json.loads(data.stdout)
-    assert (said["format"], said["ready"]) == (1, code == EXIT_OK)
-    assert {"host", "check", "state", "found", "meaning", "remedy"} == set(said["findings"][0])
-    assert said["hosts"] == [
+    document = json.loads(data.stdout)
+    assert (document["format"], document["ready"]) == (1, code == EXIT_OK)
+    assert {"host", "check", "state", "found", "meaning", "remedy"} == set(document["findings"][0])
+    assert document["hosts"] == [
         {"name": "local", "roles": ["server", "client"], "reachable": True, "examined": True}
     ]
 
@@ -68,7 +68,7 @@ def test_a_testbed_in_the_lab_is_not_booted_unasked(monkeypatch: pytest.MonkeyPa
     for more in ([], ["--boot"]):  # what cannot start is not started
         done = CliRunner().invoke(app, ["doctor", "--testbed", str(LAB_TESTBED), "--json", *more])
         assert done.exit_code == EXIT_HOST, done.exception
-        assert [one["check"] for one in json.loads(done.stdout)["findings"]] == ["lab-qemu"]
+        assert [finding["check"] for finding in json.loads(done.stdout)["findings"]] == ["lab-qemu"]
 
 
 def test_usage(real: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_file_whose_name_is_no_text(tmp_path: Path, hsp_here: Called) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "error"),
     [
         (["gone.log"], "cannot be read"),
         (["."], "not a regular file"),
@@ -68,8 +68,8 @@ def test_a_file_whose_name_is_no_text(tmp_path: Path, hsp_here: Called) -> None:
         ([str(DATA / "plain_clat.1.log"), "--from", "csv"], "--from"),
     ],
 )
-def test_what_is_refused_leaves_no_run(tmp_path: Path, hsp_here: Called, args: list[str], said: str) -> None:
+def test_what_is_refused_leaves_no_run(tmp_path: Path, hsp_here: Called, args: list[str], error: str) -> None:
     done = hsp_here("import", *args, cwd=tmp_path)
     assert done.returncode == 2
-    assert said in done.stderr and "Traceback" not in done.stderr
+    assert error in done.stderr and "Traceback" not in done.stderr
     assert not done.stdout and not list(tmp_path.glob("results/*/*"))

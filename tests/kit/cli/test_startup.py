@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from kit.cli.lazy import imported
-from kit.cli.main import Commands, app
+from kit.cli.main import Commands, app, imported
 
 ROOT = Path(__file__).resolve().parents[3]
 LOG = ROOT / "tests" / "kit" / "data" / "read-fio_lat.log"
@@ -35,52 +34,28 @@ SSH = {"asyncssh", "cryptography"}
 def modules_of(*words: str, cwd: Path = ROOT) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", RUN, *words],
-        cwd=cwd,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
+        cwd=cwd, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}, capture_output=True, text=True,
         timeout=60,
-    )
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-def test_the_version() -> None:
-    loaded = modules_of("--version")
-    assert not loaded & {
-        *NEVER,
-        *NUMBERS,
-        *DRAWING,
-        *SSH,
-        "pydantic",
-        "rich",
-        "asyncio",
-        "kit.config.testbed",
-    }
-
-
-def test_the_list_of_commands() -> None:
-    loaded = modules_of("--help")
-    assert not loaded & {*NEVER, *NUMBERS, *DRAWING, *SSH, "pydantic", "asyncio", "kit.config.testbed"}
+@pytest.mark.parametrize(
+    ("words", "unused"),
+    [
+        (["--version"], {"pydantic", "rich", "asyncio", "kit.config.testbed"}),
+        (["--help"], {"pydantic", "asyncio", "kit.config.testbed"}),
+        (["plan", "top-speeds"], {"asyncio", "rich", "kit.run.execute", "kit.store.run_directory"}),
+    ],
+)
+def test_what_a_command_does_not_use_is_not_imported(words: list[str], unused: set[str]) -> None:
+    assert not modules_of(*words) & {*NEVER, *NUMBERS, *DRAWING, *SSH, *unused}
 
 
 def test_the_help_of_a_group_imports_that_group_alone() -> None:
     loaded = modules_of("lab", "--help")
     assert "kit.cli.lab" in loaded and not loaded & {"kit.cli.device", "kit.cli.run", *DRAWING}
-
-
-def test_a_plan() -> None:
-    loaded = modules_of("plan", "top-speeds")
-    assert not loaded & {
-        *NEVER,
-        *NUMBERS,
-        *DRAWING,
-        *SSH,
-        "asyncio",
-        "rich",
-        "kit.run.execute",
-        "kit.store.run_directory",
-    }
 
 
 def test_a_report(tmp_path: Path) -> None:
@@ -97,8 +72,8 @@ def test_a_list_says_of_a_command_what_the_command_says_of_itself(name: str) -> 
     root = typer.main.get_command(app)
     context = typer.Context(root)
     listed = root.get_command(context, name)  # type: ignore[attr-defined]
-    found, command, rest = root.resolve_command(context, [name, "word"])  # type: ignore[attr-defined]
-    assert (found, command.name, rest) == (name, name, ["word"])
+    resolved, command, rest = root.resolve_command(context, [name, "word"])  # type: ignore[attr-defined]
+    assert (resolved, command.name, rest) == (name, name, ["word"])
     assert listed.help and listed.help == command.help
     assert command.callback is not None
     # Completion is a matter of the whole program.
@@ -111,4 +86,4 @@ def test_a_name_that_is_none() -> None:
 
 
 def test_a_group_has_its_commands() -> None:
-    assert set(imported("device", Commands.targets["device"]).commands) == {"emulate", "presets"}
+    assert set(imported("device").commands) == {"emulate", "presets"}

@@ -26,13 +26,13 @@ from kit.config.address import HostAddress, parse_address
         ("ssh://nas.example.org.", HostAddress("ssh", "nas.example.org.")),
     ],
 )
-def test_what_is_an_address(text: str, expected: HostAddress) -> None:
+def test_valid_addresses(text: str, expected: HostAddress) -> None:
     assert parse_address(text) == expected
     assert str(expected) == text
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "write ssh://"),
         ("nas", "write ssh://"),
@@ -73,8 +73,8 @@ def test_what_is_an_address(text: str, expected: HostAddress) -> None:
         ("ssh://[fe80::1%-x;id]", "not a network interface"),
     ],
 )
-def test_what_is_none(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(says)):
+def test_invalid_addresses_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
         parse_address(text)
 
 

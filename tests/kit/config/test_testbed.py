@@ -68,8 +68,8 @@ def test_values_are_those_of_the_file() -> None:
 )
 def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, key: str, message: str) -> None:
     text = GOOD.replace(old, new, 1)
-    told = refused(tmp_path, text).split("\n")
-    [line] = [line for line in told if line.startswith(f"testbed.toml:{line_of(text, new)}: {key}: ")]
+    problems = refused(tmp_path, text).split("\n")
+    [line] = [line for line in problems if line.startswith(f"testbed.toml:{line_of(text, new)}: {key}: ")]
     assert message in line
 
 
@@ -94,8 +94,8 @@ def test_devices_may_fill_just_half_of_the_memory(tmp_path: Path) -> None:
 
 
 def test_missing_tables_are_named(tmp_path: Path) -> None:
-    told = refused(tmp_path, 'name = "lab"\n').split("\n")
-    assert [line.split(": ", 2)[1:] for line in told] == [
+    problems = refused(tmp_path, 'name = "lab"\n').split("\n")
+    assert [line.split(": ", 2)[1:] for line in problems] == [
         [key, "required, but missing"] for key in ("server", "client")
     ]
 

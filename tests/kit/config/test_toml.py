@@ -11,25 +11,16 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from kit.config.toml import MAX_BYTES, dotted, load
+from kit.config.toml import MAX_BYTES, Table, dotted, load
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes
 
 
-class Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
 class Server(Table):
     host: str
-
-
-class Disk(Table):
-    kind: Literal["disk"] = "disk"
-    rpm: int = 7200
 
 
 class Flash(Table):
@@ -42,7 +33,7 @@ class Device(Table):
     path: Path = Path("/dev/null")
     size: SizeBytes | None = None
     latency: Annotated[DurationNs, Field(gt=0)] = 1
-    medium: Annotated[Disk | Flash, Field(discriminator="kind")] | None = None
+    medium: Flash | None = None
 
     @field_validator("path")
     @classmethod
@@ -63,7 +54,7 @@ class Testbed(Table):
     server: Server
     device: tuple[Device, ...] = ()
     dataset: Dataset = Dataset()
-    properties: dict[str, Dataset] = {}
+    properties: dict[str, Dataset] = Field(default_factory=dict)
     share: float = 1.0
 
 
@@ -154,10 +145,6 @@ def test_a_good_file(file: Path) -> None:
         (
             "[[device]]\nrole='log'\n[device.medium]\nkind='flash'\nweer=1",
             "testbed.toml:5: device[0].medium.weer: unknown key, did you mean 'wear'?",
-        ),
-        (
-            "[[device]]\nrole='log'\n[device.medium]\nkind='disk'\nq=1",
-            "testbed.toml:5: device[0].medium.q: unknown key, valid keys: kind, rpm",
         ),
         ("share = 1\nshare = 2", "testbed.toml:2: share: given twice, first in line 1"),
         ("[dataset]\n[dataset]\n", "testbed.toml:2: dataset: given twice, first in line 1"),
@@ -283,11 +270,8 @@ def documents(draw: st.DrawFn) -> tuple[str, dict[KeyPath, int]]:
 
     def quoted(name: str | int) -> str:
         bare = str(name)
-        return (
-            bare
-            if dotted((bare,)) == bare and bare
-            else '"' + bare.replace("\\", "\\\\").replace('"', '\\"') + '"'
-        )
+        escaped = bare.replace("\\", "\\\\").replace('"', '\\"')
+        return bare if dotted((bare,)) == bare and bare else f'"{escaped}"'
 
     top: list[str] = []
     keys((), top)
@@ -317,41 +301,10 @@ def test_every_key_is_found(document: tuple[str, dict[KeyPath, int]]) -> None:
     assert not lines.repeated
 
 
-tomlish = st.lists(
-    st.sampled_from(
-        [
-            '"',
-            "'",
-            '"""',
-            "'''",
-            "[",
-            "]",
-            "{",
-            "}",
-            "=",
-            ".",
-            ",",
-            "\n",
-            "#",
-            "\\",
-            " ",
-            "a",
-            "server",
-            "device",
-            "host",
-            "= 1\n",
-            "latency",
-            "1979-05-27",
-            "-inf",
-            "99999999999999999999",
-            "\x1b",
-            "\r",
-            "true",
-            "[[device]]\n",
-        ]
-    ),
-    max_size=40,
-).map(lambda parts: "".join(parts).encode())
+WORDS = ["server", "device", "host", "latency", "= 1\n", "1979-05-27", "-inf", "9" * 20, "true", "[[device]]"]
+tomlish = st.lists(st.sampled_from([*"\"'[]{}=.,\n#\\ a\x1b\r", '"""', "'''", *WORDS]), max_size=40).map(
+    lambda parts: "".join(parts).encode()
+)
 
 
 @settings(max_examples=500)

@@ -53,16 +53,16 @@ def one_device(path: str, name: str, size_bytes: int, serial: str = "", **change
         "own": "mnt:[1]",
         "swaps": "Filename",
         "tools": {
-            "lsblk": _said(json.dumps({"blockdevices": [lsblk]})),
-            "guids": _said(""),
-            "imported": _said(""),
-            "wipefs": _said(json.dumps({"signatures": signatures})),
+            "lsblk": _output(json.dumps({"blockdevices": [lsblk]})),
+            "guids": _output(""),
+            "imported": _output(""),
+            "wipefs": _output(json.dumps({"signatures": signatures})),
         },
-        "disks": {name: {"alone": alone, "zdb": {name: label and _said(label)}, "wipefs": None}},
+        "disks": {name: {"alone": alone, "zdb": {name: label and _output(label)}, "wipefs": None}},
     }
 
 
-def _said(text: str) -> dict[str, Any]:
+def _output(text: str) -> dict[str, Any]:
     return {"argv": ["tool"], "code": 0, "out": text, "err": ""}
 
 
@@ -70,7 +70,21 @@ def _said(text: str) -> dict[str, Any]:
 
 BY_ID = "/dev/disk/by-id/"
 SIZE = 128 << 20
-DISKS = [*(f"vd{n}" for n in range(6)), *(f"sd{n}" for n in range(3)), "ns1", "ns2"]
+# Of the disks of "used", and of those that tests/lab/test_interlocks.py uses in the same way.
+REASONS_OF_USES = {
+    "vd0": {Code.HOLDER, Code.BUSY, Code.SIGNATURE},
+    "vd1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
+    "vd2": {Code.SWAP, Code.BUSY, Code.SIGNATURE},
+    "vd3": {Code.LVM, Code.BUSY},
+    "vd4": {Code.MD, Code.BUSY},
+    "vd5": {Code.CRYPT, Code.BUSY},
+    "sd0": {Code.MULTIPATH, Code.BUSY},
+    "sd1": {Code.SIGNATURE},
+    "sd2": {Code.READ_ONLY},
+    "ns1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
+    "ns2": {Code.SIBLING},
+}
+DISKS = list(REASONS_OF_USES)
 
 
 def parse(host: str, facts: Any) -> Inventory:

@@ -1,4 +1,4 @@
-"""kit.devices.inventory: the link of a disk that says its serial and namespace."""
+"""kit.devices.inventory: the link of a disk with its serial and namespace."""
 
 from __future__ import annotations
 

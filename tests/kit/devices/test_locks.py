@@ -14,14 +14,21 @@ import pytest
 
 from kit.core.errors import HostError, SafetyRefusal
 from kit.devices import locks
-from kit.devices.locks import Locks, lock_names, locked
+from kit.devices.inventory import Node
+from kit.devices.locks import Locks, lock_names
 from kit.devices.probe import parse
 from kit.hosts.local import LocalHost
 from tests.kit.devices.facts import DISKS, recorded, spec_of
 
 INVENTORY = parse("server", json.dumps(recorded()))
 ONE, TWO = INVENTORY.nodes["vdc"], INVENTORY.nodes["vdd"]
+HOST = LocalHost("server")
 DEADLINE_S = 30.0
+
+
+def device_locks(device: Node, *others: Node, run: str = "run-b") -> Locks:
+    """Of the devices alone, not of the whole host."""
+    return Locks(HOST, [device, *others], run, whole_host=False)
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +38,10 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_owner_of_a_held_lock_is_named(directory: Path) -> None:
-    host = LocalHost("server")
-    with locked(host, [ONE, TWO], "run-a", whole_host=False):
+    with device_locks(ONE, TWO, run="run-a"):
         owner = json.loads((directory / lock_names(ONE)[0]).read_text())
         assert (owner["run"], owner["pid"]) == ("run-a", os.getpid())
-        with pytest.raises(SafetyRefusal) as caught, locked(host, [TWO], "run-b", whole_host=False):
+        with pytest.raises(SafetyRefusal) as caught, device_locks(TWO):
             pytest.fail("both have it")
         assert caught.value.exit_code == 4
         assert (
@@ -43,16 +49,15 @@ def test_the_owner_of_a_held_lock_is_named(directory: Path) -> None:
         )
         assert f"process {os.getpid()} of " in caught.value.message and " UTC)" in caught.value.message
         assert directory.stat().st_mode & 0o077 == 0
-    with locked(host, [TWO], "run-b"):
+    with Locks(HOST, [TWO], "run-b"):
         pass
 
 
 def test_a_host_is_locked_by_one_run(directory: Path) -> None:
-    host = LocalHost("server")
     with (
-        locked(host, [ONE], "run-a"),
+        Locks(HOST, [ONE], "run-a"),
         pytest.raises(SafetyRefusal, match="the host on server is not touched: it is locked by run run-a"),
-        locked(host, [TWO], "run-b"),
+        Locks(HOST, [TWO], "run-b"),
     ):
         pytest.fail("two runs on one host")
 
@@ -60,21 +65,19 @@ def test_a_host_is_locked_by_one_run(directory: Path) -> None:
 @pytest.mark.parametrize("change", [{"device_number": "9:9"}, {"serial": "other"}])
 def test_each_of_the_two_lock_files_protects_a_device(change: dict[str, str]) -> None:
     """A disk that was plugged in again, and another disk under the same number."""
-    host = LocalHost("server")
     with (
-        locked(host, [ONE], "run-a", whole_host=False),
+        device_locks(ONE, run="run-a"),
         pytest.raises(SafetyRefusal),
-        locked(host, [dataclasses.replace(ONE, **change)], "run-b", whole_host=False),
+        device_locks(dataclasses.replace(ONE, **change)),
     ):
         pytest.fail("the same disk twice")
 
 
 def test_no_lock_is_taken_if_one_is_held() -> None:
-    host = LocalHost("server")
-    with locked(host, [TWO], "run-a", whole_host=False):
+    with device_locks(TWO, run="run-a"):
         with pytest.raises(SafetyRefusal):
-            Locks(host, [ONE, TWO], "run-b", whole_host=False)
-        with locked(host, [ONE], "run-c", whole_host=False):
+            device_locks(ONE, TWO)
+        with device_locks(ONE, run="run-c"):
             pass
 
 
@@ -95,12 +98,12 @@ def test_a_killed_kit_holds_no_lock(directory: Path) -> None:
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout and other.stdout.readline() == "held\n"
         with pytest.raises(SafetyRefusal, match="run run-dead"):
-            Locks(LocalHost("server"), [ONE], "run-b")
+            Locks(HOST, [ONE], "run-b")
         other.kill()
     end = time.monotonic() + DEADLINE_S
     while True:
         try:
-            with locked(LocalHost("server"), [ONE], "run-b") as held:
+            with Locks(HOST, [ONE], "run-b") as held:
                 held.check()
                 break
         except SafetyRefusal:
@@ -109,9 +112,9 @@ def test_a_killed_kit_holds_no_lock(directory: Path) -> None:
 
 
 def test_lost_locks_are_detected() -> None:
-    with locked(LocalHost("server"), [ONE], "run-a") as held:
+    with Locks(HOST, [ONE], "run-a") as held:
         held.check()
-        held.release()
+        held.close()
         with pytest.raises(SafetyRefusal, match="were lost"):
             held.check()
 
@@ -120,7 +123,7 @@ def test_a_lock_directory_writable_by_others_is_refused(directory: Path) -> None
     directory.mkdir(parents=True)
     directory.chmod(0o777)
     with pytest.raises(HostError, match="not a directory of this user alone"):
-        Locks(LocalHost("server"), [ONE], "run-a")
+        Locks(HOST, [ONE], "run-a")
 
 
 def test_a_symbolic_link_as_lock_file_is_not_followed(directory: Path, tmp_path: Path) -> None:
@@ -129,30 +132,28 @@ def test_a_symbolic_link_as_lock_file_is_not_followed(directory: Path, tmp_path:
     victim.write_text("precious")
     (directory / "host.lock").symlink_to(victim)
     with pytest.raises(HostError, match="cannot be locked"):
-        Locks(LocalHost("server"), [ONE], "run-a")
+        Locks(HOST, [ONE], "run-a")
     assert victim.read_text() == "precious"
 
 
 def test_hostile_contents_of_a_lock_file(directory: Path) -> None:
     """Another program may have written anything there."""
-    host = LocalHost("server")
-    with locked(host, [ONE], "run-a", whole_host=False):
+    with device_locks(ONE, run="run-a"):
         for words in ("", "[]", '{"run": "\x1b[31m"}', '{"since_unix_s": "x"}', "\0" * 9000):
             (directory / lock_names(ONE)[0]).write_text(words)
             with pytest.raises(SafetyRefusal, match="an unknown owner") as caught:
-                Locks(host, [ONE], "run-b", whole_host=False)
+                device_locks(ONE)
             assert caught.value.message.isprintable()
         named = {"run": "\x1b[31m", "user": "\u202e", "machine": "m", "pid": 1, "since_unix_s": 0.0}
         (directory / lock_names(ONE)[0]).write_text(json.dumps(named))
         with pytest.raises(SafetyRefusal, match=r"run \?\[31m \(process 1 of \? on m, since 1970"):
-            Locks(host, [ONE], "run-b", whole_host=False)
+            device_locks(ONE)
 
 
 def test_locks_are_of_the_disk_and_of_its_number() -> None:
-    inventory = INVENTORY
-    nodes = [inventory.find(spec_of(disk).path) for disk in DISKS]
+    nodes = [INVENTORY.find(spec_of(disk).path) for disk in DISKS]
     names = [set(lock_names(node)) for node in nodes if node]
     assert all(len(own) == 2 for own in names)
     assert len(set().union(*names)) == 2 * len(DISKS)  # namespaces of one controller are not one disk
-    nameless = inventory.nodes["nullb0"]
+    nameless = INVENTORY.nodes["nullb0"]
     assert lock_names(nameless) == (f"device-{nameless.device_number.replace(':', '-')}.lock",)

@@ -62,7 +62,7 @@ def test_unreadable_facts_make_a_disk_undetermined() -> None:
 
 
 def test_one_bad_disk_does_not_hide_the_others() -> None:
-    """wipefs of all at once fails if one disk does; then each is asked by itself."""
+    """wipefs of all at once fails if one disk does; then each is examined alone."""
     facts = recorded("pools")
     failed = {"argv": ["wipefs"], "code": 1, "out": "", "err": "probing initialization failed"}
     for name, disk in facts["disks"].items():

@@ -8,31 +8,15 @@ from typing import Any
 import pytest
 
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
-from tests.kit.devices.facts import BY_ID, DISKS, SIZE, codes, parse, recorded, spec_of
+from tests.kit.devices.facts import BY_ID, DISKS, REASONS_OF_USES, SIZE, codes, parse, recorded, spec_of
 
 
 def test_each_use_has_its_reason() -> None:
     inventory = parse("server", recorded())
     assert inventory.problems == ()
-    observed = {disk: codes(inventory, spec_of(disk)) for disk in DISKS}
-    assert observed == {
-        "vd0": {Code.HOLDER, Code.BUSY, Code.SIGNATURE},
-        "vd1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
-        "vd2": {Code.SWAP, Code.BUSY, Code.SIGNATURE},
-        "vd3": {Code.LVM, Code.BUSY},
-        "vd4": {Code.MD, Code.BUSY},
-        "vd5": {Code.CRYPT, Code.BUSY},
-        "sd0": {Code.MULTIPATH, Code.BUSY},
-        "sd1": {Code.SIGNATURE},
-        "sd2": {Code.READ_ONLY},
-        "ns1": {Code.MOUNTED, Code.BUSY, Code.SIGNATURE},
-        "ns2": {Code.SIBLING},
-    }
-    assert codes(inventory, DeviceSpec("/dev/vda", "x", 1)) >= {
-        Code.ROOT_DISK,
-        Code.KERNEL_NAME,
-        Code.MOUNTED,
-    }
+    assert {disk: codes(inventory, spec_of(disk)) for disk in DISKS} == REASONS_OF_USES
+    of_root = codes(inventory, DeviceSpec("/dev/vda", "x", 1))
+    assert of_root >= {Code.ROOT_DISK, Code.KERNEL_NAME, Code.MOUNTED}
 
 
 def test_each_membership_in_a_pool_has_its_reason() -> None:
@@ -75,14 +59,14 @@ def test_names_serials_sizes() -> None:
 
 def test_duplicates() -> None:
     inventory = parse("server", recorded("pools"))
-    one = spec_of("vd4")
-    part = DeviceSpec(f"{one.path}-part1", one.serial, SIZE)
-    alias = DeviceSpec("/dev/vdg", one.serial, SIZE)
-    assert Code.DUPLICATE in codes(inventory, one, [part])
-    assert codes(inventory, part, [one]) >= {Code.DUPLICATE, Code.NOT_WHOLE}
-    assert Code.DUPLICATE in codes(inventory, one, [alias])
-    assert Code.DUPLICATE in codes(inventory, one, [one])
-    assert Code.DUPLICATE not in codes(inventory, one, [spec_of("vd5"), spec_of("ns1")])
+    disk = spec_of("vd4")
+    part = DeviceSpec(f"{disk.path}-part1", disk.serial, SIZE)
+    alias = DeviceSpec("/dev/vdg", disk.serial, SIZE)
+    assert Code.DUPLICATE in codes(inventory, disk, [part])
+    assert codes(inventory, part, [disk]) >= {Code.DUPLICATE, Code.NOT_WHOLE}
+    assert Code.DUPLICATE in codes(inventory, disk, [alias])
+    assert Code.DUPLICATE in codes(inventory, disk, [disk])
+    assert Code.DUPLICATE not in codes(inventory, disk, [spec_of("vd5"), spec_of("ns1")])
 
 
 def test_a_sibling_of_the_same_testbed_is_allowed() -> None:
@@ -98,20 +82,14 @@ def test_namespaces_of_different_controllers_are_not_siblings() -> None:
 
 
 @pytest.mark.parametrize(
-    ("disk", "changes"),
-    [
-        ("sd2", {"removable": "1"}),
-        ("sd2", {"removable": None}),
-        ("sd2", {"ro": None}),
-        ("sd2", {"slaves": ["sda"]}),
-        ("sd2", {"holders": ["bcache0"]}),
-    ],
+    "changes",
+    [{"removable": "1"}, {"removable": None}, {"ro": None}, {"slaves": ["sda"]}, {"holders": ["bcache0"]}],
 )
-def test_flags_of_the_kernel(disk: str, changes: dict[str, Any]) -> None:
+def test_flags_of_the_kernel(changes: dict[str, Any]) -> None:
     facts = recorded("pools")
-    assert codes(parse("server", facts), spec_of(disk)) == set()
+    assert codes(parse("server", facts), spec_of("sd2")) == set()
     facts["devices"]["sdc"] |= changes
-    assert codes(parse("server", facts), spec_of(disk))
+    assert codes(parse("server", facts), spec_of("sd2"))
 
 
 def test_a_link_that_several_namespaces_claim_is_refused() -> None:

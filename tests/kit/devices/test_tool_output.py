@@ -23,22 +23,11 @@ def test_output_of_zdb() -> None:
 
 
 def test_output_of_smartctl() -> None:
+    wear = {"name": "Percentage Used Endurance Indicator", "value": 7, "flags": {"valid": True}}
     ata = {
         "temperature": {"current": 31},
         "smart_status": {"passed": False},
-        "ata_device_statistics": {
-            "pages": [
-                {
-                    "table": [
-                        {
-                            "name": "Percentage Used Endurance Indicator",
-                            "value": 7,
-                            "flags": {"valid": True},
-                        }
-                    ]
-                }
-            ]
-        },
+        "ata_device_statistics": {"pages": [{"table": [wear]}]},
     }
     assert tool_output.parse_smartctl(json.dumps(ata)) == tool_output.Health(7, 31, True)
     assert tool_output.parse_smartctl('{"temperature": {"current": 0}}') == tool_output.Health()

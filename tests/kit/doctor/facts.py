@@ -1,4 +1,4 @@
-"""Facts that a lab's guest gave (data/), and what is changed in them for a test."""
+"""Recorded facts of a lab's guest (data/), and changes of them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ RECORDED: dict[str, dict[str, Any]] = {
 
 
 def no_host() -> Any:
-    raise AssertionError("nothing is to be asked any more")
+    raise AssertionError("no more commands are expected")
 
 
-def gathered(role: Any, raw: Any, name: str = "", **more: Any) -> Gathered:
-    """An answer as if it had just come, quickly and from a host whose clock is right."""
-    more = {"round_trip_s": 0.05, "offset_s": 0.002, **more}
-    return Gathered(Target(name or role, (role,), no_host), Facts(raw), **more)
+def gathered(role: Any, raw: Any, name: str = "", **readings: Any) -> Gathered:
+    """Facts that came quickly, from a host whose clock is right unless `readings` say otherwise."""
+    readings = {"round_trip_s": 0.05, "offset_s": 0.002, **readings}
+    return Gathered(Target(name or role, (role,), no_host), Facts(raw), **readings)
 
 
 def changed(role: str, *changes: Change) -> dict[str, Any]:
@@ -41,19 +41,19 @@ def report(
     server: dict[str, Any] | None = None,
     client: dict[str, Any] | None = None,
     requirements: Requirements | None = None,
-    **more: Any,
+    **readings: Any,
 ) -> Report:
-    """Of one server and one client, each as it was recorded unless given; `more` is about both."""
-    both = [
-        gathered("server", server or RECORDED["server"], **more),
-        gathered("client", client or RECORDED["client"], **more),
+    """Report on a server and a client with the given facts, else the recorded ones; `readings` of both."""
+    hosts = [
+        gathered("server", server or RECORDED["server"], **readings),
+        gathered("client", client or RECORDED["client"], **readings),
     ]
-    return judge(both, requirements or Requirements())
+    return judge(hosts, requirements or Requirements())
 
 
-def only(found: Report, host: str, check: str) -> Finding:
-    (one,) = (finding for finding in found.findings if (finding.host, finding.check) == (host, check))
-    return one
+def finding_of(report: Report, host: str, check: str) -> Finding:
+    (finding,) = (f for f in report.findings if (f.host, f.check) == (host, check))
+    return finding
 
 
 def file(path: str, content: Any) -> Change:
@@ -67,8 +67,9 @@ def file(path: str, content: Any) -> Change:
     return change
 
 
-def said(command: str, out: str, code: int = 0, err: str = "") -> Change:
-    return lambda raw: raw.update({f"command {command}": {"code": code, "out": out, "err": err}})
+def output(name: str, out: str, code: int = 0, err: str = "") -> Change:
+    """The result of a command."""
+    return part(f"command {name}", {"code": code, "out": out, "err": err})
 
 
 def program(name: str, path: str | None, elsewhere: str | None = None) -> Change:
@@ -80,28 +81,27 @@ def part(name: str, value: Any) -> Change:
 
 
 def links(change: Callable[[list[dict[str, Any]]], object]) -> Change:
-    """Of what `ip address` says."""
+    """A change of the output of `ip address`."""
 
     def apply(raw: dict[str, Any]) -> None:
-        found = json.loads(raw["command links"]["out"])
-        change(found)
-        raw["command links"]["out"] = json.dumps(found)
+        entries = json.loads(raw["command links"]["out"])
+        change(entries)
+        raw["command links"]["out"] = json.dumps(entries)
 
     return apply
 
 
-def a_wire(speed: str, duplex: str = "full", **more: Any) -> Change:
-    """The interface eth0 is a network card and not a veth."""
+def physical_link(speed: str, duplex: str = "full", **more: Any) -> Change:
+    """The interface between server and client is a network card instead of a veth."""
 
-    def change(raw: dict[str, Any]) -> None:
-        found = json.loads(raw["command links"]["out"])
-        entry = next(entry for entry in found if entry["ifname"] in ("eth0", "srv0"))
-        entry.pop("linkinfo")
-        entry.update({"parentbus": "pci", **more})
-        name = f"/sys/class/net/{entry['ifname']}"
-        raw["command links"]["out"] = json.dumps(found)
-        raw["files"].update(
-            {f"{name}/ifindex": str(entry["ifindex"]), f"{name}/speed": speed, f"{name}/duplex": duplex}
-        )
+    def apply(raw: dict[str, Any]) -> None:
+        def change(entries: list[dict[str, Any]]) -> None:
+            entry = next(entry for entry in entries if entry["ifname"] in ("eth0", "srv0"))
+            entry.pop("linkinfo")
+            entry.update({"parentbus": "pci", **more})
+            name, index = f"/sys/class/net/{entry['ifname']}", str(entry["ifindex"])
+            raw["files"] |= {f"{name}/ifindex": index, f"{name}/speed": speed, f"{name}/duplex": duplex}
 
-    return change
+        links(change)(raw)
+
+    return apply

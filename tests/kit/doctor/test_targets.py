@@ -1,7 +1,8 @@
-"""Which hosts of a testbed are looked at, and where their clients look for the server."""
+"""Hosts of a testbed that are diagnosed, and the server's address for their clients."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ DISK = (
 )
 
 
-def targets(tmp_path: Path, server: str, *clients: str, disk: str = DISK) -> list[Any]:
-    blocks = "".join(f"[[client]]\n{client}\n" for client in clients)
+def targets(tmp_path: Path, server: str, clients: list[str]) -> list[Any]:
+    blocks = "".join(f'[[client]]\nhost = "{client}"\n' for client in clients)
+    disk = "" if "export" in server else DISK
     path = tmp_path / "testbed.toml"
     path.write_text(f'name = "t"\n[server]\n{server}\n{blocks}{disk}')
 
@@ -29,36 +31,37 @@ def targets(tmp_path: Path, server: str, *clients: str, disk: str = DISK) -> lis
     return targets_of(read_testbed(path), connect)
 
 
-def test_server_and_clients(tmp_path: Path) -> None:
-    found = targets(tmp_path, 'host = "ssh://root@nas"', 'host = "ssh://a"', 'host = "ssh://b:2222"')
-    assert [(one.name, one.roles, one.peer) for one in found] == [
-        ("ssh://root@nas", ("server",), ""),
-        ("ssh://a", ("client",), "nas"),
-        ("ssh://b:2222", ("client",), "nas"),
-    ]
-    for one in found:
-        with pytest.raises(HostError, match=one.name):
-            one.open()
-
-
-def test_the_servers_address_is_what_clients_mount_from(tmp_path: Path) -> None:
-    found = targets(tmp_path, 'host = "ssh://nas"\naddress = "10.0.0.1"', 'host = "ssh://a"')
-    assert found[1].peer == "10.0.0.1"
-
-
-def test_one_host_in_both_roles(tmp_path: Path) -> None:
-    (found,) = targets(tmp_path, 'host = "local"', 'host = "local"')
-    assert (found.roles, found.peer) == (("server", "client"), "127.0.0.1")
+CLIENT = ("client",)
 
 
 @pytest.mark.parametrize(
-    ("export", "peer"), [("nas:/pool/x", "nas"), ("10.0.0.1:/p", "10.0.0.1"), ("[fd00::1]:/p", "fd00::1")]
-)
-def test_an_appliance_is_not_looked_into(tmp_path: Path, export: str, peer: str) -> None:
-    (found,) = targets(tmp_path, f'host = "none"\nexport = "{export}"', 'host = "ssh://a"', disk="")
-    assert (found.name, found.roles, found.peer) == ("ssh://a", ("client",), peer)
+    ("server", "clients", "expected"),
+    [
+        (
+            'host = "ssh://root@nas"', ["ssh://a", "ssh://b:22"],
+            [("ssh://root@nas", ("server",), ""), ("ssh://a", CLIENT, "nas"), ("ssh://b:22", CLIENT, "nas")],
+        ),
+        (
+            'host = "ssh://nas"\naddress = "10.0.0.1"', ["ssh://a"],
+            [("ssh://nas", ("server",), ""), ("ssh://a", CLIENT, "10.0.0.1")],
+        ),
+        ('host = "local"', ["local"], [("local", ("server", "client"), "127.0.0.1")]),
+        # An appliance is not diagnosed.
+        ('host = "none"\nexport = "nas:/pool/x"', ["ssh://a"], [("ssh://a", CLIENT, "nas")]),
+        ('host = "none"\nexport = "10.0.0.1:/p"', ["ssh://a"], [("ssh://a", CLIENT, "10.0.0.1")]),
+        ('host = "none"\nexport = "[fd00::1]:/p"', ["ssh://a"], [("ssh://a", CLIENT, "fd00::1")]),
+    ],
+)  # fmt: skip
+def test_targets_of_a_testbed(
+    tmp_path: Path, server: str, clients: list[str], expected: list[tuple[str, tuple[str, ...], str]]
+) -> None:
+    observed = targets(tmp_path, server, clients)
+    assert [(target.name, target.roles, target.peer) for target in observed] == expected
+    for target in observed:
+        with pytest.raises(HostError, match=re.escape(target.name)):
+            target.open()
 
 
-def test_what_a_workload_wants() -> None:
-    wanted = requirements_of(find_workload("top-speeds"), clients=4)
-    assert wanted.nfs_version == "3" and wanted.outstanding == 4
+def test_requirements_of_a_workload() -> None:
+    requirements = requirements_of(find_workload("top-speeds"), clients=4)
+    assert requirements.nfs_version == "3" and requirements.outstanding == 4

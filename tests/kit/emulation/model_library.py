@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 from functools import cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,17 @@ import numpy.typing as npt
 from kit.config.device_model import SECTOR_BYTES, DeviceModel, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
+from kit.hosts.base import Closing
 
-READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
 NEVER_NS = 2**64 - 1
 ROTATIONAL, VOLATILE_CACHE, DISCARDS = 1, 2, 4
+
+
+class Op(enum.IntEnum):
+    """Operations of enum hsp_op in model.h."""
+
+    READ, WRITE, FLUSH, DISCARD, WRITE_ZEROES = range(5)
+
 
 REQUEST = np.dtype(
     [("arrival_ns", "<u8"), ("sector", "<u8"), ("sectors", "<u4"), ("op", "u1"), ("fua", "u1"), ("pad", "V2")]
@@ -62,7 +69,7 @@ def requests(count: int) -> Requests:
     return np.zeros(count, REQUEST)
 
 
-class ModelDevice:
+class ModelDevice(Closing):
     """A device of the library. Times are ns since it was made; arrivals never decrease."""
 
     def __init__(self, device: DeviceModel | str, size_bytes: int, seed: int = 1) -> None:
@@ -86,13 +93,13 @@ class ModelDevice:
         answer = self.submit_many(request)[0]
         return int(answer["done_ns"]), int(answer["error"])
 
-    def submit_many(self, asked: Requests, *, closed_loop: bool = False, think_ns: int = 0) -> Answers:
+    def submit_many(self, batch: Requests, *, closed_loop: bool = False, think_ns: int = 0) -> Answers:
         """Answers, one a request. `closed_loop`: each arrives after the one before; arrivals are written."""
-        if asked.dtype != REQUEST or not asked.flags.c_contiguous:
+        if batch.dtype != REQUEST or not batch.flags.c_contiguous:
             raise TypeError("requests are a contiguous array of REQUEST")
-        answers = np.zeros(len(asked), ANSWER)
+        answers = np.zeros(len(batch), ANSWER)
         self._library.hsp_device_submit_many(
-            self._device, asked.ctypes.data, answers.ctypes.data, len(asked), closed_loop, think_ns
+            self._device, batch.ctypes.data, answers.ctypes.data, len(batch), closed_loop, think_ns
         )
         return answers
 
@@ -130,14 +137,3 @@ class ModelDevice:
         if self._device:
             self._library.hsp_device_free(self._device)
             self._device = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -55,8 +55,9 @@ def test_without_a_compiler_it_says_what_to_install(
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(HostError, match="file"):
+    with pytest.raises(HostError, match="file/hsp") as caught:
         library()
+    assert "XDG_CACHE_HOME" in caught.value.hint
 
 
 def test_other_sources_are_another_library(

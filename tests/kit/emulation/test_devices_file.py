@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from kit.config.testbed import ages, read_testbed
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
 from kit.emulation.devices_file import read_emulation, served_devices
-from kit.emulation.served import ServedDevice, description
+from kit.emulation.served import description
+from tests.process import hsp
 
-ROOT = Path(__file__).parents[3]
 GOOD = '[[device]]\nname = "ssd0"\nsize = "64MiB"\npreset = "nvme-consumer"\n'
 
 
@@ -69,11 +68,6 @@ def test_what_cannot_be_is_refused_and_named(tmp_path: Path, text: str, complain
     assert caught.value.exit_code == 2
 
 
-def test_names_that_are_more_than_a_name_never_reach_the_description() -> None:
-    with pytest.raises(ValueError, match="not a name"):
-        description([ServedDevice("a\nsocket /etc", 64 << 20, "model ssd\n")], 1)
-
-
 TESTBED = """\
 [server]
 host = "lab"
@@ -119,12 +113,6 @@ def test_a_testbed_with_impossible_devices_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=complaint):
         read_testbed(written(tmp_path, TESTBED.format(size=size, how=how)))
-
-
-def hsp(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kit.cli", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=110
-    )
 
 
 def test_the_presets_are_listed_and_an_unknown_one_exits_2(tmp_path: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, resolve
-from tests.kit.emulation.model_library import FLUSH, READ, ROTATIONAL, VOLATILE_CACHE, WRITE, ModelDevice
+from tests.kit.emulation.loads import Load, shortest_range
+from tests.kit.emulation.model_library import ROTATIONAL, VOLATILE_CACHE, ModelDevice, Op
 
 pytestmark = pytest.mark.one_python
 
@@ -20,44 +19,35 @@ def disk(name: str = "disk-7200", **overrides: object) -> ModelDevice:
     return ModelDevice(resolve(name, overrides=overrides), SIZE)
 
 
-def shortest_range(latencies: Any, share: float = 0.95) -> tuple[int, int]:
-    """The shortest interval that holds the share, as reports have it."""
-    ordered = np.sort(latencies)
-    count = int(np.ceil(share * len(ordered)))
-    widths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
-    first = int(np.argmin(widths))
-    return int(ordered[first]), int(ordered[first + count - 1])
-
-
-def test_random_reads_at_7200_rpm(load: Any) -> None:
+def test_random_reads_at_7200_rpm() -> None:
     """Of a wait that is uniform over a turn of 8.33 ms, no window of 7.8 ms holds more than 93.6 %.
 
     Seeks of different lengths make it less, so 95 % within 1.9 to 9.7 ms is beyond any such disk.
     """
     device = disk()
-    latencies = load(device).at_random(READ, 1, 20_000)
+    latencies = Load(device).at_random(Op.READ, 1, 20_000)
     share = np.mean((latencies >= 1.9 * MS) & (latencies <= 9.7 * MS))
     assert 0.92 <= share <= 7.8 / (60_000 / 7200)
     counters = device.counters()
     assert counters["rotation_ns"] / counters["seeks"] == pytest.approx(4.17 * MS, rel=0.05)
 
 
-@pytest.mark.parametrize("op", [READ, WRITE])
-def test_95_percent_at_10000_rpm_are_within_the_published_range(load: Any, op: int) -> None:
-    low, high = shortest_range(load(disk("disk-10k")).at_random(op, 1, 20_000))
+@pytest.mark.parametrize("op", [Op.READ, Op.WRITE])
+def test_95_percent_at_10000_rpm_are_within_the_published_range(op: int) -> None:
+    low, high = shortest_range(Load(disk("disk-10k")).at_random(op, 1, 20_000))
     assert 1.95 * MS < low < high < 9.17 * MS
 
 
 @pytest.mark.parametrize("name", ["disk-7200", "disk-10k"])
 @pytest.mark.parametrize("part", [0.0, 0.5, 0.9])
-def test_sequential_reads_have_the_rate_of_the_zone(load: Any, name: str, part: float) -> None:
+def test_sequential_reads_have_the_rate_of_the_zone(name: str, part: float) -> None:
     table = find_preset(name).disk
     assert table
     device = ModelDevice(resolve(name, overrides={"stroke_percent": 100}), SIZE)
-    one = load(device)
+    load = Load(device)
     first = int(device.sectors * part) // 256 * 256
-    one.in_order(READ, 256, 300, first)
-    rate = 300 * 256 * 512 / one.now_ns * 1e9
+    load.in_order(Op.READ, 256, 300, first)
+    rate = 300 * 256 * 512 / load.now_ns * 1e9
     # On the full stroke tracks get shorter inwards, and so hold less: half the sectors are not half the way.
     expected = [table.outer_per_s, table.inner_per_s]
     assert min(expected) * 0.9 < rate < max(expected) * 1.1
@@ -66,60 +56,62 @@ def test_sequential_reads_have_the_rate_of_the_zone(load: Any, name: str, part: 
         assert rate == pytest.approx(zone, rel=0.1)
 
 
-def test_each_read_of_a_smooth_sequence_takes_about_as_long(load: Any) -> None:
-    latencies = load(disk()).in_order(READ, 256, 400)[10:]
+def test_each_read_of_a_smooth_sequence_takes_about_as_long() -> None:
+    latencies = Load(disk()).in_order(Op.READ, 256, 400)[10:]
     assert np.percentile(latencies, 99) < 3 * np.median(latencies)
 
 
-def test_outer_tracks_are_faster(load: Any) -> None:
+def test_outer_tracks_are_faster() -> None:
     device = disk(stroke_percent=100)
-    outer = load(device).in_order(READ, 256, 200).sum()
-    inner = load(disk(stroke_percent=100)).in_order(READ, 256, 200, device.sectors - 200 * 256).sum()
+    outer = Load(device).in_order(Op.READ, 256, 200).sum()
+    inner = Load(disk(stroke_percent=100)).in_order(Op.READ, 256, 200, device.sectors - 200 * 256).sum()
     assert inner > 1.3 * outer
 
 
-def test_the_wider_the_stroke_the_longer_the_seek(load: Any) -> None:
-    narrow, wide = (load(disk(stroke_percent=stroke)).at_random(READ, 1, 5000).mean() for stroke in (1, 100))
+def test_the_wider_the_stroke_the_longer_the_seek() -> None:
+    narrow, wide = (
+        Load(disk(stroke_percent=stroke)).at_random(Op.READ, 1, 5000).mean() for stroke in (1, 100)
+    )
     assert wide - narrow > 3 * MS
 
 
-def test_sequential_writes_without_a_cache_miss_a_turn_each(load: Any) -> None:
-    latencies = load(disk()).in_order(WRITE, 8, 100)[1:]
+def test_sequential_writes_without_a_cache_miss_a_turn_each() -> None:
+    latencies = Load(disk()).in_order(Op.WRITE, 8, 100)[1:]
     assert np.median(latencies) > 8 * MS
 
 
-def test_a_write_cache_answers_at_once_and_a_flush_pays(load: Any) -> None:
+def test_a_write_cache_answers_at_once_and_a_flush_pays() -> None:
     device = disk(write_cache="8MiB")
     assert device.attributes == ROTATIONAL | VOLATILE_CACHE
-    one = load(device)
-    assert one.at_random(WRITE, 8, 200).max() < MS
-    assert device.is_volatile(one.now_ns, 0) is False
-    done_ns, _ = device.submit(one.now_ns, FLUSH)
-    assert 200 * 0.5 * MS < done_ns - one.now_ns
+    load = Load(device)
+    assert load.at_random(Op.WRITE, 8, 200).max() < MS
+    assert device.is_volatile(load.now_ns, 0) is False
+    done_ns, _ = device.submit(load.now_ns, Op.FLUSH)
+    assert 200 * 0.5 * MS < done_ns - load.now_ns
     assert not any(device.is_volatile(done_ns, sector) for sector in range(0, device.sectors, 8))
 
 
-def test_the_elevator_makes_destaging_cheaper_than_writing_through(load: Any) -> None:
-    cached = load(disk("disk-7200", write_cache="8MiB", stroke_percent=100))
-    cached.at_random(WRITE, 8, 1000)
-    flushed_ns, _ = cached.device.submit(cached.now_ns, FLUSH)
-    through = load(disk("disk-7200", stroke_percent=100))
-    through.at_random(WRITE, 8, 1000)
+def test_the_elevator_makes_destaging_cheaper_than_writing_through() -> None:
+    cached = Load(disk("disk-7200", write_cache="8MiB", stroke_percent=100))
+    cached.at_random(Op.WRITE, 8, 1000)
+    flushed_ns, _ = cached.device.submit(cached.now_ns, Op.FLUSH)
+    through = Load(disk("disk-7200", stroke_percent=100))
+    through.at_random(Op.WRITE, 8, 1000)
     assert flushed_ns < 0.8 * through.now_ns
 
 
-def test_a_full_cache_writes_as_fast_as_the_platter(load: Any) -> None:
+def test_a_full_cache_writes_as_fast_as_the_platter() -> None:
     device = disk(write_cache="1MiB")
-    latencies = load(device).at_random(WRITE, 8, 3000)
+    latencies = Load(device).at_random(Op.WRITE, 8, 3000)
     assert device.counters()["cache_waits"] > 0
     assert np.mean(latencies[1000:]) > 1 * MS
 
 
 def test_what_was_read_ahead_comes_from_the_buffer() -> None:
     device = disk()
-    done_ns, _ = device.submit(0, READ, 0, 8)
+    done_ns, _ = device.submit(0, Op.READ, 0, 8)
     again_ns = done_ns + 5 * MS
-    done_ns, _ = device.submit(again_ns, READ, 8, 8)
+    done_ns, _ = device.submit(again_ns, Op.READ, 8, 8)
     assert done_ns - again_ns < MS
     assert device.counters()["cache_hits"] == 1
 
@@ -127,6 +119,6 @@ def test_what_was_read_ahead_comes_from_the_buffer() -> None:
 def test_without_cache_only_a_write_under_way_is_volatile() -> None:
     device = disk()
     assert device.attributes == ROTATIONAL
-    done_ns, _ = device.submit(0, WRITE, 100, 1)
+    done_ns, _ = device.submit(0, Op.WRITE, 100, 1)
     assert device.is_volatile(done_ns - 1, 100)
     assert not device.is_volatile(done_ns, 100)

@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 import errno
-from typing import Any
 
 import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, preset_names
 from kit.core.errors import ConfigError
-from tests.kit.emulation.model_library import (
-    DISCARD,
-    FLUSH,
-    NEVER_NS,
-    READ,
-    WRITE,
-    WRITE_ZEROES,
-    ModelDevice,
-    requests,
-)
+from tests.kit.emulation.loads import Latencies, Load
+from tests.kit.emulation.model_library import NEVER_NS, ModelDevice, Op, requests
 
 pytestmark = pytest.mark.one_python
 
@@ -28,39 +19,43 @@ S = 1_000_000_000
 ALL = pytest.mark.parametrize("name", preset_names())
 
 
-def device(name: str) -> ModelDevice:
+def new_device(name: str) -> ModelDevice:
     return ModelDevice(find_preset(name), 32 * MIB)
 
 
 @ALL
 def test_a_stall_answers_nothing_for_so_long(name: str) -> None:
-    one = device(name)
-    one.fault(S, "stall 500000000")
-    for op in (READ, WRITE, FLUSH):
-        assert one.submit(S + 1, op, 0, 8 if op != FLUSH else 0)[0] >= S + 500_000_000
+    device = new_device(name)
+    device.fault(S, "stall 500000000")
+    for op in (Op.READ, Op.WRITE, Op.FLUSH):
+        assert device.submit(S + 1, op, 0, 8 if op != Op.FLUSH else 0)[0] >= S + 500_000_000
     after_ns = 10 * S
-    assert one.submit(after_ns, READ, 0, 8)[0] < after_ns + S // 10
+    assert device.submit(after_ns, Op.READ, 0, 8)[0] < after_ns + S // 10
 
 
 @ALL
 def test_a_device_that_is_gone_never_answers(name: str) -> None:
-    one = device(name)
-    one.submit(0, WRITE, 0, 8)
-    one.fault(S, "fail")
-    assert one.submit(S, READ, 0, 8) == (NEVER_NS, errno.ENODEV)
-    one.power_loss(2 * S)
-    assert one.submit(2 * S, FLUSH) == (NEVER_NS, errno.ENODEV)
-    one.fault(3 * S, "heal")
-    assert one.submit(3 * S, READ, 0, 8)[1] == 0
+    device = new_device(name)
+    device.submit(0, Op.WRITE, 0, 8)
+    device.fault(S, "fail")
+    assert device.submit(S, Op.READ, 0, 8) == (NEVER_NS, errno.ENODEV)
+    device.power_loss(2 * S)
+    assert device.submit(2 * S, Op.FLUSH) == (NEVER_NS, errno.ENODEV)
+    device.fault(3 * S, "heal")
+    assert device.submit(3 * S, Op.READ, 0, 8)[1] == 0
 
 
 @pytest.mark.parametrize(
     ("kind", "failing"),
-    [("read", {READ}), ("write", {WRITE, WRITE_ZEROES}), ("any", {READ, WRITE, WRITE_ZEROES})],
+    [
+        ("read", {Op.READ}),
+        ("write", {Op.WRITE, Op.WRITE_ZEROES}),
+        ("any", {Op.READ, Op.WRITE, Op.WRITE_ZEROES}),
+    ],
 )
 def test_errors_are_in_their_range_and_of_their_kind(kind: str, failing: set[int]) -> None:
-    one = device("nvme-datacentre")
-    one.fault(0, f"error 100 10 {kind}")
+    device = new_device("nvme-datacentre")
+    device.fault(0, f"error 100 10 {kind}")
     for sector, count, touches in (
         (92, 8, False),
         (93, 8, True),
@@ -68,14 +63,14 @@ def test_errors_are_in_their_range_and_of_their_kind(kind: str, failing: set[int
         (109, 8, True),
         (110, 8, False),
     ):
-        for op in (READ, WRITE, WRITE_ZEROES, DISCARD):
-            done_ns, error = one.submit(0, op, sector, count)
+        for op in (Op.READ, Op.WRITE, Op.WRITE_ZEROES, Op.DISCARD):
+            done_ns, error = device.submit(0, op, sector, count)
             assert error == (errno.EIO if touches and op in failing else 0)
             assert done_ns > 0
-    written = one.counters()["host_bytes_written"]
-    one.fault(0, "heal")
-    assert one.submit(0, WRITE, 100, 10)[1] == 0
-    assert one.counters()["host_bytes_written"] == written + 5120
+    written = device.counters()["host_bytes_written"]
+    device.fault(0, "heal")
+    assert device.submit(0, Op.WRITE, 100, 10)[1] == 0
+    assert device.counters()["host_bytes_written"] == written + 5120
 
 
 @pytest.mark.parametrize(
@@ -88,45 +83,45 @@ def test_errors_are_in_their_range_and_of_their_kind(kind: str, failing: set[int
     ],
 )
 def test_what_is_no_fault_is_refused(text: str) -> None:
-    one = device("disk-10k")
+    device = new_device("disk-10k")
     with pytest.raises(ConfigError, match=r"."):
-        one.fault(0, text)
-    assert one.submit(0, READ, 0, 1)[1] == 0
+        device.fault(0, text)
+    assert device.submit(0, Op.READ, 0, 1)[1] == 0
 
 
 def test_ranges_of_errors_are_bounded() -> None:
-    one = device("disk-10k")
+    device = new_device("disk-10k")
     for sector in range(64):
-        one.fault(0, f"error {sector} 1 read")
+        device.fault(0, f"error {sector} 1 read")
     with pytest.raises(ConfigError, match="heal"):
-        one.fault(0, "error 64 1 read")
+        device.fault(0, "error 64 1 read")
 
 
 @ALL
 def test_requests_that_no_device_can_serve_are_errors(name: str) -> None:
-    one = device(name)
-    assert one.submit(5, READ, one.sectors - 1, 2) == (5, errno.EIO)
-    assert one.submit(5, WRITE, 2**64 - 1, 8) == (5, errno.EIO)
-    assert one.submit(5, 17, 0, 8) == (5, errno.EOPNOTSUPP)
-    assert one.submit(2**63, READ, 0, 8)[1] == errno.EINVAL
-    assert one.submit(5, WRITE, one.sectors, 0) == (5, 0)
-    assert not one.is_volatile(0, 2**64 - 1)
-    assert one.submit(5, READ, one.sectors - 1, 1)[1] == 0
+    device = new_device(name)
+    assert device.submit(5, Op.READ, device.sectors - 1, 2) == (5, errno.EIO)
+    assert device.submit(5, Op.WRITE, 2**64 - 1, 8) == (5, errno.EIO)
+    assert device.submit(5, 17, 0, 8) == (5, errno.EOPNOTSUPP)
+    assert device.submit(2**63, Op.READ, 0, 8)[1] == errno.EINVAL
+    assert device.submit(5, Op.WRITE, device.sectors, 0) == (5, 0)
+    assert not device.is_volatile(0, 2**64 - 1)
+    assert device.submit(5, Op.READ, device.sectors - 1, 1)[1] == 0
 
 
 @ALL
 def test_time_that_goes_back_does_not(name: str) -> None:
-    one = device(name)
-    one.submit(S, WRITE, 0, 8)
-    assert one.submit(0, READ, 64, 8)[0] >= S
+    device = new_device(name)
+    device.submit(S, Op.WRITE, 0, 8)
+    assert device.submit(0, Op.READ, 64, 8)[0] >= S
 
 
 @ALL
-def test_equal_requests_get_equal_answers_and_another_seed_others(name: str, load: Any) -> None:
-    def answers(seed: int) -> Any:
-        one = load(ModelDevice(find_preset(name), 32 * MIB, seed))
+def test_equal_requests_get_equal_answers_and_another_seed_others(name: str) -> None:
+    def answers(seed: int) -> Latencies:
+        load = Load(ModelDevice(find_preset(name), 32 * MIB, seed))
         return np.concatenate(
-            [one.at_random(WRITE, 8, 300), one.at_random(READ, 1, 300), one.sync_writes(8, 50)]
+            [load.at_random(Op.WRITE, 8, 300), load.at_random(Op.READ, 1, 300), load.sync_writes(8, 50)]
         )
 
     assert np.array_equal(answers(1), answers(1))
@@ -134,57 +129,57 @@ def test_equal_requests_get_equal_answers_and_another_seed_others(name: str, loa
 
 
 @ALL
-def test_an_aged_device_can_be_kept(name: str, load: Any) -> None:
-    old = load(device(name), seed=2)
-    old.at_random(WRITE, 8, 3000)
+def test_an_aged_device_can_be_kept(name: str) -> None:
+    old = Load(new_device(name), seed=2)
+    old.at_random(Op.WRITE, 8, 3000)
     saved = old.device.save(old.now_ns)
-    new = load(device(name), seed=3)
+    new = Load(new_device(name), seed=3)
     new.device.load(saved)
     old.device.power_loss(old.now_ns)
     # save moves time on to now, as a power loss does, so that counters agree too.
     assert new.device.counters() == old.device.counters()
     old.random = np.random.default_rng(3)
-    assert np.array_equal(new.at_random(READ, 8, 500), old.at_random(READ, 8, 500))
-    assert np.array_equal(new.at_random(WRITE, 8, 500), old.at_random(WRITE, 8, 500))
+    assert np.array_equal(new.at_random(Op.READ, 8, 500), old.at_random(Op.READ, 8, 500))
+    assert np.array_equal(new.at_random(Op.WRITE, 8, 500), old.at_random(Op.WRITE, 8, 500))
 
 
 def test_state_that_does_not_fit_is_refused() -> None:
-    saved = device("nvme-consumer").save(0)
+    saved = new_device("nvme-consumer").save(0)
     for other, why in (
-        (device("ssd-2009-read"), "different parameters"),
+        (new_device("ssd-2009-read"), "different parameters"),
         (ModelDevice(find_preset("nvme-consumer"), 16 * MIB), "a different size"),
         (ModelDevice(find_preset("nvme-consumer"), 32 * MIB, seed=2), "different parameters"),
     ):
         with pytest.raises(ConfigError, match=why):
             other.load(saved)
-    used = device("nvme-consumer")
-    used.submit(1, READ, 0, 8)
+    used = new_device("nvme-consumer")
+    used.submit(1, Op.READ, 0, 8)
     with pytest.raises(ConfigError, match="new device"):
         used.load(saved)
 
 
 @ALL
-def test_damaged_state_is_refused(name: str, load: Any) -> None:
-    old = load(device(name))
-    old.at_random(WRITE, 8, 100)
+def test_damaged_state_is_refused(name: str) -> None:
+    old = Load(new_device(name))
+    old.at_random(Op.WRITE, 8, 100)
     saved = old.device.save(old.now_ns)
     draw = np.random.default_rng(1)
     for _ in range(20):
         bytes_ = bytearray(saved)
         bytes_[int(draw.integers(0, len(bytes_)))] ^= 1 << int(draw.integers(0, 8))
         with pytest.raises(ConfigError):
-            device(name).load(bytes(bytes_))
+            new_device(name).load(bytes(bytes_))
     for cut in (0, 7, 31, 32, len(saved) // 2, len(saved) - 1):
         with pytest.raises(ConfigError):
-            device(name).load(saved[:cut])
+            new_device(name).load(saved[:cut])
     with pytest.raises(ConfigError):
-        device(name).load(saved + b"\0")
+        new_device(name).load(saved + b"\0")
 
 
 def test_an_open_loop_beyond_what_the_device_can_do_ends() -> None:
-    one = device("nvme-consumer")
-    asked = requests(2000)
-    asked["op"], asked["sectors"] = WRITE, 8
-    asked["sector"] = np.random.default_rng(1).integers(0, one.sectors // 8, 2000) * 8
-    done = one.submit_many(asked)["done_ns"]
+    device = new_device("nvme-consumer")
+    batch = requests(2000)
+    batch["op"], batch["sectors"] = Op.WRITE, 8
+    batch["sector"] = np.random.default_rng(1).integers(0, device.sectors // 8, 2000) * 8
+    done = device.submit_many(batch)["done_ns"]
     assert done.max() > 10_000_000

@@ -13,7 +13,7 @@ import pytest
 from kit.config.device_model import find_preset, preset_names, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation.compilation import HERE as EMULATION
-from tests.kit.emulation.model_library import ANSWER, REQUEST, WRITE, ModelDevice, _library, requests
+from tests.kit.emulation.model_library import ANSWER, REQUEST, ModelDevice, Op, _library, requests
 
 MIB = 1 << 20
 
@@ -26,15 +26,12 @@ def test_records_are_those_of_the_interface(tmp_path: Path) -> None:
         "AT(sector), AT(sectors), AT(op), AT(fua), (int)sizeof(struct hsp_answer), "
         "(int)offsetof(struct hsp_answer, error)); return 0; }\n"
     )
-    subprocess.run(
-        ["cc", f"-I{EMULATION / 'models'}", str(program), "-o", str(tmp_path / "layout")],
-        check=True,
-        timeout=60,
-    )
-    told = subprocess.run([str(tmp_path / "layout")], check=True, capture_output=True, text=True, timeout=60)
+    layout = tmp_path / "layout"
+    subprocess.run(["cc", f"-I{EMULATION / 'models'}", program, "-o", layout], check=True, timeout=60)
+    output = subprocess.run([layout], check=True, capture_output=True, text=True, timeout=60)
     offsets = [REQUEST.fields[name][1] for name in ("arrival_ns", "sector", "sectors", "op", "fua")]  # type: ignore[index]
     expected = [REQUEST.itemsize, *offsets, ANSWER.itemsize, ANSWER.fields["error"][1]]  # type: ignore[index]
-    assert [int(word) for word in told.stdout.split()] == expected
+    assert [int(word) for word in output.stdout.split()] == expected
 
 
 def test_every_function_of_the_interface_is_there() -> None:
@@ -89,9 +86,9 @@ def test_a_size_that_is_none_is_refused(size: int) -> None:
 @pytest.mark.parametrize("name", preset_names())
 def test_the_last_sector_of_every_size_can_be_written(name: str, size: int) -> None:
     with ModelDevice(find_preset(name), size) as device:
-        done_ns, error = device.submit(0, WRITE, size // 512 - 1, 1)
+        done_ns, error = device.submit(0, Op.WRITE, size // 512 - 1, 1)
         assert error == 0 and done_ns > 0
-        assert device.submit(done_ns, WRITE, size // 512, 1) == (done_ns, errno.EIO)
+        assert device.submit(done_ns, Op.WRITE, size // 512, 1) == (done_ns, errno.EIO)
 
 
 def test_requests_of_another_layout_are_refused() -> None:

@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kit.emulation.model_library import (
-    DISCARD,
-    FLUSH,
-    READ,
-    WRITE,
-    WRITE_ZEROES,
-    ModelDevice,
-    requests,
-)
+from tests.kit.emulation.loads import random_device
+from tests.kit.emulation.model_library import ModelDevice, Op, requests
 
 pytestmark = pytest.mark.one_python
 
 ONE = st.tuples(
     st.integers(0, 3_000_000),  # ns after the one before
-    st.sampled_from([READ, WRITE, WRITE, WRITE, FLUSH, DISCARD, WRITE_ZEROES]),
+    st.sampled_from([Op.READ, Op.WRITE, Op.WRITE, Op.WRITE, Op.FLUSH, Op.DISCARD, Op.WRITE_ZEROES]),
     st.floats(0, 1, exclude_max=True),
     st.integers(1, 4100),
     st.booleans(),
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(seed=st.integers(0, 10**6), asked=st.lists(ONE, min_size=1, max_size=60), loss=st.integers(0, 60))
 def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
-    random_device: Callable[[int], Any], seed: int, asked: list[tuple[int, int, float, int, bool]], loss: int
+    seed: int, asked: list[tuple[int, int, float, int, bool]], loss: int
 ) -> None:
     kind = random_device(seed)
     rows = requests(len(asked))
@@ -55,7 +45,7 @@ def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
             *(int(row[name]) for name in ("arrival_ns", "op", "sector", "sectors")), fua=row["fua"]
         )
         assert done == (answer["done_ns"], answer["error"])
-    flushed_ns, _ = first.submit(max(arrival_ns, int(answers["done_ns"].max())), FLUSH)
+    flushed_ns, _ = first.submit(max(arrival_ns, int(answers["done_ns"].max())), Op.FLUSH)
     if "flush ignored" not in kind.text:
         assert not any(first.is_volatile(flushed_ns, sector) for sector in range(kind.sectors))
     first.power_loss(flushed_ns)
@@ -64,9 +54,9 @@ def test_done_after_arrival_again_the_same_and_data_is_safe_or_not(
         assert not any(one.is_volatile(2 * flushed_ns + 10**9, sector) for sector in range(kind.sectors))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), writes=st.integers(0, 500))
-def test_pages_are_neither_lost_nor_made(random_device: Callable[[int], Any], seed: int, writes: int) -> None:
+def test_pages_are_neither_lost_nor_made(seed: int, writes: int) -> None:
     """After a flush the flash holds exactly the pages that were written, whatever was collected."""
     kind = random_device(seed)
     if kind.model != "ssd" or "flush ignored" in kind.text or "protection 1" in kind.text:
@@ -74,10 +64,10 @@ def test_pages_are_neither_lost_nor_made(random_device: Callable[[int], Any], se
     device = ModelDevice(kind.text, kind.sectors * 512)
     draw = np.random.default_rng(seed)
     rows = requests(writes + 1)
-    rows["op"] = WRITE
+    rows["op"] = Op.WRITE
     rows["sector"] = draw.integers(0, kind.sectors, writes + 1)
     rows["sectors"] = np.minimum(draw.integers(1, 40, writes + 1), kind.sectors - rows["sector"])
-    rows["op"][-1] = FLUSH
+    rows["op"][-1] = Op.FLUSH
     device.submit_many(rows, closed_loop=True)
     pages = {
         page

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from kit.config.device_model import find_preset, resolve
-from tests.kit.emulation.model_library import (
-    DISCARD,
-    DISCARDS,
-    FLUSH,
-    READ,
-    VOLATILE_CACHE,
-    WRITE,
-    WRITE_ZEROES,
-    ModelDevice,
-)
+from tests.kit.emulation.loads import Load, shortest_range
+from tests.kit.emulation.model_library import DISCARDS, VOLATILE_CACHE, ModelDevice, Op
 
 pytestmark = pytest.mark.one_python
 
@@ -30,63 +20,55 @@ def ssd(name: str, size: int = 64 * MIB, **overrides: object) -> ModelDevice:
     return ModelDevice(resolve(name, overrides=overrides), size)
 
 
-def shortest_range(latencies: Any, share: float = 0.95) -> tuple[int, int]:
-    ordered = np.sort(latencies)
-    count = int(np.ceil(share * len(ordered)))
-    widths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
-    first = int(np.argmin(widths))
-    return int(ordered[first]), int(ordered[first + count - 1])
-
-
 @pytest.fixture
-def aged_reader(load: Any) -> Any:
-    one = load(ssd("ssd-2009-read"))
-    one.age()
-    one.now_ns += S  # what was to be collected is
-    return one
+def aged_reader() -> Load:
+    load = Load(ssd("ssd-2009-read"))
+    load.age()
+    load.now_ns += S  # what was to be collected is
+    return load
 
 
-def test_reads_of_the_aged_read_ssd_leave_room_for_zfs_and_nfs(aged_reader: Any) -> None:
-    low, high = shortest_range(aged_reader.at_random(READ, 1, 10_000))
+def test_reads_of_the_aged_read_ssd_leave_room_for_zfs_and_nfs(aged_reader: Load) -> None:
+    low, high = shortest_range(aged_reader.at_random(Op.READ, 1, 10_000))
     assert 108 * US <= low < 140 * US
     assert 180 * US < high <= 225 * US
 
 
-def test_4_kib_reads_are_slower_but_far_less_than_8_times(aged_reader: Any) -> None:
-    half, four = (np.median(aged_reader.at_random(READ, sectors, 5000)) for sectors in (1, 8))
+def test_4_kib_reads_are_slower_but_far_less_than_8_times(aged_reader: Load) -> None:
+    half, four = (np.median(aged_reader.at_random(Op.READ, sectors, 5000)) for sectors in (1, 8))
     assert 1.3 * half < four < 4 * half
 
 
-def test_requests_in_flight_raise_latency(aged_reader: Any) -> None:
-    means = [aged_reader.in_flight(READ, 1, 3000, depth).mean() for depth in (1, 2, 4)]
+def test_requests_in_flight_raise_latency(aged_reader: Load) -> None:
+    means = [aged_reader.in_flight(Op.READ, 1, 3000, depth).mean() for depth in (1, 2, 4)]
     assert means[0] * 1.02 < means[1]
     assert means[1] * 1.05 < means[2]
 
 
 @pytest.mark.parametrize("sectors", [1, 8])
-def test_writes_of_the_write_ssd_stay_in_their_range_when_aged(load: Any, sectors: int) -> None:
-    one = load(ssd("ssd-2009-write", 128 * MIB))
-    fresh = shortest_range(one.at_random(WRITE, sectors, 10_000))
-    one.age()
-    aged = shortest_range(one.at_random(WRITE, sectors, 10_000))
+def test_writes_of_the_write_ssd_stay_in_their_range_when_aged(sectors: int) -> None:
+    load = Load(ssd("ssd-2009-write", 128 * MIB))
+    fresh = shortest_range(load.at_random(Op.WRITE, sectors, 10_000))
+    load.age()
+    aged = shortest_range(load.at_random(Op.WRITE, sectors, 10_000))
     for low, high in (fresh, aged):
         assert 117 * US <= low < high <= 152 * US
-    assert one.device.counters()["gc_pages_copied"] > 0
+    assert load.device.counters()["gc_pages_copied"] > 0
 
 
-def test_purge_age_purge_on_the_consumer_ssd(load: Any) -> None:
-    one = load(ssd("nvme-consumer", 128 * MIB))
+def test_purge_age_purge_on_the_consumer_ssd() -> None:
+    load = Load(ssd("nvme-consumer", 128 * MIB))
 
     def p99() -> float:
-        return float(np.percentile(one.sync_writes(8, 4000), 99))
+        return float(np.percentile(load.sync_writes(8, 4000), 99))
 
     def purge() -> None:
-        one.now_ns, _ = one.device.submit(one.now_ns, DISCARD, 0, one.device.sectors)
-        assert one.device.counters()["flash_pages_mapped"] == 0
+        load.now_ns, _ = load.device.submit(load.now_ns, Op.DISCARD, 0, load.device.sectors)
+        assert load.device.counters()["flash_pages_mapped"] == 0
 
     purge()
     first = p99()
-    one.age()
+    load.age()
     aged = p99()
     purge()
     second = p99()
@@ -94,28 +76,28 @@ def test_purge_age_purge_on_the_consumer_ssd(load: Any) -> None:
     assert second == pytest.approx(first, rel=0.1)
 
 
-def test_ageing_is_collection_and_not_a_number(load: Any) -> None:
+def test_ageing_is_collection_and_not_a_number() -> None:
     """With as much spare flash as capacity there is little to copy, so little to wait for."""
     amplification = {}
     for spare in (7, 99):
-        one = load(ssd("nvme-consumer", over_provisioning_percent=spare, page="4KiB", buffer="1MiB"))
-        one.age()
-        counters = one.device.counters()
+        load = Load(ssd("nvme-consumer", over_provisioning_percent=spare, page="4KiB", buffer="1MiB"))
+        load.age()
+        counters = load.device.counters()
         written = counters["flash_pages_programmed"] - counters["gc_pages_copied"]
         amplification[spare] = counters["flash_pages_programmed"] / written
         assert counters["blocks_erased"] > 0
     assert amplification[7] > 1.8 > 1.2 > amplification[99] > 1
 
 
-def test_never_written_and_trimmed_pages_are_answered_from_the_map(load: Any) -> None:
-    one = load(ssd("nvme-datacentre"))
-    never = np.median(one.at_random(READ, 8, 1000))
-    assert one.device.counters()["flash_pages_read"] == 0
-    one.in_order(WRITE, 256)
-    one.now_ns += S
-    written = np.median(one.at_random(READ, 8, 1000))
-    one.now_ns, _ = one.device.submit(one.now_ns, WRITE_ZEROES, 0, one.device.sectors)
-    zeroed = np.median(one.at_random(READ, 8, 1000))
+def test_never_written_and_trimmed_pages_are_answered_from_the_map() -> None:
+    load = Load(ssd("nvme-datacentre"))
+    never = np.median(load.at_random(Op.READ, 8, 1000))
+    assert load.device.counters()["flash_pages_read"] == 0
+    load.in_order(Op.WRITE, 256)
+    load.now_ns += S
+    written = np.median(load.at_random(Op.READ, 8, 1000))
+    load.now_ns, _ = load.device.submit(load.now_ns, Op.WRITE_ZEROES, 0, load.device.sectors)
+    zeroed = np.median(load.at_random(Op.READ, 8, 1000))
     assert 4 * never < written
     assert zeroed == pytest.approx(never, rel=0.05)
 
@@ -124,25 +106,25 @@ def test_sectors_are_gathered_to_pages_in_the_buffer() -> None:
     device = ssd("nvme-consumer")
     now_ns = 0
     for sector in range(32):
-        now_ns, _ = device.submit(now_ns, WRITE, sector, 1)
+        now_ns, _ = device.submit(now_ns, Op.WRITE, sector, 1)
     assert device.counters()["pages_buffered"] == 1
-    device.submit(now_ns, FLUSH)
+    device.submit(now_ns, Op.FLUSH)
     counters = device.counters()
     assert (counters["flash_pages_programmed"], counters["flash_pages_read"]) == (1, 0)
 
 
 def test_a_part_of_a_page_is_read_modified_and_written() -> None:
     device = ssd("nvme-consumer")
-    now_ns, _ = device.submit(0, WRITE, 0, 32, fua=True)
-    device.submit(now_ns, WRITE, 3, 1, fua=True)
+    now_ns, _ = device.submit(0, Op.WRITE, 0, 32, fua=True)
+    device.submit(now_ns, Op.WRITE, 3, 1, fua=True)
     counters = device.counters()
     assert (counters["flash_pages_programmed"], counters["flash_pages_read"]) == (2, 1)
 
 
 def test_what_is_buffered_is_read_from_the_buffer() -> None:
     device = ssd("nvme-consumer")
-    now_ns, _ = device.submit(0, WRITE, 64, 8)
-    device.submit(now_ns, READ, 66, 2)
+    now_ns, _ = device.submit(0, Op.WRITE, 64, 8)
+    device.submit(now_ns, Op.READ, 66, 2)
     counters = device.counters()
     assert (counters["cache_hits"], counters["flash_pages_read"]) == (1, 0)
 
@@ -151,8 +133,8 @@ def test_a_flush_costs_where_nothing_protects_the_buffer() -> None:
     cost = {}
     for name in ("nvme-datacentre", "nvme-consumer", "ssd-lying"):
         device = ssd(name)
-        now_ns, _ = device.submit(0, WRITE, 0, 8)
-        done_ns, _ = device.submit(now_ns, FLUSH)
+        now_ns, _ = device.submit(0, Op.WRITE, 0, 8)
+        done_ns, _ = device.submit(now_ns, Op.FLUSH)
         cost[name] = done_ns - now_ns
         assert device.is_volatile(done_ns, 0) is (name == "ssd-lying")
         assert bool(device.attributes & VOLATILE_CACHE) is (name != "nvme-datacentre")
@@ -161,62 +143,62 @@ def test_a_flush_costs_where_nothing_protects_the_buffer() -> None:
     assert max(cost["nvme-datacentre"], cost["ssd-lying"]) < 30 * US
 
 
-def test_a_device_that_lies_loses_what_it_promised(load: Any) -> None:
+def test_a_device_that_lies_loses_what_it_promised() -> None:
     device = ssd("ssd-lying")
-    one = load(device)
-    one.sync_writes(8, 100)
-    lost = sum(device.is_volatile(one.now_ns + S, sector) for sector in range(0, device.sectors, 8))
+    load = Load(device)
+    load.sync_writes(8, 100)
+    lost = sum(device.is_volatile(load.now_ns + S, sector) for sector in range(0, device.sectors, 8))
     assert lost > 50
 
 
 def test_a_volatile_write_is_safe_from_the_end_of_its_flush_on() -> None:
     device = ssd("nvme-consumer", destage_idle="0s")
-    now_ns, _ = device.submit(0, WRITE, 8, 8)
+    now_ns, _ = device.submit(0, Op.WRITE, 8, 8)
     assert device.is_volatile(now_ns + S, 8) and not device.is_volatile(now_ns + S, 16)
     asked_ns = now_ns + S
-    done_ns, _ = device.submit(asked_ns, FLUSH)
+    done_ns, _ = device.submit(asked_ns, Op.FLUSH)
     assert device.is_volatile(asked_ns, 8)
     assert not device.is_volatile(done_ns, 8)
 
 
 def test_dirty_pages_are_programmed_when_they_have_waited() -> None:
     device = ssd("nvme-consumer", destage_idle="50ms")
-    now_ns, _ = device.submit(0, WRITE, 0, 8)
+    now_ns, _ = device.submit(0, Op.WRITE, 0, 8)
     assert device.is_volatile(now_ns + 49_000_000, 0)
     assert not device.is_volatile(now_ns + 52_000_000, 0)
 
 
 def test_a_read_waits_for_what_is_under_way_and_not_for_what_is_queued() -> None:
     device = ssd("nvme-consumer", channels=1, dies_per_channel=1, buffer="256KiB", destage_at_percent=0)
-    now_ns, _ = device.submit(0, WRITE, 0, 32, fua=True)
+    now_ns, _ = device.submit(0, Op.WRITE, 0, 32, fua=True)
     for page in range(1, 11):
-        device.submit(now_ns, WRITE, 32 * page, 32)
+        device.submit(now_ns, Op.WRITE, 32 * page, 32)
     asked_ns = now_ns + 1_000_000
-    done_ns, _ = device.submit(asked_ns, READ, 0, 8)
+    done_ns, _ = device.submit(asked_ns, Op.READ, 0, 8)
     assert done_ns - asked_ns < 1_100 * US  # one program of at most 850 us; ten are queued
     assert device.counters()["cache_hits"] == 0
 
 
-def test_writes_wait_for_a_full_buffer(load: Any) -> None:
-    one = load(ssd("nvme-consumer", 64 * MIB, buffer="256KiB"))
-    latencies = one.at_random(WRITE, 8, 5000)
-    assert one.device.counters()["cache_waits"] > 0
+def test_writes_wait_for_a_full_buffer() -> None:
+    load = Load(ssd("nvme-consumer", 64 * MIB, buffer="256KiB"))
+    latencies = load.at_random(Op.WRITE, 8, 5000)
+    assert load.device.counters()["cache_waits"] > 0
     assert latencies.max() > 20 * np.percentile(latencies[:4], 50)
 
 
 @pytest.mark.parametrize("size", [64 * MIB, 100 * MIB + 512, 512 * MIB])
 @pytest.mark.parametrize("name", ["ssd-2009-read", "ssd-2009-write", "nvme-datacentre", "nvme-consumer"])
-def test_over_provisioning_holds_at_small_sizes(load: Any, name: str, size: int) -> None:
+def test_over_provisioning_holds_at_small_sizes(name: str, size: int) -> None:
     """Amplification of random writes is that of the spare flash, whatever the size."""
     preset = find_preset(name).ssd
     assert preset
     device = ModelDevice(resolve(name, overrides={"destage_at_percent": 0}), size)
-    one = load(device)
+    load = Load(device)
     page = preset.page // 512
-    one.in_order(WRITE, page)
-    one.at_random(WRITE, page, device.sectors // page)
+    load.in_order(Op.WRITE, page)
+    load.at_random(Op.WRITE, page, device.sectors // page)
     before = device.counters()
-    one.at_random(WRITE, page, device.sectors // page)
+    load.at_random(Op.WRITE, page, device.sectors // page)
     after = device.counters()
     copied, programmed = (after[key] - before[key] for key in ("gc_pages_copied", "flash_pages_programmed"))
     amplification = programmed / (programmed - copied)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from kit.core.errors import KitError
 from kit.importers.base import Options
@@ -28,6 +30,14 @@ def put_log(tmp_path: Path, content: str | bytes) -> Path:
 
 def imported(*paths: Path, **options: object) -> Imported:
     return read_files(list(paths), Options(**options))  # type: ignore[arg-type]
+
+
+def counted(run: Imported, *columns: str) -> Counter[tuple[Any, ...]]:
+    """I/Os by some columns of latency.parquet."""
+    counts: Counter[tuple[Any, ...]] = Counter()
+    for *key, count in run.frame.select(*columns, "count").iter_rows():
+        counts[tuple(key)] += count
+    return counts
 
 
 def survives(paths: list[Path], options: Options) -> None:

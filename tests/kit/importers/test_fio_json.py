@@ -17,8 +17,11 @@ def one_job(**job: object) -> str:
     return json.dumps({"jobs": [{"jobname": "a", "job_runtime": 5, **job}]})
 
 
-def direction(ios: int) -> dict[str, object]:
-    return {"total_ios": ios, "clat_ns": {"N": ios, "bins": {"100": ios}}}
+def direction(ios: int = 0, **bins: int) -> dict[str, object]:
+    """Reads or writes of a job: `ios` in one bin, or those of `bins`."""
+    bins = bins or {"100": ios}
+    total = sum(bins.values())
+    return {"total_ios": total, "clat_ns": {"N": total, "bins": bins}}
 
 
 def test_a_job_whose_name_is_half_a_character(tmp_path: Path) -> None:
@@ -58,17 +61,12 @@ def test_reports_every_second_are_read_in_parts(tmp_path: Path) -> None:
     )
 
 
-def document(**bins: int) -> dict[str, object]:
-    total = sum(bins.values())
-    return {"total_ios": total, "clat_ns": {"N": total, "bins": bins}}
-
-
 def test_json_after_text_of_several_clients(tmp_path: Path) -> None:
-    one, two = document(**{"1160": 3, "127": 1}), document(**{"1160": 5})
+    one, two = direction(**{"1160": 3, "127": 1}), direction(**{"1160": 5})
     clients = [
         {"jobname": "j", "hostname": "a", "job_runtime": 2000, "read": one},
         {"jobname": "j", "hostname": "b", "job_runtime": 3000, "read": two, "trim": two},
-        {"jobname": "All clients", "read": document(**{"1160": 8, "127": 1})},
+        {"jobname": "All clients", "read": direction(**{"1160": 8, "127": 1})},
     ]
     text = "fio: a warning {\nanother\n" + json.dumps({"client_stats": clients}, indent=1) + "\nbye\n"
     found = imported(put(tmp_path, text, "out.json"))
@@ -101,14 +99,13 @@ def test_json_of_fio_itself() -> None:
     ],
 )
 def test_json_that_does_not_add_up_is_refused(tmp_path: Path, part: object, said: str) -> None:
-    path = put(tmp_path, json.dumps({"jobs": [{"jobname": "j", "read": part}]}), "out.json")
     with pytest.raises(ConfigError, match=said):
-        imported(path)
+        imported(put(tmp_path, one_job(read=part), "out.json"))
 
 
 def test_json_that_says_fewer_ios_than_its_bins_hold_is_told(tmp_path: Path) -> None:
     part = {"total_ios": 2, "clat_ns": {"N": 3, "bins": {"1160": 3}}}
-    found = imported(put(tmp_path, json.dumps({"jobs": [{"jobname": "j", "read": part}]}), "out.json"))
+    found = imported(put(tmp_path, one_job(read=part), "out.json"))
     assert found.section["rows_counted"] == 3
     assert any("the bins hold 3 I/Os, total_ios is 2" in w for w in found.section["warnings"])
 

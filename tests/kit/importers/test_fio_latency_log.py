@@ -16,17 +16,18 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.errors import ConfigError
 from kit.importers import fio_latency_log
 from kit.load.fio_latency_log import MAX_LATENCY_NS
-from tests.kit.importers.samples import DATA, ROW, imported, put_log
+from tests.kit.importers.samples import DATA, ROW, counted, imported, put_log
 
 
-def by_hand(*names: str) -> Counter[tuple[str, str, int]]:
+def expected(*names: str) -> Counter[tuple[str, str, int, int]]:
     """Host, op and bin of each row of fixtures, without the importer's parser."""
-    counts: Counter[tuple[str, str, int]] = Counter()
+    counts: Counter[tuple[str, str, int, int]] = Counter()
     for name in names:
         host = name.replace("_clat", "").replace("_lat", "").replace(".log", "")
         for line in (DATA / name).read_text().splitlines():
             _, latency, direction = line.split(",")[:3]
-            counts[host, ("read", "write")[int(direction)], int(bin_index(int(latency)))] += 1
+            low, high = map(int, bin_edges(bin_index(int(latency))))
+            counts[host, ("read", "write")[int(direction)], low, high] += 1
     return counts
 
 
@@ -34,14 +35,9 @@ def by_hand(*names: str) -> Counter[tuple[str, str, int]]:
     "names", [("plain_clat.1.log", "plain_clat.2.log"), ("offs_lat.1.log",), ("prio_lat.1.log",)]
 )
 def test_each_row_of_a_log_is_in_its_bin(names: tuple[str, ...]) -> None:
-    found = imported(*(DATA / n for n in names))
-    counts: Counter[tuple[str, str, int]] = Counter()
-    for row in found.frame.iter_rows(named=True):
-        index = int(bin_index(row["lo_ns"]))
-        assert (row["lo_ns"], row["hi_ns"]) == tuple(map(int, bin_edges(index)))
-        counts[row["host"], row["op"], index] += row["count"]
-    assert counts == by_hand(*names)
-    assert not found.section["warnings"]
+    run = imported(*(DATA / n for n in names))
+    assert counted(run, "host", "op", "lo_ns", "hi_ns") == expected(*names)
+    assert not run.section["warnings"]
 
 
 def test_extremes_are_exact() -> None:
@@ -104,26 +100,16 @@ def test_damage_far_into_a_log_is_refused_with_its_line(
     assert (found.section["rows_counted"], found.section["files"][0]["rows_read"]) == (300_000, 300_001)
 
 
-def test_a_truncated_last_line_is_left_out_and_told(tmp_path: Path) -> None:
-    found = imported(put_log(tmp_path, ROW * 3 + "6, 10"))
-    assert found.section["rows_counted"] == 3
-    assert found.section["files"][0]["left_out"] == {"truncated last line": 1}
+def test_trims_and_a_truncated_last_line_are_left_out_and_counted(tmp_path: Path) -> None:
+    found = imported(put_log(tmp_path, ROW * 3 + "6, 10, 2, 512, 0\n" * 2 + "6, 10"))
+    (file,) = found.section["files"]
+    assert (file["rows_read"], file["rows_counted"]) == (6, 3)
+    assert file["left_out"] == {"trims: latency.parquet has no such op": 2, "truncated last line": 1}
     assert any("1 left out: truncated last line" in w for w in found.section["warnings"])
 
 
-def test_trims_are_counted_and_told(tmp_path: Path) -> None:
-    found = imported(put_log(tmp_path, ROW * 3 + "6, 10, 2, 512, 0\n" * 2))
-    (file,) = found.section["files"]
-    assert (file["rows_read"], file["rows_counted"], sum(file["left_out"].values())) == (5, 3, 2)
-
-
-def test_averages_are_no_ios() -> None:
-    with pytest.raises(ConfigError, match=r"line 1: an average \(log_avg_msec\)"):
-        imported(DATA / "avg_lat.1.log")
-
-
-def test_averages_are_not_called_damage(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="line 1: an average") as caught:
+def test_averages_are_no_ios_and_no_damage() -> None:
+    with pytest.raises(ConfigError, match=r"line 1: an average \(log_avg_msec\)") as caught:
         imported(DATA / "avg_lat.1.log")
     assert caught.value.hint == "run fio without log_avg_msec: averages are no I/Os"
 
@@ -148,14 +134,10 @@ def test_every_form_that_fio_writes(tmp_path: Path, form: str) -> None:
     latencies = [0, 7, 99_999_999, 100_000_000, 999_999_999_999, MAX_LATENCY_NS - 1, 31, 32]
     rows = [text.format(t=n % 10, v=v, d=n % 3) for n, v in enumerate(latencies * 50)]
     found = imported(put_log(tmp_path, "\n".join(rows) + "\n"), interval_ns=10**6)
-    wanted: Counter[tuple[int, str, int]] = Counter()
-    for n, v in enumerate(latencies * 50):
-        if n % 3 < 2:
-            wanted[n % 10 * 10**6, ("read", "write")[n % 3], int(bin_index(v))] += 1
-    counted: Counter[tuple[int, str, int]] = Counter()
-    for row in found.frame.iter_rows(named=True):
-        counted[row["time_ns"], row["op"], int(bin_index(row["lo_ns"]))] += row["count"]
-    assert counted == wanted
+    low_ns = bin_edges(bin_index(latencies))[0].tolist() * 50
+    assert counted(found, "time_ns", "op", "lo_ns") == Counter(
+        (n % 10 * 10**6, ("read", "write")[n % 3], low) for n, low in enumerate(low_ns) if n % 3 < 2
+    )
     # One field more or less, in the middle, is named.
     for damaged in (rows[70] + ", 1", rows[70].rsplit(",", 1)[0]):
         rows[70:71] = [damaged]

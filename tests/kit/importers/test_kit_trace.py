@@ -7,13 +7,11 @@ from pathlib import Path
 import pytest
 
 from kit.core.errors import ConfigError
-from kit.importers.base import Options
-from kit.importers.run import read_files
-from tests.kit.importers.samples import KIT_DATA, put
+from tests.kit.importers.samples import KIT_DATA, imported, put
 
 
 def test_our_own_trace_keeps_its_tiers() -> None:
-    found = read_files([KIT_DATA / "trace-read.json"], Options())
+    found = imported(KIT_DATA / "trace-read.json")
     assert {"dram", "l2arc", "disk"} <= set(found.frame["tier"])
     assert set(found.frame["layer"]) == {"nfs-server"}
 
@@ -21,17 +19,17 @@ def test_our_own_trace_keeps_its_tiers() -> None:
 def test_log_blocks_need_to_know_the_log_devices() -> None:
     path = KIT_DATA / "trace-write-slog.json"
     with pytest.raises(ConfigError) as caught:
-        read_files([path], Options())
+        imported(path)
     assert "--log-vdev" in caught.value.hint
     for vdevs, tier in ((frozenset({1}), "slog"), (frozenset({-1}), "pool")):
-        assert set(read_files([path], Options(log_vdevs=vdevs)).frame["tier"]) == {tier}
+        assert set(imported(path, log_vdevs=vdevs).frame["tier"]) == {tier}
 
 
 def test_a_trace_that_was_cut_is_told_and_one_that_is_damaged_is_refused(tmp_path: Path) -> None:
     text = (KIT_DATA / "trace-read.json").read_text()
-    found = read_files([put(tmp_path, text[:-200], "x.txt")], Options())
+    found = imported(put(tmp_path, text[:-200], "x.txt"))
     assert any("died before its end" in w for w in found.section["warnings"])
     lines = text.splitlines(keepends=True)
     lines[3] = lines[3][:30] + "\n"
     with pytest.raises(ConfigError, match="line 4"):
-        read_files([put(tmp_path, "".join(lines), "x.txt")], Options())
+        imported(put(tmp_path, "".join(lines), "x.txt"))

@@ -9,16 +9,14 @@ import pytest
 
 from kit.core.bins import bin_index
 from kit.core.errors import ConfigError
-from kit.importers.base import Options
-from kit.importers.run import read_files
-from tests.kit.importers.samples import put
+from tests.kit.importers.samples import imported, put
 
 
 @pytest.mark.parametrize(
     "text", ["0.5 120\n1.5 130\n", "0.5,120\n1.5,130\n", "# s us\n\n 0.5\t 120 \n1.5 , 130\n"]
 )
 def test_a_trace_of_two_columns(tmp_path: Path, text: str) -> None:
-    found = read_files([put(tmp_path, text, "x.txt")], Options(unit="us", time_unit="s", op="write"))
+    found = imported(put(tmp_path, text, "x.txt"), unit="us", time_unit="s", op="write")
     rows = found.frame.sort("time_ns").rows()
     assert [(r[0], r[4], r[5], r[8]) for r in rows] == [(0, "write", "all", 1), (10**9, "write", "all", 1)]
     assert [int(bin_index(r[6])) for r in rows] == bin_index([120_000, 130_000]).tolist()
@@ -31,7 +29,7 @@ def test_a_trace_of_two_columns(tmp_path: Path, text: str) -> None:
 def test_a_damaged_trace_is_refused_with_its_line(tmp_path: Path, bad: str) -> None:
     path = put(tmp_path, f"1 2\n1 3\n{bad}\n4 4\n".encode("latin-1"), "x.txt")
     with pytest.raises(ConfigError, match="line 3: "):
-        read_files([path], Options(unit="us"))
+        imported(path, unit="us")
 
 
 @pytest.mark.parametrize(
@@ -42,10 +40,10 @@ def test_what_is_compressed_twice_is_text_that_is_damaged(tmp_path: Path, inner:
     """Found by fuzzing: a parser of CSV decompressed what looked compressed, and failed in its own way."""
     for content in (inner, gzip.compress(inner)):
         with pytest.raises(ConfigError, match=r"line 1: |damaged compression|compressed twice"):
-            read_files([put(tmp_path, content, "x.txt")], Options(format="trace", unit="us"))
+            imported(put(tmp_path, content, "x.txt"), format="trace", unit="us")
 
 
 def test_a_trace_needs_a_unit(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_files([put(tmp_path, "1 2\n", "x.txt")], Options())
+        imported(put(tmp_path, "1 2\n", "x.txt"))
     assert "--unit" in caught.value.hint

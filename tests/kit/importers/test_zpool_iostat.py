@@ -9,15 +9,15 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Options
-from kit.importers.run import Imported, read_files
-from tests.kit.importers.samples import iostat, put, survives
+from kit.importers.run import Imported
+from tests.kit.importers.samples import imported, iostat, put, survives
 
 
 @pytest.mark.parametrize("scripted", [False, True])
 def test_zpool_iostat(tmp_path: Path, scripted: bool) -> None:
     text = iostat({0: ("2", "0"), 17: ("1234567", "5"), 36: ("0", "1")}, scripted)
     other = iostat({20: ("9", "9")}, scripted, "sda")
-    found = read_files([put(tmp_path, text + other, "x.txt")], Options())
+    found = imported(put(tmp_path, text + other, "x.txt"))
     rows = {(r[4], r[6], r[7]): r[8] for r in found.frame.rows()}
     assert rows == {
         ("read", 0, 2): 2,
@@ -66,7 +66,7 @@ LEFT_FIRST = "in the first report, which counts since the pool was loaded"
 def test_intervals_of_zpool_iostat_are_columns(tmp_path: Path, form: str, since: str) -> None:
     """Five seconds each, I/Os per second; with -y the time before the first is there, but no report."""
     text = at(0, form) + since + at(5, form) + FIRST + at(10, form) + SECOND
-    found = read_files([put(tmp_path, text, "x.txt")], Options())
+    found = imported(put(tmp_path, text, "x.txt"))
     second = 10**9
     assert columns(found) == [
         (0, "read", 50), (0, "write", 20), (5 * second, "read", 100), (5 * second, "write", 20)
@@ -80,7 +80,7 @@ def test_intervals_of_zpool_iostat_are_columns(tmp_path: Path, form: str, since:
 
 
 def test_intervals_without_times_are_a_sum(tmp_path: Path) -> None:
-    found = read_files([put(tmp_path, SINCE + FIRST + SECOND, "x.txt")], Options())
+    found = imported(put(tmp_path, SINCE + FIRST + SECOND, "x.txt"))
     assert columns(found) == [(0, "read", 30), (0, "write", 8)]
     assert found.section["files"][0]["left_out"] == {LEFT_FIRST: 1004}
     assert found.section["counts"] == "intervals"
@@ -91,7 +91,7 @@ def test_seconds_that_drift_leave_no_gap(tmp_path: Path) -> None:
     """zpool sleeps a little over a second, and tells whole ones: now and then one is missing."""
     times = [n + n // 7 for n in range(16)]
     text = "".join(at(time, "u") + FIRST for time in times)
-    found = read_files([put(tmp_path, text, "x.txt")], Options())
+    found = imported(put(tmp_path, text, "x.txt"))
     step_ns = found.phase["interval_ns"]
     assert step_ns == times[-1] * 10**9 // 15
     assert found.frame["time_ns"].unique().sort().to_list() == [n * step_ns for n in range(15)]
@@ -99,7 +99,7 @@ def test_seconds_that_drift_leave_no_gap(tmp_path: Path) -> None:
 
 def test_a_pause_between_reports_is_a_gap(tmp_path: Path) -> None:
     text = "".join(at(time, "u") + FIRST for time in (0, 1, 2, 3, 50, 51, 52))
-    found = read_files([put(tmp_path, text, "x.txt")], Options())
+    found = imported(put(tmp_path, text, "x.txt"))
     assert sorted(set(found.frame["time_ns"] // 10**9)) == [0, 1, 2, 3, 50, 51]
 
 
@@ -111,7 +111,7 @@ def test_vdevs_and_pools_of_a_report_are_told_and_not_added(tmp_path: Path, scri
         for n in (500, 7, 8)
         for name in ("tank", "mirror-0", "sda", "dozer", "mirror-0")
     ]
-    found = read_files([put(tmp_path, "".join(parts), "x.txt")], Options())
+    found = imported(put(tmp_path, "".join(parts), "x.txt"))
     assert columns(found) == [(0, "read", 15)]
     assert set(found.frame["host"]) == {"tank"}
     left = {LEFT_FIRST: 500, "of other pools or vdevs": 4 * 515}
@@ -124,12 +124,12 @@ def test_a_truncated_last_report_is_left_out(tmp_path: Path) -> None:
     whole = at(0, "u") + SINCE + at(1, "u") + FIRST + at(2, "u")
     for lines, cut in ((30, 0), (30, 40), (1, 0), (2, 3)):
         part = "\n".join(SECOND.split("\n")[:lines]) + "\n"
-        found = read_files([put(tmp_path, whole + part[: len(part) - cut], "x.txt")], Options())
+        found = imported(put(tmp_path, whole + part[: len(part) - cut], "x.txt"))
         assert columns(found) == [(0, "read", 10), (0, "write", 4)]
         left = found.section["files"][0]["left_out"]
         assert left.get("in the last report, which is truncated") == (24 if lines == 30 else None)
     # One report that is whole, and half an interval: what there is is the first.
-    found = read_files([put(tmp_path, SINCE + SECOND[:1200], "x.txt")], Options())
+    found = imported(put(tmp_path, SINCE + SECOND[:1200], "x.txt"))
     assert columns(found) == [(0, "read", 1000), (0, "write", 4)]
     assert found.section["counts"] == "since-load"
 
@@ -152,13 +152,13 @@ def test_a_truncated_last_report_is_left_out(tmp_path: Path) -> None:
 def test_what_zpool_does_not_print_is_refused(tmp_path: Path, before: str, bad: str, said: str) -> None:
     line = before.count("\n") + 1
     with pytest.raises(ConfigError, match=f"line {line}: .*({said})"):
-        read_files([put(tmp_path, before + bad, "x.txt")], Options(format="zpool-iostat"))
+        imported(put(tmp_path, before + bad, "x.txt"), format="zpool-iostat")
 
 
 def test_sums_and_intervals_are_not_added(tmp_path: Path) -> None:
     paths = [put(tmp_path, SINCE, "a.txt"), put(tmp_path, SINCE + FIRST, "b.txt")]
     with pytest.raises(ConfigError, match=r"do not add up: .*a\.txt \(since-load\), .*b\.txt \(intervals\)"):
-        read_files(paths, Options())
+        imported(*paths)
 
 
 @pytest.mark.parametrize("times", [["0" * 9], ["8589934591"], ["100000000", "8589934591"]])
@@ -168,7 +168,7 @@ def test_times_of_any_size_are_read_or_refused(tmp_path: Path, times: list[str])
 
 
 def test_rounded_counts_of_zpool_iostat_are_told(tmp_path: Path) -> None:
-    found = read_files([put(tmp_path, iostat({9: ("1.50K", "0")}), "x.txt")], Options())
+    found = imported(put(tmp_path, iostat({9: ("1.50K", "0")}), "x.txt"))
     assert found.frame["count"].sum() == 1536
     assert any("rounded by zpool" in w for w in found.section["warnings"])
 
@@ -177,4 +177,4 @@ def test_a_missing_row_of_zpool_iostat_is_refused(tmp_path: Path) -> None:
     lines = iostat({9: ("1", "0")}).splitlines(keepends=True)
     del lines[10]
     with pytest.raises(ConfigError, match=r"line 11: the row of \d+ ns is missing"):
-        read_files([put(tmp_path, "".join(lines), "x.txt")], Options())
+        imported(put(tmp_path, "".join(lines), "x.txt"))

@@ -57,31 +57,25 @@ READ = WallClock(1795236245616451279, 25000000)
 OFFSETS = st.integers(-(10**18), 2 * 10**18)
 
 
-def test_the_offsets_of_the_first_cpu_are_read() -> None:
-    assert clock_steps.parse_timer_list(TIMER_LIST) == READ
-
-
-def test_a_wall_clock_before_the_hosts_start_is_below_zero() -> None:
-    text = TIMER_LIST.replace("1795236245616451279", str(2**64 - 5))
-    assert clock_steps.parse_timer_list(text) == WallClock(-5, 25000000)
-
-
 @pytest.mark.parametrize(
-    "text",
+    ("text", "clock"),
     [
-        "",
-        "Timer List Version: v0.10",
-        TIMER_LIST.split(" clock 1:")[0],
-        TIMER_LIST.split(" clock 2:")[0],
-        "\n".join(line for line in TIMER_LIST.splitlines() if ".offset" not in line),
-        "\n".join(line for line in TIMER_LIST.splitlines() if ".index" not in line),
-        TIMER_LIST.replace("1795236245616451279", "soon").replace("     7 nsecs", " x"),
-        TIMER_LIST.replace("1795236245616451279", "9" * 40).replace("     7 nsecs", " x"),
-        "\0" * 50,
+        (TIMER_LIST, READ),
+        # The wall clock is before the host's start.
+        (TIMER_LIST.replace("1795236245616451279", str(2**64 - 5)), WallClock(-5, 25000000)),
+        ("", None),
+        ("Timer List Version: v0.10", None),
+        (TIMER_LIST.split(" clock 1:")[0], None),
+        (TIMER_LIST.split(" clock 2:")[0], None),
+        ("\n".join(line for line in TIMER_LIST.splitlines() if ".offset" not in line), None),
+        ("\n".join(line for line in TIMER_LIST.splitlines() if ".index" not in line), None),
+        (TIMER_LIST.replace("1795236245616451279", "soon").replace("     7 nsecs", " x"), None),
+        (TIMER_LIST.replace("1795236245616451279", "9" * 40).replace("     7 nsecs", " x"), None),
+        ("\0" * 50, None),
     ],
 )
-def test_without_the_offsets_it_is_none(text: str) -> None:
-    assert clock_steps.parse_timer_list(text) is None
+def test_the_timer_list(text: str, clock: WallClock | None) -> None:
+    assert clock_steps.parse_timer_list(text) == clock
 
 
 @pytest.mark.parametrize(
@@ -153,17 +147,19 @@ def client(timer_list: Answer, python: Answer) -> ScriptedHost:
     return ScriptedHost(answers, name="client3", default=AssertionError("no such command"))
 
 
-def test_root_needs_no_interpreter() -> None:
-    machine = client(TIMER_LIST, "")
-    assert clock_steps.read(machine) == READ
-    assert [argv[0] for argv in machine.calls] == ["head"]
+DENIED = (1, "", "head: cannot open '/proc/timer_list' for reading: Permission denied")
 
 
-def test_an_ordinary_user_reads_the_clocks() -> None:
-    machine = client(
-        (1, "", "head: cannot open '/proc/timer_list' for reading: Permission denied"), "clocks 1 9 1 3\n"
-    )
-    assert clock_steps.read(machine) == WallClock(8, 0, 2)
+@pytest.mark.parametrize(
+    ("timer_list", "python", "clock", "programs"),
+    [(TIMER_LIST, "", READ, ["head"]), (DENIED, "clocks 1 9 1 3\n", WallClock(8, 0, 2), ["head", "env"])],
+)
+def test_only_an_ordinary_user_needs_an_interpreter(
+    timer_list: Answer, python: str, clock: WallClock, programs: list[str]
+) -> None:
+    host = client(timer_list, python)
+    assert clock_steps.read(host) == clock
+    assert [argv[0] for argv in host.calls] == programs
 
 
 def test_a_host_without_both_sources_is_named() -> None:

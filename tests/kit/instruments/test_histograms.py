@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from pathlib import Path
@@ -30,27 +31,24 @@ DILATED = Grid(1_000, 5_000, 100, Clock("virtual", 4))
 
 
 @pytest.mark.parametrize(
-    ("end_ns", "start_ns"),
+    ("grid", "end_ns", "start_ns"),
     [
-        (5_000, 4_000),  # at the very beginning
-        (5_001, 4_000),
-        (5_099, 4_000),
-        (5_100, 4_000),  # a snapshot at the end of an interval belongs to it
-        (5_101, 4_100),
-        (5_200, 4_100),
-        (5_201, 4_200),
-        (4_000, 4_000),  # before the phase: its first interval
+        (GRID, 5_000, 4_000),  # at the very beginning
+        (GRID, 5_001, 4_000),
+        (GRID, 5_099, 4_000),
+        (GRID, 5_100, 4_000),  # a snapshot at the end of an interval belongs to it
+        (GRID, 5_101, 4_100),
+        (GRID, 5_200, 4_100),
+        (GRID, 5_201, 4_200),
+        (GRID, 4_000, 4_000),  # before the phase: its first interval
+        (DILATED, 5_001, 1_000),
+        (DILATED, 5_100, 1_000),
+        (DILATED, 5_101, 1_025),
+        (DILATED, 5_400, 1_075),
     ],
 )
-def test_intervals_of_the_grid(end_ns: int, start_ns: int) -> None:
-    assert GRID.start_of(end_ns) == start_ns
-
-
-def test_intervals_are_of_the_experiments_time() -> None:
-    assert DILATED.start_of(5_001) == 1_000
-    assert DILATED.start_of(5_100) == 1_000
-    assert DILATED.start_of(5_101) == 1_025
-    assert DILATED.start_of(5_400) == 1_075
+def test_intervals_of_the_grid(grid: Grid, end_ns: int, start_ns: int) -> None:
+    assert grid.start_of(end_ns) == start_ns
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.integers(1, 100), st.integers(1, 64))
@@ -69,8 +67,15 @@ ios = st.lists(
 
 
 def latencies(rows: list[tuple[int, int, int]]) -> ClientLatencies:
-    table = np.array(rows, dtype=np.int64).reshape(-1, 3)
-    return ClientLatencies(table[:, 0], table[:, 1], table[:, 2])
+    return ClientLatencies(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
+
+
+def sums(cells: histograms.Cells, part: int) -> dict[Any, int]:
+    """I/Os by one part of the cells' keys: 0 for the start, 3 for the bin."""
+    observed: Counter[Any] = Counter()
+    for key, count in cells.items():
+        observed[key[part]] += count
+    return dict(observed)
 
 
 @given(ios, st.sampled_from([GRID, DILATED]))
@@ -78,16 +83,8 @@ def test_client_cells_sum_exactly_to_the_ios(rows: list[tuple[int, int, int]], g
     cells = histograms.client_cells(latencies(rows), grid)
     expected = Counter(("read", "write")[direction] for _, _, direction in rows)
     assert histograms.totals(cells) == {(op, "all"): count for op, count in expected.items()}
-    by_start = Counter(grid.start_of(end) for end, _, _ in rows)
-    observed: Counter[int] = Counter()
-    for (start, *_), count in cells.items():
-        observed[start] += count
-    assert observed == by_start
-    by_bin = Counter(int(bin_index(latency // grid.clock.dilation)) for _, latency, _ in rows)
-    bins: Counter[int] = Counter()
-    for (_, _, _, index), count in cells.items():
-        bins[index] += count
-    assert bins == by_bin
+    assert sums(cells, 0) == Counter(grid.start_of(end) for end, _, _ in rows)
+    assert sums(cells, 3) == Counter(int(bin_index(latency // grid.clock.dilation)) for _, latency, _ in rows)
 
 
 def test_client_latencies_are_divided_by_the_dilation() -> None:
@@ -119,15 +116,6 @@ def test_a_recorded_log_is_counted_whole() -> None:
 
 # --- Server ---
 
-classes = st.sampled_from(
-    [("read", 0, 0), ("read", 1, 0), ("read", 2, 0), ("write", 192, 3), ("write", 192, 0)]
-)
-steps = st.lists(
-    st.dictionaries(
-        classes, st.dictionaries(st.integers(0, 900), st.integers(1, 50), max_size=4), max_size=4
-    ),
-    max_size=6,
-)
 TIERS = {
     ("read", 0, 0): ("read", "dram"),
     ("read", 1, 0): ("read", "disk"),
@@ -135,6 +123,8 @@ TIERS = {
     ("write", 192, 3): ("write", "slog"),
     ("write", 192, 0): ("write", "pool"),
 }
+new_counts = st.dictionaries(st.integers(0, 900), st.integers(1, 50), max_size=4)
+steps = st.lists(st.dictionaries(st.sampled_from(list(TIERS)), new_counts, max_size=4), max_size=6)
 
 
 @given(steps)
@@ -150,9 +140,7 @@ def test_server_cells_sum_exactly_to_the_requests(
                 so_far.setdefault(key, {}).setdefault(index, 0)
                 so_far[key][index] += count
                 expected[4_000 + 100 * number, *TIERS[key], index] += count
-        trace.snapshots.append(
-            Snapshot(5_100 + 100 * number, {key: dict(bins) for key, bins in so_far.items()})
-        )
+        trace.snapshots.append(Snapshot(5_100 + 100 * number, copy.deepcopy(so_far)))
     assert histograms.server_cells(trace, GRID, frozenset({3})) == expected
 
 
@@ -231,10 +219,7 @@ def printed(*at_ns: int, ended: bool = True) -> Trace:
 
 
 def columns(trace: Trace, grid: Grid) -> dict[int, int]:
-    observed: Counter[int] = Counter()
-    for (start, *_), count in histograms.server_cells(trace, grid, frozenset()).items():
-        observed[start] += count
-    return dict(observed)
+    return sums(histograms.server_cells(trace, grid, frozenset()), 0)
 
 
 @given(
@@ -263,11 +248,8 @@ def test_counts_after_the_last_print_have_their_own_column() -> None:
 
 
 def test_a_tracer_that_died_has_no_end_of_its_own() -> None:
-    assert columns(printed(1250, 2000, 3500, ended=False), Grid(0, 0, 1000, Clock())) == {
-        0: 1,
-        1000: 1,
-        2000: 1,
-    }
+    trace = printed(1250, 2000, 3500, ended=False)
+    assert columns(trace, Grid(0, 0, 1000, Clock())) == {0: 1, 1000: 1, 2000: 1}
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
@@ -285,25 +267,24 @@ def test_without_a_print_the_grid_begins_with_the_first_io() -> None:
 # --- Several clients ---
 
 
-def seen(ends_ns: list[int], latency_ns: int = 100) -> ClientLatencies:
-    ends = np.array(ends_ns, dtype=np.int64)
-    return ClientLatencies(ends, np.full_like(ends, latency_ns), np.zeros_like(ends))
+def reads(*ends_ns: int) -> ClientLatencies:
+    return latencies([(end_ns, 100, 0) for end_ns in ends_ns])
 
 
 def test_an_offset_moves_times_and_keeps_latencies() -> None:
-    before = seen([1_000, 2_000])
+    before = reads(1_000, 2_000)
     after = histograms.on_axis(before, Offset(700, 5))
     assert after.end_ns.tolist() == [300, 1_300]
     assert after.latency_ns.tolist() == before.latency_ns.tolist()
 
 
 def test_rows_of_clients() -> None:
-    observed = [
-        ("a", seen([9_400, 9_900]), Offset()),
-        ("b", seen([9_100]), Offset(50, 8)),
-        ("c", seen([]), Offset()),
+    clients = [
+        ("a", reads(9_400, 9_900), Offset()),
+        ("b", reads(9_100), Offset(50, 8)),
+        ("c", reads(), Offset()),
     ]
-    rows = histograms.client_rows(observed, DILATED, 1_000)
+    rows = histograms.client_rows(clients, DILATED, 1_000)
     assert [row.ios for row in rows] == [2, 1, 0]
     assert [row.first_ns for row in rows] == [2_075, 2_000, None]
     assert [row.last_ns for row in rows] == [2_225, 2_025, None]
@@ -312,13 +293,7 @@ def test_rows_of_clients() -> None:
 
 
 def test_clients_that_begin_late_are_named() -> None:
-    common: dict[str, Any] = {
-        "ios": 1,
-        "first_ns": 0,
-        "last_ns": 9,
-        "clock_offset_ns": 0,
-        "clock_error_ns": 0,
-    }
+    common = dict.fromkeys(("ios", "first_ns", "last_ns", "clock_offset_ns", "clock_error_ns"), 0)
     skews = {"a": 0, "b": 11_000_000, "c": None}
     rows = [ClientRow(host=host, skew_ns=skew, **common) for host, skew in skews.items()]
     assert histograms.late_clients(rows, 11_000_000) == []

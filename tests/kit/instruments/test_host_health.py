@@ -10,7 +10,7 @@ from kit.core.clock import Clock
 from kit.instruments import clock_steps, host_health, thermal_throttling
 from kit.instruments.base import Measured
 from kit.instruments.clock_steps import WallClock
-from kit.instruments.host_health import Change, Machine
+from kit.instruments.host_health import Machine
 from kit.instruments.thermal_throttling import Throttling
 from kit.store.phase import Check, Missing
 from tests.fakes import ScriptedHost
@@ -21,10 +21,12 @@ HOT = Throttling({"cpu0/core": 2}, {"cpu0/core": 510}, 99_000)
 CLOCK = WallClock(10**18, 0)
 
 
-def entry(observed: list[Change], duration_ns: int = 10 * SECOND) -> dict[str, Any]:
+def entry(
+    before: dict[str, Machine], after: dict[str, Machine], duration_ns: int = 10 * SECOND
+) -> dict[str, Any]:
     """The entry of the manifest."""
     phase = Measured("read", 512, duration_ns, 100, 900, {}, 0, Clock())
-    report = host_health.report(observed, phase)
+    report = host_health.report(before, after, phase)
     return {
         "checks": [check.as_json() for check in report.checks if isinstance(check, Check)],
         "unavailable": [check.as_json() for check in report.checks if isinstance(check, Missing)],
@@ -35,7 +37,7 @@ def entry(observed: list[Change], duration_ns: int = 10 * SECOND) -> dict[str, A
 
 
 def filled(before: Machine, after: Machine, duration_ns: int = 10 * SECOND) -> dict[str, Any]:
-    return entry(host_health.changes({"s": before}, {"s": after}), duration_ns)
+    return entry({"s": before}, {"s": after}, duration_ns)
 
 
 def broken(observed: dict[str, Any]) -> list[str]:
@@ -52,36 +54,32 @@ def test_nothing_happened() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("duration_ns", "names"),
-    [(50 * SECOND, []), (49 * SECOND, ["thermal throttling of s, in ms"])],
-)
-def test_throttling_is_an_event_and_above_a_share_a_failed_check(duration_ns: int, names: list[str]) -> None:
-    observed = filled(Machine(COOL, CLOCK), Machine(HOT, CLOCK), duration_ns)
-    assert broken(observed) == names
-    [event] = observed["events"]
-    assert (event.kind, event.time_ns, event.end_ns) == ("throttling", 100, 900)
-    assert event.text == "thermal throttling of s for 500 ms (1 events)"
-    assert observed["machines"][0]["hottest_mdegc"] == [40_000, 99_000]
+THROTTLED = ("throttling", "thermal throttling of s for 500 ms (1 events)")
+
+
+def after(step_ns: int, slept_ns: int = 0) -> Machine:
+    return Machine(COOL, WallClock(CLOCK.real_ns + step_ns + slept_ns, slept_ns))
 
 
 @pytest.mark.parametrize(
-    ("step_ns", "names"),
-    [(-250_000_000, []), (2 * SECOND, ["wall clock step of s, in us"])],
-)
-def test_a_step_is_an_event_and_above_a_second_a_failed_check(step_ns: int, names: list[str]) -> None:
-    observed = filled(Machine(COOL, CLOCK), Machine(COOL, WallClock(CLOCK.real_ns + step_ns, 0)))
-    assert broken(observed) == names and observed["problems"] == []
-    [event] = observed["events"]
-    assert event.kind == "clock-step"
-    assert event.text == f"wall clock of s set by {step_ns / 1e9:+.6f} s"
-
-
-def test_a_suspend_is_a_problem_and_no_step() -> None:
-    observed = filled(Machine(COOL, CLOCK), Machine(COOL, WallClock(CLOCK.real_ns + SECOND, SECOND)))
-    assert broken(observed) == []
-    assert observed["problems"] == ["s slept for 1.000 s during the phase"]
-    assert [event.kind for event in observed["events"]] == ["suspend"]
+    ("later", "duration_s", "names", "event", "problems"),
+    [
+        (Machine(HOT, CLOCK), 50, [], THROTTLED, []),
+        (Machine(HOT, CLOCK), 49, ["thermal throttling of s, in ms"], THROTTLED, []),
+        (after(-250_000_000), 10, [], ("clock-step", "wall clock of s set by -0.250000 s"), []),
+        (after(2 * SECOND), 10, ["wall clock step of s, in us"],
+         ("clock-step", "wall clock of s set by +2.000000 s"), []),
+        (after(0, slept_ns=SECOND), 10, [], ("suspend", "s slept for 1.000 s"),
+         ["s slept for 1.000 s during the phase"]),
+    ],
+)  # fmt: skip
+def test_changes_are_events_failed_checks_and_problems(
+    later: Machine, duration_s: int, names: list[str], event: tuple[str, str], problems: list[str]
+) -> None:
+    observed = filled(Machine(COOL, CLOCK), later, duration_s * SECOND)
+    assert broken(observed) == names and observed["problems"] == problems
+    assert [(e.kind, e.text, e.time_ns, e.end_ns) for e in observed["events"]] == [(*event, 100, 900)]
+    assert observed["machines"][0]["hottest_mdegc"] == [40_000, later.throttling.hottest_mdegc]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -122,13 +120,12 @@ def test_hosts_with_malformed_or_no_answers_are_not_available() -> None:
     assert observed["lost"] == Machine(*["not available: lost: the connection broke"] * 2)
     assert len(hosts[2].calls) == 1
     assert all("its wall clock cannot be read" in str(observed[name].wall) for name in ("silent", "odd"))
-    whole = entry(host_health.changes(observed, observed))
+    whole = entry(observed, observed)
     assert whole["checks"] == [] and len(whole["unavailable"]) == 6
     assert [machine["host"] for machine in whole["machines"]] == ["silent", "odd", "lost"]
 
 
-def test_changes_are_in_the_order_of_the_hosts() -> None:
+def test_machines_are_in_the_order_of_the_hosts() -> None:
     before = {"b": Machine(COOL, CLOCK), "a": Machine(COOL, CLOCK)}
-    observed = host_health.changes(before, dict(sorted(before.items())))
-    assert [type(change) for change in observed] == [Change, Change]
-    assert [change.host for change in observed] == ["b", "a"]
+    observed = entry(before, dict(sorted(before.items())))
+    assert [machine["host"] for machine in observed["machines"]] == ["b", "a"]

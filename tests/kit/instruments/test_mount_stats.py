@@ -56,29 +56,26 @@ def stats(read: str = ZERO, write: str = ZERO, moved: str = "0 0 0 0 0 0 0 0") -
     return mount_stats.parse(mount(read, write, moved=moved), "/mnt/t")
 
 
-def broken(after: mount_stats.MountStats, reads: int = 0, writes: int = 0) -> set[str]:
+CALLS, BYTES = "NFS READ calls answered", "bytes of NFS READ calls"
+
+
+@pytest.mark.parametrize(
+    ("after", "reads", "writes", "names"),
+    [
+        (stats("3 3 0 0 0 0 0 0 0", "2 2 0 0 0 0 0 0 0", "0 0 1536 1024 1536 1024 0 0"), 3, 2, set()),
+        # The client's cache answered the others.
+        (stats("1 1 0 0 0 0 0 0 0", moved="0 0 0 0 4096 0 0 0"), 100, 0, {CALLS, BYTES}),
+        (stats(), 100, 0, {CALLS, BYTES}),
+        # Calls without an I/O.
+        (stats(write="2 2 0 0 0 0 0 0 0", moved="0 0 0 0 0 1024 0 0"), 0, 0,
+         {"NFS WRITE calls answered", "bytes of NFS WRITE calls"}),
+        (stats("3 4 0 0 0 0 0 0 0", moved="0 0 0 0 1536 0 0 0"), 3, 0,
+         {"NFS READ retransmissions and timeouts"}),
+    ],
+)  # fmt: skip
+def test_each_io_must_be_one_answered_call(
+    after: mount_stats.MountStats, reads: int, writes: int, names: set[str]
+) -> None:
     change = after.since(stats())
     checks = mount_stats.checks(change, {"read": reads, "write": writes}, 512, "c")
-    return {check.name for check in checks if not check.ok}
-
-
-def test_a_call_for_each_io_passes() -> None:
-    after = stats("3 3 0 0 0 0 0 0 0", "2 2 0 0 0 0 0 0 0", "0 0 1536 1024 1536 1024 0 0")
-    assert broken(after, 3, 2) == set()
-
-
-def test_reads_from_the_clients_cache_fail() -> None:
-    after = stats("1 1 0 0 0 0 0 0 0", moved="0 0 0 0 4096 0 0 0")
-    assert broken(after, 100) == {"NFS READ calls answered", "bytes of NFS READ calls"}
-    assert broken(stats(), 100) == {"NFS READ calls answered", "bytes of NFS READ calls"}
-
-
-def test_calls_without_an_io_fail() -> None:
-    after = stats(write="2 2 0 0 0 0 0 0 0", moved="0 0 0 0 0 1024 0 0")
-    assert broken(after) == {"NFS WRITE calls answered", "bytes of NFS WRITE calls"}
-
-
-def test_retransmissions_fail() -> None:
-    assert broken(stats("3 4 0 0 0 0 0 0 0", moved="0 0 0 0 1536 0 0 0"), 3) == {
-        "NFS READ retransmissions and timeouts"
-    }
+    assert {check.name for check in checks if not check.ok} == names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +13,14 @@ import pytest
 from kit.hosts.local import LocalHost
 from kit.instruments import thermal_throttling
 from kit.instruments.thermal_throttling import Change, Throttling
-from tests.fakes import ScriptedHost
+from tests.fakes import ScriptedHost, tail
 
 SECOND = 1_000_000_000
 CPUS = ("cpu0", "cpu1", "cpu2", "cpu3")
+PACKAGE = tuple(f"{cpu}/package" for cpu in CPUS)
+UNKNOWN = "of unknown duration"
 NAMES = ("core_throttle_count", "package_throttle_count", "core_throttle_total_time_ms",
          "package_throttle_total_time_ms")  # fmt: skip
-
-
-def tail(files: dict[str, str]) -> str:
-    """The output of `tail -v -n +1`."""
-    return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
 
 
 def files(count: int = 3, time_ms: int = 120) -> dict[str, str]:
@@ -37,17 +35,13 @@ def quiet() -> Throttling:
     return thermal_throttling.parse(tail(files()))
 
 
-def moved(kind: str, **by: int) -> Throttling:
-    """`by`: cpu0_core=2 and so on."""
-    counters = quiet()
-    changed = dict(getattr(counters, kind))
-    for key, more in by.items():
-        changed[key.replace("_", "/")] += more
-    return replace(counters, **{kind: changed})
-
-
-def both(counts: dict[str, int], times_ms: dict[str, int]) -> Throttling:
-    return replace(moved("counts", **counts), times_ms=moved("times_ms", **times_ms).times_ms)
+def moved(counts: Mapping[str, int] = {}, times_ms: Mapping[str, int] = {}) -> Throttling:
+    """Later counters; the changes by CPU and level."""
+    before = quiet()
+    return Throttling(
+        {key: value + counts.get(key, 0) for key, value in before.counts.items()},
+        {key: value + times_ms.get(key, 0) for key, value in before.times_ms.items()},
+    )
 
 
 def test_counters_and_temperatures_are_read() -> None:
@@ -59,51 +53,40 @@ def test_counters_and_temperatures_are_read() -> None:
     assert observed.hottest_mdegc == 64000
 
 
-def test_a_cool_cpu_passes() -> None:
-    change = thermal_throttling.change(quiet(), quiet())
-    assert change == Change(0, 0, 0)
-    assert all(check.ok for check in thermal_throttling.checks(change, "server", SECOND))
-    assert thermal_throttling.describe(change, "server") == ""
-
-
-def test_an_event_of_a_package_counts_once() -> None:
-    every = {f"{cpu}_package": 1 for cpu in CPUS}
-    then = both(every, {f"{cpu}_package": 7 for cpu in CPUS})
-    change = thermal_throttling.change(quiet(), then)
-    assert change == Change(events=1, unmeasured=0, time_ms=7)
-    text = thermal_throttling.describe(change, "server")
-    assert text == "thermal throttling of server for 7 ms (1 events)"
+@pytest.mark.parametrize(
+    ("counts", "times_ms", "change", "text"),
+    [
+        ({}, {}, Change(0, 0, 0), ""),
+        # Each CPU counts an event of the package.
+        (dict.fromkeys(PACKAGE, 1), dict.fromkeys(PACKAGE, 7), Change(1, 0, 7), "for 7 ms (1 events)"),
+        # The second event has not ended.
+        ({"cpu0/core": 1, "cpu2/core": 1}, {"cpu0/core": 5}, Change(1, 1, 5), f"{UNKNOWN} (1 events)"),
+        # It began before the phase.
+        ({}, {"cpu0/core": 5000}, Change(0, 0, 5000), "for 5000 ms (0 events)"),
+    ],
+)
+def test_throttling_of_a_phase(
+    counts: dict[str, int], times_ms: dict[str, int], change: Change, text: str
+) -> None:
+    assert thermal_throttling.change(quiet(), moved(counts, times_ms)) == change
+    time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
+    assert (time.found, time.ok) == (change.time_ms, change.time_ms <= 100)
+    assert (unknown.found, unknown.ok) == (change.unmeasured, not change.unmeasured)
+    described = thermal_throttling.describe(change, "server")
+    assert described == (f"thermal throttling of server {text}" if text else "")
 
 
 @pytest.mark.parametrize(("time_ms", "ok"), [(1, True), (100, True), (101, False), (9_000, False)])
 def test_more_than_one_percent_of_the_phase_fails(time_ms: int, ok: bool) -> None:
-    change = thermal_throttling.change(quiet(), both({"cpu2_core": 1}, {"cpu2_core": time_ms}))
-    time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
-    assert (time.expected, time.found, time.tolerance) == (0, time_ms, 100)
-    assert time.ok is ok and unknown.ok
+    time, _ = thermal_throttling.checks(Change(1, 0, time_ms), "server", 10 * SECOND)
+    assert (time.expected, time.found, time.tolerance, time.ok) == (0, time_ms, 100, ok)
     assert "thermal_throttle" in time.source and "server" in time.name
-    assert thermal_throttling.describe(change, "server")
-
-
-def test_throttling_that_has_not_ended_fails() -> None:
-    change = thermal_throttling.change(quiet(), both({"cpu0_core": 1, "cpu2_core": 1}, {"cpu0_core": 5}))
-    assert change == Change(1, 1, 5)
-    time, unknown = thermal_throttling.checks(change, "server", 10 * SECOND)
-    assert time.ok and not unknown.ok and unknown.found == 1
-    assert "of unknown duration" in thermal_throttling.describe(change, "server")
-
-
-def test_throttling_that_began_before_the_phase_counts_at_its_end() -> None:
-    change = thermal_throttling.change(quiet(), moved("times_ms", cpu0_core=5000))
-    assert change == Change(0, 0, 5000)
-    assert "5000 ms" in thermal_throttling.describe(change, "server")
-    assert not thermal_throttling.checks(change, "server", SECOND)[0].ok
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_without_times_any_event_fails(more: int) -> None:
     before = replace(quiet(), times_ms={})
-    change = thermal_throttling.change(before, replace(moved("counts", cpu3_core=more), times_ms={}))
+    change = thermal_throttling.change(before, replace(moved({"cpu3/core": more}), times_ms={}))
     assert change == Change(more, more, None)
     [check] = thermal_throttling.checks(change, "server", SECOND)
     assert check.ok is not bool(more) and check.found == more
@@ -118,8 +101,8 @@ def test_without_times_any_event_fails(more: int) -> None:
         (quiet(), replace(quiet(), times_ms={}), "not the same CPUs"),
         (quiet(), replace(quiet(), counts={k: v for k, v in quiet().counts.items() if "cpu3" not in k}),
          "not the same CPUs"),
-        (quiet(), moved("counts", cpu0_core=-1), "went back"),
-        (quiet(), moved("times_ms", cpu0_package=-120), "went back"),
+        (quiet(), moved({"cpu0/core": -1}), "went back"),
+        (quiet(), moved(times_ms={"cpu0/package": -120}), "went back"),
     ],
 )  # fmt: skip
 def test_other_counters_before_and_after_are_not_available(

@@ -28,25 +28,29 @@ def proof(**values: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def stored(**values: Any) -> aged_devices.Proof:
+    return aged_devices.Proof.model_validate_json(json.dumps(proof(**values)))
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     place = tmp_path / "aged" / "0123456789abcdef"
     place.parent.mkdir()
-    aged_devices._store(place, STATE, proof())
+    aged_devices._store(place, STATE, stored())
     return place
 
 
 def test_what_was_stored_is_read(place: Path) -> None:
-    found = aged_devices._read(place)
-    assert found is not None and found[1] == STATE and found[0]["run"] == proof()["run"]
-    assert aged_devices._points(found[0])[0].cells == ((0, 3, 2),)
+    observed = aged_devices._read(place)
+    assert observed is not None and observed[1] == STATE and observed[0] == stored()
+    assert observed[0].points[0].cells == ((0, 3, 2),)
     assert aged_devices.current(place)
 
 
 def test_it_is_stored_whole_and_leaves_nothing_beside(place: Path) -> None:
     dead = place.with_name(f".build-{place.name}-1")
     dead.mkdir()
-    aged_devices._store(place, STATE[::-1], proof(run="another"))
+    aged_devices._store(place, STATE[::-1], stored(run="another"))
     assert [path.name for path in place.parent.iterdir()] == [place.name]
     assert (place / "state").read_bytes() == STATE[::-1]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from kit.core.cache import sha256
 from kit.core.clock import Clock
 from kit.lab import warm
-from kit.lab.guest import LabSpec
 from kit.lab.image.image import Image, ImageInputs
-from kit.lab.qemu import Disk
+from kit.lab.qemu import Disk, LabSpec
 
 SPEC = LabSpec(Path("/images/x"), Clock("virtual", 4))
 IMAGE = Image(Path("/images/x"), {"files": {"root.img": {"bytes": 1, "sha256": "a"}}})
@@ -42,17 +42,17 @@ def qemu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ids=lambda change: next(iter(change)),
 )
 def test_another_machine_is_another_guest(qemu: Path, change: dict[str, Any]) -> None:
-    found = warm.digest_of(SPEC, IMAGE)
+    digest = warm.digest_of(SPEC, IMAGE)
     other = replace(SPEC, **change)
-    assert warm.digest_of(other, Image(other.image_dir, IMAGE.manifest)) != found
+    assert warm.digest_of(other, Image(other.image_dir, IMAGE.manifest)) != digest
 
 
 def test_another_image_or_qemu_of_the_same_name_is_another_guest(qemu: Path) -> None:
-    found = warm.digest_of(SPEC, IMAGE)
+    digest = warm.digest_of(SPEC, IMAGE)
     rebuilt = Image(IMAGE.path, {"files": {"root.img": {"bytes": 1, "sha256": "b"}}})
-    assert warm.digest_of(SPEC, rebuilt) != found
+    assert warm.digest_of(SPEC, rebuilt) != digest
     qemu.write_text("7.2 with a fix")
-    assert warm.digest_of(SPEC, IMAGE) != found
+    assert warm.digest_of(SPEC, IMAGE) != digest
 
 
 def test_a_seed_makes_no_other_guest(qemu: Path) -> None:
@@ -73,7 +73,7 @@ def place(tmp_path: Path) -> Path:
     files = {}
     for name in ("root-01234567", "memory-01234567"):
         (place / name).write_bytes(name.encode() * 1000)
-        files[name] = {"bytes": (place / name).stat().st_size, "sha256": warm.sha256(place / name)}
+        files[name] = {"bytes": (place / name).stat().st_size, "sha256": sha256(place / name)}
     (place / "manifest.json").write_text(
         json.dumps({"format": warm.FORMAT, "token": "01234567", "files": files})
     )
@@ -121,19 +121,16 @@ def test_what_this_version_would_not_resume_is_not_kept(qemu: Path) -> None:
     spec = replace(SPEC, image_dir=image.path, extra_disks=disks)
     place = cache / "warm" / warm.digest_of(spec, image)
     place.mkdir(parents=True)
-    told = {
-        "image": image.path.name, "memory_mib": spec.memory_mib, "dilation": 4, "ssh_ports": spec.ssh_ports,
-        "extra_disks": [asdict(disk) for disk in disks],
-    }  # fmt: skip
+    recorded = asdict(spec) | {"image_dir": os.fspath(image.path)}
     for change, kept in (
         ({}, True),
         ({"memory_mib": 1}, False),
-        ({"image": "x"}, False),
-        ({"dilation": 0}, False),
+        ({"image_dir": "x"}, False),
+        ({"clock": {"kind": "virtual", "dilation": 0}}, False),
     ):
-        (place / "manifest.json").write_text(json.dumps({"spec": told | change}))
+        (place / "manifest.json").write_text(json.dumps({"spec": recorded | change}))
         assert warm.current(place) == kept
-    (place / "manifest.json").write_text(json.dumps({"spec": told}))
+    (place / "manifest.json").write_text(json.dumps({"spec": recorded}))
     qemu.write_text("another QEMU")
     assert not warm.current(place)
     qemu.unlink()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -82,10 +81,6 @@ def test_no_variable_is_left_for_fio(file: Path) -> None:
     assert "directory=/mnt/x\n" in text
 
 
-def test_the_name_of_the_log_is_fios() -> None:
-    assert FILES.latency_log_of(1) == f"{FILES.log_prefix}_lat.1.log"
-
-
 def test_the_fill_writes_the_whole_file_once_and_to_stable_storage() -> None:
     argv = fio.fill_command("/pool/x", "working-set", 1000, 128)
     assert argv[0] == "fio"
@@ -141,7 +136,3 @@ def test_other_output_is_unknown(text: str, message: str) -> None:
     assert caught.value.exit_code == 3
     assert message in caught.value.message
     assert len(caught.value.message) < 400
-
-
-def test_output_is_json_as_recorded() -> None:
-    assert json.loads(GOOD)["jobs"][0]["read"]["total_ios"] == 3456

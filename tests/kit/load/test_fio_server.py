@@ -24,9 +24,9 @@ from kit.hosts.clock_offset import Clocks
 from kit.hosts.connect import connect
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.load import fio, fio_server, fio_server_commands
+from kit.load import fio, fio_server
 from kit.load.fio_server import GroupLoad
-from kit.load.phase_load import Load, LoadSpec, SingleLoad
+from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import Sshd, abort, until
 
@@ -53,7 +53,7 @@ numjobs=2
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
 
 
-# --- What fio says ---
+# --- Output of fio ---
 
 
 def test_the_sum_of_all_clients_is_not_a_client() -> None:
@@ -105,7 +105,7 @@ def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> No
 
 
 def test_the_server_has_a_socket_and_no_port() -> None:
-    command = fio_server_commands.server_command("/run/x", "c3")
+    command = fio.server_command("/run/x", "c3")
     assert [word for word in command if word.startswith("--server")] == ["--server=sock:c3"]
     assert command[0] == "env"  # not a program that sudo runs as root
 
@@ -136,34 +136,51 @@ def machines(count: int) -> list[Machine]:
     return [Machine(f"client{number}") for number in range(count)]
 
 
-def load(hosts: Sequence[Host], load_spec: LoadSpec) -> GroupLoad:
-    return GroupLoad(hosts, load_spec, Clocks(hosts[0]))
-
-
 def run_dir(tmp_path: Path) -> RunDir:
-    found = RunDir(tmp_path / "run")
-    found.raw.mkdir(parents=True)
-    return found
+    directory = RunDir(tmp_path / "run")
+    directory.raw.mkdir(parents=True)
+    return directory
 
 
-def wait(running: Load) -> None:
-    end = time.monotonic() + 60
-    while running.running():
-        assert time.monotonic() < end
-        time.sleep(0.05)
+def prepared(hosts: Sequence[Host], load_spec: LoadSpec) -> GroupLoad:
+    running = GroupLoad(hosts, load_spec, Clocks(hosts[0]))
+    running.prepare()
+    return running
+
+
+def results_of(running: Load, tmp_path: Path) -> list[ClientResult]:
+    """Wait for the end of the load and read its results."""
+    assert until(lambda: not running.running(), 60)
+    running.finish(False)
+    return running.collect(run_dir(tmp_path))
+
+
+def listening() -> str:
+    """TCP sockets that listen on this machine, with their processes."""
+    return subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
 
 
 def processes_in(directory: str) -> list[str]:
     """Command lines of processes that work in the directory."""
-    found = []
+    commands = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 if os.readlink(entry / "cwd").startswith(directory):
-                    found.append((entry / "cmdline").read_text())
+                    commands.append((entry / "cmdline").read_text())
             except OSError:
                 continue
-    return found
+    return commands
+
+
+def check_client1_failed(running: GroupLoad, tmp_path: Path, reason: str) -> None:
+    """client1 is named with the reason, the other clients have results, and no process is left."""
+    results = results_of(running, tmp_path)
+    others = [host.name for host in running.hosts if host.name != "client1"]
+    assert [result.host.name for result in results] == others
+    (problem,) = running.problems
+    assert problem.startswith(f"fio failed on client1: {reason}")
+    assert processes_in(running.spec.work_dir) == []
 
 
 @needs_fio
@@ -171,9 +188,7 @@ def test_one_client_runs_fio_itself(tmp_path: Path) -> None:
     running = SingleLoad(Machine("client0"), spec(tmp_path))
     running.prepare()
     running.start()
-    wait(running)
-    running.finish(False)
-    (result,) = running.collect(run_dir(tmp_path))
+    (result,) = results_of(running, tmp_path)
     assert running.problems == []
     assert sum(result.ios.values()) == len(result.latencies.end_ns) > 0
 
@@ -181,16 +196,12 @@ def test_one_client_runs_fio_itself(tmp_path: Path) -> None:
 @needs_fio
 def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> None:
     hosts, load_spec = machines(3), spec(tmp_path)
-    running = load(hosts, load_spec)
-    running.prepare()
+    running = prepared(hosts, load_spec)
     directory = Path(load_spec.work_dir) / "fio0-p"
     assert stat.S_IMODE(directory.stat().st_mode) == 0o700
-    listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-    assert not [line for line in listening.splitlines() if '"fio"' in line]
+    assert '"fio"' not in listening()
     running.start()
-    wait(running)
-    running.finish(False)
-    results = running.collect(run_dir(tmp_path))
+    results = results_of(running, tmp_path)
     assert running.problems == []
     assert [result.host.name for result in results] == ["client0", "client1", "client2"]
     for result in results:
@@ -205,9 +216,8 @@ def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> N
 
 @needs_fio
 def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
-    hosts, load_spec = machines(3), spec(tmp_path, 1.5)
-    running = load(hosts, load_spec)
-    running.prepare()
+    hosts = machines(3)
+    running = prepared(hosts, spec(tmp_path, 1.5))
     running.start()
     member = running._members[1]
 
@@ -218,67 +228,47 @@ def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Pa
 
     thread = threading.Thread(target=lose)
     thread.start()
-    wait(running)
     thread.join()
-    running.finish(False)
-    results = running.collect(run_dir(tmp_path))
-    assert [result.host.name for result in results] == ["client0", "client2"]
-    (problem,) = running.problems
-    assert problem.startswith("fio failed on client1: ")
-    assert processes_in(load_spec.work_dir) == []
+    check_client1_failed(running, tmp_path, "")
 
 
 @needs_fio
 def test_a_client_that_does_not_get_ready_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fio_server, "_LAST_READY_S", 1.0)
     hosts, load_spec = machines(2), spec(tmp_path)
-    running = load(hosts, load_spec)
-    running.prepare()
+    running = prepared(hosts, load_spec)
     Path(load_spec.work_dir, "fio1-p", "start.py").write_text("import time; time.sleep(60)")
     running.start()
-    wait(running)
-    running.finish(False)
-    results = running.collect(run_dir(tmp_path))
-    assert [result.host.name for result in results] == ["client0"]
-    (problem,) = running.problems
-    assert problem.startswith("fio failed on client1: fio did not get ready")
-    assert processes_in(load_spec.work_dir) == []
+    check_client1_failed(running, tmp_path, "fio did not get ready")
 
 
 @needs_fio
-def test_an_interrupt_ends_the_load_and_keeps_the_results(tmp_path: Path) -> None:
-    hosts, load_spec = machines(2), spec(tmp_path, 600)
-    running = load(hosts, load_spec)
-    running.prepare()
-    running.start()
-    time.sleep(1.5)
+@pytest.mark.parametrize("started", [True, False])
+def test_an_interrupted_load_leaves_nothing_but_its_results(tmp_path: Path, started: bool) -> None:
+    load_spec = spec(tmp_path, 600)
+    running = prepared(machines(2), load_spec)
+    if started:
+        running.start()
+        time.sleep(1.5)
     running.finish(True)
-    results = running.collect(run_dir(tmp_path))
-    assert [len(result.latencies.end_ns) > 0 for result in results] == [True, True]
-    assert processes_in(load_spec.work_dir) == []
-
-
-@needs_fio
-def test_a_load_that_never_starts_leaves_nothing(tmp_path: Path) -> None:
-    hosts, load_spec = machines(2), spec(tmp_path)
-    running = load(hosts, load_spec)
-    running.prepare()
-    running.finish(True)
+    if started:
+        results = running.collect(run_dir(tmp_path))
+        assert [len(result.latencies.end_ns) > 0 for result in results] == [True, True]
     assert processes_in(load_spec.work_dir) == []
 
 
 @needs_fio
 def test_without_a_server_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hosts, load_spec = machines(2), spec(tmp_path)
-    command = fio_server.server_command
+    command = fio.server_command
 
     def broken(directory: str, socket: str) -> list[str]:
         return ["false"] if socket == "c1" else command(directory, socket)
 
-    monkeypatch.setattr(fio_server, "server_command", broken)
+    monkeypatch.setattr(fio, "server_command", broken)
     monkeypatch.setattr(fio_server, "_AWAIT_SOCKET", 'sleep 1; [ -S "$1" ]')
     with pytest.raises(HostError, match="fio --server failed on client1"):
-        load(hosts, load_spec).prepare()
+        prepared(hosts, load_spec)
     assert processes_in(load_spec.work_dir) == []
 
 
@@ -287,8 +277,7 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hosts, load_spec = machines(2), spec(tmp_path)
-    running = load(hosts, load_spec)
-    running.prepare()
+    running = prepared(hosts, load_spec)
     waited = running._await_ready
 
     def ready_and_lost() -> None:
@@ -298,13 +287,7 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
     monkeypatch.setattr(running, "_await_ready", ready_and_lost)
     running.start()
     hosts[1].lost = False
-    wait(running)
-    running.finish(False)
-    results = running.collect(run_dir(tmp_path))
-    assert [result.host.name for result in results] == ["client0"]
-    (problem,) = running.problems
-    assert problem.startswith("fio failed on client1: client1: the connection broke")
-    assert processes_in(load_spec.work_dir) == []
+    check_client1_failed(running, tmp_path, "client1: the connection broke")
 
 
 # --- Over SSH: the sockets come to the first client through sshd ---
@@ -325,18 +308,14 @@ def connections(sshd: Sshd, tmp_path: Path) -> Iterator[list[Host]]:
 @needs_fio
 def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> None:
     load_spec = spec(tmp_path, 0.5)
-    running = load(connections, load_spec)
     assert all(isinstance(host, Forwarding) for host in connections)
-    running.prepare()
+    running = prepared(connections, load_spec)
     work = Path(load_spec.work_dir)
     sockets = sorted(path.name for path in (work / "fio0-p").iterdir() if path.is_socket())
     assert sockets == ["c0", "c1", "c2"]
-    listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
-    assert '"fio"' not in listening
+    assert '"fio"' not in listening()
     running.start()
-    wait(running)
-    running.finish(False)
-    results = running.collect(run_dir(tmp_path))
+    results = results_of(running, tmp_path)
     assert running.problems == []
     assert [sum(result.ios.values()) > 0 for result in results] == [True, True, True]
     assert not any(work.iterdir())
@@ -347,17 +326,14 @@ def test_three_connections_one_load(connections: list[Host], tmp_path: Path) -> 
 @pytest.mark.parametrize("lost", [1, 0])
 def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_path: Path, lost: int) -> None:
     load_spec = spec(tmp_path, 5)
-    running = load(connections, load_spec)
-    running.prepare()
+    running = prepared(connections, load_spec)
     running.start()
     time.sleep(1.5)
     host = connections[lost]
     assert isinstance(host, SshHost)
     # Not closed, but gone: nothing is taken down in order.
     abort(host)
-    wait(running)
-    running.finish(False)
-    results = running.collect(run_dir(tmp_path))
+    results = results_of(running, tmp_path)
     # fio stores all logs on the first client.
     assert [result.host.name for result in results] == (["far0", "far2"] if lost else [])
     assert len(running.problems) == (1 if lost else 3)

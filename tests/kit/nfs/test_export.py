@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kit.core.errors import ConfigError, HostError
-from kit.hosts.base import CommandFailed
 from kit.nfs import export as nfs_export
 from tests.fakes import Answer, ScriptedHost
 
@@ -13,11 +12,15 @@ OPTIONS = "sync,wdelay,hide,no_subtree_check,fsid=20090608,sec=sys,rw,secure,roo
 LONG = "/run/hsp/20261121T061754Z-ba55f9/data"
 
 
-def test_an_export_is_for_one_client_synchronous_and_squashed() -> None:
+@pytest.mark.parametrize(
+    ("address", "written"),
+    [("10.0.0.2", "10.0.0.2"), ("fd00::2", "[fd00::2]"), ("nas-client.lan", "nas-client.lan")],
+)
+def test_an_export_is_for_one_client_synchronous_and_squashed(address: str, written: str) -> None:
     host = ScriptedHost()
-    nfs_export.export(host, "/x", "10.0.0.2")
+    nfs_export.export(host, "/x", address)
     [argv] = host.calls
-    assert argv[:2] == ("exportfs", "-o") and argv[3] == "10.0.0.2:/x"
+    assert argv[:2] == ("exportfs", "-o") and argv[3] == f"{written}:/x"
     options = argv[2].split(",")
     assert {"sync", "root_squash"} <= set(options)
     assert not {"async", "no_root_squash", "insecure"} & set(options)
@@ -34,19 +37,9 @@ def test_an_address_of_several_clients_is_refused(address: str) -> None:
     assert not host.calls
 
 
-@pytest.mark.parametrize(
-    ("address", "written"), [("fd00::2", "[fd00::2]"), ("nas-client.lan", "nas-client.lan")]
-)
-def test_an_address_is_written_as_exportfs_takes_it(address: str, written: str) -> None:
-    host = ScriptedHost()
-    nfs_export.export(host, "/x", address)
-    assert host.calls[0][3] == f"{written}:/x"
-
-
 def test_exports_of_two_runs_have_different_fsids() -> None:
     numbers = {nfs_export.fsid(f"/run/hsp/20261121T0000{n:02}Z-abcdef/pool/bench") for n in range(60)}
     assert len(numbers) == 60 and all(0 < number < 2**32 for number in numbers)
-    assert nfs_export.fsid("/x") == nfs_export.fsid("/x")
 
 
 HANDLES = "cat /proc/net/rpc/nfsd.fh/content"
@@ -73,29 +66,20 @@ def test_an_export_is_removed_when_nfsd_has_no_reference(looks: int) -> None:
     assert changes(host) == [TAKEN_BACK, *AGAIN * looks]
 
 
+def test_an_export_that_is_removed_already_and_another_path_in_the_caches() -> None:
+    gone = (1, "", "exportfs: Could not find '10.0.0.2:/x' to unexport.\n")
+    for host in (flushed_server("/x", 0, **{"exportfs -u": gone}), flushed_server("/x/y", 99)):
+        nfs_export.unexport(host, "/x", "10.0.0.2")
+        assert len(changes(host)) == 1
+
+
 @pytest.mark.parametrize(
-    ("output", "passes"),
-    [("exportfs: Could not find '10.0.0.2:/x' to unexport.\n", True), ("exportfs: no permission\n", False)],
+    ("looks", "answer", "message"),
+    [(0, (1, "", "exportfs: no permission\n"), "no permission"), (99, "", "still holds /x after 15 flushes")],
 )
-def test_an_export_that_is_removed_already(output: str, passes: bool) -> None:
-    host = flushed_server("/x", 0, **{"exportfs -u": (1, "", output)})
-    if passes:
-        nfs_export.unexport(host, "/x", "10.0.0.2")
-    else:
-        with pytest.raises(CommandFailed, match="no permission"):
-            nfs_export.unexport(host, "/x", "10.0.0.2")
-
-
-def test_another_path_in_the_caches_is_not_waited_for() -> None:
-    host = flushed_server("/x/y", 99)
-    nfs_export.unexport(host, "/x", "10.0.0.2")
-    assert len(changes(host)) == 1
-
-
-def test_an_export_that_nfsd_still_holds_is_an_error() -> None:
-    host = flushed_server("/x", 99)
-    with pytest.raises(HostError, match="still holds /x after 15 flushes"):
-        nfs_export.unexport(host, "/x", "10.0.0.2")
+def test_an_export_that_cannot_be_removed_is_an_error(looks: int, answer: Answer, message: str) -> None:
+    with pytest.raises(HostError, match=message):
+        nfs_export.unexport(flushed_server("/x", looks, **{"exportfs -u": answer}), "/x", "10.0.0.2")
 
 
 def exporting(text: str) -> ScriptedHost:

@@ -103,7 +103,7 @@ class Case:
     def __init__(self, folder: Path) -> None:
         self.host = HostWithDevice()
         self.state = folder / "state" / "x0.json"
-        self.told = io.StringIO()
+        self.output = io.StringIO()
         self.target = Target("x0", "log", "/dev/disk/by-id/x:0", CAPACITY)
 
     def run(self, method: str = "fills", clock: Clock | None = None, **values: Any) -> Outcome:
@@ -112,7 +112,7 @@ class Case:
         settings = Precondition.model_validate({"method": method, "ios": 400, **values})
         return precondition(
             self.host, self.target, settings, clock or Clock("virtual", 4),  # type: ignore[arg-type]
-            work_dir="/run/x", state_path=self.state, progress=Progress(stream=self.told),
+            work_dir="/run/x", state_path=self.state, progress=Progress(stream=self.output),
         )  # fmt: skip
 
 
@@ -165,8 +165,8 @@ def test_snia_stops_when_steady(case: Case) -> None:
     assert done.entry["attained"] is True and done.problems == []
     assert set(done.entry["tracked"]) == {"write p99", "write iops"}
     assert done.entry["criteria"][0]["round"] == 5 and done.entry["criteria"][0]["write p99"]["attained"]
-    told = case.told.getvalue()
-    assert "x0: round 5 of at most 25: " in told and "MB/s; write p99: steady, range" in told
+    output = case.output.getvalue()
+    assert "x0: round 5 of at most 25: " in output and "MB/s; write p99: steady, range" in output
 
 
 def test_a_drift_needs_more_rounds(case: Case) -> None:
@@ -193,12 +193,12 @@ def test_never_steady_is_a_problem_with_the_distance(case: Case) -> None:
     ("cache", ["p99"], {"read p99"}), ("data", ["iops"], {"write iops"}),
     ("log", ["iops", "p99"], {"write iops", "write p99"}),
 ])  # fmt: skip
-def test_what_is_tracked(case: Case, role: str, tracked: list[str], names: set[str]) -> None:
+def test_tracked_variables(case: Case, role: str, tracked: list[str], names: set[str]) -> None:
     case.target = Target("x0", role, "/dev/x0", CAPACITY)
     assert set(case.run("snia", tracked=tracked).entry["tracked"]) == names
 
 
-def test_a_counter_that_says_less_is_a_problem(case: Case) -> None:
+def test_a_counter_below_the_intended_bytes_is_a_problem(case: Case) -> None:
     case.host.lie = 512
     problems = case.run().problems
     assert len(problems) == 2  # the span after the purge, and the fill
@@ -221,14 +221,14 @@ def test_data_that_compresses_is_a_problem(case: Case, monkeypatch: pytest.Monke
     assert any("it should not compress" in problem for problem in case.run().problems)
 
 
-def test_a_device_that_fails_is_told(case: Case) -> None:
+def test_a_write_error_ends_the_preconditioning(case: Case) -> None:
     case.host.fails_at = f"--io_size={CAPACITY}"
     with pytest.raises(HostError, match="I/O error"):
         case.run()
     assert case.state.exists()
 
 
-# --- Going on -------------------------------------------------------------------------------------------
+# --- Resume ---------------------------------------------------------------------------------------------
 
 
 def interrupt(case: Case, at: str, **values: Any) -> None:
@@ -239,7 +239,7 @@ def interrupt(case: Case, at: str, **values: Any) -> None:
     case.host.fails_at = None
 
 
-def test_it_goes_on_at_the_stage_it_was_in(case: Case) -> None:
+def test_it_resumes_at_the_interrupted_stage(case: Case) -> None:
     interrupt(case, "--randseed=5030", method="snia")  # the third round
     before = case.host.written
     done = case.run("snia")
@@ -248,7 +248,7 @@ def test_it_goes_on_at_the_stage_it_was_in(case: Case) -> None:
     assert stages == ["purge", "fill 1", "fill 2", *(f"round {n}" for n in range(1, 6))]
     assert [c for c in case.host.calls if c[0] == "blkdiscard"] != []
     assert case.host.written - before == 3 * (CAPACITY // 4 + 400 * 4096)
-    assert "resuming after round 2" in case.told.getvalue()
+    assert "resuming after round 2" in case.output.getvalue()
     whole = Case(case.state.parent / "whole")
     same = whole.run("snia")
     assert [(p.stage, p.op, p.written_bytes) for p in same.points] == [
@@ -256,7 +256,7 @@ def test_it_goes_on_at_the_stage_it_was_in(case: Case) -> None:
     ]
 
 
-def test_what_the_interrupted_stage_wrote_is_in_the_account(case: Case) -> None:
+def test_writes_of_the_interrupted_stage_are_counted(case: Case) -> None:
     interrupt(case, "--randseed=1020", fills=2)
     case.host.written += 10 * MIB
     done = case.run(fills=2)
@@ -287,13 +287,13 @@ def edit(path: Path, **changes: Any) -> None:
         (lambda c: edit(c.state, stages=[]), "no fill was completed"),
     ],
 )
-def test_when_it_begins_anew(case: Case, change: Callable[[Case], None], why: str) -> None:
+def test_reasons_to_start_again(case: Case, change: Callable[[Case], None], why: str) -> None:
     interrupt(case, "--randseed=1020", fills=2)
     change(case)
     done = case.run(fills=2)
     assert done.entry["resumed_after"] == [] and len(done.entry["stages"]) == 3
     assert f"starting again, because {why}" in re.sub(r"because -?\d+ bytes were written since, ", "because ",
-                                                      case.told.getvalue())  # fmt: skip
+                                                      case.output.getvalue())  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "[]", "{}", '{"format": 2}', '{"format": 1, "points": 3}'])
@@ -320,7 +320,7 @@ def test_numbers_that_cannot_be_are_no_state(case: Case) -> None:
         assert checkpoint.read_state(case.state) is None, changes
 
 
-def test_another_boot_goes_on_if_the_content_is_there(case: Case) -> None:
+def test_another_boot_resumes_if_the_content_is_there(case: Case) -> None:
     interrupt(case, "--randseed=1020", fills=2)
     case.host.boot, case.host.written = "boot-2", 0
     assert case.run(fills=2).entry["resumed_after"] == ["fill 1"]
@@ -350,7 +350,7 @@ def test_a_budget_of_endurance(case: Case) -> None:
         case.run(fills=2, budget={"endurance": 0.01})
     done = case.run(fills=2, budget={"endurance": 0.03})
     assert 0.02 < done.entry["endurance_share"] < 0.03
-    assert "of its rated endurance at most" in case.told.getvalue()
+    assert "of its rated endurance at most" in case.output.getvalue()
 
 
 def test_it_stops_before_the_round_that_would_exceed_the_budget(case: Case) -> None:
@@ -375,10 +375,10 @@ def test_a_budget_of_time(case: Case) -> None:
 
 
 def test_a_device_never_filled_is_not_measured_as_aged(case: Case) -> None:
-    with pytest.raises(MeasurementUnknown, match="was not filled once") as told:
+    with pytest.raises(MeasurementUnknown, match="was not filled once") as caught:
         case.run(fills=1, budget={"time": "90ms"})
-    assert told.value.exit_code == 3
-    assert "raise the budget" in told.value.hint
+    assert caught.value.exit_code == 3
+    assert "raise the budget" in caught.value.hint
 
 
 def test_blocks_must_suit_the_sectors(case: Case) -> None:

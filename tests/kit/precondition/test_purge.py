@@ -21,61 +21,58 @@ TWO = {"nsid_list": [{"nsid": 1}, {"nsid": 2}]}
 CONTROLLER = {"oacs": 0x1F, "fna": 0x4, "sanicap": 0xA0000002, "cmic": 0, "nn": 32, "sn": "S1"}
 
 
-def found(namespaces: Any = ONE, **fields: Any) -> Nvme:
+def controller(namespaces: Any = ONE, **fields: Any) -> Nvme:
     return parse_nvme("/dev/nvme0", {**CONTROLLER, **fields}, namespaces, ONE)
 
 
-def test_a_controller_of_one_namespace_is_formatted() -> None:
-    chosen = decide(NVME, found(fna=0x7))
-    assert chosen.argv == ("nvme", "format", "/dev/disk/by-id/nvme-x", "--ses=1")
-    assert chosen.method == "nvme format"
-
-
-def test_without_format_it_is_sanitized() -> None:
-    chosen = decide(NVME, found(oacs=0x8))
-    assert chosen.argv == ("nvme", "sanitize", "/dev/nvme0", "--sanact=2")
-
-
-def test_without_either_it_is_discarded() -> None:
-    assert decide(NVME, found(oacs=0x8, sanicap=0)).argv == ("blkdiscard", "/dev/disk/by-id/nvme-x")
-    assert decide(SATA, None).method == "blkdiscard"
-    assert decide(NVME, None).method == "blkdiscard"  # no nvme-cli: a discard hits no sibling
+@pytest.mark.parametrize(
+    ("device", "nvme", "command"),
+    [
+        (NVME, controller(fna=0x7), "nvme format /dev/disk/by-id/nvme-x --ses=1"),
+        (NVME, controller(TWO, fna=4), "nvme format /dev/disk/by-id/nvme-x --ses=1"),  # of this namespace
+        (NVME, controller(oacs=0x8), "nvme sanitize /dev/nvme0 --sanact=2"),
+        (NVME, controller(oacs=0x8, sanicap=0), "blkdiscard /dev/disk/by-id/nvme-x"),
+        (NVME, None, "blkdiscard /dev/disk/by-id/nvme-x"),  # no nvme-cli: a discard hits no sibling
+        (SATA, None, "blkdiscard /dev/sda"),
+    ],
+)
+def test_the_best_method_of_the_device_is_chosen(
+    device: BlockDevice, nvme: Nvme | None, command: str
+) -> None:
+    chosen = decide(device, nvme)
+    assert " ".join(chosen.argv) == command and command.startswith(chosen.method)
 
 
 @pytest.mark.parametrize("fna", [1, 2, 3, 7])
 def test_a_format_that_takes_siblings_along_is_refused(fna: int) -> None:
     with pytest.raises(
         SafetyRefusal, match=r"has 2 namespaces \(1, 2\), and nvme format would erase"
-    ) as told:
-        decide(NVME, found(TWO, fna=fna))
-    assert told.value.exit_code == 4
-    assert 'purge = "discard"' in told.value.hint
-
-
-def test_a_format_of_this_namespace_alone_spares_siblings() -> None:
-    assert decide(NVME, found(TWO, fna=4)).method == "nvme format"
+    ) as caught:
+        decide(NVME, controller(TWO, fna=fna))
+    assert caught.value.exit_code == 4
+    assert 'purge = "discard"' in caught.value.hint
 
 
 def test_a_sanitize_always_takes_siblings_along() -> None:
     with pytest.raises(SafetyRefusal, match="nvme sanitize would erase them all"):
-        decide(NVME, found(TWO, fna=0), "sanitize")
+        decide(NVME, controller(TWO, fna=0), "sanitize")
     with pytest.raises(SafetyRefusal, match="nvme sanitize would erase them all"):
-        decide(NVME, found(TWO, oacs=0x8))
+        decide(NVME, controller(TWO, oacs=0x8))
 
 
 @pytest.mark.parametrize(
     "nvme",
     [
-        found(None),
-        found({"nsid_list": "garbage"}, fna=None),
-        found({"nsid_list": []}, fna=3),
+        controller(None),
+        controller({"nsid_list": "garbage"}, fna=None),
+        controller({"nsid_list": []}, fna=3),
         parse_nvme("/dev/nvme0", {**CONTROLLER, "fna": True}, TWO, ONE),
         # Without namespace management and with several controllers, another one may have more namespaces.
-        found(oacs=0x2, cmic=2, fna=1),
-        found(oacs=0x2, cmic=None, fna=1),
+        controller(oacs=0x2, cmic=2, fna=1),
+        controller(oacs=0x2, cmic=None, fna=1),
     ],
 )
-def test_what_is_not_known_of_siblings_counts_as_siblings(nvme: Nvme) -> None:
+def test_unknown_siblings_count_as_siblings(nvme: Nvme) -> None:
     nvme = Nvme(
         nvme.controller, nvme.namespaces, nvme.oacs, 3 if nvme.fna is not None else None, nvme.sanicap
     )
@@ -92,10 +89,10 @@ def test_what_is_not_known_of_siblings_counts_as_siblings(nvme: Nvme) -> None:
     st.sampled_from(["auto", "format", "sanitize", "discard"]),
 )
 def test_never_more_than_one_namespace_is_erased(
-    namespaces: tuple[int, ...] | None, oacs: int | None, fna: int | None, sanicap: int | None, wanted: Any
+    namespaces: tuple[int, ...] | None, oacs: int | None, fna: int | None, sanicap: int | None, requested: Any
 ) -> None:
     try:
-        chosen = decide(NVME, Nvme("/dev/nvme0", namespaces, oacs, fna, sanicap), wanted)
+        chosen = decide(NVME, Nvme("/dev/nvme0", namespaces, oacs, fna, sanicap), requested)
     except SafetyRefusal:
         return
     assert not any(word.startswith(("-f", "--force")) for word in chosen.argv)
@@ -108,16 +105,16 @@ def test_never_more_than_one_namespace_is_erased(
 
 def test_a_device_without_discard_is_refused_with_what_to_do() -> None:
     none = BlockDevice("/dev/sdb", "sdb", 10**9, 512, 0, "", "", "sata")
-    with pytest.raises(SafetyRefusal, match="it has no discard") as told:
+    with pytest.raises(SafetyRefusal, match="it has no discard") as caught:
         decide(none, None)
-    assert 'precondition = "none"' in told.value.hint
+    assert 'precondition = "none"' in caught.value.hint
 
 
-def test_what_was_asked_for_and_is_not_there_is_refused() -> None:
+def test_an_unsupported_method_is_refused() -> None:
     with pytest.raises(SafetyRefusal, match="needs an NVMe device and nvme-cli"):
         decide(SATA, None, "format")
     with pytest.raises(SafetyRefusal, match="does not support format"):
-        decide(NVME, found(oacs=0x8), "format")
+        decide(NVME, controller(oacs=0x8), "format")
 
 
 ID_CTRL, LIST_NS, LIST_ALL = "nvme id-ctrl", "nvme list-ns", "nvme list-ns /dev/nvme0 --all"

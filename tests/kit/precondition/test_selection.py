@@ -55,17 +55,17 @@ def test_devices_that_age_need_one(tmp_path: Path, aging: None) -> None:
 
 @pytest.mark.parametrize("table", ['precondition = "none"', '[precondition]\nmethod = "none"'])
 def test_none_is_fresh_and_the_title_says_so(tmp_path: Path, aging: None, table: str) -> None:
-    found = plan(tmp_path, table)
-    settings, testbed = found.workload.precondition, found.testbed
+    planned = plan(tmp_path, table)
+    settings, testbed = planned.workload.precondition, planned.testbed
     assert not settings.writes and selection.is_fresh(settings, testbed)
     assert selection.title("Top speeds", settings, testbed) == "Top speeds (fresh devices)"
 
 
 def test_a_device_left_out_is_fresh(tmp_path: Path, aging: None) -> None:
-    found = plan(tmp_path, '[precondition]\nmethod = "snia"\nroles = ["log"]')
-    assert selection.is_fresh(found.workload.precondition, found.testbed)
-    found = plan(tmp_path, '[precondition]\nmethod = "snia"')
-    assert selection.title("T", found.workload.precondition, found.testbed) == "T"
+    planned = plan(tmp_path, '[precondition]\nmethod = "snia"\nroles = ["log"]')
+    assert selection.is_fresh(planned.workload.precondition, planned.testbed)
+    planned = plan(tmp_path, '[precondition]\nmethod = "snia"')
+    assert selection.title("T", planned.workload.precondition, planned.testbed) == "T"
 
 
 def test_constant_devices_are_never_fresh() -> None:
@@ -74,7 +74,7 @@ def test_constant_devices_are_never_fresh() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         ('precondition = "yes"', 'expected "none" or a table'),
         ("precondition = true", "expected a table"),
@@ -102,9 +102,9 @@ def test_constant_devices_are_never_fresh() -> None:
         ('[precondition]\nmethod = "snia"\nblock = "1MiB"', "do not fit a device"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named(tmp_path: Path, table: str, said: str) -> None:
+def test_mistakes_are_named(tmp_path: Path, table: str, message: str) -> None:
     error = refusal(tmp_path, table)
-    assert isinstance(error, ConfigError) and said in error.message, error.message
+    assert isinstance(error, ConfigError) and message in error.message, error.message
     assert "w.toml" in error.message and "precondition" in error.message
 
 
@@ -151,6 +151,8 @@ def test_budgets_are_judged_before_anything_is_touched(tmp_path: Path) -> None:
 
 
 def test_a_plan_says_how(tmp_path: Path) -> None:
-    found = plan(tmp_path, '[precondition]\nmethod = "fills"\nfills = 2\nbudget = { time = "2h" }').as_json()
-    table = found["workload"]["precondition"]
+    planned = plan(
+        tmp_path, '[precondition]\nmethod = "fills"\nfills = 2\nbudget = { time = "2h" }'
+    ).as_json()
+    table = planned["workload"]["precondition"]
     assert (table["method"], table["fills"], table["budget"]["time"]) == ("fills", 2, 7_200_000_000_000)

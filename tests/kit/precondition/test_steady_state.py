@@ -24,8 +24,8 @@ values = st.floats(1e-3, 1e12, allow_nan=False)
 
 def independent(window: list[float]) -> tuple[float, float]:
     """Range and excursion of the fit as parts of the average, by scipy and numpy."""
-    found = stats.linregress(np.arange(5), window)
-    line = found.intercept + found.slope * np.arange(5)
+    fit = stats.linregress(np.arange(5), window)
+    line = fit.intercept + fit.slope * np.arange(5)
     average = np.mean(window)
     return float(np.ptp(window) / average), float(np.ptp(line) / average)
 
@@ -33,24 +33,24 @@ def independent(window: list[float]) -> tuple[float, float]:
 @pytest.mark.parametrize("series", RECORDED)
 def test_recorded_rounds_agree_with_scipy(series: list[float]) -> None:
     for end in range(5, len(series) + 1):
-        found = judge(series[:end])
-        assert found is not None and found.window == tuple(series[end - 5 : end])
+        judged = judge(series[:end])
+        assert judged is not None and judged.window == tuple(series[end - 5 : end])
         by_range, by_fit = independent(series[end - 5 : end])
-        assert float(found.range_share) == pytest.approx(by_range, rel=1e-9, abs=1e-12)
-        assert float(found.fit_share) == pytest.approx(by_fit, rel=1e-6, abs=1e-9)
-        assert found.attained == (by_range <= 0.2 and by_fit <= 0.1)
+        assert float(judged.range_share) == pytest.approx(by_range, rel=1e-9, abs=1e-12)
+        assert float(judged.fit_share) == pytest.approx(by_fit, rel=1e-6, abs=1e-9)
+        assert judged.attained == (by_range <= 0.2 and by_fit <= 0.1)
 
 
 @given(st.lists(values, min_size=5, max_size=12))
 def test_any_series_agrees_with_scipy(series: list[float]) -> None:
-    found = judge(series)
-    assert found is not None
+    judged = judge(series)
+    assert judged is not None
     by_range, by_fit = independent(series[-5:])
-    assert float(found.range_share) == pytest.approx(by_range, rel=1e-6, abs=1e-9)
-    assert float(found.fit_share) == pytest.approx(by_fit, rel=1e-6, abs=1e-6)
+    assert float(judged.range_share) == pytest.approx(by_range, rel=1e-6, abs=1e-9)
+    assert float(judged.fit_share) == pytest.approx(by_fit, rel=1e-6, abs=1e-6)
     # Away from the limits by more than a rounding error, the verdicts are the same.
     assume(abs(by_range - 0.2) > 1e-6 and abs(by_fit - 0.1) > 1e-6)
-    assert found.attained == (by_range <= 0.2 and by_fit <= 0.1)
+    assert judged.attained == (by_range <= 0.2 and by_fit <= 0.1)
 
 
 @given(st.lists(values, min_size=5, max_size=5), st.integers(1, 1000))
@@ -86,18 +86,18 @@ def test_only_shares_count(series: list[float], factor: int) -> None:
 def test_at_the_limits(
     series: list[float], range_share: Fraction, fit_share: Fraction | None, attained: bool
 ) -> None:
-    found = judge(series)
-    assert found is not None
+    judged = judge(series)
+    assert judged is not None
     average = sum(Fraction(str(v)) for v in series) / 5
     if average == 100 or average == 1 or average == Fraction(1, 10):
-        assert found.range_share == range_share
+        assert judged.range_share == range_share
         if fit_share is not None:
-            assert found.fit_share == fit_share
-    assert found.attained is attained
+            assert judged.fit_share == fit_share
+    assert judged.attained is attained
 
 
 @given(st.integers(1, 10**15), st.integers(1, 10**6))
-def test_a_hair_decides(average: int, hair: int) -> None:
+def test_one_unit_beyond_the_limit_decides(average: int, hair: int) -> None:
     """Integer series around `10 x average`: exactly at the limit is in, one unit of `hair` more is out."""
     unit = 10 * average * 10**6
     at_limit = [unit - unit // 10, unit, unit + unit // 10, unit, unit]
@@ -114,7 +114,7 @@ def test_fewer_than_five_rounds_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf")])
-def test_what_no_round_can_have_is_refused(bad: float) -> None:
+def test_impossible_values_are_refused(bad: float) -> None:
     with pytest.raises(ValueError, match="finite and above zero"):
         judge([1, 1, bad, 1, 1])
 

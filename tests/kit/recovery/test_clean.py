@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -20,19 +21,13 @@ from tests.fakes import ScriptedHost
 RUN = "20260101T000000Z-abcdef"
 
 
-class NoLocks:
-    def __init__(self, *_: object) -> None: ...
-
-    def release(self) -> None: ...
-
-
 class World:
     """Hosts by address; others cannot be reached."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **hosts: ScriptedHost) -> None:
         self.hosts = hosts
         monkeypatch.setattr(clean, "open_host", self.open_host)
-        monkeypatch.setattr(clean, "Locks", NoLocks)
+        monkeypatch.setattr(clean, "Locks", lambda *_: nullcontext())
 
     def open_host(self, address: HostAddress, ssh_config: str | None = None) -> ScriptedHost:
         assert address.host is not None
@@ -53,32 +48,36 @@ def make_run(folder: Path, server: str = "ssh://nas", client: str = "ssh://c1") 
     return run
 
 
+def cleaned(run: Path) -> clean.Cleaned:
+    return clean.clean(run, Progress(quiet=True))
+
+
 def test_pending_undos_run_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, run = World(monkeypatch, nas=ScriptedHost(), c1=ScriptedHost()), make_run(tmp_path)
     assert list(clean.unfinished(tmp_path)) == [run]
-    done = clean.clean(run, Progress(quiet=True))
+    done = cleaned(run)
     assert (done.undone, done.left, done.unreachable) == (2, [], [])
     removal = ("rm", "-r", "-f", "--one-file-system", "--", f"/run/hsp/{RUN}")
     assert world.hosts["nas"].calls == world.hosts["c1"].calls == [removal]
     assert list(clean.unfinished(tmp_path)) == []
-    assert clean.clean(run, Progress(quiet=True)).undone == 0
+    assert cleaned(run).undone == 0
     assert world.hosts["nas"].calls == [removal]
 
 
 def test_undos_of_an_unreachable_host_stay_pending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world, run = World(monkeypatch, nas=ScriptedHost()), make_run(tmp_path)
-    done = clean.clean(run, Progress(quiet=True))
+    done = cleaned(run)
     assert [error.message for error in done.unreachable] == ["ssh://c1: no answer"]
     assert [left.text for left in done.left] == [f"remove /run/hsp/{RUN}"]
     world.hosts["c1"] = ScriptedHost()
-    assert clean.clean(run, Progress(quiet=True)).left == []
+    assert cleaned(run).left == []
     assert read_journal(run / "journal.jsonl").finished
 
 
 def test_undos_in_the_lab_need_no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     World(monkeypatch)
     run = make_run(tmp_path, "lab", "lab")
-    assert clean.clean(run, Progress(quiet=True)).undone == 2
+    assert cleaned(run).undone == 2
     assert list(clean.unfinished(tmp_path)) == []
 
 
@@ -101,28 +100,21 @@ def test_a_run_that_still_goes_on_is_refused(tmp_path: Path, monkeypatch: pytest
     World(monkeypatch, nas=ScriptedHost(), c1=ScriptedHost())
     run = make_run(tmp_path)
 
-    class Held:
-        def __init__(self, *_: object) -> None:
-            raise SafetyRefusal("locked by run x")
+    def held(*_: object) -> None:
+        raise SafetyRefusal("locked by run x")
 
-    monkeypatch.setattr(clean, "Locks", Held)
+    monkeypatch.setattr(clean, "Locks", held)
     monkeypatch.setattr(clean, "_LOCK_WAIT_S", -1.0)
     with pytest.raises(SafetyRefusal, match="locked by run x"):
-        clean.clean(run, Progress(quiet=True))
+        cleaned(run)
     assert len(read_journal(run / "journal.jsonl").pending) == 2
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "{}",
-        "[]",
-        '{"hosts": {}, "ssh_config": null}',
-        '{"hosts": {"server": "; rm"}, "ssh_config": null}',
-        '{"hosts": 1}',
-    ],
-)
+    ["", "{}", "[]", '{"hosts": {}, "ssh_config": null}', '{"hosts": {"server": "; rm"}, "ssh_config": null}',
+     '{"hosts": 1}'],
+)  # fmt: skip
 def test_a_plan_without_hosts_is_refused(tmp_path: Path, text: str) -> None:
     run = make_run(tmp_path)
     (run / "plan.json").write_text(text)

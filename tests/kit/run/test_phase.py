@@ -30,8 +30,8 @@ from kit.run.site import Site, SiteClient
 from kit.store.phase import Shares
 from kit.store.run_directory import RunDir
 from kit.zfs import openzfs_version, pool
-from tests.fakes import Command, ScriptedHost
-from tests.kit.instruments.test_server_activity import files, tail
+from tests.fakes import Command, ScriptedHost, tail
+from tests.kit.instruments.test_server_activity import files
 
 SECOND = 1_000_000_000
 PHASE = Phase.model_validate(

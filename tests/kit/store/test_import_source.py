@@ -8,7 +8,7 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.importers.base import Format
-from kit.importers.detect import FORMATS
+from kit.importers.run import FORMATS
 from kit.store.import_source import BY_FORMAT, ImportSource
 from kit.store.manifest import Import
 

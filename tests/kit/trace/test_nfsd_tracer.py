@@ -15,7 +15,7 @@ import pytest
 from kit.core.errors import HostError
 from kit.hosts.base import DeadlineExceeded
 from kit.hosts.local import LocalHost
-from kit.trace import marks, nfsd_tracer
+from kit.trace import nfsd_tracer
 from kit.trace.output import parse_trace
 
 FIRST = '{"type": "printf", "data": "hsp-trace phase %d 5\\n"}\n'
@@ -46,15 +46,15 @@ class Server(LocalHost):
 
     def run(self, argv: Any, **more: Any) -> Any:
         words = list(argv)
-        if words[:2] == ["sh", "-c"] and words[2] in (marks.BEGIN, marks.END):
+        if words[:2] == ["sh", "-c"] and words[2] in (nfsd_tracer.BEGIN, nfsd_tracer.END):
             self.marks.append(int(words[6]))
             if not self.deaf:
                 self.answer(self.marks[-1])
         return super().run(words, **more)
 
     def answer(self, mark: int) -> None:
-        phase = mark >> 32 & marks.MOST_PHASES
-        known = self.marks[-2] >> 32 & marks.MOST_PHASES if len(self.marks) > 1 else 0
+        phase = mark >> 32 & nfsd_tracer.MOST_PHASES
+        known = self.marks[-2] >> 32 & nfsd_tracer.MOST_PHASES if len(self.marks) > 1 else 0
         text = FIRST % phase if phase else LAST % known
         argv = [sys.executable, "-c", ANSWER, self.place.directory, str(mark), text[:-9], text[-9:]]
         self.answers.append(subprocess.Popen(argv))
@@ -82,7 +82,7 @@ def no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only root may raise a limit; tests/lab uses the real one. Here the mark goes into a file."""
     for name in ("BEGIN", "END"):
         ulimit = f'ulimit() {{ echo "$2" >"{tmp_path}/mark"; }}; '
-        monkeypatch.setattr(marks, name, ulimit + getattr(marks, name))
+        monkeypatch.setattr(nfsd_tracer, name, ulimit + getattr(nfsd_tracer, name))
 
 
 def test_each_phase_has_its_own_part_of_the_output(server: Server) -> None:
@@ -96,7 +96,7 @@ def test_each_phase_has_its_own_part_of_the_output(server: Server) -> None:
         trace = parse_trace(text)
         assert (trace.phase, trace.problems, trace.ended) == (phase, [], True)
     assert server.marks == [
-        mark for phase in (1, 2, 3) for mark in (marks.mark(phase, 200_000_000), marks.mark(0, 0))
+        mark for phase in (1, 2, 3) for mark in (nfsd_tracer.mark(phase, 200_000_000), nfsd_tracer.mark(0, 0))
     ]
 
 
@@ -139,7 +139,7 @@ def test_a_mark_without_an_answer_has_a_deadline(server: Server, monkeypatch: py
 
 def test_a_shell_that_cannot_mark(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = "ulimit() { echo refused >&2; false; }; "
-    monkeypatch.setattr(marks, "BEGIN", failing + marks.BEGIN.partition("}; ")[2])
+    monkeypatch.setattr(nfsd_tracer, "BEGIN", failing + nfsd_tracer.BEGIN.partition("}; ")[2])
     server.deaf = True
     with pytest.raises(HostError, match=r"did not get the mark of the phase's begin: refused$"):
         tracer(server).begin(10**9)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges
 from kit.trace.output import Class, Counts, Snapshot, differences, parse_trace
-from kit.trace.program import MAP_KEYS
+from kit.trace.support import MAP_KEYS
 
 DATA = Path(__file__).parents[1] / "data"
 # Phases 2 and 3 of a tracer.
@@ -21,13 +20,18 @@ READ = (DATA / "trace-read.json").read_text()
 SLOG = (DATA / "trace-write-slog.json").read_text()
 
 
-def total(counts: dict[Class, Counts], op: str) -> int:
-    return sum(sum(bins.values()) for key, bins in counts.items() if key[0] == op)
+def edited(text: str, marker: str, old: str, new: str) -> str:
+    """`text` with one replacement in the last line that holds `marker`."""
+    before, line, after = split_at_last(text, marker)
+    assert old in line
+    return before + line.replace(old, new, 1) + after
 
 
-def fio_ios(name: str, direction: str) -> int:
-    jobs = json.loads((DATA / name).read_text())["jobs"]
-    return sum(int(job[direction]["total_ios"]) for job in jobs)
+def split_at_last(text: str, marker: str) -> tuple[str, str, str]:
+    """What is before the last line that holds `marker`, this line, and what is after it."""
+    lines = text.splitlines(keepends=True)
+    at = max(index for index, line in enumerate(lines) if marker in line)
+    return "".join(lines[:at]), lines[at], "".join(lines[at + 1 :])
 
 
 # --- Recorded output ---
@@ -39,13 +43,14 @@ def fio_ios(name: str, direction: str) -> int:
 def test_recorded_output_has_no_problems_and_counts_the_ios_of_fio(text: str, op: str, fio: str) -> None:
     trace = parse_trace(text)
     assert trace.problems == []
-    assert trace.began and trace.ended and trace.lost_events == 0
-    ios = fio_ios(fio, op)
+    assert trace.phase and trace.ended and trace.lost_events == 0
+    ios = sum(job[op]["total_ios"] for job in json.loads((DATA / fio).read_text())["jobs"])
     assert ios > 500
     assert trace.started == trace.done == {op: ios}
-    assert total(trace.snapshots[-1].counts, op) == ios
-    assert set(trace.lowest) == set(trace.highest) == set(trace.snapshots[-1].counts)
-    for key, bins in trace.snapshots[-1].counts.items():
+    counts = trace.snapshots[-1].counts
+    assert sum(sum(bins.values()) for key, bins in counts.items() if key[0] == op) == ios
+    assert set(trace.lowest) == set(trace.highest) == set(counts)
+    for key, bins in counts.items():
         assert bin_edges(min(bins))[0] <= trace.lowest[key] < bin_edges(min(bins))[1]
         assert bin_edges(max(bins))[0] <= trace.highest[key] < bin_edges(max(bins))[1]
 
@@ -64,7 +69,8 @@ def test_requests_of_another_phase_are_ignored() -> None:
 
 @pytest.mark.parametrize("marker", ["hsp-trace phase", "hsp-trace end ", "hsp-trace ended"])
 def test_a_phase_without_one_of_its_lines_is_a_problem(marker: str) -> None:
-    assert parse_trace(without(READ, marker)).problems
+    text = "".join(line for line in READ.splitlines(keepends=True) if marker not in line)
+    assert text != READ and parse_trace(text).problems
 
 
 @pytest.mark.parametrize("kept", range(READ.count("\n")))
@@ -86,29 +92,18 @@ def test_an_invalid_line_is_a_problem(old: str, new: str) -> None:
     assert parse_trace(READ.replace(old, new)).problems
 
 
-def test_requests_that_start_and_do_not_end_are_a_problem() -> None:
-    for started in (3455, 3457):
-        text = edited(READ, "@counts", '"4096,4000": 3456', f'"4096,4000": {started}')
-        problem = f"the tracer saw {started} read requests start and 3456 end"
-        assert parse_trace(text).problems == [problem]
-
-
-def test_an_op_that_never_ended_is_a_problem() -> None:
-    text = edited(READ, "@counts", '"4096,4000": 3456', '"4096,4000": 3456, "5120,4000": 1')
-    assert parse_trace(text).problems == ["the tracer saw 1 commit requests start and 0 end"]
-
-
-def test_requests_that_end_and_were_never_started_are_a_problem() -> None:
-    text = edited(READ, "@counts", '"4096,4001": 3456', '"4096,4001": 3456, "4608,4001": 1')
-    assert parse_trace(text).problems != []
-
-
-def test_a_map_of_the_maximum_size_is_a_problem() -> None:
-    full = {f"{2048 * (n // 1000 + 3)},{n % 1000}": 1 for n in range(MAP_KEYS)}
-    line = json.dumps({"type": "map", "data": {"@counts": full}})
-    lines = READ.splitlines()
-    lines.insert(4, line)
-    assert any("line 5, is damaged" in problem for problem in parse_trace("\n".join(lines)).problems)
+@pytest.mark.parametrize(
+    ("kind", "count", "problem"),
+    [
+        (4000, "3455", "the tracer saw 3455 read requests start and 3456 end"),
+        (4000, "3457", "the tracer saw 3457 read requests start and 3456 end"),
+        (4000, '3456, "5120,4000": 1', "the tracer saw 1 commit requests start and 0 end"),
+        (4001, '3456, "4608,4001": 1', "the tracer's histograms hold 0 of 1 write requests: a map was full"),
+    ],
+)
+def test_requests_that_only_start_or_only_end_are_a_problem(kind: int, count: str, problem: str) -> None:
+    text = edited(READ, "@counts", f'"4096,{kind}": 3456', f'"4096,{kind}": {count}')
+    assert parse_trace(text).problems == [problem]
 
 
 def test_recorded_values() -> None:
@@ -123,34 +118,11 @@ def test_recorded_values() -> None:
 
 @pytest.mark.parametrize("text", [READ, SLOG])
 def test_differences_of_recorded_output_sum_to_its_last_snapshot(text: str) -> None:
-    trace = parse_trace(text)
-    summed: Counter[tuple[Class, int]] = Counter()
-    for change in differences(trace.snapshots):
-        for key, bins in change.counts.items():
-            summed.update({(key, index): count for index, count in bins.items()})
-    assert summed == {
-        (key, index): count
-        for key, bins in trace.snapshots[-1].counts.items()
-        for index, count in bins.items()
-    }
+    snapshots = parse_trace(text).snapshots
+    assert cumulated([change.counts for change in differences(snapshots)])[-1].counts == snapshots[-1].counts
 
 
 # --- Damaged output ---
-
-
-def edited(text: str, marker: str, old: str, new: str) -> str:
-    """`text` with one replacement in the last line that holds `marker`."""
-    lines = text.splitlines(keepends=True)
-    at = max(index for index, line in enumerate(lines) if marker in line)
-    assert old in lines[at]
-    lines[at] = lines[at].replace(old, new, 1)
-    return "".join(lines)
-
-
-def without(text: str, *markers: str) -> str:
-    return "".join(
-        line for line in text.splitlines(keepends=True) if not any(marker in line for marker in markers)
-    )
 
 
 @given(st.integers(0, len(READ.rstrip()) - 1))
@@ -190,6 +162,13 @@ def test_output_cut_within_a_line_is_a_problem(length: int) -> None:
         '{"type": "printf"}',
         '{"type": "printf", "data": "hsp-trace ended 2\\n"}',
         '{"type": "lost_events", "data": {}}',
+        '{"type": "lost_events", "data": {"events": 1e999}}',
+        '{"type": "map", "data": {"@counts": {"1180591620717411303424,480": 1, "4096,480": 1e999}}}',
+        pytest.param("[" * 200_000, id="deep"),
+        pytest.param(
+            json.dumps({"type": "map", "data": {"@counts": {f"6144,{n}": 1 for n in range(MAP_KEYS)}}}),
+            id="a map of the maximum size",
+        ),
     ],
 )
 def test_a_damaged_line_is_named(line: str) -> None:
@@ -206,17 +185,22 @@ def test_a_line_before_the_begin_of_the_phase_is_a_problem(line: str) -> None:
 
 def test_a_full_map_is_a_problem() -> None:
     """bpftrace drops new keys of a full map, so the histograms hold fewer requests than ended."""
-    lines = READ.splitlines()
-    at = max(index for index, line in enumerate(lines) if "@counts" in line)
-    message = json.loads(lines[at])
+    before, line, after = split_at_last(READ, "@counts")
+    message = json.loads(line)
     counts = message["data"]["@counts"]
     dropped = [key for key in counts if key.startswith("4097,")]
     lost = sum(counts.pop(key) for key in dropped)
-    lines[at] = json.dumps(message)
     assert lost > 100
-    assert parse_trace("\n".join(lines)).problems == [
+    assert parse_trace(f"{before}{json.dumps(message)}\n{after}").problems == [
         f"the tracer's histograms hold {3456 - lost} of 3456 read requests: a map was full"
     ]
+
+
+def test_a_phase_whose_last_counts_are_missing_is_a_problem() -> None:
+    before, _, after = split_at_last(READ, '"@counts"')
+    trace = parse_trace(before + after)
+    assert trace.ended and trace.complete
+    assert "the tracer's last counts are missing" in trace.problems
 
 
 def test_an_error_that_the_tracer_reports_is_a_problem() -> None:
@@ -225,15 +209,9 @@ def test_an_error_that_the_tracer_reports_is_a_problem() -> None:
     assert "Bad address" in problem
 
 
-LOST = '{"type": "lost_events", "data": {"events": 3}}\n'
-
-
-def test_lost_events_are_counted() -> None:
-    assert parse_trace(READ + LOST + LOST).lost_events == 6
-
-
-def test_lost_events_are_a_problem() -> None:
-    assert parse_trace(READ + LOST).problems
+def test_lost_events_are_counted_and_a_problem() -> None:
+    trace = parse_trace(READ + 2 * '{"type": "lost_events", "data": {"events": 3}}\n')
+    assert (trace.lost_events, trace.problems) == (6, ["the tracer lost 6 events"])
 
 
 def test_no_output_at_all() -> None:
@@ -270,21 +248,6 @@ def test_no_message_raises(kind: Any, data: Any) -> None:
     line = json.dumps({"type": kind, "data": data})
     parse_trace(READ + line + "\n")  # no exception, whatever it holds
     assert parse_trace(line).problems
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        '{"type": "lost_events", "data": {"events": 1e999}}',
-        '{"type": "map", "data": {"@counts": {"1180591620717411303424,480": 1, "4096,480": 1e999}}}',
-        "[" * 200_000,
-    ],
-    ids=["infinite", "beyond 64 bits", "deep"],
-)
-def test_no_number_and_no_depth_raises(line: str) -> None:
-    lines = READ.splitlines()
-    lines.insert(4, line)
-    assert any("line 5, is damaged" in problem for problem in parse_trace("\n".join(lines)).problems)
 
 
 # --- Differences ---
@@ -342,12 +305,3 @@ OTHER = ("read", 1, 0)
 def test_counts_that_go_back_are_an_error(after: dict[Class, Counts]) -> None:
     with pytest.raises(ValueError, match="went back"):
         list(differences([Snapshot(0, {KEY: {1: 5, 2: 7}}), Snapshot(1, after)]))
-
-
-def test_a_phase_whose_last_counts_are_missing_is_a_problem() -> None:
-    lines = READ.splitlines(keepends=True)
-    last = max(number for number, line in enumerate(lines) if '"@counts"' in line)
-    assert parse_trace(READ).problems == []
-    trace = parse_trace("".join(lines[:last] + lines[last + 1 :]))
-    assert trace.ended and trace.complete
-    assert "the tracer's last counts are missing" in trace.problems

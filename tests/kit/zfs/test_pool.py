@@ -58,8 +58,9 @@ def server_of_run(answers: dict[str, Any] | None = None) -> ScriptedHost:
 
 
 def test_the_pool_is_created_as_specified() -> None:
-    argv = pools.create_arguments(SPEC)
-    assert argv[:2] == ["zpool", "create"]
+    server, argv = server_of_run(), pools.create_arguments(SPEC)
+    assert pools.create_pool(server, SPEC) == OURS
+    assert server.calls[0] == tuple(argv) and argv[:2] == ["zpool", "create"]
     assert "-f" not in argv
     options = [argv[at + 1] for at, word in enumerate(argv) if word == "-o"]
     assert options == ["cachefile=none", "ashift=9", "autotrim=off", "listsnapshots=on"]
@@ -68,32 +69,23 @@ def test_the_pool_is_created_as_specified() -> None:
     assert argv[argv.index("hsp-a1") :] == [
         "hsp-a1", "/dev/data0", "/dev/data1", "log", "/dev/log0", "cache", "/dev/cache0",
     ]  # fmt: skip
-
-
-def test_layout_and_absent_roles() -> None:
+    # Absent roles, and another layout.
     argv = pools.create_arguments(replace(SPEC, data_layout="mirror", log=(), cache=()))
     assert argv[argv.index("hsp-a1") :] == ["hsp-a1", "mirror", "/dev/data0", "/dev/data1"]
 
 
-def test_a_new_pool_has_its_guid() -> None:
-    server = server_of_run()
-    assert pools.create_pool(server, SPEC) == OURS
-    assert server.calls[0] == tuple(pools.create_arguments(SPEC))
-
-
-@pytest.mark.parametrize("observed", ["-\n", "\n", "b2\n", "a1x\n", "a\n"])
-def test_a_pool_without_our_run_id_is_not_destroyed(observed: str) -> None:
-    server = server_of_run({RUN_ID_QUERY: observed})
-    with pytest.raises(SafetyRefusal, match="carries the run id") as caught:
-        pools.destroy_pool(server, OURS)
+@pytest.mark.parametrize(
+    ("run_id", "guid", "message"),
+    [
+        *((run_id, OURS.guid, "carries the run id") for run_id in ("-\n", "\n", "b2\n", "a1x\n", "a\n")),
+        ("a1\n", 5, f"has GUID {OURS.guid}, not 5"),
+    ],
+)
+def test_a_pool_with_another_run_id_or_guid_is_not_destroyed(run_id: str, guid: int, message: str) -> None:
+    server = server_of_run({RUN_ID_QUERY: run_id})
+    with pytest.raises(SafetyRefusal, match=message) as caught:
+        pools.destroy_pool(server, replace(OURS, guid=guid))
     assert caught.value.exit_code == 4
-    assert server.called("zpool", "destroy") == []
-
-
-def test_a_pool_with_another_guid_is_not_destroyed() -> None:
-    server = server_of_run()
-    with pytest.raises(SafetyRefusal, match=f"has GUID {OURS.guid}, not 5"):
-        pools.destroy_pool(server, replace(OURS, guid=5))
     assert server.called("zpool", "destroy") == []
 
 
@@ -106,17 +98,15 @@ def test_the_runs_pool_is_destroyed_without_force() -> None:
 
 def test_devices_are_removed() -> None:
     server = server_of_run()
-    pools.remove_devices(server, OURS, ("/dev/log0",))
-    assert server.calls[0] == ("zpool", "remove", "-w", "hsp-a1", "/dev/log0")
+    # A device whose name is a prefix of another can be removed.
+    for path in ("/dev/log0", "/dev/data"):
+        pools.remove_devices(server, OURS, (path,))
+        assert ("zpool", "remove", "-w", "hsp-a1", path) in server.calls
 
 
 def test_a_device_that_was_not_removed_is_an_error() -> None:
     with pytest.raises(HostError, match="/dev/data0 is still part of the pool"):
         pools.remove_devices(server_of_run(), OURS, ("/dev/log0", "/dev/data0"))
-
-
-def test_a_device_whose_name_is_a_prefix_of_another_can_be_removed() -> None:
-    pools.remove_devices(server_of_run(), OURS, ("/dev/data",))
 
 
 def test_log_vdevs_come_from_the_labels() -> None:
@@ -134,9 +124,9 @@ def test_a_label_without_is_log_is_an_error(label: str) -> None:
 
 
 def test_properties_in_effect() -> None:
-    assert pools.pool_properties(server_of_run(), OURS, ["ashift"]) == {"ashift": "9"}
     server = server_of_run()
     assert pools.pool_properties(server, OURS, []) == {} and server.calls == []
+    assert pools.pool_properties(server, OURS, ["ashift"]) == {"ashift": "9"}
 
 
 def test_the_devices_of_a_pool_are_its_leaves() -> None:
@@ -151,7 +141,7 @@ def test_a_missing_property_is_an_error(answer: str) -> None:
 
 # --- Dataset ---
 
-WANTED: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "lz4"}
+PROPERTIES: dict[str, Any] = {"recordsize": "8KiB", "atime": False, "compression": "lz4"}
 
 
 def datasets(**values: Any) -> dict[str, Any]:
@@ -163,7 +153,7 @@ def datasets(**values: Any) -> dict[str, Any]:
 
 def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
     server = server_of_run(datasets())
-    pools.create_dataset(server, OURS, "hsp-a1/d", WANTED)
+    pools.create_dataset(server, OURS, "hsp-a1/d", PROPERTIES)
     assert server.calls[0][3:] == ("create", "hsp-a1/d", "a1", "8192")
     assert server.calls[1] == ("zfs", "set", "atime=off", "compression=lz4", "hsp-a1/d")
     assert ("zfs", "mount", "hsp-a1/d") in server.calls
@@ -175,7 +165,7 @@ def test_a_dataset_gets_its_recordsize_when_it_is_made() -> None:
 )
 def test_a_property_not_in_effect_is_an_error(name: str, observed: Any, expected: str) -> None:
     with pytest.raises(HostError, match=f"{name} was set to {expected} but is {observed}"):
-        pools.create_dataset(server_of_run(datasets(**{name: observed})), OURS, "hsp-a1/d", WANTED)
+        pools.create_dataset(server_of_run(datasets(**{name: observed})), OURS, "hsp-a1/d", PROPERTIES)
 
 
 def test_a_snapshot_that_was_not_created_is_an_error() -> None:
@@ -190,8 +180,3 @@ def test_a_snapshot_that_was_not_created_is_an_error() -> None:
 )
 def test_recordsize_in_bytes(properties: dict[str, Any], size: int) -> None:
     assert pools.record_bytes(properties) == size
-
-
-def test_mountpoint_of_a_dataset() -> None:
-    server = server_of_run({"zfs get -H -p -o value mountpoint": "/run/hsp/a1/d\n"})
-    assert pools.mountpoint(server, "hsp-a1/d") == "/run/hsp/a1/d"

@@ -6,17 +6,16 @@ import pytest
 
 from kit.core.errors import HostError
 from kit.zfs import settings_snapshot
+from kit.zfs.tunables import parse_files
 from tests.fakes import ScriptedHost
 
 
 def test_changed_settings_are_reported() -> None:
-    was = settings_snapshot.parse(
+    was = parse_files(
         "/sys/module/zfs/parameters/zfs_txg_timeout:5\n/proc/fs/nfsd/threads:8\n/a:x:y\n/b:1\n/b:2\n"
     )
     assert was["/a"] == "x:y" and was["/b"] == "1\n2"
-    now = settings_snapshot.parse(
-        "/sys/module/zfs/parameters/zfs_txg_timeout:20\n/proc/fs/nfsd/threads:8\n/new:1\n"
-    )
+    now = parse_files("/sys/module/zfs/parameters/zfs_txg_timeout:20\n/proc/fs/nfsd/threads:8\n/new:1\n")
     assert settings_snapshot.between(was, now) == [
         "/sys/module/zfs/parameters/zfs_txg_timeout was '5' and is '20'"
     ]

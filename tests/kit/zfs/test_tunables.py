@@ -10,16 +10,8 @@ from hypothesis import strategies as st
 
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
-from kit.zfs.tunables import (
-    EFFECTS,
-    SIZE_TUNABLES,
-    TIME_TUNABLES_NS,
-    in_order,
-    read_effects,
-    read_tunables,
-    tunable,
-    write_tunable,
-)
+from kit.zfs import tunables
+from kit.zfs.tunables import TIME_TUNABLES_NS, tunable, write_tunable
 from tests.fakes import Answer, Command, ScriptedHost
 
 REAL = Clock()
@@ -121,22 +113,22 @@ def test_values_without_a_meaning_are_refused(name: str, value: str, clock: Cloc
 
 
 def test_no_tunable_is_both_time_and_size() -> None:
-    assert not SIZE_TUNABLES & set(TIME_TUNABLES_NS)
+    assert not tunables.SIZE_TUNABLES & set(TIME_TUNABLES_NS)
 
 
 def test_values_are_read_by_name() -> None:
     server = Server(zfs_arc_max="0", zfs_txg_timeout="5", other="9")
-    assert read_tunables(server, ["zfs_txg_timeout", "zfs_arc_max"]) == {
+    assert tunables.read_tunables(server, ["zfs_txg_timeout", "zfs_arc_max"]) == {
         "zfs_arc_max": "0",
         "zfs_txg_timeout": "5",
     }
-    assert read_tunables(server, []) == {}
+    assert tunables.read_tunables(server, []) == {}
     assert len(server.calls) == 1
 
 
 def test_an_unknown_parameter_is_named() -> None:
     with pytest.raises(HostError, match="no module parameter zfs_arc_mox") as caught:
-        read_tunables(Server(zfs_arc_max="0"), ["zfs_arc_max", "zfs_arc_mox"])
+        tunables.read_tunables(Server(zfs_arc_max="0"), ["zfs_arc_max", "zfs_arc_mox"])
     assert caught.value.exit_code == 5
 
 
@@ -160,15 +152,15 @@ def test_limits_of_the_arc_take_effect_and_are_put_back(
     """Whichever is named first; a 0 that is written back does not undo the limit by itself."""
     server = Server(zfs_arc_max="0", zfs_arc_min="0")
     before = dict(server.effects)
-    effects = read_effects(server, list(names))
+    effects = tunables.read_effects(server, list(names))
     assert effects == {"zfs_arc_max": str(4 << 30), "zfs_arc_min": str(128 << 20)}
     expected = dict(zip(("zfs_arc_max", "zfs_arc_min"), values, strict=True))
-    ordered = in_order(tuple(tunable(name, expected[name], REAL) for name in names), effects)
-    for one in ordered:
-        write_tunable(server, one.name, str(one.host_value), effects[one.name])
-        assert server.effects[EFFECTS[one.name]] == one.host_value
-    for one in reversed(ordered):
-        write_tunable(server, one.name, "0", effects[one.name])
+    ordered = tunables.in_order(tuple(tunable(name, expected[name], REAL) for name in names), effects)
+    for limit in ordered:
+        write_tunable(server, limit.name, str(limit.host_value), effects[limit.name])
+        assert server.effects[tunables.EFFECTS[limit.name]] == limit.host_value
+    for limit in reversed(ordered):
+        write_tunable(server, limit.name, "0", effects[limit.name])
     assert server.effects == before
     assert server.values == {"zfs_arc_max": "0", "zfs_arc_min": "0"}
 

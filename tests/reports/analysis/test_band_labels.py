@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.store.summary import Reference
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis import band_labels, band_table, references
 from tests.reports.synthetic import summarise
@@ -73,7 +74,9 @@ def test_borders_from_published_ranges():
 
 
 def test_published_ranges_that_overlap_have_no_borders():
-    reference = references.Reference("x", "x", "x", {("read", "dram"): (0, 10), ("read", "disk"): (5, 20)})
+    spans = (("dram", [0, 10]), ("disk", [5, 20]))
+    ranges = [{"op": "read", "tier": tier, "range_us": span} for tier, span in spans]
+    reference = Reference.from_json({"name": "x", "title": "x", "source": "x", "ranges": ranges}, "x")
     published = described(THREE, reference=reference)["published"]
     assert published["borders_us"] is None and published["share_right"] is None
     assert described(THREE, reference=None)["published"] is None

@@ -11,7 +11,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.errors import ConfigError
 from kit.core.sample_size import sample_needed
 from kit.store.tables import LATENCY_SCHEMA
-from reports.analysis import summary
+from reports.statistics import quantiles
 from tests.reports.synthetic import summarise
 
 
@@ -39,7 +39,7 @@ def edges(made):
 @given(bins(), st.sampled_from([0.5, 0.95, 0.99]))
 def test_percentile_has_the_right_share_below(made, q):
     n = sum(b[2] for b in made)
-    value = summary.percentile_ns(made, q, edges(made))
+    value = quantiles.percentile_ns(made, q, edges(made))
     if n < math.log(0.025) / math.log(q):
         assert value is None
         return
@@ -52,7 +52,7 @@ def test_percentile_has_the_right_share_below(made, q):
 def test_percentiles_ascend_within_the_limits(made):
     used = [b for b in made if b[2]]
     limits = (used[0][1] - 1, max(used[-1][0], used[0][1] - 1))
-    values = [summary.percentile_ns(made, q, limits) for q in (0.5, 0.95, 0.99)]
+    values = [quantiles.percentile_ns(made, q, limits) for q in (0.5, 0.95, 0.99)]
     values = [v for v in values if v is not None]
     assert values == sorted(values)
     assert all(limits[0] <= v <= limits[1] for v in values)
@@ -60,7 +60,7 @@ def test_percentiles_ascend_within_the_limits(made):
 
 @given(bins(), st.sampled_from([0.5, 0.95, 1.0]))
 def test_range_is_the_shortest_that_holds_enough(made, coverage):
-    low, high = summary.shortest_range_ns(made, edges(made), coverage)
+    low, high = quantiles.shortest_range_ns(made, edges(made), coverage)
     used = [b for b in made if b[2]]
     wanted = coverage * sum(b[2] for b in used)
     assert sum(c for lo, hi, c in used if lo >= low and hi <= high) >= wanted
@@ -79,7 +79,7 @@ def _binned(latencies):
 def test_percentile_is_half_a_bin_from_the_exact_one(latencies, q):
     # numpy's "inverted_cdf" is the definition that does not interpolate between two samples.
     exact = np.quantile(np.array(latencies), q, method="inverted_cdf")
-    found = summary.percentile_ns(_binned(latencies), q, (min(latencies), max(latencies)))
+    found = quantiles.percentile_ns(_binned(latencies), q, (min(latencies), max(latencies)))
     assert abs(found - exact) <= exact / 64
 
 
@@ -112,7 +112,7 @@ def test_percentiles_of_mixtures_with_gaps(parts, q, seed, exact_limits):
     ordered = _mixture(parts, np.random.default_rng(seed))
     bins = _binned(ordered)
     limits = (int(ordered[0]), int(ordered[-1])) if exact_limits else edges(bins)
-    found = summary.percentile_ns(bins, q, limits)
+    found = quantiles.percentile_ns(bins, q, limits)
     if ordered.size < sample_needed(q):
         assert found is None
         return
@@ -124,7 +124,7 @@ def test_percentiles_of_mixtures_with_gaps(parts, q, seed, exact_limits):
 def test_nothing_is_interpolated_towards_a_gap(q, at):
     """Half of the I/Os at 100 ns, half at 1000: never a value between, nor the far edge of a bin."""
     bins = _binned([100] * 500 + [1000] * 500)
-    assert summary.percentile_ns(bins, q, edges(bins)) == pytest.approx(at, rel=1 / 64)
+    assert quantiles.percentile_ns(bins, q, edges(bins)) == pytest.approx(at, rel=1 / 64)
 
 
 @pytest.mark.parametrize("tier", ["dram", "l2arc", "disk", "slog", "pool"])
@@ -132,8 +132,9 @@ def test_percentiles_and_range_of_smooth_samples(synthetic, tier):
     latencies = synthetic.samples(tier, 20_000, np.random.default_rng(3))
     bins, limits = _binned(latencies), (int(latencies.min()), int(latencies.max()))
     for q in (0.5, 0.95, 0.99):
-        assert summary.percentile_ns(bins, q, limits) == pytest.approx(np.quantile(latencies, q), rel=1 / 32)
-    low, high = summary.shortest_range_ns(bins, limits)
+        truth = np.quantile(latencies, q)
+        assert quantiles.percentile_ns(bins, q, limits) == pytest.approx(truth, rel=1 / 32)
+    low, high = quantiles.shortest_range_ns(bins, limits)
     assert np.mean((latencies >= low) & (latencies <= high)) >= 0.95
     ordered, held = np.sort(latencies), math.ceil(0.95 * latencies.size)
     exact = (ordered[held - 1 :] - ordered[: ordered.size - held + 1]).min()
@@ -170,13 +171,13 @@ def test_counts_and_shares_sum(listed):
 @pytest.mark.parametrize(("q", "n"), [(0.5, 6), (0.95, 72), (0.99, 368)])
 def test_smallest_sample(q, n):
     assert sample_needed(q) == n
-    assert summary.percentile_ns([(0, 10, n - 1)], q, (0, 10)) is None
-    assert summary.percentile_ns([(0, 10, n)], q, (0, 10)) == pytest.approx(10 * q)
+    assert quantiles.percentile_ns([(0, 10, n - 1)], q, (0, 10)) is None
+    assert quantiles.percentile_ns([(0, 10, n)], q, (0, 10)) == pytest.approx(10 * q)
 
 
 def test_no_io_has_no_range():
     with pytest.raises(ValueError):
-        summary.shortest_range_ns([(0, 1, 0)], (0, 1))
+        quantiles.shortest_range_ns([(0, 1, 0)], (0, 1))
 
 
 def test_valid_run(synthetic):

@@ -5,15 +5,16 @@ import polars as pl
 import pytest
 
 from reports.figures import comparison
+from tests.reports import synthetic
 
 
-def runs(synthetic, *lengths):
+def runs(*lengths):
     frames = [synthetic.latency(length) for length in lengths]
     return [(synthetic.parsed(synthetic.manifest(f, n)), f) for f, n in zip(frames, lengths, strict=True)]
 
 
-def test_a_figure_per_phase_and_layer_that_plotly_knows(synthetic):
-    figures = list(comparison.figures(runs(synthetic, 12, 12), runs(synthetic, 20)))
+def test_a_figure_per_phase_and_layer_that_plotly_knows():
+    figures = list(comparison.figures(runs(12, 12), runs(20)))
     assert [f.title for f in figures] == [
         f"{phase}: {layer}" for phase, _ in synthetic.PHASES for layer in ("nfs-server", "client")
     ]
@@ -26,14 +27,14 @@ def test_a_figure_per_phase_and_layer_that_plotly_knows(synthetic):
         assert block["duration_s"] == 20 and set(block["tiers"]) == {"A", "B"}
 
 
-def test_a_layer_that_only_one_side_has(synthetic):
-    a, b = runs(synthetic, 12), runs(synthetic, 12)
+def test_a_layer_that_only_one_side_has():
+    a, b = runs(12), runs(12)
     b = [(manifest, frame.filter(pl.col("layer") == "client")) for manifest, frame in b]
     server = next(f for f in comparison.figures(a, b) if f.title == "read: nfs-server")
     assert set(server.blocks[0]["tiers"]) == {"A"}
 
 
-def test_a_layer_without_any_io_is_refused(synthetic):
-    side = [(m, f.with_columns(count=pl.lit(0, dtype=pl.Int64))) for m, f in runs(synthetic, 12)]
+def test_a_layer_without_any_io_is_refused():
+    side = [(m, f.with_columns(count=pl.lit(0, dtype=pl.Int64))) for m, f in runs(12)]
     with pytest.raises(ValueError, match="read: nfs-server: no I/O"):
         list(comparison.figures(side, side))

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.store.tables import LATENCY_SCHEMA
 from reports.figures import encoding, heat_map
+from tests.reports import synthetic
 
 PHASE = {"name": "p", "start_ns": 100, "end_ns": 1100, "interval_ns": 10}
 
 
 def frame_of(rows):
     fixed = [(t, "p", "nfs-server", "h", "read", tier, lo, lo + 64, n) for t, tier, lo, n in rows]
-    return pl.DataFrame(fixed, schema=LATENCY_SCHEMA, orient="row")
+    return synthetic.table(fixed)
 
 
 def numbers(text):
@@ -27,14 +27,14 @@ def numbers(text):
         digits = [encoding.ALPHABET.index(c) for c in text[at : at + 5].encode()]
         value = sum(d * 85 ** (4 - n) for n, d in enumerate(digits + [84] * (5 - len(digits))))
         data += (value % (1 << 32)).to_bytes(4, "big")[: len(digits) - 1]
-    found, value, factor = [], 0, 1
+    values, value, factor = [], 0, 1
     for byte in zlib.decompress(bytes(data)):
         value += (byte & 127) * factor
         factor *= 128
         if byte < 128:
-            found.append(value)
+            values.append(value)
             value, factor = 0, 1
-    return np.array(found, dtype=np.int64)
+    return np.array(values, dtype=np.int64)
 
 
 def unpacked(block, tier):
@@ -59,12 +59,12 @@ row = st.tuples(
 @given(st.lists(row, min_size=1, max_size=60))
 def test_every_count_comes_back(rows):
     block = json.loads(json.dumps(heat_map.block(frame_of(rows), PHASE)))
-    wanted = {}
+    expected = {}
     for time, tier, lo, count in rows:
         key = (tier, (time - 100) // 10, lo / 1e3)
-        wanted[key] = wanted.get(key, 0) + count
-    found = {(tier, *key): n for tier in block["tiers"] for key, n in unpacked(block, tier).items()}
-    assert found == wanted
+        expected[key] = expected.get(key, 0) + count
+    observed = {(tier, *key): n for tier in block["tiers"] for key, n in unpacked(block, tier).items()}
+    assert observed == expected
     assert block["columns"] == 100 and block["duration_s"] == pytest.approx(1e-6)
 
 

@@ -15,13 +15,18 @@ from reports.figures import still_figure
     ],
 )
 def test_ticks_of_a_logarithmic_axis(low, high, words):
-    found = [text for _, text in still_figure.ticks(low, high)]
-    assert found[: len(words)] == words
+    texts = [text for _, text in still_figure.ticks(low, high)]
+    assert texts[: len(words)] == words
+
+
+def test_what_json_has_not_is_null():
+    figure = still_figure.StillFigure("t", [{"x": [float("inf"), float("nan"), 1.0]}], {})
+    assert figure.spec["figure"]["data"] == [{"x": [None, None, 1.0]}]
 
 
 @given(st.floats(0.01, 1e6), st.floats(1.5, 1e6))
 def test_every_logarithmic_axis_has_three_to_nine_ticks(low, ratio):
-    found = still_figure.ticks(low, low * ratio)
-    assert 3 <= len(found) <= 9 or ratio > 1e4
-    assert len({text for _, text in found}) == len(found)
-    assert all(low <= v <= low * ratio for v, _ in found)
+    ticks = still_figure.ticks(low, low * ratio)
+    assert 3 <= len(ticks) <= 9 or ratio > 1e4
+    assert len({text for _, text in ticks}) == len(ticks)
+    assert all(low <= v <= low * ratio for v, _ in ticks)

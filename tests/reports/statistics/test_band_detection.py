@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
 from reports.statistics import band_detection as bands
-from reports.statistics import clock_tick, modes
+from reports.statistics import modes
 
 NORMAL = NormalDist()
 
@@ -71,15 +71,15 @@ def test_the_number_of_bands_in_200_mixtures():
     right, covered, apart = 0, [], 0
     for _ in range(200):
         latencies, share = mixture(generator)
-        found = bands.find(binned(np.concatenate(latencies)))
-        if len(found.bands) != len(latencies):
+        result = bands.find(binned(np.concatenate(latencies)))
+        if len(result.bands) != len(latencies):
             continue
         right += 1
-        apart += found.separable == (len(latencies) > 1)
+        apart += result.separable == (len(latencies) > 1)
         covered += [
-            b.share_interval[0] <= s <= b.share_interval[1] for b, s in zip(found.bands, share, strict=True)
+            b.share_interval[0] <= s <= b.share_interval[1] for b, s in zip(result.bands, share, strict=True)
         ]
-        for border, (low, high) in zip(found.borders_ns, itertools.pairwise(latencies), strict=True):
+        for border, (low, high) in zip(result.borders_ns, itertools.pairwise(latencies), strict=True):
             # One in a hundred is tail, and of the smallest bands there are only a few I/Os.
             assert np.sum(low >= border) <= 0.02 * low.size + 3 and np.sum(high < border) <= 0.02 * high.size
     assert right >= 0.95 * 200
@@ -109,24 +109,24 @@ def test_the_stated_limit_of_overlap_in_200_mixtures():
                 break
         number = int(np.exp(generator.uniform(np.log(1000), np.log(100_000))))
         sigma = float(np.exp(generator.uniform(np.log(0.03), np.log(0.4))))
-        found = bands.find(binned(two(generator, apart, (sigma, sigma), share, number)))
-        right += (not found.separable and len(found.bands) == 1) if overlaps else len(found.bands) == 2
+        result = bands.find(binned(two(generator, apart, (sigma, sigma), share, number)))
+        right += (not result.separable and len(result.bands) == 1) if overlaps else len(result.bands) == 2
     assert right >= 0.95 * 200
 
 
 def test_what_overlaps_says_so_with_the_limit():
-    found = bands.find(binned(two(np.random.default_rng(1), 3.0)))
-    assert not found.separable and len(found.bands) == 1
-    assert "overlap" in found.reason and "5%" in found.reason
-    assert len(found.bands[0].modes_ns) == 2
-    low, high = found.bands[0].modes_ns
+    result = bands.find(binned(two(np.random.default_rng(1), 3.0)))
+    assert not result.separable and len(result.bands) == 1
+    assert "overlap" in result.reason and "5%" in result.reason
+    assert len(result.bands[0].modes_ns) == 2
+    low, high = result.bands[0].modes_ns
     assert low == pytest.approx(100_000, rel=0.05) and high == pytest.approx(135_000, rel=0.05)
 
 
 def test_overlap_is_that_of_the_truth():
     for apart in (3.5, 4.0, 5.0):
-        found = bands.find(binned(two(np.random.default_rng(2), apart, number=100_000)))
-        assert found.bands[0].overlap == pytest.approx(1 - NORMAL.cdf(apart / 2), rel=0.35)
+        result = bands.find(binned(two(np.random.default_rng(2), apart, number=100_000)))
+        assert result.bands[0].overlap == pytest.approx(1 - NORMAL.cdf(apart / 2), rel=0.35)
 
 
 @pytest.mark.parametrize("number", [500, 5_000, 100_000])
@@ -142,38 +142,38 @@ def test_heavy_tails_are_no_bands(number):
         student = median * np.exp(np.clip(sigma * generator.standard_t(3, number), -8, 8))
         exponential = median * (1 + generator.exponential(1, number))
         for latencies in (body, pareto, student, exponential):
-            found = bands.find(binned(latencies))
-            cut += len(found.bands) > 1
-            assert found.separable == (len(found.bands) > 1)
+            result = bands.find(binned(latencies))
+            cut += len(result.bands) > 1
+            assert result.separable == (len(result.bands) > 1)
     assert cut <= 1
 
 
 def test_one_bin_beside_two_octaves():
     generator = np.random.default_rng(4)
     broad = generator.uniform(np.log(4e6), np.log(16e6), 3000)
-    found = bands.find(binned(np.concatenate([np.full(2000, 6_200), np.full(40, 140_000), np.exp(broad)])))
-    assert [b.count for b in found.bands] == [2000, 40, 3000]
-    assert found.separable
+    result = bands.find(binned(np.concatenate([np.full(2000, 6_200), np.full(40, 140_000), np.exp(broad)])))
+    assert [b.count for b in result.bands] == [2000, 40, 3000]
+    assert result.separable
 
 
 def test_all_in_one_bin():
-    found = bands.find([(4096, 4224, 10**9)])
-    assert (found.reason, found.borders_ns, len(found.bands)) == ("one mode", (), 1)
-    assert found.bands[0].range_ns == (4096, 4224)
+    result = bands.find([(4096, 4224, 10**9)])
+    assert (result.reason, result.borders_ns, len(result.bands)) == ("one mode", (), 1)
+    assert result.bands[0].range_ns == (4096, 4224)
 
 
 def test_few_ios_are_told():
-    found = bands.find([(4096, 4224, 10), (139264, 143360, 10)])
-    assert "20 I/Os" in found.reason and not found.separable
+    result = bands.find([(4096, 4224, 10), (139264, 143360, 10)])
+    assert "20 I/Os" in result.reason and not result.separable
 
 
 def test_whole_microseconds_are_not_a_comb_of_bands():
     generator = np.random.default_rng(8)
     latencies = np.round(8 + 1.2 * generator.standard_normal(20_000)).clip(1) * 1000
     bins = binned(latencies)
-    assert clock_tick.tick_ns(bins) == 1000
-    found = bands.find(bins)
-    assert len(found.bands) == 1 and found.bands[0].count == 20_000
+    assert modes.tick_ns(bins) == 1000
+    result = bands.find(bins)
+    assert len(result.bands) == 1 and result.bands[0].count == 20_000
     slow = np.round(200 + 9 * generator.standard_normal(20_000)) * 1000
     both = bands.find(binned(np.concatenate([latencies, slow])))
     assert [b.count for b in both.bands] == [20_000, 20_000]
@@ -197,13 +197,8 @@ def test_a_span_that_no_clock_has():
 def histograms(draw):
     """Ascending bins of any widths; 1 to 60 of them."""
     edge, made = draw(st.integers(0, 10_000)), []
-    for gap, width, count in draw(
-        st.lists(
-            st.tuples(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 10**5)),
-            min_size=1,
-            max_size=60,
-        )
-    ):
+    bins = st.tuples(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 10**5))
+    for gap, width, count in draw(st.lists(bins, min_size=1, max_size=60)):
         made.append((edge + gap, edge + gap + width, count))
         edge += gap + width
     return made
@@ -212,18 +207,18 @@ def histograms(draw):
 @settings(max_examples=60, deadline=None)
 @given(histograms())
 def test_counts_are_conserved(bins):
-    found = bands.find(bins)
+    result = bands.find(bins)
     total = sum(c for *_, c in bins)
-    assert sum(b.count for b in found.bands) == total
-    assert sum(b.share for b in found.bands) == pytest.approx(1)
-    assert found.bands[0].from_ns == bins[0][0] and found.bands[-1].to_ns == bins[-1][1]
-    assert [b.to_ns for b in found.bands[:-1]] == list(found.borders_ns)
-    assert list(found.borders_ns) == sorted(set(found.borders_ns))
-    for band in found.bands:
+    assert sum(b.count for b in result.bands) == total
+    assert sum(b.share for b in result.bands) == pytest.approx(1)
+    assert result.bands[0].from_ns == bins[0][0] and result.bands[-1].to_ns == bins[-1][1]
+    assert [b.to_ns for b in result.bands[:-1]] == list(result.borders_ns)
+    assert list(result.borders_ns) == sorted(set(result.borders_ns))
+    for band in result.bands:
         assert band.count == sum(c for lo, hi, c in bins if band.from_ns <= lo and hi <= band.to_ns)
         assert band.from_ns <= band.range_ns[0] < band.range_ns[1] <= band.to_ns
         assert 0 <= band.share_interval[0] <= band.share <= band.share_interval[1] <= 1
-    assert found.separable == (len(found.bands) > 1 and all(len(b.modes_ns) == 1 for b in found.bands)
+    assert result.separable == (len(result.bands) > 1 and all(len(b.modes_ns) == 1 for b in result.bands)
                                and total >= bands.LEAST_IOS)  # fmt: skip
 
 
@@ -232,11 +227,11 @@ def test_counts_are_conserved(bins):
 def test_scaling_latencies_scales_borders(seed, factor):
     latencies, _ = mixture(np.random.default_rng(seed))
     bins = binned(np.concatenate(latencies))
-    one = bands.find(bins)
-    other = bands.find([(lo * factor, hi * factor, c) for lo, hi, c in bins])
-    assert [b.count for b in one.bands] == [b.count for b in other.bands]
+    original = bands.find(bins)
+    scaled = bands.find([(lo * factor, hi * factor, c) for lo, hi, c in bins])
+    assert [b.count for b in original.bands] == [b.count for b in scaled.bands]
     # Borders are whole nanoseconds.
-    for x, y in zip(one.borders_ns, other.borders_ns, strict=True):
+    for x, y in zip(original.borders_ns, scaled.borders_ns, strict=True):
         assert abs(x * factor - y) <= factor
 
 
@@ -259,7 +254,7 @@ def test_the_density_holds_all_ios(bins):
 def test_a_coarse_clock_loses_no_io(samples):
     for tick in (1, 10, 1000):
         bins = binned(np.repeat([s * tick for s, _ in samples], [n for _, n in samples]))
-        wide = clock_tick.widened(bins)
+        wide = modes.widened(bins)
         assert sum(c for *_, c in wide) == sum(c for *_, c in bins)
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(wide))
         assert all(lo < hi for lo, hi, _ in wide)

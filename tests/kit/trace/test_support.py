@@ -12,15 +12,15 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.hosts.base import Result
-from kit.trace import marks, nfsd_tracer, output, program
+from kit.trace import nfsd_tracer, output, support
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version
 from tests.fakes import Answer, Command, ScriptedHost, ScriptedProcess
 
 ZFS = {text: openzfs_version.parse(text) for text in ("2.1.11", "2.2.9", "2.3.9", "2.4.4")}
 NEW = ZFS["2.3.9"]
-WHOLE = program.program(NEW)
-EVERY_TEXT = "".join(path.read_text() for path in sorted(program.HERE.glob("*.bt")))
+WHOLE = support.program(NEW)
+EVERY_TEXT = "".join(path.read_text() for path in sorted(support.HERE.glob("*.bt")))
 
 
 def code(text: str) -> str:
@@ -65,7 +65,7 @@ class Server(ScriptedHost):
 
 @pytest.mark.parametrize("version", ZFS)
 def test_the_probes_are_those_of_the_program(version: str) -> None:
-    whole = program.program(ZFS[version])
+    whole = support.program(ZFS[version])
     text = code(whole.text)
     heads = re.findall(
         # A probe that ends with a comma shares the block of the next.
@@ -92,7 +92,7 @@ def test_each_version_has_its_probes() -> None:
         "trace_zfs_arc__async__upgrade__sync",
         "dmu_read_abd",
     }
-    observed = {version: differing & set(program.program(zfs).functions) for version, zfs in ZFS.items()}
+    observed = {version: differing & set(support.program(zfs).functions) for version, zfs in ZFS.items()}
     assert observed == {
         "2.1.11": {"trace_zfs_arc__hit", "trace_zfs_arc__async__upgrade__sync"},
         "2.2.9": {"trace_zfs_arc__iohit"},
@@ -134,9 +134,9 @@ def test_the_programs_bins_are_the_kits(latency_ns: int) -> None:
 
 
 def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> None:
-    assert f"($told >> 43) == {marks.MAGIC:#x}" in CODE
-    assert f"(($told >> 32) & {marks.MOST_PHASES:#x}) << {output._PHASE_SHIFT}" in CODE
-    assert output._PHASE_MASK == marks.MOST_PHASES and "& 0xffffffff) * 1000" in CODE
+    assert f"($told >> 43) == {nfsd_tracer.MAGIC:#x}" in CODE
+    assert f"(($told >> 32) & {nfsd_tracer.MOST_PHASES:#x}) << {output._PHASE_SHIFT}" in CODE
+    assert output._PHASE_MASK == nfsd_tracer.MOST_PHASES and "& 0xffffffff) * 1000" in CODE
     # The operation and the phase.
     kinds = output._WRITE | output._COMMIT | output._PHASE_MASK << output._PHASE_SHIFT
     assert CODE.count(f"@counts[$seen & {kinds:#x}, (uint64){output._DONE}] = count();") == 2
@@ -145,17 +145,17 @@ def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> N
     assert (output._VDEV_SHIFT, 0xFFFFFF << 32) == (32, 0xFFFFFF00000000) and "0xffffff00000000" in CODE
 
 
-@given(st.integers(0, marks.MOST_PHASES), st.integers(1, 2**32 - 1))
+@given(st.integers(0, nfsd_tracer.MOST_PHASES), st.integers(1, 2**32 - 1))
 def test_a_mark_has_the_bits_that_the_program_reads(phase: int, interval_us: int) -> None:
-    mark = marks.mark(phase, interval_us * 1000 + 999)
-    assert mark < 2**63 - 1 and mark >> 43 == marks.MAGIC
+    mark = nfsd_tracer.mark(phase, interval_us * 1000 + 999)
+    assert mark < 2**63 - 1 and mark >> 43 == nfsd_tracer.MAGIC
     assert (mark >> 32 & 0x7FF, (mark & 0xFFFFFFFF) * 1000) == (phase, interval_us * 1000)
 
 
 @pytest.mark.parametrize(("phase", "interval_ns"), [(2048, 10**6), (-1, 10**6), (1, 999), (1, 2**32 * 1000)])
 def test_a_mark_that_does_not_fit_is_refused(phase: int, interval_ns: int) -> None:
     with pytest.raises(ValueError, match="no mark"):
-        marks.mark(phase, interval_ns)
+        nfsd_tracer.mark(phase, interval_ns)
 
 
 def test_what_the_program_prints_is_what_the_reader_reads() -> None:
@@ -171,7 +171,7 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
         '{"type": "printf", "data": "hsp-trace phase 1 5\\n"}\n'
         '{"type": "printf", "data": "hsp-trace end 7\\n"}\n'
     )
-    assert trace.began and trace.ended
+    assert trace.phase and trace.ended
 
 
 @pytest.mark.parametrize(
@@ -199,10 +199,6 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)
 
 
-def support(server: Server, zfs: openzfs_version.ZfsVersion = NEW, trace: str = "auto") -> Tracing:
-    return find_tracing(server, zfs, trace)
-
-
 @pytest.mark.parametrize(
     ("version", "variable"),
     [
@@ -214,53 +210,47 @@ def support(server: Server, zfs: openzfs_version.ZfsVersion = NEW, trace: str = 
     ],
 )
 def test_a_server_with_everything_is_traced(version: str, variable: str) -> None:
-    tracing = support(Server(f"bpftrace v{version}"))
+    tracing = find_tracing(Server(f"bpftrace v{version}"), NEW)
     assert (tracing.kind, tracing.bpftrace, tracing.reason) == ("full", version, "")
     assert tracing.map_keys_variable == variable
     # bpftrace before 0.19 starts no command through a symbolic link.
     assert tracing.sh == "/usr/bin/dash"
 
 
-@pytest.mark.parametrize("version", ["bpftrace v0.16.0", "bpftrace v0.9.4"])
-def test_with_an_older_bpftrace_nothing_is_traced(version: str) -> None:
-    tracing = support(Server(version))
-    assert tracing.kind == "none"
-    assert f"has bpftrace {version.split('v')[-1]}; the program needs 0.17" in tracing.reason
-
-
 @pytest.mark.parametrize(
-    ("server", "reason"),
+    ("answer", "version", "reason"),
     [
-        (Server(127), "server has no bpftrace"),
-        (Server("v?"), "v?"),
-        (Server(""), "bpftrace --version"),
+        ("bpftrace v0.16.0", "0.16.0", "has bpftrace 0.16.0; the program needs 0.17"),
+        ("bpftrace v0.9.4", "0.9.4", "has bpftrace 0.9.4; the program needs 0.17"),
+        (127, "", "server has no bpftrace"),
+        ("v?", "", "v?"),
+        ("", "", "bpftrace --version"),
     ],
 )
-def test_without_bpftrace_nothing_is_traced(server: Server, reason: str) -> None:
-    tracing = support(server)
-    assert (tracing.kind, tracing.bpftrace, tracing.asked_for) == ("none", "", False)
+def test_without_bpftrace_or_with_an_older_one_nothing_is_traced(
+    answer: Answer, version: str, reason: str
+) -> None:
+    tracing = find_tracing(Server(answer), NEW)
+    assert (tracing.kind, tracing.bpftrace, tracing.asked_for) == ("none", version, False)
     assert reason in tracing.reason
 
 
-@pytest.mark.parametrize("function", WHOLE.functions)
-def test_a_missing_function_is_named(function: str) -> None:
-    tracing = support(Server(no_function=function))
-    assert (tracing.kind, tracing.missing) == ("none", (function,))
-    assert f"has no {function} to probe" in tracing.reason
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [*(("no_function", name) for name in WHOLE.functions), ("no_tracepoint", "nfsd/nfsd_read_done")],
+)
+def test_a_missing_function_or_tracepoint_is_named(kind: str, name: str) -> None:
+    tracing = find_tracing(Server(**{kind: name}), NEW)
+    assert (tracing.kind, tracing.missing) == ("none", (name,))
+    assert f"has no {name} to probe" in tracing.reason
 
 
 def test_a_function_of_another_openzfs_is_not_missing() -> None:
-    server = Server(no_function="dmu_read_abd")
-    assert support(server, ZFS["2.2.9"]).kind == "full"
-
-
-def test_a_missing_tracepoint_is_named() -> None:
-    tracing = support(Server(no_tracepoint="nfsd_read_done"))
-    assert tracing.missing == ("nfsd/nfsd_read_done",)
+    assert find_tracing(Server(no_function="dmu_read_abd"), ZFS["2.2.9"]).kind == "full"
 
 
 def test_trace_none_of_the_testbed_is_no_defect() -> None:
-    tracing = support(Server(), trace="none")
+    tracing = find_tracing(Server(), NEW, "none")
     assert (tracing.kind, tracing.asked_for, tracing.missing) == ("none", True, ())
     assert tracing.as_json() == {
         "kind": "none", "bpftrace": "", "reason": 'the testbed has trace = "none"', "missing": [],

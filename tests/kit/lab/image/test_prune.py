@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import asdict
@@ -19,8 +18,8 @@ from kit.lab.guest import _Supervisor, running_labs
 from kit.lab.image import tree as image_tree
 from kit.lab.image.image import ImageInputs
 from kit.lab.image.prune import prune
+from tests.process import hsp
 
-ROOT = Path(__file__).parents[3]
 Called = Callable[..., subprocess.CompletedProcess[str]]
 OTHER = "0123456789abcdef"
 BACKPORTS = ImageInputs(pins=("zfs-linux/trixie-backports",))
@@ -74,33 +73,22 @@ def names(path: Path) -> set[str]:
     return {os.fspath(file.relative_to(path)) for file in path.rglob("*") if file.suffix != ".lock"}
 
 
-def hsp(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kit.cli", *arguments],
-        env={**os.environ, "PYTHONPATH": os.fspath(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 def test_what_this_version_uses_stays_and_the_rest_goes(cache: Path) -> None:
-    mine = ImageInputs()
-    image(cache, mine.digest(), mine)
-    modules(cache, mine.modules_digest())
+    default = ImageInputs()
+    image(cache, default.digest(), default)
+    modules(cache, default.modules_digest())
     image(cache, BACKPORTS.digest(), BACKPORTS)
     modules(cache, BACKPORTS.modules_digest())
     before = names(cache)
-    gone = [
+    unused = [
         image(cache, OTHER),
         cache / "images" / f"{OTHER}.log",
         modules(cache, OTHER),
         dead_build(cache, OTHER),
-        dead_build(cache, mine.digest()),
+        dead_build(cache, default.digest()),
     ]
     pruned = prune(nothing_runs)
-    assert {leftover.path for leftover in pruned.removed} == set(gone)
+    assert {leftover.path for leftover in pruned.removed} == set(unused)
     assert names(cache) == before
     assert (pruned.kept, pruned.failed) == ({}, {})
 
@@ -134,10 +122,10 @@ def test_a_dry_run_says_the_same_and_removes_nothing(cache: Path) -> None:
     modules(cache, OTHER)
     dead_build(cache, ImageInputs().digest())
     before = names(cache)
-    foretold = prune(nothing_runs, dry_run=True)
+    planned = prune(nothing_runs, dry_run=True)
     assert names(cache) == before
-    assert prune(nothing_runs).removed == foretold.removed
-    assert len(foretold.removed) == 4
+    assert prune(nothing_runs).removed == planned.removed
+    assert len(planned.removed) == 4
 
 
 def test_a_build_that_goes_on_keeps_what_is_its_own(cache: Path) -> None:
@@ -181,11 +169,11 @@ def test_the_image_of_a_running_lab_stays_until_the_lab_has_ended(cache: Path, h
 def test_the_command_tells_paths_and_bytes(cache: Path, hsp_here: Called) -> None:
     tar = modules(cache, OTHER)
     used_bytes = tar.stat().st_blocks * 512
-    foretold = hsp_here("lab", "prune", "--dry-run")
-    assert foretold.returncode == 0, foretold.stderr
-    assert foretold.stdout == ""
-    assert f"would remove: {tar} (modules of another version, {used_bytes} bytes)" in foretold.stderr
-    assert f"{used_bytes} bytes would be freed" in foretold.stderr
+    planned = hsp_here("lab", "prune", "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert planned.stdout == ""
+    assert f"would remove: {tar} (modules of another version, {used_bytes} bytes)" in planned.stderr
+    assert f"{used_bytes} bytes would be freed" in planned.stderr
     assert tar.exists()
     done = json.loads(hsp("lab", "prune", "--json").stdout)
     assert done["bytes"] == used_bytes
@@ -258,8 +246,8 @@ def test_hooks_of_an_ordinary_users_dead_build_go_and_those_of_a_living_one_stay
         return path
 
     dead, living = scratch(f"{OTHER}-abcdefgh"), scratch(f"{OTHER}-abcdefg_")
-    mine = scratch("my-own")
-    (tmp_path / "scratch" / f"hsp-{os.geteuid()}-{OTHER}-abcdefgi").symlink_to(mine)
+    other = scratch("my-own")
+    (tmp_path / "scratch" / f"hsp-{os.geteuid()}-{OTHER}-abcdefgi").symlink_to(other)
     held = os.open(living, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -268,7 +256,7 @@ def test_hooks_of_an_ordinary_users_dead_build_go_and_those_of_a_living_one_stay
         assert {path for path in removed if tmp_path in path.parents} == {dead}
     finally:
         os.close(held)
-    assert (dead.exists(), living.exists(), mine.exists()) == (False, True, True)
+    assert (dead.exists(), living.exists(), other.exists()) == (False, True, True)
 
 
 def test_a_living_build_holds_its_hooks(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

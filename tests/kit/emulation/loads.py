@@ -3,41 +3,15 @@
 from __future__ import annotations
 
 import random
-import subprocess
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
-from kit.emulation.compilation import HERE as EMULATION
-from kit.emulation.compilation import models as sources
-from tests.kit.emulation.model_library import FLUSH, WRITE, ModelDevice, requests
+from tests.kit.emulation.model_library import ModelDevice, Op, requests
 
-HERE = Path(__file__).parent
 Spec = dict[str, int | str]
 Latencies = npt.NDArray[np.int64]
-
-
-@pytest.fixture(scope="session")
-def contract(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The driver contract.c with the models, under the address and undefined behaviour sanitizers."""
-    program = tmp_path_factory.mktemp("contract") / "contract"
-    flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
-    files = [*map(str, sources()), str(HERE / "contract.c")]
-    argv = [
-        "cc",
-        *flags,
-        "-fno-sanitize-recover=all",
-        f"-I{EMULATION / 'models'}",
-        *files,
-        "-lm",
-        "-o",
-        str(program),
-    ]
-    subprocess.run(argv, check=True, timeout=100)
-    return program
 
 
 # --- Loads -----------------------------------------------------------------------------------------------
@@ -52,34 +26,34 @@ class Load:
         self.random = np.random.default_rng(seed)
 
     def at_random(self, op: int, sectors: int, count: int, think_ns: int = 0) -> Latencies:
-        asked = requests(count)
-        asked["sector"] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
-        return self._run(asked, op, sectors, think_ns)
+        batch = requests(count)
+        batch["sector"] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
+        return self._run(batch, op, sectors, think_ns)
 
     def in_order(self, op: int, sectors: int, count: int = 0, first: int = 0) -> Latencies:
         """`count` requests from sector `first` on; without a count once over the device."""
-        asked = requests(count or self.device.sectors // sectors)
-        asked["sector"] = first + np.arange(len(asked), dtype=np.uint64) * sectors
-        return self._run(asked, op, sectors, 0)
+        batch = requests(count or self.device.sectors // sectors)
+        batch["sector"] = first + np.arange(len(batch), dtype=np.uint64) * sectors
+        return self._run(batch, op, sectors, 0)
 
-    def _run(self, asked: npt.NDArray[np.void], op: int, sectors: int, think_ns: int) -> Latencies:
-        asked["op"], asked["sectors"] = op, sectors
-        asked["arrival_ns"][0] = self.now_ns
-        answers = self.device.submit_many(asked, closed_loop=True, think_ns=think_ns)
+    def _run(self, batch: npt.NDArray[np.void], op: int, sectors: int, think_ns: int) -> Latencies:
+        batch["op"], batch["sectors"] = op, sectors
+        batch["arrival_ns"][0] = self.now_ns
+        answers = self.device.submit_many(batch, closed_loop=True, think_ns=think_ns)
         assert not answers["error"].any()
         self.now_ns = int(answers["done_ns"][-1])
-        return (answers["done_ns"] - asked["arrival_ns"]).astype(np.int64)
+        return (answers["done_ns"] - batch["arrival_ns"]).astype(np.int64)
 
     def sync_writes(self, sectors: int, count: int) -> Latencies:
         """Each a write at random and a flush after it."""
-        asked = requests(2 * count)
-        asked["op"][0::2], asked["op"][1::2] = WRITE, FLUSH
-        asked["sectors"][0::2] = sectors
-        asked["sector"][0::2] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
-        asked["arrival_ns"][0] = self.now_ns
-        answers = self.device.submit_many(asked, closed_loop=True)
+        batch = requests(2 * count)
+        batch["op"][0::2], batch["op"][1::2] = Op.WRITE, Op.FLUSH
+        batch["sectors"][0::2] = sectors
+        batch["sector"][0::2] = self.random.integers(0, self.device.sectors // sectors, count) * sectors
+        batch["arrival_ns"][0] = self.now_ns
+        answers = self.device.submit_many(batch, closed_loop=True)
         self.now_ns = int(answers["done_ns"][-1])
-        return (answers["done_ns"][1::2] - asked["arrival_ns"][0::2]).astype(np.int64)
+        return (answers["done_ns"][1::2] - batch["arrival_ns"][0::2]).astype(np.int64)
 
     def in_flight(self, op: int, sectors: int, count: int, depth: int) -> Latencies:
         """At random, `depth` requests at a time."""
@@ -97,13 +71,17 @@ class Load:
     def age(self) -> None:
         """Twice the capacity in order, then one and a half times at random."""
         for _ in range(2):
-            self.in_order(WRITE, 256)
-        self.at_random(WRITE, 8, self.device.sectors * 3 // 2 // 8)
+            self.in_order(Op.WRITE, 256)
+        self.at_random(Op.WRITE, 8, self.device.sectors * 3 // 2 // 8)
 
 
-@pytest.fixture
-def load() -> type[Load]:
-    return Load
+def shortest_range(latencies: Latencies, share: float = 0.95) -> tuple[int, int]:
+    """The shortest interval that holds the share, as reports have it."""
+    ordered = np.sort(latencies)
+    count = int(np.ceil(share * len(ordered)))
+    widths = ordered[count - 1 :] - ordered[: len(ordered) - count + 1]
+    first = int(np.argmin(widths))
+    return int(ordered[first]), int(ordered[first + count - 1])
 
 
 # --- Random devices --------------------------------------------------------------------------------------
@@ -125,11 +103,6 @@ def random_device(seed: int) -> RandomDevice:
     page_bytes = int(spec.get("page_bytes", spec.get("backing.page_bytes", 512)))
     text = "".join(f"{key} {value}\n" for key, value in spec.items())
     return RandomDevice(text, str(spec["model"]), draw.choice([1, 7, 64, 100, 1000, 4099]), page_bytes // 512)
-
-
-@pytest.fixture(name="random_device", scope="session")
-def random_device_fixture() -> object:
-    return random_device
 
 
 def _disk(draw: random.Random) -> Spec:

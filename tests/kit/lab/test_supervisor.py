@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
+from tests.process import ROOT
 
 # The supervisor is real; what it supervises has nothing to say.
 UP = """
@@ -32,13 +32,9 @@ def test_who_reads_the_output_of_lab_up_sees_its_end(tmp_path: Path) -> None:
         text=True,
     )
     try:
-        told, _ = up.communicate(timeout=60)
-        assert up.returncode == 0, told
-        assert (Path(told.strip()) / "lab.json").exists()
+        output, _ = up.communicate(timeout=60)
+        assert up.returncode == 0, output
+        assert (Path(output.strip()) / "lab.json").exists()
     finally:
-        end_labs(tmp_path)
-
-
-def end_labs(runtime: Path) -> None:
-    for file in runtime.glob("hsp/lab-*/lab.json"):
-        os.kill(json.loads(file.read_text())["supervisor_pid"], signal.SIGTERM)
+        for file in tmp_path.glob("hsp/lab-*/lab.json"):
+            os.kill(json.loads(file.read_text())["supervisor_pid"], signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Percentiles of all intervals at once against one interval at a time."""
+"""Percentiles of all intervals of a run at once, against one interval at a time."""
 
 import polars as pl
 import pytest
@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges
-from kit.store.tables import LATENCY_SCHEMA
-from reports.statistics.over_time import QUANTILES, over_time
-from reports.statistics.quantiles import limits_ns, percentiles_ns
+from reports.statistics.quantiles import QUANTILES, limits_ns, over_time, percentiles_ns
+from tests.reports import synthetic
 
 
 def frame_of(cells):
@@ -17,7 +16,7 @@ def frame_of(cells):
     for time, host, op, tier, index, count in cells:
         lo, hi = bin_edges(index)
         rows.append((time, "p", "client", host, op, tier, int(lo), int(hi), count))
-    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+    return synthetic.table(rows)
 
 
 CELLS = st.lists(
@@ -33,10 +32,10 @@ CELLS = st.lists(
 @given(CELLS)
 def test_every_interval_as_if_it_were_alone(cells):
     frame = frame_of(cells)
-    found = over_time(frame)
-    assert found["ios"].sum() == frame["count"].sum()
-    assert found.height == frame.select("op", "time_ns").n_unique()
-    for row in found.iter_rows(named=True):
+    table = over_time(frame)
+    assert table["ios"].sum() == frame["count"].sum()
+    assert table.height == frame.select("op", "time_ns").n_unique()
+    for row in table.iter_rows(named=True):
         mine = frame.filter(pl.col("op") == row["op"], pl.col("time_ns") == row["time_ns"])
         summed = mine.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns")
         bins = list(summed.iter_rows())
@@ -50,13 +49,13 @@ def test_wide_bins_are_interpolated_and_narrow_ones_are_not():
         (0, "p", "vdev", "h", "read", "all", 2048, 4096, 100),
         (10, "p", "vdev", "h", "read", "all", 1024, 1056, 200),
     ]
-    found = over_time(pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row"), {"p75": 0.75})
-    assert found["p75"].to_list() == [3072.0, 1039.5]
+    table = over_time(synthetic.table(rows), {"p75": 0.75})
+    assert table["p75"].to_list() == [3072.0, 1039.5]
 
 
 def test_too_few_ios_have_no_percentile():
-    found = over_time(frame_of([(0, "a", "read", "dram", 100, 8)]))
-    assert found.row(0, named=True) == {
+    table = over_time(frame_of([(0, "a", "read", "dram", 100, 8)]))
+    assert table.row(0, named=True) == {
         "phase": "p", "layer": "client", "op": "read", "time_ns": 0, "ios": 8,
         "p50_ns": pytest.approx(sum(map(int, bin_edges(100))) / 2, abs=1),
         "p95_ns": None, "p99_ns": None, "p999_ns": None,

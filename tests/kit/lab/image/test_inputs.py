@@ -17,16 +17,11 @@ BACKPORTS = "zfs-linux/trixie-backports"
 
 
 def test_preferences_pin_every_package_of_a_source() -> None:
-    text = ImageInputs(pins=(BACKPORTS, "fio=3.39-1")).preferences()
+    text = ImageInputs(pins=(BACKPORTS, "nfs-utils=1:2.8.3-1~bpo13+1")).preferences()
     assert text == (
         "Package: src:zfs-linux\nPin: release n=trixie-backports\nPin-Priority: 1001\n\n"
-        "Package: src:fio\nPin: version 3.39-1\nPin-Priority: 1001\n\n"
+        "Package: src:nfs-utils\nPin: version 1:2.8.3-1~bpo13+1\nPin-Priority: 1001\n\n"
     )
-
-
-def test_a_version_may_have_what_versions_have() -> None:
-    text = ImageInputs(pins=("nfs-utils=1:2.8.3-1~bpo13+1",)).preferences()
-    assert "Pin: version 1:2.8.3-1~bpo13+1\n" in text
 
 
 def test_releases_beside_the_suite_come_from_pins_once() -> None:
@@ -35,24 +30,17 @@ def test_releases_beside_the_suite_come_from_pins_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "pin", ["zfs", "=1", "a b=1", "zfs=1\nPin: x", "zfs/../x", "zfs=$(x)", "zfs/", "-o=1"]
+    "pin", ["zfs", "=1", "a b=1", "zfs=1\nPin: x", "zfs/../x", "zfs=$(x)", "zfs/", "-o=1", "zfs-linux=1\n"]
 )
 def test_a_pin_that_is_none_is_refused(pin: str) -> None:
     with pytest.raises(ConfigError, match="--pin"):
         ImageInputs(pins=(pin,))
 
 
-@pytest.mark.parametrize("suite", ["", "Trixie", "../x", "trixie main", "trixie\nx", "-x"])
+@pytest.mark.parametrize("suite", ["", "Trixie", "../x", "trixie main", "trixie\nx", "trixie\n", "-x"])
 def test_a_suite_that_is_none_is_refused(suite: str) -> None:
     with pytest.raises(ConfigError, match="--suite"):
         ImageInputs(suite=suite)
-
-
-def test_a_newline_at_the_end_is_refused_too() -> None:
-    with pytest.raises(ConfigError):
-        ImageInputs(suite="trixie\n")
-    with pytest.raises(ConfigError):
-        ImageInputs(pins=("zfs-linux=1\n",))
 
 
 def test_the_digest_tells_everything_apart() -> None:

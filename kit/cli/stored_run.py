@@ -1,0 +1,90 @@
+"""`hsp report` and `hsp export`: draw a stored run again, or write its counts, from its files alone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import reports
+from kit.cli.options import JsonOption, JunitOption
+from kit.config.toml import load
+from kit.core.errors import ConfigError
+from kit.core.output import check_target, emit, emit_json, say, write_target
+from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
+from kit.store import tables
+from kit.store.run_directory import existing_run
+from kit.store.summary import read_summary
+from reports.analysis.references import Document
+from reports.output.export import Format, chosen, exported
+from reports.statistics.quantiles import over_time
+
+RunArgument = Annotated[Path, typer.Argument(help="A run directory, such as results/top-speeds/latest.")]
+
+
+def report(
+    run: RunArgument,
+    json_output: JsonOption = False,
+    reference: Annotated[
+        Path | None,
+        typer.Option("--reference", help="A TOML file of latency ranges, instead of the workload's."),
+    ] = None,
+    junit: JunitOption = None,
+) -> None:
+    """Analyse and draw a stored run again. Needs no host, no root and no network.
+
+    Exit code 1 if an expectation is not met; with --junit also 3 if the result is unknown.
+    """
+    check_target(junit)
+    ranges = load(reference, Document).reference(reference.stem) if reference else None
+    run_dir = existing_run(run)
+    summary = reports.analyse(run_dir, ranges)
+    write_junit(junit, summary)
+    if json_output:
+        emit_json(summary.as_json())
+    else:
+        say_summary(summary)
+    say(f"report: {run_dir.report}")
+    if junit or summary.verdict == "invalid":
+        raise typer.Exit(VERDICT_CODES[summary.verdict])
+
+
+def export(
+    run: RunArgument,
+    kind: Annotated[Format, typer.Option("--format", help="What to write.")],
+    phase: Annotated[
+        list[str] | None, typer.Option("--phase", help="Only this phase. Repeatable.", show_default=False)
+    ] = None,
+    layer: Annotated[
+        list[str] | None, typer.Option("--layer", help="Only this layer. Repeatable.", show_default=False)
+    ] = None,
+    percentiles: Annotated[
+        bool,
+        typer.Option("--percentiles", help="p50, p95, p99 and p99.9 of each interval instead of the counts."),
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there, not on stdout.")
+    ] = None,
+) -> None:
+    """Write the counts or percentiles over time of a stored run as CSV, Parquet or OpenMetrics text."""
+    check_target(output)
+    if percentiles and kind == "openmetrics":
+        raise ConfigError(
+            "OpenMetrics has no percentiles over time",
+            "leave out --percentiles, or use --format csv or parquet",
+        )
+    run_dir = existing_run(run)
+    if output is None and kind == "parquet" and sys.stdout.isatty():
+        raise ConfigError("Parquet is not text for a terminal", "give -o FILE, or send stdout to a file")
+    frame = chosen(tables.read_latency(run_dir), phase or [], layer or [])
+    if percentiles:
+        frame = over_time(frame)
+    summary = read_summary(run_dir) if (run_dir.path / "summary.json").exists() else None
+    content = exported(frame, kind, summary)
+    if output is None:
+        emit(content)
+    else:
+        write_target(output, content)
+        say(f"{output}: {frame.height} rows as {kind}")
