@@ -150,11 +150,6 @@ class ScriptedHost(Host):
         return Result(self.name, command.argv, *answer)
 
 
-def tail(files: Mapping[str, str]) -> str:
-    """The output of `tail -v -n +1`."""
-    return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
-
-
 def not_isolated(argv: Sequence[str]) -> list[str]:
     """The Pythons of a command that may import modules of their working directory: those without -I."""
     following = (*argv, "")[1:]
@@ -163,6 +158,11 @@ def not_isolated(argv: Sequence[str]) -> list[str]:
         for word, after in zip(argv, following, strict=False)
         if re.fullmatch(r".*/python[0-9.]*|python3[0-9.]*", word) and after != "-I"
     ]
+
+
+def tail(files: Mapping[str, str]) -> str:
+    """The output of `tail -v -n +1`."""
+    return "\n".join(f"==> {name} <==\n{text}" for name, text in files.items())
 
 
 class FullDisk:

@@ -54,6 +54,15 @@ class Commands(TyperGroup):
         super().__init__(**settings)
         self.commands = {name: TyperCommand(name=name, callback=None) for name in self.targets}
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            by = f" ({interrupt})" if str(interrupt) else ""
+            say(f"hsp: interrupted{by}")
+            raise
+
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command for a list: only its help text."""
         listed = super().get_command(ctx, cmd_name)

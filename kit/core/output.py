@@ -37,20 +37,24 @@ def emit(content: bytes) -> None:
         ) from error
 
 
+# A closed terminal; a signal's handler that writes while its thread is writing; a closed file.
+_UNWRITABLE = (OSError, RuntimeError, ValueError)
+
+
 class MessageStream:
-    """A stream for messages. What cannot be written is lost: a closed terminal must not stop a cleanup."""
+    """A stream for messages. What cannot be written is lost: that must not stop a cleanup."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
         self.encoding = getattr(self._stream, "encoding", None) or "utf-8"
 
     def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_UNWRITABLE):
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(*_UNWRITABLE):
             self._stream.flush()
 
     def isatty(self) -> bool:

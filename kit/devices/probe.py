@@ -24,7 +24,7 @@ from kit.devices.inventory import (
     Node,
 )
 from kit.devices.tool_output import Health, Identity, Label, ListedPool, Signature
-from kit.hosts.base import CommandFailed, DeadlineExceeded, Host
+from kit.hosts.base import CommandFailed, DeadlineExceeded, Host, OutputTooLarge
 
 T = TypeVar("T")
 _HELPER = Path(__file__).parents[1] / "remote" / "probe_devices.py"
@@ -32,6 +32,8 @@ _HELPER = Path(__file__).parents[1] / "remote" / "probe_devices.py"
 # `zpool import` reads every disk, and a lab's clock may run faster than ours.
 _TOOL_DEADLINE_S = 240
 _DEADLINE_S = 1800.0
+# A line per mount of each mount namespace: containers have thousands.
+_LIMIT_BYTES = 64 << 20
 _SECTOR_BYTES = 512
 _LSBLK_TEXTS = ("serial", "model", "wwn", "transport", "udev_fstype", "partition_type")
 _DM_KINDS = (("LVM-", "lvm"), ("CRYPT-", "crypt"), ("mpath-", "multipath"))
@@ -143,9 +145,9 @@ def probe(
     }
     argv = ["/usr/bin/python3", "-I", "-", json.dumps(request)]
     try:
-        result = host.run(argv, stdin=_HELPER.read_bytes(), deadline_s=_DEADLINE_S)
+        result = host.run(argv, stdin=_HELPER.read_bytes(), deadline_s=_DEADLINE_S, limit_bytes=_LIMIT_BYTES)
         return parse(host.name, result.stdout, content=content)
-    except (CommandFailed, DeadlineExceeded, ValueError, RecursionError) as error:
+    except (CommandFailed, DeadlineExceeded, OutputTooLarge, ValueError, RecursionError) as error:
         if isinstance(error, HostError):
             reason = error.message[-400:]
         else:

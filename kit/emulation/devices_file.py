@@ -64,14 +64,8 @@ def load_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
             served.host.run(["rm", "-f", copy])
 
 
-def state_limit_bytes(size_bytes: int) -> int:
-    """More than the state of a device of that size has: its content, a few bytes per page, and a table."""
-    return 2 * size_bytes + (64 << 20)
-
-
 def keep_states(served: Served, devices: Sequence[EmulatedDevice]) -> None:
     """Save content and state of the devices with a `keep` file. They must not be in use. Raises HostError."""
     for device in devices:
         if device.keep is not None:
-            state = served.saved_state(device.name, state_limit_bytes(device.size))
-            write_atomically(Path(device.keep), state)
+            write_atomically(Path(device.keep), served.saved_state(device.name, device.size))

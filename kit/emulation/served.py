@@ -79,11 +79,13 @@ class Served:
         """Path on the host for the state of a device during a transfer."""
         return f"{DIRECTORY}/{name}.state"
 
-    def saved_state(self, name: str, limit_bytes: int) -> bytes:
-        """Content and state of a device, which must not be in use. Raises HostError, also above the limit."""
+    def saved_state(self, name: str, size_bytes: int) -> bytes:
+        """Content and state of a device of that size, which must not be in use. Raises HostError."""
         copy = self.state_path(name)
         try:
             self.tell(name, "save", copy)
+            # Its content, a few bytes per page, and a table.
+            limit_bytes = 2 * size_bytes + (64 << 20)
             return self.host.get(copy, deadline_s=TRANSFER_DEADLINE_S, limit_bytes=limit_bytes)
         finally:
             self.host.run(["rm", "-f", copy])

@@ -74,7 +74,6 @@ def read(client: Host, target: str) -> MountStats:
 def parse(text: str, target: str) -> MountStats:
     """The last mount at `target`. Raises LookupError or ValueError."""
     head = f" mounted on {proc_path.escape(target)} with fstype nfs"
-    # Other characters that end a line for Python may be in the name of a mount point.
     mounts = [mount.split("\n") for mount in f"\n{text}".split("\ndevice ")[1:]]
     lines = next((mount[1:] for mount in reversed(mounts) if head in mount[0]), None)
     if lines is None:

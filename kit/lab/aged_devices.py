@@ -26,7 +26,7 @@ from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.devices.block_device import find_unused
 from kit.emulation import compilation
-from kit.emulation.devices_file import served_devices, state_limit_bytes
+from kit.emulation.devices_file import served_devices
 from kit.emulation.served import TRANSFER_DEADLINE_S, Served
 from kit.hosts.base import HostLost
 from kit.lab.guest import Lab
@@ -163,8 +163,7 @@ class AgedStates:
                 self._progress.step(f"{target.name}: keeping its state for later runs"),
                 locked(path.parent, path.name, _LOCK_OWNER, self._progress),
             ):
-                limit_bytes = state_limit_bytes(self._specs[target.name][1])
-                state = self._served.saved_state(target.name, limit_bytes)
+                state = self._served.saved_state(target.name, self._specs[target.name][1])
                 _store(path, state, _proof(target.name, outcome, run, state))
         except HostLost:
             raise

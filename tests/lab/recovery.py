@@ -122,6 +122,10 @@ class Striking:
         self.failures: list[str] = []
         self._cleaned_twice: set[frozenset[str]] = set()
 
+    def report(self, request: pytest.FixtureRequest) -> None:
+        request.node.add_report_section("call", "recovery", "\n".join(self.told) + "\n")
+        assert not self.failures, "\n".join(self.failures)
+
     def once(self, bed: SmallBed, what: str, where: str) -> None:
         """Strike a run, then clean up and compare. One that is hung up must have cleaned up by itself."""
         with self._attempt(bed, what):
@@ -244,16 +248,14 @@ def stop_at_every(
     for step in ("check", "start the tracer"):
         striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")
     striking.once(beds["auto"], "the load, traced", LOAD)
-    request.node.add_report_section("call", "recovery", "\n".join(striking.told) + "\n")
-    assert not striking.failures, "\n".join(striking.failures)
+    striking.report(request)
 
 
 def hang_up_at_every_tenth(beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest) -> None:
-    """Close the terminal at every tenth line, at the first and last one, and under load."""
+    """Close the terminal at every tenth line, at the last one, and under load; fails as above."""
     striking = Striking("hang-up", whole.before)
     for line in dict.fromkeys((*whole.lines[::10], whole.lines[-1])):
         striking.once(beds["none"], line.text, str(line.number))
     striking.once(beds["none"], "the load", LOAD)
     striking.once(beds["auto"], "the load, traced", LOAD)
-    request.node.add_report_section("call", "recovery", "\n".join(striking.told) + "\n")
-    assert not striking.failures, "\n".join(striking.failures)
+    striking.report(request)

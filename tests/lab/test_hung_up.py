@@ -1,6 +1,7 @@
 """The terminal is closed (SIGHUP) at every tenth step of the main job, and under load.
 
-The command line cleans up by itself: the host is what it was before (tests.lab.recovery).
+The run cleans up by itself: the host is what it was before, and `hsp clean` finds nothing to do
+(tests.lab.recovery).
 """
 
 from __future__ import annotations

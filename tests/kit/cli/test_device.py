@@ -65,3 +65,15 @@ def test_a_state_that_cannot_be_loaded_is_left_as_it_is(
     with pytest.raises(ConfigError, match="not its state"):
         emulate(tmp_path, monkeypatch, refuses="load")
     assert (tmp_path / "ssd0.state").read_bytes() == b"old state"
+
+
+@pytest.mark.parametrize(("sudo", "advice"), [("/usr/bin/sudo", "sudo hsp"), (None, "as root: hsp")])
+def test_sudo_is_advised_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sudo: str | None, advice: str
+) -> None:
+    (tmp_path / "devices.toml").write_text(TEXT)
+    monkeypatch.setattr(device.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(device.shutil, "which", lambda program: sudo)
+    with pytest.raises(HostError, match="only root") as caught:
+        device.emulate(tmp_path / "devices.toml")
+    assert caught.value.hint.startswith(f"{advice} device emulate")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,12 +12,43 @@ from pathlib import Path
 
 import pytest
 
-from kit.core.output import write_target
+from kit.core.output import MessageStream, write_target
+from kit.core.progress import Progress
+from kit.core.signals import ignore_interrupts
 
 PRINT = (
     "from kit.cli import main; from kit.core import output; "
     "main.app = lambda: output.emit_json({'a': 1}); main.main()"
 )
+
+
+class Unwritable(io.StringIO):
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
+
+    def flush(self) -> None:
+        raise self.error
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(5, "EIO"), BrokenPipeError(), RuntimeError("reentrant call"), ValueError("closed")]
+)
+def test_a_message_that_cannot_be_written_stops_nothing(error: Exception) -> None:
+    """Reentrant: a signal arrives while a message is written, and its handler writes one."""
+    stream = Unwritable(error)
+    assert MessageStream(stream).write("text") == 4
+    progress, done = Progress(stream=stream), []
+    with progress.step("cleaning up"), ignore_interrupts(progress.note):
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.append(1)
+    assert done
 
 
 def test_devices_and_links_are_written_through(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kit.core.errors import SafetyRefusal
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, reasons
-from kit.hosts.base import CommandFailed, DeadlineExceeded, Result
+from kit.hosts.base import CommandFailed, DeadlineExceeded, OutputTooLarge, Result
 from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
@@ -76,6 +76,7 @@ def test_one_bad_disk_does_not_hide_the_others() -> None:
 def test_a_host_that_does_not_answer_is_a_refusal() -> None:
     failed = CommandFailed(Result("server", ("python3",), 127, "", "python3: not found"))
     late = DeadlineExceeded("server", ["python3"], 600.0)
-    for answer in (failed, late, "", "{}", "[]", "null", '{"format": 2}', "x" * 100):
+    large = OutputTooLarge("server", "`python3`", 64 << 20)
+    for answer in (failed, late, large, "", "{}", "[]", "null", '{"format": 2}', "x" * 100):
         with pytest.raises(SafetyRefusal, match="could not be determined"):
             probe(ScriptedHost(default=answer))

@@ -139,3 +139,55 @@ def test_a_state_that_is_just_being_made_stays(lab: _Supervisor) -> None:
     os.utime(young, (0, 0))
     assert states() == [os.fspath(lab.state)]
     assert not young.exists()
+
+
+# A lab whose QEMU runs and whose guest never comes up.
+BOOT = """
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from kit.cli import lab, main
+from kit.lab.guest import Lab
+from kit.lab.image.image import Image
+
+lab.build = lambda inputs, progress: Image(Path("/nowhere"), {})
+lab.warm.open_lab = lambda spec, image, progress: Lab(spec)
+sys.argv = ["hsp", "lab", "up"]
+main.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_boot_that_is_ended_says_interrupted_and_leaves_nothing(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    tmp_path.chmod(0o700)
+    qemu = tmp_path / "qemu-system-x86_64"
+    qemu.write_text("#!/bin/sh\nexec sleep 120\n")
+    qemu.chmod(0o755)
+    up = subprocess.Popen(
+        [sys.executable, "-c", BOOT],
+        env={
+            **os.environ,
+            "PATH": f"{tmp_path}:{os.environ['PATH']}",
+            "PYTHONPATH": os.fspath(ROOT),
+            "XDG_RUNTIME_DIR": os.fspath(tmp_path),
+        },
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    end = time.monotonic() + 60
+    while not (labs := list(tmp_path.glob("hsp/lab-*/lab.json"))) and time.monotonic() < end:
+        time.sleep(0.05)
+    pid = json.loads(labs[0].read_text())["qemu_pid"]
+    time.sleep(0.5)
+    up.send_signal(number)
+    _, err = up.communicate(timeout=60)
+    by = "" if number == signal.SIGINT else f" ({number.name})"
+    assert up.returncode == 130
+    assert err.endswith(f"hsp: interrupted{by}\n") and "waiting for the guest: interrupted after" in err
+    assert "failed" not in err and "Traceback" not in err
+    assert not Path(f"/proc/{pid}").exists() and not list(tmp_path.glob("hsp/lab-*"))
