@@ -19,6 +19,7 @@ Lines of journal.jsonl, each with `time` (seconds since 1970):
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -36,6 +37,8 @@ from kit.core.own_file import open_own, read_own
 from kit.hosts.identity import HostIdentity
 
 _MAX_BYTES = 64 << 20
+# Of filesystems without locks.
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 RUN_ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{6}"
 
 
@@ -110,6 +113,13 @@ class Journal:
             self._file = AppendLog(path, exclusive=True)
         except BlockingIOError:
             raise RunGoesOn(path, _holder(path)) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            raise HostError(
+                f"{path} cannot be locked: {error.strerror}",
+                "choose a directory on another filesystem with --results",
+            ) from None
         try:
             self.record = read_journal(path)
             self._next_number = _highest_number(path) + 1
