@@ -35,6 +35,7 @@ from kit.core.append_log import AppendLog
 from kit.core.errors import ConfigError, HostError, SafetyRefusal, error_text
 from kit.core.own_file import open_own, read_own
 from kit.hosts.identity import HostIdentity
+from kit.store.json_file import parse_json
 
 _MAX_BYTES = 64 << 20
 # Of filesystems without locks.
@@ -235,7 +236,7 @@ def read_journal(path: Path) -> Record:
     reader = _Reader()
     for number, line in enumerate(_lines(path), start=1):
         try:
-            reader.take(json.loads(line))
+            reader.take(parse_json(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigError(
                 f"{path}:{number}: this is not a line of a journal: {line[:80]!r}",
