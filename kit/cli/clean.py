@@ -85,6 +85,8 @@ def _clean_known(results: Path, progress: Progress) -> tuple[list[Cleaned], int]
         try:
             if run.problem:
                 raise run.problem
+            if goes_on := held_by(run.path / "journal.jsonl"):
+                raise goes_on
             if not is_known(run.path, read_journal(run.path / "journal.jsonl")):
                 say(f"{run.path}: not a run that this machine's kit knows it made; it was left alone")
                 say(f"  what to do: `hsp clean {run.path}` shows its hosts and what it would undo there")
@@ -116,7 +118,7 @@ def _print(cleaned: Cleaned) -> None:
     elif cleaned.unreachable:
         state = "what is on the hosts that were not reached is not known"
     else:
-        state = "its hosts are clean"
+        state = "its hosts are clean" if cleaned.undone else "its journal has nothing to undo"
     say(f"{cleaned.run}: {cleaned.undone} undone, {state}")
 
 

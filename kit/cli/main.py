@@ -75,15 +75,6 @@ class Commands(TyperGroup):
         name, _, rest = super().resolve_command(ctx, args)
         return name, imported(name) if name else None, rest
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt as interrupt:
-            by = f" ({interrupt})" if str(interrupt) else ""
-            say(f"hsp: interrupted{by}")
-            raise
-
 
 def imported(name: str) -> Any:
     """The real command `name`."""

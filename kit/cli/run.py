@@ -10,6 +10,7 @@ import typer
 from kit.cli import options
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
+from kit.core.output import say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
 from kit.run.resume import sources
@@ -139,4 +140,5 @@ def _side(workload: str | None, testbed: Path | None, resume: Path | None) -> Si
     if workload is not None or testbed is not None:
         raise ConfigError("--resume uses the workload and testbed of that run", "leave both out")
     workload_path, testbed_path = sources(resume)
+    say(f"resuming {resume} with {workload_path} on {testbed_path}")
     return Side(str(workload_path), testbed_path)

@@ -26,7 +26,7 @@ from kit.hosts.base import Host
 from kit.hosts.connect import open_host
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.recovery import registry, undo, work_directory
-from kit.recovery.journal import Journal, Leftover, Record, Undo, read_journal
+from kit.recovery.journal import Journal, Leftover, Record, Undo, held_by, read_journal
 from kit.store import json_file
 
 _LOCK_WAIT_S = 30.0
@@ -167,6 +167,10 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
 def _check_agreed(run: Path, record: Record, agreed: str) -> bool:
     """Whether this machine's kit made it. Raises SafetyRefusal if not, and nobody agreed to this very run."""
     known, name = is_known(run, record), run_id(run, record)
+    entry = registry.find(name)
+    # The copy of a run is not the file that the run has locked.
+    if entry and not known and (goes_on := held_by(Path(entry.path) / "journal.jsonl")):
+        raise goes_on
     if not known and agreed != name and record.pending:
         raise SafetyRefusal(
             f"{run} is not a run that this machine's kit knows it made and has not finished; nothing was "

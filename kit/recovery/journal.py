@@ -19,6 +19,7 @@ Lines of journal.jsonl, each with `time` (seconds since 1970):
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -34,8 +35,11 @@ from kit.core.errors import ConfigError, HostError, SafetyRefusal, error_text
 from kit.core.files import AppendLog
 from kit.core.own_file import open_own, read_own
 from kit.hosts.identity import HostIdentity
+from kit.store.json_file import parse_json
 
 _MAX_BYTES = 64 << 20
+# Of filesystems without locks.
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class RunGoesOn(SafetyRefusal):
@@ -109,6 +113,13 @@ class Journal:
             self._file = AppendLog(path, exclusive=True)
         except BlockingIOError:
             raise RunGoesOn(path, _holder(path)) from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            raise HostError(
+                f"{path} cannot be locked: {error.strerror}",
+                "choose a directory on another filesystem with --results",
+            ) from None
         try:
             self.record = read_journal(path)
             self._next_number = _highest_number(path) + 1
@@ -224,7 +235,7 @@ def read_journal(path: Path) -> Record:
     reader = _Reader()
     for number, line in enumerate(_lines(path), start=1):
         try:
-            reader.take(json.loads(line))
+            reader.take(parse_json(line))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ConfigError(
                 f"{path}:{number}: this is not a line of a journal: {line[:80]!r}",

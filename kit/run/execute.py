@@ -135,9 +135,7 @@ def _why_gone(site: Site) -> str:
 
 def _explained(error: Exception, site: Site) -> Exception:
     """The error that ended the run; of a lab that died, in one line."""
-    if not isinstance(error, HostLost) or site.gone is None:
-        return error
-    end = time.monotonic() + _GONE_S
+    end = time.monotonic() + (_GONE_S if site.gone and isinstance(error, HostLost) else 0)
     while not (why := _why_gone(site)) and time.monotonic() < end:
         time.sleep(_POLL_S)
     return _lab_ended(why) if why else error

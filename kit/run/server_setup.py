@@ -142,8 +142,13 @@ def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> 
     before, effects = read_tunables(server, names), read_effects(server, names)
     for tunable, step in steps.set_tunables(settings, before, effects, read_identity(server)):
         name, new = tunable.name, str(tunable.host_value)
-        with run.step(step):
-            write_tunable(server, name, new)
+        with run.step(step) as number:
+            try:
+                write_tunable(server, name, new)
+            except HostError:
+                # What OpenZFS made of the value is the run's too, and is undone.
+                run.journal.know(number, set=read_tunables(server, [name])[name])
+                raise
         stored = StoredTunable(name=name, before=before[name], set=new, written=tunable.written)
         run.record.fill(tunables=(*run.record.manifest.tunables, stored))
 

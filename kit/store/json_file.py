@@ -24,15 +24,19 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """A JSON file of a run. Raises ConfigError if it is missing, huge, damaged, not finite or not own."""
     try:
-        text = read_own(path, _MAX_BYTES).decode("utf-8")
-        value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
-        return _without_halves(value) if _HALF.search(text) else value
+        return parse_json(read_own(path, _MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file", "is this a run directory? give results/<workload>/<run>"
         ) from None
     except (ValueError, OSError, RecursionError) as error:
         raise ConfigError(f"{path}: not a readable JSON file ({error})", DAMAGED) from error
+
+
+def parse_json(text: str) -> Any:
+    """The value of untrusted JSON. Raises ValueError, RecursionError."""
+    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+    return _without_halves(value) if _HALF.search(text) else value
 
 
 def _without_halves(value: Any) -> Any:

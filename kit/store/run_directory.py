@@ -73,18 +73,24 @@ def named_run(path: Path) -> RunDir:
 
     Raises ConfigError, also for one that is another user's or writable by others.
     """
-    directory = path
-    if path.is_symlink():
-        target = path.readlink()
-        if path.name != "latest" or len(target.parts) != 1 or target.name in ("", ".."):
+    try:
+        directory = path
+        if path.is_symlink():
+            target = path.readlink()
+            if path.name != "latest" or len(target.parts) != 1 or target.name in ("", ".."):
+                raise ConfigError(
+                    f"{path} is a link, to {target}",
+                    "name the run directory, or the `latest` beside it",
+                )
+            directory = path.parent / target
+        if not directory.is_dir():
             raise ConfigError(
-                f"{path} is a link, to {target}", "name the run directory itself, or the `latest` beside it"
+                f"{path}: no such run directory", "give results/<workload>/<run>, or .../latest"
             )
-        directory = path.parent / target
-    if not directory.is_dir():
-        raise ConfigError(f"{path}: no such run directory", "give results/<workload>/<run>, or .../latest")
-    check_own_directory(directory)
-    return RunDir(directory.resolve())
+        check_own_directory(directory)
+        return RunDir(directory.resolve())
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}", "look at its permissions") from None
 
 
 def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:

@@ -39,6 +39,7 @@ _LONGEST = (
     "test_main_job",
     "test_device_runs",
     "test_faults",
+    "test_beside_live_runs",
     "test_ordinary_user",
     "test_nfs",
     "test_image_faults",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from kit.hosts.base import HostLost
 from kit.lab.guest import Lab, probe_real_clock, runtime_dir
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
+from kit.recovery.journal import read_journal
 from tests.lab.conftest import finish, hsp
 from tests.lab.workloads import write_small
 
@@ -86,6 +88,23 @@ def test_one_ctrl_c_stops_the_load_keeps_the_data_and_cleans_up(image: Image, tm
     assert "undo: destroy pool" in journal.read_text()
     assert not state.exists()
     assert not qemus_of(state)
+
+
+def test_a_lab_that_is_killed_is_said_in_one_line_and_leaves_nothing(image: Image, tmp_path: Path) -> None:
+    """What lived only in the lab is gone with it: nothing is "not undone", and nothing is to be cleaned."""
+    workload = write_small(tmp_path, ("long", "write", "600s"))
+    process, state = start_run(str(workload), results=tmp_path)
+    commands = tmp_path / "small" / "latest" / "raw" / "commands.jsonl"
+    wait_for(lambda: commands.exists() and "-long/fio.json" in commands.read_text(), 600, "the load")
+    os.kill(json.loads((state / "lab.json").read_text())["qemu_pid"], signal.SIGKILL)
+    done = finish(process, tmp_path, "small")
+    assert done.code == 5, done.stderr
+    assert done.stderr.count("hsp: error: the lab ended during the run: QEMU ended with -9") == 1
+    for unwanted in ("not undone", "connection broke", "sh -c", "sudo"):
+        assert unwanted not in done.stderr, done.stderr
+    assert done.summary["verdict"] == "unknown" and read_journal(done.run / "journal.jsonl").finished
+    cleaned = hsp("clean", results=tmp_path)
+    assert "nothing to clean up" in cleaned.communicate(timeout=120)[1] and cleaned.returncode == 0
 
 
 @pytest.mark.parametrize("moment_s", [0.0, 0.5, 5.0])

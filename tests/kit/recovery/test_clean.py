@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -184,6 +185,18 @@ def test_a_moved_directory_is_not_known(tmp_path: Path, monkeypatch: pytest.Monk
     run = run.rename(tmp_path / "small" / "20260101T000001Z-abcdef")
     with pytest.raises(SafetyRefusal, match="nothing was contacted"):
         clean.clean(run, Progress(quiet=True))
+
+
+def test_the_copy_of_a_live_run_is_refused_even_if_a_person_agrees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, token = make_run(tmp_path)
+    world = World(monkeypatch, nas=machine(token), c1=machine(token))
+    copy = tmp_path / "copy" / "small" / RUN
+    shutil.copytree(run, copy)
+    with Journal(run / "journal.jsonl"), pytest.raises(SafetyRefusal, match="still goes on"):
+        clean.clean(copy, Progress(quiet=True), agreed=RUN)
+    assert [host.calls for host in world.hosts.values()] == [[], []]
 
 
 def test_one_unreadable_journal_stops_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +19,15 @@ from kit.hosts.base import HostLost
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import registry
 from kit.recovery.journal import Journal, read_journal
-from kit.run.execute import execute
+from kit.run import server_setup
+from kit.run.context import Context
+from kit.run.execute import execute, tear_down
+from kit.run.record import RunRecord
 from kit.run.site import Site, SiteClient
 from kit.session.measure import measure
 from kit.store import run_directory
+from kit.store.manifest import Manifest
+from kit.zfs import tunables
 from tests.fakes import Answer, Command, ScriptedHost
 
 BOOT = "00000000-0000-0000-0000-000000000001\n0123456789abcdef0123456789abcdef\n"
@@ -111,6 +117,33 @@ def test_what_a_lost_host_keeps_is_listed_with_its_commands(
     assert f"not undone: remove /run/hsp/{measured.run_dir.path.name} on c: " in said
     assert f"on c: rm -r -- /run/hsp/{measured.run_dir.path.name}" in said
     assert (tmp_path / "top-speeds" / "latest").resolve() == measured.run_dir.path.resolve()
+
+
+@pytest.mark.parametrize("made_of_it", ["8", "9"])
+def test_what_openzfs_makes_of_a_value_is_undone(
+    plan: Plan, run: run_directory.RunDir, made_of_it: str
+) -> None:
+    """A value that it changes silently ends the run: the parameter goes back to what it was."""
+    path = tunables.parameter_path("zfs_txg_timeout")
+    values = ["5"]
+
+    def tee(command: Command) -> str:
+        written = command.stdin.decode().strip()
+        values[0] = made_of_it if written == "9" else written
+        return ""
+
+    answers: dict[str, Answer] = {
+        "cat /proc/sys/kernel/random/boot_id": BOOT, "grep": lambda _: f"{path}:{values[0]}\n", "tee": tee,
+    }  # fmt: skip
+    server = ScriptedHost(answers)
+    site = Site((), Clock(), False, server=server)
+    with Journal(run.journal, run.path.name, "digest") as journal:
+        context = Context(plan, site, run, journal, Progress(quiet=True), RunRecord(Manifest()), "t")
+        refused = contextlib.nullcontext() if made_of_it == "9" else pytest.raises(HostError, match="is 8")
+        with refused:
+            server_setup._set_tunables((tunables.Tunable("zfs_txg_timeout", "9", 9),), context, server)
+        assert values == [made_of_it]
+        assert tear_down(journal, site, None) == [] and values == ["5"]
 
 
 def test_latest_never_points_to_a_run_that_did_not_boot(appliance: Plan, tmp_path: Path) -> None:

@@ -57,6 +57,14 @@ def server_of_run(answers: dict[str, Any] | None = None) -> ScriptedHost:
     )
 
 
+def test_a_property_that_was_never_set_is_nobodys() -> None:
+    """zfs prints "-" for it: a journal with the run id "-" destroyed a pool that the kit never made."""
+    server = server_of_run({RUN_ID_QUERY: "-\n", "zpool list": "tank\n"})
+    with pytest.raises(SafetyRefusal, match="carries the run id '-'"):
+        pools.remove(server, "tank", "-")
+    assert not server.called("zpool", "destroy")
+
+
 def test_the_pool_is_created_as_specified() -> None:
     server, argv = server_of_run(), pools.create_arguments(SPEC)
     assert pools.create_pool(server, SPEC) == OURS

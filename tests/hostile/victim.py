@@ -1,0 +1,141 @@
+"""What a run may do on a host while it is undone, and a host where all that could be hit is there."""
+
+from __future__ import annotations
+
+import re
+
+from kit.config.workload import TUNABLE
+from kit.devices import partition
+from kit.trace import nfsd_tracer
+from tests.fakes import Answer, Command, ScriptedHost
+
+RUN, OTHER = "20260101T000000Z-abcdef", "20260102T030405Z-012345"
+MACHINE, BOOT = "0123456789abcdef0123456789abcdef", "00000000-0000-0000-0000-000000000001"
+POOL, WORK, TARGET, DIRECTORY = "hsp-abcdef", f"/run/hsp/{RUN}", f"/mnt/hsp-{RUN}", f"hsp-{RUN}"
+HELD = f"{TARGET}.hsp-still-held"
+NOT_THERE = (1, "", "No such file or directory")
+BY_ID = r"/dev/disk/by-[a-z]+/[A-Za-z0-9#+.:=@_\\-]+"
+
+# --- What may reach a host -------------------------------------------------------------------------------
+
+_READ = {
+    "/proc/sys/kernel/random/boot_id", "/etc/machine-id", "/proc/mounts", "/proc/self/mountinfo",
+    "/proc/fs/nfsfs/volumes", "/proc/spl/kstat/zfs/arcstats", "/proc/net/rpc/nfsd.export/content",
+    "/proc/net/rpc/nfsd.fh/content", f"{WORK}/token", HELD,
+}  # fmt: skip
+_DEVICE = re.compile(BY_ID)
+_PARAMETER = re.compile(rf"/sys/module/zfs/parameters/{TUNABLE}")
+_FILE = re.compile(rf"{TARGET}/{DIRECTORY}/[A-Za-z0-9][A-Za-z0-9_-]*")
+_GUID, _NUMBER = re.compile(r"[0-9]{1,20}"), re.compile(r"-?[0-9]{1,20}\n")
+_SOURCE = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]_%-]*:(/[A-Za-z0-9._@+-]+)+")
+_OPTIONS = re.compile(r"[a-z_]+(=[A-Za-z0-9.:-]+)?(,[a-z_]+(=[A-Za-z0-9.:-]+)?)*")
+_REFUSED_OPTIONS = {"remount", "bind", "soft", "bg", "move", "exec=x"}
+_CLIENT = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]%-]*")
+
+
+def _zpool(argv: tuple[str, ...]) -> bool:
+    verb, last = argv[1], argv[-1]
+    if verb == "list":
+        return argv[2:] == ("-H", "-o", "name")
+    if verb == "import":
+        places = [word for word in argv[2:] if word not in ("-d", "-o", "cachefile=none", "-N")]
+        devices = places[:-1] if "-N" in argv else places
+        return all(map(_DEVICE.fullmatch, devices)) and ("-N" not in argv or bool(_GUID.fullmatch(last)))
+    return last == POOL and verb in ("get", "destroy", "export")
+
+
+def _mount(argv: tuple[str, ...]) -> bool:
+    options = argv[4].split(",")
+    kinds = argv[1:4] == ("-t", "nfs", "-o") and argv[6:] == (TARGET,)
+    own = bool(_OPTIONS.fullmatch(argv[4]) and _SOURCE.fullmatch(argv[5]) and "/../" not in argv[5])
+    return kinds and own and not _REFUSED_OPTIONS & set(options)
+
+
+def _exportfs(argv: tuple[str, ...]) -> bool:
+    if argv[1:] == ("-f",):
+        return True
+    client, _, path = argv[2].rpartition(":")
+    return argv[1] == "-u" and path == f"{WORK}/pool/bench" and bool(_CLIENT.fullmatch(client))
+
+
+_ALLOWED = {
+    "cat": lambda argv: set(argv[1:]) <= _READ,
+    "find": lambda argv: (argv[1] == WORK or argv[1:3] == ("-P", f"{TARGET}/{DIRECTORY}"))
+    and "-delete" not in argv
+    and "-exec" not in argv,
+    "grep": lambda argv: all(map(_PARAMETER.fullmatch, argv[3:])),
+    "tee": lambda argv: bool(_PARAMETER.fullmatch(argv[1])) and len(argv) == 2,
+    "zpool": _zpool,
+    "zfs": lambda argv: argv[1] == "get" and argv[-1] == POOL,
+    "umount": lambda argv: argv[-1] == TARGET and set(argv[1:-1]) <= {"-f", "-l"},
+    "mkdir": lambda argv: argv[1:] == ("-p", TARGET),
+    "mount": _mount,
+    "rmdir": lambda argv: argv[-1] in (TARGET, f"{TARGET}/{DIRECTORY}"),
+    "exportfs": _exportfs,
+    "wipefs": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "lsblk": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "zdb": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "blkid": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "blockdev": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "test": lambda argv: bool(_DEVICE.fullmatch(argv[-1])),
+    "udevadm": lambda argv: argv[1] == "settle",
+    "sleep": lambda argv: argv[1] in ("1", "2"),
+    "sh": lambda argv: list(argv) == nfsd_tracer.end_left_command(WORK),
+    "python3": lambda argv: list(argv) == partition.remove_command(argv[-1])
+    and bool(_DEVICE.fullmatch(argv[-1])),
+    "rm": lambda argv: argv[1:] == ("-r", "-f", "--one-file-system", "--", WORK)
+    or (argv[1:3] == ("-f", "--") and bool(_FILE.fullmatch(argv[3]) or argv[3] == HELD)),
+}  # fmt: skip
+
+
+def is_own(command: Command) -> bool:
+    """Whether a command acts on the run's own things only, or looks at what every run looks at."""
+    program = command.argv[0].rpartition("/")[2]
+    allowed = _ALLOWED.get(program)
+    if program == "tee" and not _NUMBER.fullmatch(command.stdin.decode()):
+        return False
+    return allowed is not None and allowed(command.argv)
+
+
+# --- Hosts where all that could be hit is there ----------------------------------------------------------
+
+
+class Victim(ScriptedHost):
+    """A host with other people's pools, mounts and disks; `moods` makes its answers vary."""
+
+    def __init__(self, token: str, moods: dict[str, str]) -> None:
+        super().__init__(name="victim")
+        self._token, self._moods, self._value = token, moods, {}
+
+    def answer(self, command: Command) -> Answer:
+        argv = command.argv
+        mood = self._moods
+        # "none": a client that was restarted.
+        mounted = f"nas:/x {TARGET} {mood['mount']} rw 0 0\n" if mood["mount"] != "none" else ""
+        tokens = {"own": self._token, "other": "f" * 32}
+        contents = {"own": f"{WORK}/x", "other": f"{WORK}/x", "empty": ""}
+        looks: dict[tuple[str, ...], Answer] = {
+            ("cat", "/proc/sys/kernel/random/boot_id"): f"{mood['boot']}\n{mood['machine']}\n",
+            ("cat", f"{WORK}/token"): tokens.get(mood["token"], NOT_THERE),
+            ("cat", "/proc/mounts"): f"x:/ / ext4 rw 0 0\n{mounted}",
+            ("cat", HELD): NOT_THERE,
+            ("cat", "/proc/spl/kstat/zfs/arcstats"): "c_max 4 7\nc_min 4 7\n",
+            ("find", "-P"): "",
+            ("find",): contents.get(mood["token"], NOT_THERE),
+            ("zpool", "list"): f"tank\n-\n{mood['pool']}\nrpool\n",
+            ("zpool", "get"): f"{mood['guid']}\n",
+            ("zpool", "import"): f"   pool: tank\n     id: {mood['guid']}\n",
+            ("zfs", "get"): f"{mood['property']}\n",
+            ("lsblk", "--nodeps"): f"{mood['serial']}\n",
+            ("lsblk", "--noheadings"): "disk\npart\npart\n",
+            ("zdb",): f"LABEL 0\n    name: '{mood['label']}'\n",
+            ("exportfs", "-u"): (1, "", "Could not find"),
+        }  # fmt: skip
+        if argv[0] == "grep":
+            return "".join(f"{path}:{self._value.get(path, mood['value'])}\n" for path in argv[3:])
+        if argv[0] == "tee":
+            self._value[argv[1]] = command.stdin.decode().strip()
+        for words, answer in looks.items():
+            if argv[: len(words)] == words:
+                return answer
+        return ""
