@@ -23,7 +23,7 @@ from tests.lab.conftest import RUN_DEADLINE_S, finish, hsp
 from tests.lab.hoststate import differences, state_of
 from tests.lab.recovery import Bed
 from tests.lab.rig import Rig, call
-from tests.lab.test_faults import started_lab, states, wait_for
+from tests.lab.test_faults import start_run, states, wait_for
 from tests.lab.workloads import write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1500, func_only=True)]
@@ -71,9 +71,8 @@ def ended(process: subprocess.Popen[str]) -> Iterator[None]:
 def test_in_the_lab(image: Image, tmp_path: Path) -> None:
     """It said "hosts are as they were", and no run of these results could be cleaned or resumed any more."""
     workload, labs = write_small(tmp_path, ("long", "write", "600s")), states()
-    process = hsp("run", os.fspath(workload), results=tmp_path)
+    process, lab = start_run(os.fspath(workload), results=tmp_path)
     with ended(process):
-        lab = started_lab(process, labs)
         run = run_of(tmp_path, process)
         clean_beside(run, tmp_path, process)
         resumed = hsp("run", "--resume", os.fspath(run), results=tmp_path)

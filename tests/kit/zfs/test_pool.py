@@ -61,7 +61,7 @@ def test_a_property_that_was_never_set_is_nobodys() -> None:
     """zfs prints "-" for it: a journal with the run id "-" destroyed a pool that the kit never made."""
     server = server_of_run({RUN_ID_QUERY: "-\n", "zpool list": "tank\n"})
     with pytest.raises(SafetyRefusal, match="carries the run id '-'"):
-        pools.remove(server, "tank", "-")
+        pools.remove(server, "tank", "-", "", ())
     assert not server.called("zpool", "destroy")
 
 
