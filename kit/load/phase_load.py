@@ -16,9 +16,6 @@ from kit.load import fio, ordinary_user
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
 from kit.store.run_directory import RunDir
 
-# fio holds its log of every I/O in memory, and so does the kit when it reads it; in the lab, whose clock is
-# another one, a load that goes on for so long on this machine's clock is ended.
-LONGEST_LOAD_NS = 15 * 60 * 10**9
 _STOP_DEADLINE_S = 60.0
 
 

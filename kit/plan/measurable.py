@@ -15,7 +15,7 @@ from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Workload
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
-from kit.load.phase_load import LONGEST_LOAD_NS
+from kit.load.fio import LONGEST_LOAD_NS
 from kit.zfs.pool import record_bytes
 from kit.zfs.properties import why_refused
 

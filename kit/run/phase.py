@@ -28,8 +28,9 @@ from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
+from kit.load.fio import LONGEST_LOAD_NS
 from kit.load.fio_latency_log import ClientLatencies
-from kit.load.phase_load import LONGEST_LOAD_NS, ClientResult, Load, LoadSpec
+from kit.load.phase_load import ClientResult, Load, LoadSpec
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.bench import Bench
