@@ -6,13 +6,14 @@ Such a run would touch the hosts, take its time, and could only end *unknown*.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from kit.config.fio_job import DIRECTORY, FioJob, FioSection, parse_fio_bytes
 from kit.config.toml import Problem, dotted, read_text, refusal
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Workload
+from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
 from kit.load.fio import LONGEST_LOAD_NS
 from kit.zfs.pool import record_bytes
@@ -26,6 +27,7 @@ MOST_OUTSTANDING = 65536
 MOST_BUFFER_BYTES = 1 << 30
 # What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE), and libnfs.
 _MOST_CALL_BYTES = 1 << 20
+_CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
 _TIME_NS = {"us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "": 10**9, "s": 10**9}
 _TIME_NS |= {"m": 60 * 10**9, "h": 3600 * 10**9}
 
@@ -42,6 +44,21 @@ def check(workload: Workload, jobs: dict[str, FioJob], path: Path, *, is_applian
             problems += _block_problems(job, workload, is_appliance)
         if problems:
             raise refusal(path.parent / name, problems)
+
+
+def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, options: str) -> None:
+    """What only the mount shows: rsize and wsize in effect (`options`, of /proc/mounts). Raises HostError."""
+    sizes = dict(option.split("=", 1) for option in options.split(",") if "=" in option)
+    for phase in workload.phase:
+        job = jobs[phase.job]
+        for op, name in _CALL_SIZES:
+            most = sizes.get(name, "")
+            if op in job.operations and most.isdecimal() and (job.block_bytes or 0) > int(most):
+                raise HostError(
+                    f"{client}: {name}={most} is in effect, but the I/Os of {phase.job} have "
+                    f"{job.block_bytes} bytes: one would become several calls, which cannot be compared",
+                    f"make bs smaller: the server or the client does not take a larger {name}",
+                )
 
 
 def _workload_problems(workload: Workload, path: Path, is_appliance: bool) -> Iterator[Problem]:
@@ -171,7 +188,7 @@ def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iter
         limits["dataset.properties.recordsize"] = record_bytes(workload.dataset.properties)
     if workload.nfs.engine == "kernel":
         given = dict(option.split("=") for option in workload.nfs.options if "=" in option)
-        for op, name in (("read", "rsize"), ("write", "wsize")):
+        for op, name in _CALL_SIZES:
             if op in job.operations:
                 value = given.get(name, "0")
                 limits[f"{name} of nfs.options"] = (

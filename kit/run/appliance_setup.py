@@ -14,7 +14,7 @@ from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import ordinary_user
 from kit.nfs import export_directory, libnfs
 from kit.nfs import mount as nfs_mount
-from kit.plan import steps
+from kit.plan import measurable, steps
 from kit.plan.plan import export_of
 from kit.run.bench import Bench
 from kit.run.context import Context
@@ -55,6 +55,8 @@ def _mount(run: Context) -> Mount:
         with run.step(step):
             mounted = nfs_mount.mount(host, export, run.names.mount_point, spec.version, spec.options)
             effective[host.name] = mounted.options
+        if spec.engine == "kernel":
+            measurable.check_mount(run.plan.workload, run.plan.jobs, host.name, mounted.options)
     return Mount(source=export, **effective)
 
 

@@ -16,7 +16,7 @@ from kit.load import fio, ordinary_user
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
-from kit.plan import steps
+from kit.plan import measurable, steps
 from kit.plan.names import Names
 from kit.run import manifest as manifests
 from kit.run import precondition_devices
@@ -207,6 +207,7 @@ def _share(run: Context, server: Host) -> None:
                 spec.version,
                 spec.options,
             )
+        measurable.check_mount(plan.workload, plan.jobs, run.site.clients[number].host.name, mounted.options)
         run.record.fill(mount=Mount(source=mounted.source, options=mounted.options))
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
-from kit.core.errors import ConfigError
+from kit.core.errors import ConfigError, HostError
+from kit.plan import measurable
 from kit.plan.plan import Plan, make_plan
 
 DATA = Path(__file__).parents[1] / "kit" / "data" / "plan"
@@ -147,6 +148,16 @@ def test_an_io_of_several_calls_is_refused(crafted: Crafted) -> None:
     assert crafted.plan()
     crafted.change("top-speeds-write.fio", "bs=256k", "bs=2m")
     assert any("but wsize of nfs.options is 1048576" in problem for problem in crafted.refusal())
+
+
+def test_an_io_of_several_calls_is_refused_once_the_mount_shows_it(crafted: Crafted) -> None:
+    """Without rsize and wsize the server chooses."""
+    plan = crafted.plan()
+    shown = "rw,vers=3,rsize={},wsize={},hard"
+    measurable.check_mount(plan.workload, plan.jobs, "client", shown.format(512, 512))
+    for sizes, name in (((256, 512), "rsize=256"), ((512, 256), "wsize=256")):
+        with pytest.raises(HostError, match=rf"client: {name} is in effect, but .* have 512 bytes"):
+            measurable.check_mount(plan.workload, plan.jobs, "client", shown.format(*sizes))
 
 
 @pytest.mark.parametrize("kind", BOTH)
