@@ -215,7 +215,8 @@ SERVER = (
     Check(
         "pools", "Imported pools.",
         "They share the ARC with the measured pool; a pool with the mark of a run was left by that run.",
-        "Export pools that are not needed: zpool export POOL. Pools that a run left: hsp clean.",
+        "Export pools that are not needed: zpool export POOL. Pools that a run left: hsp clean. "
+        "A run sets a smaller zfs_arc_max beside them only with --beside-other-pools.",
     ),
     Check(
         "scrub", "Running scrubs, resilvers, trims and initialisations.",

@@ -10,6 +10,7 @@ are read only of the disks of `paths` (null: all disks).
 """
 
 import contextlib
+import errno
 import glob
 import json
 import os
@@ -240,6 +241,10 @@ def open_files(process: str, numbers: Any) -> Any:
             found.add(numbers.get(device_of(folder + number)))
         except (FileNotFoundError, ProcessLookupError):
             continue  # it was closed
+        except OSError as error:
+            # Of a file system of a server that is gone, unmounted while in use: no device.
+            if error.errno not in (errno.ESTALE, errno.ENOTCONN):
+                raise
     return found - {None}
 
 

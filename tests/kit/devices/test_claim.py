@@ -19,6 +19,7 @@ from kit.devices.locks import Claim, Locks
 from kit.devices.probe import probe
 from kit.devices.reasons import Code, DeviceSpec
 from kit.hosts.local import LocalHost
+from kit.remote import probe_devices
 from tests.kit.devices.facts import codes
 
 HOST = LocalHost("server")
@@ -101,6 +102,21 @@ def test_a_loop_device_over_the_disk_is_a_use(disk: str) -> None:
     """The kernel has it open then, no process."""
     with loop_device(disk) as second:
         assert f"the kernel ({second.removeprefix('/dev/')}) has {disk} open" in texts(disk)
+
+
+def test_a_target_of_the_kernel_over_the_disk_is_a_use(
+    disk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As configfs shows it; the module itself may not be here."""
+    namespace = tmp_path / "subsystems" / "nqn.2026-01.x" / "namespaces" / "1"
+    namespace.mkdir(parents=True)
+    (namespace / "device_path").write_text(f"{disk}\n")
+    pattern = f"{tmp_path}/subsystems/*/namespaces/*/device_path"
+    monkeypatch.setattr(probe_devices, "NVME_TARGETS", pattern)
+    name = disk.removeprefix("/dev/")
+    devices = {name: probe_devices.block_device(name)}
+    users, _, _ = probe_devices.open_devices([name], devices, "")
+    assert users == [[name, "", "target nqn.2026-01.x"]]
 
 
 @pytest.mark.parametrize(
