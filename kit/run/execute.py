@@ -109,11 +109,16 @@ def execute(
                     text = f"what was run is not all written down: {recorder.unwritten}"
                     record.add_problems("record", text)
                 record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
-                try:
-                    _store(run_dir, outcome)
-                except (KitError, OSError) as error:
-                    outcome.failure = outcome.failure or error
+                _store_last(run_dir, outcome)
     return outcome
+
+
+def _store_last(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
+    """As _store; an error is in the outcome."""
+    try:
+        _store(run_dir, outcome)
+    except (KitError, OSError) as error:
+        outcome.failure = outcome.failure or error
 
 
 def _clean_up(run: Context, outcome: Outcome, before: settings_snapshot.Settings | None) -> None:
