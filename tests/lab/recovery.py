@@ -109,6 +109,9 @@ def whole(beds: dict[str, SmallBed]) -> Whole:
     return Whole(lines_of(run), pristine)
 
 
+_WATCHER_S = 5.0
+
+
 class Wrong(Exception):
     """What is wrong after a strike."""
 
@@ -213,7 +216,10 @@ class Striking:
         self._compare(bed, "second")
 
     def _compare(self, bed: SmallBed, which: str) -> None:
-        found = differences(self.before, state_of(bed.rig.host))
+        # What watches a command on a host ends within a second of the command.
+        end = time.monotonic() + _WATCHER_S
+        while (found := differences(self.before, state_of(bed.rig.host))) and time.monotonic() < end:
+            time.sleep(0.5)
         if found:
             raise Wrong(f"after the {which} clean: {'; '.join(found)[:1500]}")
 

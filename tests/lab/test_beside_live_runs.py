@@ -21,8 +21,7 @@ from kit.lab.image.image import Image
 from kit.recovery.journal import read_journal
 from tests.lab.conftest import RUN_DEADLINE_S, finish, hsp
 from tests.lab.hoststate import differences, state_of
-from tests.lab.recovery import Bed
-from tests.lab.rig import Rig, call
+from tests.lab.rig import Bed, Rig, call
 from tests.lab.test_faults import start_run, states, wait_for
 from tests.lab.workloads import write_small
 
@@ -87,15 +86,15 @@ def test_in_the_lab(image: Image, tmp_path: Path) -> None:
 
 
 def test_on_a_host_over_ssh(rig: Rig, tmp_path: Path) -> None:
-    bed = Bed(rig, tmp_path / "bed")
+    bed = Bed(rig, tmp_path / "bed", {"data": ("vd0",), "log": ("vd1",)}, trace="none")
     pristine = state_of(rig.host)
-    write_small(bed.folder, _LONG)
-    process = hsp(*bed.run_arguments, results=bed.results)
+    words = bed.run_words(write_small(bed.folder, _LONG))
+    process = hsp(*words, results=bed.folder)
     with ended(process):
-        run = run_of(bed.results, process)
+        run = run_of(bed.folder, process)
         before = state_of(rig.host)
-        clean_beside(run, bed.results, process)
-        second = bed.hsp(*bed.run_arguments)
+        clean_beside(run, bed.folder, process)
+        second = bed.hsp(*words, *bed.results)
         assert second.returncode == EXIT_SAFETY and _GOES_ON in second.stderr, second.stderr
         # Who has copied the directory is told too, also if he agrees to it.
         copy = tmp_path / "copy" / "small" / run.name
@@ -104,7 +103,7 @@ def test_on_a_host_over_ssh(rig: Rig, tmp_path: Path) -> None:
         assert copied.returncode == EXIT_SAFETY and _GOES_ON in copied.stderr, copied.stderr
         during = differences(before, state_of(rig.host))
         assert [line for line in during if not line.startswith("processes")] == []
-        done = finish(process, bed.results, "small")
+        done = finish(process, bed.folder, "small")
     assert done.code == 0 and done.summary["verdict"] == "valid", done.stderr
     assert differences(pristine, state_of(rig.host)) == []
 
@@ -124,7 +123,8 @@ def export(rig: Rig) -> Iterator[str]:
 
 
 def test_on_an_appliance(rig: Rig, export: str, tmp_path: Path) -> None:
-    workload, testbed = write_small(tmp_path, _LONG), tmp_path / "nas.toml"
+    # On an appliance fio may be late by two minutes, on the clock of this machine, which is faster.
+    workload, testbed = write_small(tmp_path, ("long", "write", "30s")), tmp_path / "nas.toml"
     config = rig.ssh_config(tmp_path / "ssh_config")
     testbed.write_text(
         f'name = "nas"\nssh_config = "{config}"\n[server]\nhost = "none"\nexport = "{export}"\n'

@@ -102,7 +102,9 @@ def test_a_lab_that_is_killed_is_said_in_one_line_and_leaves_nothing(image: Imag
     assert done.stderr.count("hsp: error: the lab ended during the run: QEMU ended with -9") == 1
     for unwanted in ("not undone", "connection broke", "sh -c", "sudo"):
         assert unwanted not in done.stderr, done.stderr
-    assert done.summary["verdict"] == "unknown" and read_journal(done.run / "journal.jsonl").finished
+    assert (
+        done.summary["verdict"] == "unknown" and read_journal(done.run.resolve() / "journal.jsonl").finished
+    )
     cleaned = hsp("clean", results=tmp_path)
     assert "nothing to clean up" in cleaned.communicate(timeout=120)[1] and cleaned.returncode == 0
 
