@@ -14,6 +14,11 @@ from hypothesis import settings
 from kit.cli import main as cli
 from kit.core.signals import ENDING
 
+# Who started the tests may ignore these (nohup, `&` of a shell), and every command would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+
 # The duration of an example depends on the machine.
 settings.register_profile("kit", deadline=None)
 settings.load_profile("kit")

@@ -48,8 +48,11 @@ def device(path: Path) -> None:
 
 def a_socket(path: Path) -> None:
     path.unlink()
+    folder = os.open(path.parent, os.O_RDONLY)
+    # The path of a socket has 108 bytes at most (unix(7)).
     with socket.socket(socket.AF_UNIX) as made:
-        made.bind(os.fspath(path))
+        made.bind(f"/proc/self/fd/{folder}/{path.name}")
+    os.close(folder)
 
 
 def directory(path: Path) -> None:
