@@ -249,7 +249,7 @@ def test_nothing_but_its_own_names_reaches_a_host(
     check_one(world, plan, lines, moods, known)
 
 
-@pytest.mark.one_python
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @settings(max_examples=10_000, suppress_health_check=_ANY_SPEED)
 @_FUZZED
