@@ -71,7 +71,7 @@ def _agreed(path: Path, name: str, agree: str) -> str:
         agree = ask("Its ssh_config can run programs here. Type the run's id to undo this: ").strip()
     if agree != name:
         raise SafetyRefusal(
-            f"nobody agreed to clean up {path}; nothing was contacted",
+            f"cleaning up {path} was not agreed to; nothing was contacted",
             f"if it is yours, on its hosts nothing else uses these names: add --agree {name}",
         )
     return agree

@@ -153,7 +153,7 @@ class Locks(Closing):
 
 
 class Claim(Locks):
-    """Devices opened exclusively (O_RDONLY | O_EXCL) until `close`: nobody mounts or formats them.
+    """Devices opened exclusively (O_RDONLY | O_EXCL) until `close`: no other program mounts or formats them.
 
     `pid`: the process on the host that holds them, for kit.devices.probe.
     """

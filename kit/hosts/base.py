@@ -231,6 +231,12 @@ def checked_argv(argv: Sequence[str]) -> tuple[str, ...]:
     return tuple(argv)
 
 
+def result_of(host: str, argv: tuple[str, ...], code: int, out: Kept, err: Kept) -> Result:
+    """The result of a process that has ended, from what was kept of its output."""
+    stdout, stderr = decode(out.content()), decode(err.content())
+    return Result(host, argv, code, stdout, stderr, cut_bytes=out.cut_bytes)
+
+
 def decode(raw: bytes | None) -> str:
     """A command's output as text; undecodable bytes are replaced."""
     return (raw or b"").decode("utf-8", errors="replace")

@@ -26,8 +26,8 @@ from kit.hosts.base import (
     OutputTooLarge,
     Result,
     checked_argv,
-    decode,
     kept_outputs,
+    result_of,
 )
 
 _KILL_GRACE_S = 5.0
@@ -57,14 +57,7 @@ class LocalProcess:
 
     def wait(self, deadline_s: float, stdin: bytes = b"") -> Result:
         code, out, err = self.collect(deadline_s, stdin)
-        return Result(
-            self._host.name,
-            self.argv,
-            code,
-            decode(out.content()),
-            decode(err.content()),
-            cut_bytes=out.cut_bytes,
-        )
+        return result_of(self._host.name, self.argv, code, out, err)
 
     def collect(
         self, deadline_s: float, stdin: bytes = b"", *, whole: bool = False

@@ -37,6 +37,7 @@ from kit.hosts.base import (
     checked_argv,
     decode,
     kept_outputs,
+    result_of,
 )
 from kit.hosts.supervision import BEAT, Supervision
 
@@ -138,14 +139,7 @@ class SshProcess:
     def wait(self, deadline_s: float, nudge_s: float | None = None) -> Result:
         """As Process.wait; sends a nudge every `nudge_s` seconds."""
         code, out, err = self.collect(deadline_s, nudge_s)
-        return Result(
-            self._host.name,
-            self.argv,
-            code,
-            decode(out.content()),
-            decode(err.content()),
-            cut_bytes=out.cut_bytes,
-        )
+        return result_of(self._host.name, self.argv, code, out, err)
 
     def collect(self, deadline_s: float, nudge_s: float | None = None) -> tuple[int, Kept, Kept]:
         """Wait as `wait` does; returns the exit code, stdout and stderr."""

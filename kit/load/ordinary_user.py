@@ -1,6 +1,6 @@
 """fio on the clients runs as an ordinary user, not as root.
 
-Whoever may write where the working set lies can put a link to a disk of the client in its place. Root would
+A user who may write beside the working set can put a link to a disk of the client in its place. Root would
 write through it; an ordinary user cannot open the disk. The user is that of the login; a login of root
 becomes the user that root of an NFS client is squashed to. Besides, a link is refused before each start.
 """
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kit.core.errors import HostError
 from kit.hosts.base import Host
 
-# nobody and nogroup of Linux. Never the owner that a server names: that might be somebody on the client.
+# nobody and nogroup of Linux. Not the owner that a server names: that may be a real user of the client.
 UID = "65534"
 # Not from the home directory of the login, where that user may not be.
 _DROP = (

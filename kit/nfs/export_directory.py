@@ -54,7 +54,7 @@ def _make(client: Host, command: list[str]) -> None:
 
 def make_command(target: str, directory: str, mode: str = "1777") -> list[str]:
     """argv of what `make` does."""
-    # The ordinary users of fio are not those that root is squashed to. With the sticky bit, nobody but the
+    # The ordinary users of fio are not those that root is squashed to. With the sticky bit, only the
     # owner of a file can put another in its place.
     return ["mkdir", f"--mode={mode}", "--", f"{target}/{directory}"]
 

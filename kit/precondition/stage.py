@@ -65,7 +65,7 @@ class Stop(Exception):
 class Work:
     """One device being preconditioned. `smart`: whether its SMART log is read too.
 
-    `guard`: None for emulated devices, which nobody else can use.
+    `guard`: None for emulated devices, which no other program can use.
     """
 
     host: Host

@@ -165,7 +165,7 @@ def clean(run: Path, progress: Progress, agreed: str = "", journal: Journal | No
 
 
 def _check_agreed(run: Path, record: Record, agreed: str) -> bool:
-    """Whether this machine's kit made it. Raises SafetyRefusal if not, and nobody agreed to this very run."""
+    """Whether this machine's kit made it. Raises SafetyRefusal if not, and it was not agreed to."""
     known, name = is_known(run, record), run_id(run, record)
     entry = registry.find(name)
     # The copy of a run is not the file that the run has locked.
@@ -245,7 +245,7 @@ class _Cleaner:
         # The directory is made first and removed last. It has no token where a run, or the removal, was
         # interrupted; it is gone after a restart, and where the journal could not be written any more.
         only_directory = all(u.kind == work_directory.KIND for u in self._journal.pending if u.host == key)
-        if owner == "nobody" and (only_directory or self._known or self._rebooted(key, now)):
+        if owner == "none" and (only_directory or self._known or self._rebooted(key, now)):
             return "proven"
         if only_directory and self._known:
             return "proven"

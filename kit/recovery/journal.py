@@ -305,7 +305,7 @@ def _commands(by_hand: ByHand, undo: Undo) -> tuple[str, ...]:
 
 
 def held_by(path: Path) -> RunGoesOn | None:
-    """That another process has the journal; None if nobody has, or it is not there. Raises ConfigError."""
+    """That another process has the journal; None if none has, or it is not there. Raises ConfigError."""
     try:
         handle = open_own(path)
     except FileNotFoundError:

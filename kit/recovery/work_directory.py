@@ -40,8 +40,8 @@ def create(host: Host, run_id: str, token: str) -> None:
         host.run(argv, stdin=token.encode() if argv[0] == "tee" else b"")
 
 
-def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "another", "nobody", "unknown"]:
-    """Whose the directory is, by its token. "nobody": it is not there, or has nothing in it.
+def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "another", "none", "unknown"]:
+    """Whose the directory is, by its token. "none": it is not there, or has nothing in it.
 
     "unknown": it has content but no token. Raises HostError.
     """
@@ -66,7 +66,7 @@ def owner(host: Host, run_id: str, token_sha256: str) -> Literal["this run", "an
     result = host.run(look, check=False)
     if result.returncode and "No such file" not in result.stderr:
         raise HostError(f"{path_of(run_id)} on {host.name} cannot be read: {result.stderr.strip()[:200]}")
-    return "unknown" if result.stdout.strip() else "nobody"
+    return "unknown" if result.stdout.strip() else "none"
 
 
 def remove(host: Host, path: str) -> None:

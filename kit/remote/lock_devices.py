@@ -29,7 +29,7 @@ def main(directory: str, token: str, owner: str, names: Any) -> int:
     for name in names:
         if name.startswith("/dev/"):
             try:
-                # Nobody else can mount it, or make a file system on it, meanwhile. Closing it wakes no udev.
+                # No other program can mount or format it meanwhile. Closing it wakes no udev.
                 os.open(name, os.O_RDONLY | os.O_EXCL | os.O_NONBLOCK | os.O_CLOEXEC)
             except OSError as error:
                 print(json.dumps({"name": name, "owner": error.strerror}))

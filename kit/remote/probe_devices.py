@@ -259,7 +259,7 @@ def kernel_users(numbers: Any, devices: Any) -> Any:
         try:
             name = numbers.get(device_of(place)) if place and place.startswith("/dev/") else None
         except OSError:
-            continue  # of another mount namespace, or deleted: the kernel has it open, nobody can name it
+            continue  # of another mount namespace, or deleted: the kernel has it open, without a path here
         if name:
             found.append([name, "", user])
     return found

@@ -1,4 +1,4 @@
-"""A real testbed that is reached: hosts, their addresses, and devices that are locked and nobody's."""
+"""A real testbed that is reached: hosts, their addresses, and devices that are locked and not in use."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Gate:
 def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate | None:
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
-    The load is the first client's: what it warms is at the server, whoever asks for it.
+    The load is the first client's: what it warms is at the server, for every client.
     Returns when the gate opens or its deadline is over; None on an appliance, which has no gate.
     Raises MeasurementUnknown if the load fails.
     """

@@ -106,5 +106,5 @@ def check_space(results: Path, needed_bytes: int, needed_files: int) -> None:
     if files.f_files and files.f_favail < needed_files:
         raise HostError(
             f"{results} has room for {files.f_favail} files more, a run needs {needed_files}",
-            "remove files that nobody needs, or choose another place with --results",
+            "remove files that are not needed, or choose another place with --results",
         )

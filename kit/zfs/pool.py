@@ -85,7 +85,7 @@ def find_pool(server: Host, name: str, run_id: str) -> Pool:
     # Not as JSON: OpenZFS 2.3 writes 2^63 - 1 there for every larger GUID.
     guid = server.run(["zpool", "get", "-H", "-p", "-o", "value", "guid", name]).stdout.strip()
     observed = server.run(["zfs", "get", "-H", "-p", "-o", "value", RUN_PROPERTY, name]).stdout.strip()
-    # zfs prints "-" for a property that was never set: it is nobody's.
+    # zfs prints "-" for a property that was never set: it names no run.
     if observed != run_id or observed in ("", "-"):
         raise SafetyRefusal(
             f"the pool {name} on {server.name} carries the run id '{observed}', not '{run_id}'",

@@ -1,7 +1,7 @@
 """Properties that a workload may set: those that change how the pool stores and answers. Pure.
 
 All others are refused: some share the data or run files of it beyond the run's clients, some would move what
-the kit mounts and removes, and of the rest nobody has looked. Source: zfsprops(7), zpoolprops(7), 2.1 to 2.4.
+the kit mounts and removes, and the rest was not looked at. Source: zfsprops(7), zpoolprops(7), 2.1 to 2.4.
 """
 
 from __future__ import annotations

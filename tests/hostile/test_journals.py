@@ -243,20 +243,16 @@ _ANY_SPEED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthC
 
 @settings(max_examples=1000, suppress_health_check=_ANY_SPEED)
 @_FUZZED
-def test_nothing_but_its_own_names_reaches_a_host(
-    world: World, plan: Any, lines: list[Any], moods: dict[str, str], known: bool
-) -> None:
-    check_one(world, plan, lines, moods, known)
+def test_nothing_but_its_own_names_reaches_a_host(world: World, **one: Any) -> None:
+    check_one(world, **one)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @settings(max_examples=10_000, suppress_health_check=_ANY_SPEED)
 @_FUZZED
-def test_nothing_but_its_own_names_reaches_a_host_of_10000(
-    world: World, plan: Any, lines: list[Any], moods: dict[str, str], known: bool
-) -> None:
-    check_one(world, plan, lines, moods, known)
+def test_nothing_but_its_own_names_reaches_a_host_of_10000(world: World, **one: Any) -> None:
+    check_one(world, **one)
 
 
 @pytest.mark.parametrize("kind", sorted(_RIGHT))

@@ -1,6 +1,6 @@
 """The interlocks, D1 to D14, with real disks in the states described. Refused means: nothing was written.
 
-One guest for all. D12 is of the command line, D13 of fio jobs (tests/kit/test_fiojob.py).
+One guest for all. D12 is of the command line, D13 of fio jobs (tests/kit/config/test_fio_job.py).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.core.progress import Progress
 from kit.devices import block_device, clear_label
-from kit.devices.check import Guard, check, guarded, refuse_any
+from kit.devices.check import check, guarded, refuse_any
 from kit.devices.inventory import Inventory, preferred_link
 from kit.devices.listing import list_devices
 from kit.devices.locks import Locks
@@ -32,12 +32,13 @@ from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, Code, DeviceSpec, reasons
 from kit.devices.wipe import plan_wipe, wipe
 from kit.emulation.udev_links import link_by_id, unlink
-from kit.hosts.base import Process, Result
+from kit.hosts.base import Result
 from kit.hosts.connect import open_host
 from kit.lab.site import make_devices
 from kit.precondition.device import Target, precondition
 from kit.precondition.purge import purge
 from tests.kit.devices.facts import REASONS_OF_USES
+from tests.lab.changed_hosts import SILENT, Tampered, sd1_is_exchanged
 from tests.lab.diskstates import States
 from tests.lab.rig import DISKS, MIB, Rig
 from tests.process import hsp
@@ -248,47 +249,6 @@ def _hint(rig: Rig, one: DeviceSpec) -> str:
     return caught.value.hint
 
 
-class Tampered:
-    """The guest with other tools: what is in `tools` (name: shell script) comes first in the PATH."""
-
-    def __init__(self, rig: Rig, **tools: str) -> None:
-        self.host, self.name = rig.host, rig.host.name
-        self.folder = "/run/hsp-test-tools"
-        self.host.run(["mkdir", "-p", self.folder])
-        for tool, script in tools.items():
-            self.host.put(f"#!/bin/sh\n{script}\n".encode(), f"{self.folder}/{tool}")
-            self.host.run(["chmod", "0755", f"{self.folder}/{tool}"])
-
-    def run(self, argv: Sequence[str], **options: Any) -> Result:
-        path = f"PATH={self.folder}:/usr/sbin:/usr/bin"
-        return self.host.run(["env", path, *argv], **options)
-
-    def start(self, argv: Sequence[str]) -> Process:
-        return self.host.start(argv)
-
-    def close(self) -> None:
-        self.host.run(["rm", "-r", self.folder])
-
-
-HANGS = "exec sleep 100000000"
-GARBAGE = "head -c 4096 /dev/urandom"
-
-
-SILENT: tuple[tuple[dict[str, str], str], ...] = (
-    ({"zdb": "exit 139"}, "zdb -l /dev/vd"),
-    ({"zdb": HANGS}, "did not end within"),
-    ({"zdb": GARBAGE}, "zdb -l /dev/vd"),
-    ({"wipefs": "exit 1"}, "wipefs --no-act --json: ended with 1"),
-    ({"wipefs": GARBAGE}, "wipefs"),
-    ({"lsblk": 'echo "{}"'}, "lsblk --json --bytes"),
-    ({"lsblk": GARBAGE}, "lsblk --json --bytes"),
-    ({"zpool": "echo 'The ZFS modules are not loaded.' >&2; exit 1"}, "The ZFS modules are not loaded"),
-    ({"zpool": HANGS}, "did not end within"),
-    ({"zpool": 'case "$*" in *guid*) printf "x\\t1\\n";; esac'}, "a pool without devices"),
-)
-"""Tools that do not tell, and what the refusal names."""
-
-
 def test_d7_a_tool_that_does_not_tell(rig: Rig, blank: States) -> None:
     # Something where a label would be, or zdb would not be asked.
     node = blank.node("vd0")
@@ -322,7 +282,7 @@ def test_d8_a_disk_is_exchanged_after_the_plan(rig: Rig, blank: States, tmp_path
     three = [wanted(rig, disk) for disk in ("sd0", "sd1", "vd0")]
     with guarded(rig.host, three, "run-8") as guard:
         guard.before_writing()
-        with _sd1_is_exchanged(rig, guard) as link:
+        with sd1_is_exchanged(rig, guard) as link:
             # Somebody points the link at another disk of the testbed, then at none of it.
             for other, serial in (("sd0", "HSPSD0"), ("vd5", "HSPVD5")):
                 rig.host.run(["ln", "-s", "-f", blank.node(other), link])
@@ -344,28 +304,6 @@ def test_d8_a_disk_is_exchanged_after_the_plan(rig: Rig, blank: States, tmp_path
         with blank.mounted("vd0"), pytest.raises(SafetyRefusal, match="mounted at /mnt/own"):
             guard.before_writing([rig.by_id["vd0"]], content=False)
         guard.before_writing([rig.by_id["sd0"]])
-
-
-@contextlib.contextmanager
-def _sd1_is_exchanged(rig: Rig, guard: Guard) -> Iterator[str]:
-    """A hot swap; the other disk is in the slot then. Gives the link of the first, which is not there."""
-    rig.pull("sd1")
-    try:
-        with pytest.raises(SafetyRefusal, match="plan is void, because it was there and is not"):
-            guard.before_writing()
-        rig.plug("sd1", serial="HSPOTHER")
-        with pytest.raises(SafetyRefusal, match="plan is void, because it was there and is not"):
-            guard.before_writing()
-        yield rig.by_id["sd1"]
-    finally:
-        other = rig.host.run(
-            ["readlink", "-f", rig.by_id["sd1"].replace("HSPSD1", "HSPOTHER")]
-        ).stdout.strip()
-        with contextlib.suppress(RuntimeError):  # not plugged in
-            rig.monitor("device_del", id="dev-sd1")
-        rig.host.run(["sh", "-c", 'while [ -b "$1" ]; do sleep 0.1; done', "sh", other], deadline_s=60)
-        rig.host.run(["rm", "-f", rig.by_id["sd1"]])
-        rig.plug("sd1")
 
 
 def test_d9_two_kits(rig: Rig, blank: States) -> None:

@@ -23,7 +23,7 @@ def test_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def owner(token: str = TOKEN) -> str:
         return work_directory.owner(host, RUN, registry.digest(token))
 
-    assert owner() == "nobody"
+    assert owner() == "none"
     work_directory.create(host, RUN, TOKEN)
     token = path / "token"
     assert (token.read_text(), stat.S_IMODE(token.stat().st_mode)) == (TOKEN, 0o600)
@@ -31,13 +31,13 @@ def test_whose_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert owner() == "this run" and owner("b" * 32) == "another"
     # Killed between the two commands that write the token.
     token.write_text("")
-    assert owner() == "nobody"
+    assert owner() == "none"
     (path / "pool").mkdir()
     assert owner() == "unknown"
     token.unlink()
     assert owner() == "unknown"
     (path / "pool").rmdir()
-    assert owner() == "nobody"
+    assert owner() == "none"
 
 
 def test_a_directory_that_cannot_be_read_is_not_nobodys() -> None:
