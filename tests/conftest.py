@@ -14,6 +14,8 @@ from hypothesis import settings
 from kit.cli import main as cli
 from kit.core.signals import ENDING
 
+# Who started the tests may have set it; a user has not.
+os.environ.pop("PYTHONUNBUFFERED", None)
 # Who started the tests may ignore these (nohup, `&` of a shell), and every command would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 for number in (signal.SIGHUP, signal.SIGQUIT):

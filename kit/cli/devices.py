@@ -11,7 +11,7 @@ import typer
 from kit.cli.options import JsonOption, ResultsOption
 from kit.config.testbed import Device, Testbed, read_testbed
 from kit.core.errors import ConfigError
-from kit.core.output import emit_json, say
+from kit.core.output import emit, emit_json, say
 from kit.devices.listing import describe, device_block, list_devices
 from kit.devices.locks import Locks
 from kit.devices.reasons import DeviceSpec
@@ -36,9 +36,7 @@ def devices(
         say(describe(disk))
     say(f"\n{len(available)} of {len(listed)} disks of {server.name} are available")
     # On stdout: they are pasted into a testbed.
-    for disk in available:
-        sys.stdout.write(device_block(disk) + "\n\n")
-    sys.stdout.flush()
+    emit("".join(device_block(disk) + "\n\n" for disk in available))
 
 
 def wipe_command(

@@ -15,7 +15,7 @@ from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption, dur
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
-from kit.core.output import emit_json, say
+from kit.core.output import emit, emit_json, say
 from kit.core.progress import Progress
 from kit.emulation.served import Served
 from kit.hosts.base import LARGE_LIMIT_BYTES
@@ -217,7 +217,7 @@ def shell(
         if not command:
             raise typer.Exit(call(interact(guest.connection)))
         result = guest.run(command, check=False, deadline_s=24 * 3600, limit_bytes=LARGE_LIMIT_BYTES)
-        sys.stdout.write(result.stdout)
+        emit(result.stdout)
         sys.stderr.write(result.stderr)
         raise typer.Exit(result.returncode)
 

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from kit import __version__
 from kit.core.errors import HostError, KitError, error_text
-from kit.core.output import say, say_error
+from kit.core.output import drop_unwritten, emit, say, say_error
 from kit.core.signals import interrupt_at_end
 
 EXIT_CODES = """\
@@ -112,7 +112,7 @@ app = typer.Typer(
 
 def _show_version(requested: bool) -> None:
     if requested:
-        sys.stdout.write(f"hsp {__version__}\n")
+        emit(f"hsp {__version__}\n")
         raise typer.Exit
 
 
@@ -134,6 +134,8 @@ def main() -> None:
         shown = error if isinstance(error, KitError) else _unexpected(error)
         say_error(shown)
         sys.exit(shown.exit_code)
+    finally:
+        drop_unwritten(sys.stderr)
 
 
 def _unexpected(error: Exception) -> HostError:

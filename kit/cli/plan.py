@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 
 from kit.cli.options import JsonOption
 from kit.config.testbed import LAB_TESTBED
-from kit.core.output import emit_json
+from kit.core.output import emit, emit_json
 from kit.core.text import safe_text
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
@@ -40,7 +39,7 @@ def plan_command(
         })  # fmt: skip
         return
     lines = [*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands)]
-    sys.stdout.write("\n".join(safe_text(line) for line in lines) + "\n")
+    emit("\n".join(safe_text(line) for line in lines) + "\n")
 
 
 def _head(plan: Plan) -> list[str]:

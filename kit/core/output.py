@@ -13,32 +13,40 @@ from kit.core.errors import ConfigError, HostError, KitError
 from kit.core.files import write_atomically, writing
 from kit.core.text import safe_text
 
+# A closed terminal; a signal's handler that writes while its thread is writing; a closed file; none (`2>&-`).
+_UNWRITABLE = (OSError, RuntimeError, ValueError, AttributeError)
+
 
 def emit_json(value: Any) -> None:
     """Write a value as JSON to stdout. Raises HostError."""
-    emit((json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
+    emit(json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def emit(content: bytes) -> None:
-    """Write bytes to stdout. Raises HostError if that fails; BrokenPipeError if the reader closed it."""
+def emit(content: bytes | str) -> None:
+    """Write to stdout. Raises HostError if that fails; BrokenPipeError if the reader closed it."""
     try:
         sys.stdout.flush()
-        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.write(content.encode() if isinstance(content, str) else content)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        # Python would try to write the rest of the buffer at exit, and print a second error.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_unwritten(sys.stdout)
         raise HostError(
             f"standard output cannot be written: {error.strerror}",
             "free some space, or redirect it",
         ) from error
 
 
-# A closed terminal; a signal's handler that writes while its thread is writing; a closed file.
-_UNWRITABLE = (OSError, RuntimeError, ValueError)
+def drop_unwritten(stream: TextIO) -> None:
+    """Drop what cannot be written. At exit Python would try again, and its exit code would be 120."""
+    try:
+        stream.flush()
+    except _UNWRITABLE:
+        with contextlib.suppress(*_UNWRITABLE):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 class MessageStream:

@@ -74,6 +74,18 @@ def test_a_full_standard_output_is_a_host_error() -> None:
     assert done.returncode == 5 and "No space left" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    ("words", "full", "code"), [("--version", "stdout", 5), ("plan no-such", "stderr", 2)]
+)
+def test_what_cannot_be_written_does_not_become_exit_code_120(words: str, full: str, code: int) -> None:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with open("/dev/full", "wb") as target:
+        command = [sys.executable, "-m", "kit.cli", *words.split()]
+        done = subprocess.run(command, text=True, timeout=60, **{**streams, full: target})
+    assert done.returncode == code and "Exception" not in f"{done.stdout}{done.stderr}"
+
+
 def test_an_unexpected_error_is_not_a_failed_expectation() -> None:
     code = "from kit.cli import main; main.app = lambda: {}['foreign\\x1b[2J']; main.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
