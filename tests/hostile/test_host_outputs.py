@@ -29,14 +29,15 @@ WRITERS = {
     "kit/core/output.py": "say, emit (data: escaped JSON; tables and exports made safe before)",
     "kit/core/progress.py": "steps and notes",
     "kit/cli/main.py": "the version",
-    "kit/cli/stored_run.py": "nothing; asks whether it is a terminal",
+    "kit/cli/stored_run.py": "reports.output.export",
+    "kit/cli/compare.py": "reports.output.comparison_table",
     "kit/cli/plan.py": "lines of the plan",
     "kit/cli/devices.py": "kit.devices.listing",
     "kit/cli/lab.py": "the output of a command of the user's own, as ssh shows it",
     "kit/lab/guest.py": "a terminal in the lab, as ssh shows it",
     "kit/lab/supervisor.py": "JSON for the kit",
 }
-_STREAMS = ("sys.stdout", "sys.stderr", "print", "typer.echo", "typer.secho", "Console", "os.dup")
+_STREAMS = ("emit", "sys.stdout", "sys.stderr", "print", "typer.echo", "typer.secho", "Console", "os.dup")
 
 
 def writes(path: Path) -> bool:
