@@ -56,6 +56,9 @@ _SIZE_HINTS = {
     **{unit.lower(): unit for unit in ("kB", "MB", "GB", "TB")},
 }
 
+# In microseconds.
+_LATENCY_UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns"))
+
 _QUANTITY = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[^0-9.\s].*)?", re.DOTALL)
 _MAX_TEXT = 40  # keeps messages and arithmetic small
 _MAX_VALUE = 2**63 - 1  # the integers of TOML, Parquet and the kernels
@@ -109,6 +112,33 @@ def format_size_bytes(size_bytes: int) -> str:
 def format_mib(size_bytes: int) -> str:
     """`size_bytes` in MiB with four digits, for messages."""
     return f"{size_bytes / (1 << 20):.4g} MiB"
+
+
+def format_latency(value_us: float) -> str:
+    """A latency for people, with three digits and the unit that suits it: "178 µs", "5.57 ms"."""
+    if not value_us:
+        return "0"
+    factor, unit = _latency_unit(value_us)
+    return f"{_three_digits(value_us / factor)} {unit}"
+
+
+def format_latency_range(low_us: float, high_us: float) -> str:
+    """A range of latencies for people, both in the unit of the upper one if that keeps two digits."""
+    factor, unit = _latency_unit(high_us)
+    if low_us and low_us / factor < 0.1:
+        return f"{format_latency(low_us)} to {format_latency(high_us)}"
+    low, high = (_three_digits(value / factor) for value in (low_us, high_us))
+    return f"{low} to {high} {unit}" if low != high else f"{high} {unit}"
+
+
+def _latency_unit(value_us: float) -> tuple[float, str]:
+    # 999.7 us has three digits as 1 ms.
+    return next((each for each in _LATENCY_UNITS if value_us >= 0.9995 * each[0]), _LATENCY_UNITS[-1])
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, never an exponent: 11.3, 177, 1040."""
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _parse(text: str, noun: str, example: str, units: Mapping[str, int], hints: Mapping[str, str]) -> int:

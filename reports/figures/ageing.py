@@ -6,12 +6,13 @@ from typing import Any
 
 import polars as pl
 
+from kit.core.units import format_latency
 from kit.store.stored import Json
 from reports.analysis.ageing import QUANTILES, curve, devices
 from reports.figures import heat_map, still_figure
 from reports.figures.palette import PERCENTILES
 from reports.figures.still_figure import StillFigure
-from reports.figures.text import human_us, plotly_text
+from reports.figures.text import plotly_text
 
 OPS = (("read", "reads"), ("write", "sync writes"))
 _DASHES = {"p50": "solid", "p99": "dash", "p99.9": "dot"}
@@ -60,7 +61,7 @@ def _curve_figure(device: str, rows: list[Json], title: str) -> StillFigure:
                 "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
                 "line": {"color": PERCENTILES[name], "dash": _DASHES[name], "width": 2},
                 "marker": {"size": 6, "color": PERCENTILES[name]},
-                "customdata": [[plotly_text(row["stage"]), "" if v is None else human_us(v), row["ios"]]
+                "customdata": [[plotly_text(row["stage"]), "" if v is None else format_latency(v), row["ios"]]
                                for row, v in zip(mine, values, strict=True)],
                 "hovertemplate": "after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
                                  "<br>%{customdata[2]} I/Os<extra>" + name + "</extra>",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from kit.core.units import format_latency
 from kit.store.manifest import Manifest
 from kit.store.stored import Json
 from kit.store.summary import Row, Summary
@@ -19,7 +20,7 @@ from kit.store.tables import SERVER
 from reports.analysis import import_source
 from reports.figures import heat_map
 from reports.figures.still_figure import ticks
-from reports.figures.text import human_us, plotly_text, round_up
+from reports.figures.text import plotly_text, round_up
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def phase_frame(latency: pl.DataFrame, phase: Json, layer: str) -> pl.DataFrame:
 
 def cell_text(block: Json) -> str:
     """What a cell of a heat map is."""
-    width = human_us(block["width_s"] * 1e6)
+    width = format_latency(block["width_s"] * 1e6)
     merged = f", the sum of {block['merged']} stored intervals" if block["merged"] > 1 else ""
     return f"A column is {width}{merged}; a row is one stored bin."
 

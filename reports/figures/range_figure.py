@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from kit.core.units import format_latency
 from kit.store.stored import Json
 from kit.store.summary import Reference, Row
 from reports.analysis import import_source
 from reports.figures import still_figure
 from reports.figures.palette import LIGHT
 from reports.figures.still_figure import StillFigure
-from reports.figures.text import human_us, plotly_text, round_up
+from reports.figures.text import plotly_text, round_up
 
 # About as wide as the linear panel is on a screen of 1280 pixels.
 _PANEL_PX = 480
@@ -51,7 +52,7 @@ def ranges(rows: Sequence[Row], reference: Reference | None, load: str = "") -> 
         legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "xanchor": "left"},
         xaxis=still_figure.axis(
             domain=[0, 0.45], range=[0, high * _ROOM], title={"text": "latency, linear"},
-            tickvals=steps, ticktext=["0", *[human_us(v) for v in steps[1:]]],
+            tickvals=steps, ticktext=["0", *[format_latency(v) for v in steps[1:]]],
         ),
         xaxis2=still_figure.axis(
             domain=[0.5, 1], type="log", range=[np.log10(low), np.log10(high * 40)],
@@ -110,7 +111,7 @@ def _bars(
     for number in ("", "2"):
         low = np.array([max(s[0], floor) if number else s[0] for s in spans])
         width = np.array([s[1] for s in spans]) - low
-        words = [f"{human_us(a) if a else '0'} to {human_us(b)}" for a, b in spans]
+        words = [f"{format_latency(a) if a else '0'} to {format_latency(b)}" for a, b in spans]
         traces.append({
             "type": "bar", "orientation": "h", "y": list(places),
             "x": width.tolist(), "base": low.tolist(), "width": 0.3, "name": plotly_text(name),

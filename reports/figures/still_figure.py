@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from kit.core.units import format_latency
 from kit.store.stored import Json
 from reports.figures.palette import LIGHT
-from reports.figures.text import human_us, plotly_text, round_up
+from reports.figures.text import plotly_text, round_up
 
 TICKS = [(10.0**e, label) for e, label in zip(
     range(-2, 8),
@@ -57,12 +58,12 @@ def ticks(low: float, high: float) -> list[tuple[float, str]]:
         return powers
     for digits in ((1, 3), (1, 2, 5)):
         values = [power * digit for power, _ in TICKS for digit in digits]
-        shown = [(v, human_us(v)) for v in values if low <= v <= high]
+        shown = [(v, format_latency(v)) for v in values if low <= v <= high]
         if len(shown) >= 3:
             return shown
     step = round_up((high - low) / 6)
     values = [step * n for n in range(int(np.ceil(low / step)), int(high / step) + 1)]
-    return [(v, human_us(v)) for v in values if low <= v <= high]
+    return [(v, format_latency(v)) for v in values if low <= v <= high]
 
 
 def axis(**values: Any) -> Json:

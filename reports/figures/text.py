@@ -15,14 +15,6 @@ def plotly_text(text: object, limit: int = 120) -> str:
     return cleaned if len(cleaned) <= limit else cleaned[: limit - 3] + "..."
 
 
-def human_us(value: float) -> str:
-    """A latency in microseconds with the unit that reads best."""
-    for factor, unit in ((1e6, "s"), (1e3, "ms"), (1.0, "µs")):
-        if value >= factor:
-            return f"{value / factor:.3g} {unit}"
-    return f"{value:.3g} µs"
-
-
 def round_up(value: float) -> float:
     """The next number of one digit, of 1 2 3 4 5 6 8 10 and their powers of ten."""
     power = 10.0 ** np.floor(np.log10(max(value, 1e-9)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import jinja2
 
-from reports.figures.text import human_us
+from kit.core.units import format_latency
 
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -16,11 +16,11 @@ def us(value: Any) -> str:
     """Microseconds for people; a withheld value says so."""
     if value is None:
         return "n too small"
-    return human_us(float(value)) if isinstance(value, (int, float)) else "?"
+    return format_latency(float(value)) if isinstance(value, (int, float)) else "?"
 
 
 def ns(value: Any) -> str:
-    return human_us(value / 1e3) if isinstance(value, (int, float)) else "-"
+    return format_latency(value / 1e3) if isinstance(value, (int, float)) else "-"
 
 
 def size(value: Any) -> str:

@@ -1,0 +1,142 @@
+"""What a run says in one look: a sentence with the ratio that matters, and a line per tier.
+
+The first screen of the report and the table in the terminal are made of this. Latencies in microseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from kit.core.units import format_latency, format_latency_range
+from kit.store.manifest import Manifest, Mount
+from kit.store.summary import Row, Summary
+from kit.store.tables import SERVER
+from reports.analysis import import_source
+from reports.analysis.published_share import share_inside
+from reports.analysis.tier_names import BELOW, tier_name
+
+# A tier that the workload does not expect is listed from this share of the phase's I/Os on.
+_LEAST_SHARE = 0.001
+_MOST_MODES = 4
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the summary as people read it.
+
+    `inside`: the part (0 to 1) of its I/Os inside the published range; None where nothing is published.
+    `times_of`: the tier above it and how many times longer this one takes, by p50.
+    """
+
+    row: Row
+    phase: str
+    name: str
+    inside: float | None
+    times_of: tuple[str, float] | None
+
+
+@dataclass(frozen=True)
+class Headline:
+    """`sentence`: the result; `measured`: what, on what; `emulated`: the devices were models."""
+
+    sentence: str
+    measured: str
+    emulated: bool
+    lines: tuple[Line, ...]
+
+
+def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
+    """The headline of a run, from its latency, manifest and summary."""
+    rows = list(_shown(manifest, summary))
+    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
+    lines = tuple(
+        Line(
+            row,
+            titles.get(row.phase, row.phase),
+            tier_name(row.tier),
+            share_inside(latency, row, row.published.range_us) if row.published else None,
+            _times_of(row, rows),
+        )
+        for row in rows
+    )
+    emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
+    return Headline(_sentence(rows, summary), _measured(manifest, summary), emulated, lines)
+
+
+def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
+    """The server's rows, or the clients' where no server was traced; without what is almost never there."""
+    expected = {phase.name: phase.expected_tiers for phase in manifest.phases}
+    for row in summary.rows_of(SERVER) or summary.rows:
+        if row.share >= _LEAST_SHARE or row.published or row.tier in expected.get(row.phase, ()):
+            yield row
+
+
+def _times_of(row: Row, rows: Sequence[Row]) -> tuple[str, float] | None:
+    for tier, (op, below) in BELOW.items():
+        if (row.op, row.tier) == (op, below) and row.p50_us:
+            for above in rows:
+                if (above.op, above.tier) == (op, tier) and above.p50_us:
+                    return tier, row.p50_us / above.p50_us
+    return None
+
+
+def _sentence(rows: Sequence[Row], summary: Summary) -> str:
+    if summary.verdict == "unknown" and not summary.by_nature:
+        return "The numbers of this run cannot be trusted."
+    if not rows:
+        return "No I/O was measured."
+    slow = [row for row in rows if _times_of(row, rows)]
+    if not slow:
+        return _modes(summary) or _listed(rows)
+    ratios = [times[1] for row in slow if (times := _times_of(row, rows))]
+    tiers = [times[0] for row in slow if (times := _times_of(row, rows))]
+    fast = [row.p50_us for row in rows if row.tier in tiers and row.p50_us is not None]
+    answer = "The SSDs answer" if len(set(tiers)) > 1 else f"The {tier_name(tiers[0])} answers"
+    disks = _spread([row.p50_us for row in slow if row.p50_us is not None])
+    return f"{answer} in {_spread(fast)}; the disks behind take {disks}: {_times(ratios)}."
+
+
+def _spread(values_us: Sequence[float]) -> str:
+    return format_latency_range(min(values_us), max(values_us))
+
+
+def _times(ratios: Sequence[float]) -> str:
+    """How many times longer, in two digits."""
+    low, high = (f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in (min(ratios), max(ratios)))
+    if max(ratios) < 1:
+        return f"{low} times as long" if low == high else f"{low} to {high} times as long"
+    return f"{low} times longer" if low == high else f"{low} to {high} times longer"
+
+
+def _modes(summary: Summary) -> str:
+    """The bands of a run whose tiers are not known."""
+    for entry in summary.bands:
+        bands = entry["bands"]
+        if entry["kernel"] is None and 1 < len(bands) <= _MOST_MODES:
+            named = [f"{format_latency_range(*b['range_us'])} ({b['share']:.0%})" for b in bands]
+            return f"{len(bands)} bands of {entry['op']} latency: {', '.join(named)}."
+    return ""
+
+
+def _listed(rows: Sequence[Row]) -> str:
+    said = [f"{r.op} {tier_name(r.tier)} {format_latency(r.p50_us)}" for r in rows if r.p50_us is not None]
+    return f"Median latency: {', '.join(said[:_MOST_MODES])}." if said else "Too few I/Os for a median."
+
+
+def _measured(manifest: Manifest, summary: Summary) -> str:
+    """What was measured on what, in one line."""
+    if manifest.import_:
+        return f"Imported {manifest.import_.words.files}; latency: {manifest.import_.words.latency}."
+    parts = list(dict.fromkeys(str(phase.title or phase.name) for phase in manifest.phases))
+    at = "the NFS server" if summary.rows_of(SERVER) else "the clients"
+    what = " · ".join(parts) or "Nothing"
+    return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Latency at {at}."
+
+
+def _protocol(mount: Mount | None) -> str:
+    """Such as "NFSv3. "; empty if there was no mount."""
+    options = dict(each.partition("=")[::2] for each in ((mount and mount.options) or "").split(","))
+    return f"NFSv{options['vers']}. " if "vers" in options else ""

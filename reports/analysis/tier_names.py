@@ -1,0 +1,23 @@
+"""What people read for a tier: the name, the noun of a sentence, and the tier below that it saves."""
+
+from __future__ import annotations
+
+# `pool`: a sync write without a log device, whose ZIL is on the disks of the pool.
+NAMES = {
+    "dram": "DRAM (ARC)",
+    "l2arc": "SSD cache (L2ARC)",
+    "slog": "log SSD (SLOG)",
+    "disk": "disk",
+    "pool": "disk",
+    "shared": "another I/O's read",
+    "indirect": "disk, metadata first",
+    "direct": "disk, past the ARC",
+    "all": "all tiers",
+}
+# An SSD tier, the op it serves and the tier that answers without it.
+BELOW = {"l2arc": ("read", "disk"), "slog": ("write", "pool")}
+
+
+def tier_name(tier: str) -> str:
+    """The name of a tier for people; that of an unknown tier is its own."""
+    return NAMES.get(tier, tier)
