@@ -8,6 +8,7 @@ from kit.core.files import write_atomically
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.summary import Reference, Summary
+from reports.analysis.headline import headline
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
 
@@ -27,7 +28,7 @@ def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> Su
     """
     latency, manifest, aged = _read(run)
     summary = summarise(latency, manifest, aged, reference)
-    html = render(latency, manifest, summary, aged)
+    html = render(latency, manifest, summary, headline(latency, manifest, summary), aged)
     json_file.write_json(run.path / "summary.json", summary.as_json())
     write_atomically(run.report, html.encode())
     return summary

@@ -37,13 +37,22 @@ class Line:
     inside: float | None
     times_of: tuple[str, float] | None
 
+    @property
+    def p50(self) -> str:
+        """The median for people."""
+        return "n too small" if self.row.p50_us is None else format_latency(self.row.p50_us)
+
 
 @dataclass(frozen=True)
 class Headline:
-    """`sentence`: the result; `measured`: what, on what; `emulated`: the devices were models."""
+    """`sentence`: the result; `measured`: what, on what; `evidence`: why the verdict is what it is.
+
+    `emulated`: the devices were models.
+    """
 
     sentence: str
     measured: str
+    evidence: tuple[str, ...]
     emulated: bool
     lines: tuple[Line, ...]
 
@@ -63,7 +72,23 @@ def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Hea
         for row in rows
     )
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
-    return Headline(_sentence(rows, summary), _measured(manifest, summary), emulated, lines)
+    measured = _measured(manifest, summary)
+    return Headline(_sentence(rows, summary), measured, _evidence(summary), emulated, lines)
+
+
+def _evidence(summary: Summary) -> tuple[str, ...]:
+    """The reasons of the verdict; of a valid run what was matched and what was checked."""
+    if summary.verdict != "valid" or summary.by_nature:
+        return summary.reasons
+    accounting = summary.accounting
+    checks = sum(len(phase.checks) for phase in accounting.phases)
+    missing = sum(len(phase.unavailable) for phase in accounting.phases)
+    words = (
+        f"Complete: {accounting.server_ios:,} of {accounting.client_ios:,} I/Os matched. "
+        f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
+    )
+    met = sum(bool(each.ok) for each in summary.expect)
+    return (f"{words} {met} of {len(summary.expect)} requirements met." if summary.expect else words,)
 
 
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:

@@ -72,3 +72,18 @@ def _widest(latency: pl.DataFrame) -> float | None:
         return None
     share = used.select(((pl.col("hi_ns") - pl.col("lo_ns")) / pl.col("lo_ns")).max()).item()
     return 100 * float(share)
+
+
+def phase_frame(latency: pl.DataFrame, phase: Json, layer: str) -> pl.DataFrame:
+    """The rows of one phase and layer."""
+    return latency.filter((pl.col("phase") == str(phase["name"])) & (pl.col("layer") == layer))
+
+
+def load_of(phase: Json, manifest: Manifest) -> str:
+    """How many I/Os were outstanding, in words."""
+    if manifest.import_:
+        return "Load not recorded"
+    outstanding = phase.get("outstanding")
+    if isinstance(outstanding, int):
+        return f"Closed loop, {outstanding} outstanding"
+    return (manifest.load or "Load not recorded").capitalize()

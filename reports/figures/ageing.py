@@ -9,86 +9,90 @@ import polars as pl
 from kit.core.units import format_latency
 from kit.store.stored import Json
 from reports.analysis.ageing import QUANTILES, curve, devices
-from reports.figures import heat_map, still_figure
-from reports.figures.palette import PERCENTILES
-from reports.figures.still_figure import StillFigure
+from reports.figures import figure, heat_map, palette
+from reports.figures.figure import Figure
+from reports.figures.heat_map import Grid
 from reports.figures.text import plotly_text
 
 OPS = (("read", "reads"), ("write", "sync writes"))
 _DASHES = {"p50": "solid", "p99": "dash", "p99.9": "dot"}
+# A cache device's hue for reads, a log device's for writes.
+_HUES = {"read": "l2arc", "write": "slog"}
+_LEFT, _RIGHT = [0, 0.45], [0.55, 1]
 
 
-def figures(frame: pl.DataFrame, title: str = "") -> list[StillFigure]:
+def figures(frame: pl.DataFrame) -> list[Figure]:
     """For each device its curve, and for each op the fresh and the aged heat map side by side."""
     rows = curve(frame)
     drawn = []
     for device in devices(frame):
         mine = [row for row in rows if row["device"] == device]
-        drawn.append(_curve_figure(device, mine, title))
+        drawn.append(_curve_figure(device, mine))
         for op, words in OPS:
             of_op = [row for row in mine if row["op"] == op]
             if len(of_op) > 1:
                 part = frame.filter((pl.col("device") == device) & (pl.col("op") == op))
-                drawn.append(_maps_figure(device, words, of_op[0], of_op[-1], part, title))
+                drawn.append(_maps_figure(device, (op, words), of_op[0], of_op[-1], part))
     return drawn
 
 
-def _layout(height: int, panels: tuple[str, str], title: str, x: Json, low_us: float, high_us: float) -> Json:
+def _layout(height_px: int, panels: tuple[str, str], x: Json, low_s: float, high_s: float) -> Json:
     """Two panels, named above: the same axis `x`, the same latencies."""
-    return still_figure.layout(
-        height, title, {"l": 76, "r": 24, "t": 62, "b": 84},
-        annotations=[still_figure.panel_title(panels[0], 0, 1), still_figure.panel_title(panels[1], 0.54, 1)],
-        legend={"orientation": "h", "x": 0, "y": -0.18, "yanchor": "top"},
-        xaxis={**x, "domain": [0, 0.46], "anchor": "y"},
-        xaxis2={**x, "domain": [0.54, 1], "anchor": "y2"},
-        yaxis=still_figure.latency_axis(low_us, high_us, anchor="x", title={"text": "latency"}),
-        yaxis2=still_figure.latency_axis(low_us, high_us, anchor="x2"),
+    titles = [plotly_text(panel) for panel in panels]
+    return figure.layout(
+        height_px, {"l": 62, "r": 84, "t": 40, "b": 62}, dragmode="zoom",
+        annotations=[
+            figure.panel_title(titles[0], _LEFT[0], 1), figure.panel_title(titles[1], _RIGHT[0], 1)
+        ],
+        legend={"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top"},
+        xaxis={**x, "domain": _LEFT, "anchor": "y"}, xaxis2={**x, "domain": _RIGHT, "anchor": "y2"},
+        yaxis=figure.latency_axis(low_s, high_s, anchor="x", title={"text": "latency", "standoff": 8}),
+        yaxis2=figure.latency_axis(low_s, high_s, anchor="x2", matches="y"),
     )  # fmt: skip
 
 
-def _curve_figure(device: str, rows: list[Json], title: str) -> StillFigure:
+def _curve_figure(device: str, rows: list[Json]) -> Figure:
     traces: list[Json] = []
     seen: list[float] = []
     for panel, (op, _) in enumerate(OPS):
         mine = [row for row in rows if row["op"] == op]
         for _, name in QUANTILES:
             values = [row[name] for row in mine]
+            if not any(values):
+                continue
             seen += [v for v in values if v]
             number = "2" if panel else ""
             traces.append({
-                "type": "scatter", "x": [row["written"] for row in mine], "y": values,
-                "mode": "lines+markers", "name": name, "legendgroup": name, "showlegend": not panel,
-                "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
-                "line": {"color": PERCENTILES[name], "dash": _DASHES[name], "width": 2},
-                "marker": {"size": 6, "color": PERCENTILES[name]},
+                "type": "scatter", "x": [row["written"] for row in mine],
+                "y": [None if v is None else v / 1e6 for v in values],
+                "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
+                "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False, "meta": {"tier": _HUES[op]},
+                "line": {"color": palette.scale(_HUES[op])[1][1], "dash": _DASHES[name], "width": 2},
+                "marker": {"size": 6, "color": palette.scale(_HUES[op])[1][1]},
                 "customdata": [[plotly_text(row["stage"]), "" if v is None else format_latency(v), row["ios"]]
                                for row, v in zip(mine, values, strict=True)],
                 "hovertemplate": "after %{customdata[0]}, %{x:.2f} x capacity: %{customdata[1]}"
-                                 "<br>%{customdata[2]} I/Os<extra>" + name + "</extra>",
+                                 "<br>%{customdata[2]} I/O<extra>" + name + "</extra>",
             })  # fmt: skip
-    low = max(min(seen, default=1.0), heat_map.FLOOR_US)
-    high = max(max(seen, default=1000.0), low)
+    low, high = min(seen, default=1.0) / 1e6, max(seen, default=1000.0) / 1e6
     most = max((row["written"] for row in rows), default=1.0)
-    x = still_figure.axis(
-        range=[-0.04 * max(most, 0.1), most * 1.04 + 0.01], title={"text": "written / capacity"}
-    )
+    x = {"range": [-0.04 * max(most, 0.1), most * 1.04 + 0.01], "title": {"text": "written / capacity"}}
     titles = {op: f"{_blocks(rows, op)} {words}, one at a time" for op, words in OPS}
-    layout = _layout(
-        420, (titles["read"], titles["write"]), f"{device}: latency as it ages. {title}",
-        x, low, high,
-    )  # fmt: skip
+    # A quarter of an axis above and below: a flat curve is seen to be flat.
+    layout = _layout(340, (titles["read"], titles["write"]), x, low / 2, high * 2)
     head = ["device", "op", "block_bytes", "stage", "written_bytes", "capacity_bytes", "ios"]
     names = [name for _, name in QUANTILES]
     table: list[list[Any]] = [[*head, *(f"{name}_us" for name in names)]]
     table += [[*(row[key] for key in head), *(row[n] if row[n] is not None else "" for n in names)]
               for row in rows]  # fmt: skip
-    words = (
-        f"{device} by itself, before there was a pool: reads and O_DSYNC writes at random places, one "
-        "outstanding, after the purge and after each fill or round. What was written is what the device's "
-        "own counter says. After the purge, reads are of the part that had just been written: for what was "
-        "never written an SSD reads no flash. A gap is a percentile that too few I/Os bear."
+    caption = (
+        "Measured on the device alone, after the purge and after each stage. Reads go to written blocks only; "
+        "unwritten blocks would not touch the flash."
     )
-    return StillFigure(f"{device} ageing curve", traces, layout, words, table)
+    return Figure(
+        f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,
+        narrow={"margin": {"l": 46, "r": 8}},
+    )  # fmt: skip
 
 
 def _blocks(rows: list[Json], op: str) -> str:
@@ -96,39 +100,36 @@ def _blocks(rows: list[Json], op: str) -> str:
     return ", ".join(f"{size} B" if size % 1024 else f"{size // 1024} KiB" for size in sizes)
 
 
-def _maps_figure(
-    device: str, words: str, fresh: Json, aged: Json, part: pl.DataFrame, title: str
-) -> StillFigure:
+def _maps_figure(device: str, of: tuple[str, str], fresh: Json, aged: Json, part: pl.DataFrame) -> Figure:
+    op, words = of
     shown = [part.filter(pl.col("point") == row["point"]) for row in (fresh, aged)]
-    blocks = [_block(rows) for rows in shown]
-    names = ("fresh", "aged")
-    traces = [
-        heat_map.panel(number, {row["stage"]: 1}, names[number], ("", "2")[number], {} if number else None)
-        for number, row in enumerate((fresh, aged))
-    ]
-    low = min(block["edges_us"][0] for block in blocks)
-    high = max(block["edges_us"][-1] for block in blocks)
+    grids = [heat_map.display(_grid(rows), (120, 128)) for rows in shown]
+    maps: list[Json] = []
+    for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
+        stage = str(row["stage"])
+        for trace in heat_map.traces(grid, [stage], "octave", (f"x{number}", f"y{number}"), {stage: stage}):
+            maps.append({**trace, "showlegend": False, "meta": {**trace["meta"], "tier": _HUES[op]}})
+    edges = [grid.edges_s for grid in grids]
     panels = (
         f"fresh: after the {fresh['stage']}",
         f"aged: after {aged['stage']}, {aged['written']:.1f} x capacity",
     )
-    x = still_figure.axis(title={"text": "seconds of the measurement"}, showgrid=False)
-    layout = _layout(440, panels, f"{device}: {words}, one at a time. {title}", x, low, high)
+    x = {"title": {"text": "seconds of the measurement"}, "showgrid": False}
+    low, high = min(float(e[0]) for e in edges) / 1.5, max(float(e[-1]) for e in edges) * 1.5
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]
-    caption = (
-        f"{words.capitalize()} of {device}, {fresh['ios']} fresh and {aged['ios']} aged, with the same "
-        "colours and the same axis of latency. A row is one stored bin; time is the sum of the latencies "
-        "before."
-    )
-    return StillFigure(f"{device} {words} fresh and aged", traces, layout, caption, table, blocks)
+    caption = f"{fresh['ios']} I/Os fresh, {aged['ios']} aged; same colours and axes. {heat_map.rows_text(grids[0])}"
+    return Figure(
+        f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"),
+        _layout(360, panels, x, low, high), caption, about={"per": ""}, csv=table,
+        narrow={"margin": {"l": 46, "r": 62}},
+    )  # fmt: skip
 
 
-def _block(rows: pl.DataFrame) -> Json:
+def _grid(rows: pl.DataFrame) -> Grid:
     """The cells of one point; its time begins at 0."""
     width, last = int(rows["interval_ns"].max()), int(rows["time_ns"].max())  # type: ignore[arg-type]
-    point = {"start_ns": 0, "end_ns": last + width, "interval_ns": width}
-    return heat_map.block(rows, point, by="stage")
+    return heat_map.grid(rows, {"start_ns": 0, "end_ns": last + width, "interval_ns": width}, by="stage")
 
 
 def _table(rows: pl.DataFrame) -> list[list[Any]]:

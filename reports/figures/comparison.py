@@ -12,22 +12,22 @@ import polars as pl
 
 from kit.store.manifest import Manifest
 from kit.store.stored import Json
-from reports.figures import heat_map, map_figures, still_figure
-from reports.figures.still_figure import StillFigure
-from reports.figures.text import plotly_text
+from reports.analysis.import_source import LAYERS, load_of, phase_frame
+from reports.figures import figure, heat_map
+from reports.figures.figure import Figure
 
 Side = Sequence[tuple[Manifest, pl.DataFrame]]  # manifest and latency of each run
-_COLUMNS = 300
 _LAYERS = ("nfs-server", "client", "vdev")
 # The number that Plotly appends to the names of the axes; name and title; place from bottom to top.
+_HUES = {"A": "l2arc", "B": "pool"}
 _PANELS = (
-    ("", "A", "A: I/O per cell and run", (0.706, 1.0)),
-    ("2", "B", "B: I/O per cell and run", (0.353, 0.647)),
+    ("", "A", "A", (0.706, 1.0)),
+    ("2", "B", "B", (0.353, 0.647)),
     ("3", "B less A", "B less A", (0.0, 0.294)),
 )
 
 
-def figures(a: Side, b: Side) -> Iterator[StillFigure]:
+def figures(a: Side, b: Side) -> Iterator[Figure]:
     """A figure per phase and layer that a side has. Raises ValueError if neither has an I/O in one."""
     for name in dict.fromkeys(phase.name for manifest, _ in [*a, *b] for phase in manifest.phases):
         for layer in _LAYERS:
@@ -40,7 +40,7 @@ def _from_start(side: Side, letter: str, name: str, layer: str) -> Iterator[pl.D
     """The rows of one phase and layer of each run of a side, times since the phase began."""
     for manifest, frame in side:
         if phase := _phase(manifest, name):
-            mine = map_figures.phase_frame(frame, phase, layer)
+            mine = phase_frame(frame, phase, layer)
             since = pl.col("time_ns") - int(phase["start_ns"])
             yield mine.with_columns(since, pl.lit(letter).alias("side"))
 
@@ -49,9 +49,8 @@ def _phase(manifest: Manifest, name: str) -> Json | None:
     return next((phase.as_json() for phase in manifest.phases if phase.name == name), None)
 
 
-def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, layer: str) -> StillFigure:
+def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, layer: str) -> Figure:
     """A above B on one colour scale, and below them B less A."""
-    title = f"{name}: {layer}"
     phases = [(p, manifest) for manifest, _ in sides if (p := _phase(manifest, name))]
     # A phase that begins at 0 and holds that of every run.
     longest = {
@@ -59,41 +58,47 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
         "end_ns": max(int(p["end_ns"]) - int(p["start_ns"]) for p, _ in phases),
         "interval_ns": max(int(p["interval_ns"]) for p, _ in phases),
     }
-    block = heat_map.block(frame, longest, by="side", most=_COLUMNS)
-    if not block["tiers"]:
+    shown = heat_map.display(heat_map.grid(frame, longest, by="side"))
+    titles = dict.fromkeys(str(p.get("title") or name) for p, _ in phases)
+    title = f"{', '.join(titles)}: {LAYERS.get(layer, layer)}"
+    if not shown.tiers:
         raise ValueError(f"{title}: no I/O")
-    a, b = 1 / runs[0], 1 / runs[1]
-    weights = ({"A": a}, {"B": b}, {"A": -a, "B": b})
-    loads = dict.fromkeys(map_figures.load_of(p, manifest) for p, manifest in phases)
-    layout = _layout(block, title, "; ".join(loads))
-    traces = [
-        heat_map.panel(0, weight, panel, number, {"len": 0.3, "y": sum(domain) / 2})
-        for weight, (number, panel, _, domain) in zip(weights, _PANELS, strict=True)
+    weights = dict(zip("AB", (1 / number for number in runs), strict=True))
+    maps = []
+    for number, (side, weight) in zip(("", "2"), weights.items(), strict=True):
+        for trace in heat_map.traces(
+            shown, [side], "octave", (f"x{number}", f"y{number}"), {side: side}, weight
+        ):
+            maps.append({**trace, "showlegend": False, "meta": {**trace["meta"], "tier": _HUES[side]}})
+    data = [
+        *heat_map.coloured(maps, "octave", {"len": 0.6, "y": 0.68}),
+        heat_map.difference(shown, {"A": -weights["A"], "B": weights["B"]}, ("x3", "y3"), "B less A"),
+    ]  # fmt: skip
+    data[-1]["colorbar"] |= {"len": 0.3, "y": 0.14}
+    anchors: list[Json] = [
+        {"type": "scatter", "x": [None], "y": [None], "xaxis": f"x{n}", "yaxis": f"y{n}", "showlegend": False}
+        for n, *_ in _PANELS
     ]
-    return StillFigure(title, traces, layout, blocks=[block])
+    loads = dict.fromkeys(load_of(p, manifest) for p, manifest in phases)
+    caption = f"{'; '.join(loads)}. {heat_map.rows_text(shown)}"
+    return Figure(title, [*data, *anchors], _layout(shown), caption, about={"per": ""})
 
 
-def _layout(block: Json, title: str, load: str) -> Json:
-    edges = block["edges_us"]
-    layout = still_figure.layout(
-        1150, "", {"l": 74, "r": 10, "t": 80, "b": 54}, showlegend=False,
-        annotations=[still_figure.panel_title(text, 0, domain[1]) for _, _, text, domain in _PANELS],
+def _layout(shown: heat_map.Grid) -> Json:
+    edges = shown.edges_s
+    layout = figure.layout(
+        900, {"l": 62, "r": 84, "t": 34, "b": 46}, showlegend=False, dragmode="zoom",
+        annotations=[figure.panel_title(text, 0, domain[1]) for _, _, text, domain in _PANELS],
     )  # fmt: skip
-    layout["title"] |= {
-        "text": f'{plotly_text(title)}<br><span style="font-size:12px">{plotly_text(load)}</span>',
-        "font": {"size": 17}, "xref": "paper", "pad": {"t": 22},
-    }  # fmt: skip
     for number, _, _, domain in _PANELS:
-        # No lines: Plotly cannot place those of a panel without any I/O.
-        layout[f"xaxis{number}"] = still_figure.axis(
-            anchor=f"y{number}", range=[0, block["columns"] * block["width_s"]], showgrid=False,
-            showline=False,
+        layout[f"xaxis{number}"] = {
+            "anchor": f"y{number}", "range": [0, float(shown.times_s[-1])], "matches": "x3",
+            "showticklabels": number == "3",
+        }  # fmt: skip
+        layout[f"yaxis{number}"] = figure.latency_axis(
+            edges[0] / 1.25, edges[-1] * 1.25, anchor=f"x{number}", domain=list(domain),
+            title={"text": "latency", "standoff": 6}, matches="y3",
         )  # fmt: skip
-        layout[f"yaxis{number}"] = still_figure.latency_axis(
-            edges[0], edges[-1], anchor=f"x{number}", domain=list(domain), showline=False,
-            title={"text": "latency", "standoff": 6},
-        )  # fmt: skip
-    for upper in ("xaxis", "xaxis2"):
-        layout[upper] |= {"matches": "x3", "showticklabels": False}
-    layout["xaxis3"]["title"] = {"text": "time since the phase began (s)"}
+    del layout["xaxis3"]["matches"], layout["yaxis3"]["matches"]
+    layout["xaxis3"]["title"] = {"text": "seconds since the phase began"}
     return layout

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from kit.store.phase import Event
 from kit.store.stored import Json
+from reports.figures import palette
 from reports.figures.text import plotly_text
 
 # One per column of the longest time axis; more would hide the heat map.
@@ -61,3 +62,39 @@ def marks(events: Iterable[Event], start_ns: int, last_ns: int) -> tuple[list[Js
         for kind, event in kept
     ]
     return drawn, ignored + len(touching) - len(kept)
+
+
+_DASHES = ("dot", "dash", "dashdot", "longdash", "longdashdot", "solid")
+# So many of a kind are whole lines; more would be a fence in front of the map.
+_LINES = 12
+
+
+def traces(drawn: list[Json], low_s: float, high_s: float, log: bool) -> list[Json]:
+    """A Plotly trace per kind of mark, on an axis from `low_s` to `high_s`: a line, or a frame with a length."""
+    made: list[Json] = []
+    for number, kind in enumerate(dict.fromkeys(mark["kind"] for mark in drawn)):
+        mine = [mark for mark in drawn if mark["kind"] == kind]
+        short = high_s * (low_s / high_s) ** 0.04 if log else high_s - (high_s - low_s) * 0.04
+        foot = low_s if len(mine) <= _LINES or kind == "fault" else short
+        x: list[float | None] = []
+        y: list[float | None] = []
+        texts: list[str] = []
+        for mark in mine:
+            begin, end = mark["from_s"], mark["to_s"]
+            until = f" to {end:.3f}" if end is not None else ""
+            path = [(begin, foot), (begin, high_s)]
+            if end is not None and end > begin:
+                path += [(end, high_s), (end, foot)]
+            x += [point[0] for point in path] + [None]
+            y += [point[1] for point in path] + [None]
+            texts += [f"{begin:.3f}{until} s: {mark['text'] or kind}"] * len(path) + [""]
+        # A fault is what a reader looks for first.
+        line = {"color": palette.EVENTS[number % len(palette.EVENTS)], "width": 1.4,
+                "dash": _DASHES[number % len(_DASHES)]}  # fmt: skip
+        if kind == "fault":
+            line = {"color": palette.FAULT, "width": 2.2, "dash": "solid"}
+        made.append({
+            "type": "scatter", "mode": "lines", "name": kind, "x": x, "y": y, "text": texts, "line": line,
+            "connectgaps": False, "hovertemplate": f"%{{text}}<extra>{kind}</extra>",
+        })  # fmt: skip
+    return made

@@ -1,48 +1,99 @@
 """Counts per time and latency: the one builder of heat maps, whatever page they are on.
 
-block() has the counts as the page holds them; cells.js opens them, and its matrix() makes the values of every
-heat map from them. panel() is the heat map of a figure that Python makes; still.js fills it.
+grid() has the counts of a phase as they are stored; display() merges them to what a screen can show; traces()
+are the Plotly heat maps of a grid, one per tier; block() is the stored grid as the page holds it, for cells.js.
 
-Stored times and latencies are in ns; a block has seconds since the phase began and microseconds.
+Colour is density: I/Os per second and per octave of latency, or per µs on a linear axis. A count per bin would
+show borders where the width of the bins changes. Stored times and latencies are in ns; figures have seconds.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from kit.core.bins import IntArray
+from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.store.stored import Json
-from reports.figures import encoding, event_marks
+from reports.figures import encoding, palette
+from reports.figures.figure import FLOOR_S, numbers
 from reports.figures.text import plotly_text
+
+Floats = npt.NDArray[np.float64]
+Per = Literal["octave", "us"]
 
 # An hour of seconds, and what a phase takes longer than asked for.
 MAX_COLUMNS = 4000
+# What is drawn at most: two pixels a column on a wide screen.
+DISPLAY = (600, 256)
 # 60 octaves of 32 bins; what has more was not written by the kit.
 _MAX_ROWS = 1920
-# An axis of logarithms has no zero: the bin that starts there is drawn from here on.
-FLOOR_US = 0.01
+# Rows are merged until the median cell with I/Os has this many.
+_ENOUGH = 4
+_MERGED_ROWS = (1, 2, 4, 8)
+# The scale has three powers of ten at most: what is rarer has the colour of the rarest.
+_DECADES = 3.0
 
 
 @dataclass(frozen=True)
-class _Columns:
-    """The time axis of a phase: `count` columns of `width_ns`, each the sum of `merged` stored intervals."""
+class Cells:
+    """The cells with I/Os of one tier: row, column and count of each. Three arrays of one length."""
+
+    row: IntArray
+    column: IntArray
+    count: IntArray
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Counts of one phase and layer: `columns` of `width_ns` from `start_ns` on, rows between `edges_ns`.
+
+    `tiers`: the fastest first. `merged`: (stored intervals a column, stored bins a row). `gaps`: columns
+    [first, last) for which the store has no row at all: nothing was recorded, which is not a count of zero.
+    """
 
     start_ns: int
-    width_ns: int
-    count: int
     end_ns: int
-    merged: int
+    width_ns: int
+    columns: int
+    edges_ns: IntArray
+    tiers: Mapping[str, Cells]
+    gaps: tuple[tuple[int, int], ...]
+    merged: tuple[int, int]
+
+    @property
+    def edges_s(self) -> Floats:
+        """Latencies in seconds, the lowest above zero."""
+        edges: Floats = self.edges_ns / 1e9
+        edges[:1] = np.maximum(edges[:1], np.minimum(FLOOR_S, edges[1:2] / 2))
+        return edges
+
+    @property
+    def times_s(self) -> Floats:
+        """The edges of the columns in seconds since the phase began."""
+        return np.arange(self.columns + 1) * (self.width_ns / 1e9)
+
+    @property
+    def duration_s(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e9
+
+    @property
+    def lengths_s(self) -> Floats:
+        """How long each column took: the last may be cut off by the end of the phase."""
+        until = np.minimum(self.times_s[1:], max(self.duration_s, 0.0))
+        return np.maximum(until - self.times_s[:-1], self.width_ns / 1e12)
 
 
-def _columns(phase: Json, frame: pl.DataFrame, most: int) -> _Columns:
-    """The time axis of `phase`; neighbouring intervals are merged until at most `most` are left.
+def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COLUMNS) -> Grid:
+    """The stored counts of the rows of one phase and layer. Raises ValueError if the bins overlap.
 
-    `frame` has the rows of the phase: an interval that is not within the phase widens the axis.
+    Rows are the stored bins; where none is stored between two bins, one empty row fills the gap. Neighbouring
+    intervals are merged until at most `most` are left. An interval outside the phase widens the time axis.
     """
     start, end = int(phase["start_ns"]), int(phase["end_ns"])
     interval = max(int(phase["interval_ns"]), 1)
@@ -52,65 +103,234 @@ def _columns(phase: Json, frame: pl.DataFrame, most: int) -> _Columns:
         start = min(start, int(frame["time_ns"].min()))  # type: ignore[arg-type]
     intervals = max(-(-(last - start) // interval), 1)
     merged = -(-intervals // most)
-    return _Columns(start, interval * merged, -(-intervals // merged), max(end, start + 1), merged)
-
-
-def block(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COLUMNS) -> Json:
-    """Cells of the rows of one phase and layer, for cells.js. Raises ValueError if the bins overlap.
-
-    Rows are the stored bins; where none is stored between two bins, one empty row fills the gap. `tiers` has
-    the counts of each value of the column `by`, the fastest first: sparse rows, deflated. Of each two lists:
-    how many empty cells lie before each cell with I/Os, counted along time from the lowest row, row by row,
-    and the I/Os in the cell. A bin has about the same rate all the time: along a row the numbers are alike,
-    and deflate to a fifth less than column by column.
-
-    Times in seconds since the phase began, latencies in microseconds. `gaps` are columns [first, last) for
-    which the store has no row at all: nothing was recorded there, which is not a count of zero.
-    """
-    axis = _columns(phase, frame, most)
+    width, columns = interval * merged, -(-intervals // merged)
     used = frame.filter(pl.col("count") > 0)
     lo, hi = used["lo_ns"].to_numpy(), used["hi_ns"].to_numpy()
     edges = _bin_edges_ns(lo, hi)
-    edges_us = edges / 1e3
-    edges_us[:1] = np.maximum(edges_us[:1], np.minimum(FLOOR_US, edges_us[1:2] / 2))
-    column = (used["time_ns"].to_numpy() - axis.start_ns) // axis.width_ns
-    place = pl.Series("place", np.searchsorted(edges, lo) * axis.count + column, dtype=pl.Int64)
-    placed = used.select(by, "count").with_columns(place)
+    place = np.searchsorted(edges, lo) * columns + (used["time_ns"].to_numpy() - start) // width
+    placed = used.select(by, "count").with_columns(pl.Series("place", place, dtype=pl.Int64))
     placed = placed.group_by(by, "place").agg(pl.col("count").sum()).sort("place")
     tiers = {}
     for tier in used.group_by(by).agg(pl.col("lo_ns").median()).sort("lo_ns", by)[by].to_list():
         mine = placed.filter(pl.col(by) == tier)
-        steps = np.diff(mine["place"].to_numpy(), prepend=-1) - 1
-        tiers[tier] = {"steps": _packed(steps), "counts": _packed(mine["count"].to_numpy())}
-    events, ignored = event_marks.marks(
-        phase.get("events", ()), axis.start_ns, axis.start_ns + axis.width_ns * axis.count
+        row, column = np.divmod(mine["place"].to_numpy(), columns)
+        tiers[str(tier)] = Cells(row, column, mine["count"].to_numpy())
+    recorded = (frame["time_ns"].unique().to_numpy() - start) // width
+    return Grid(
+        start, max(end, start + 1), width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1)
     )
-    return {
-        "width_s": axis.width_ns / 1e9,
-        "columns": axis.count,
-        "merged": axis.merged,
-        "duration_s": (axis.end_ns - axis.start_ns) / 1e9,
-        "edges_us": edges_us.tolist(),
-        "gaps": _gaps(frame, axis),
-        "tiers": tiers,
-        "events": events,
-        "events_ignored": ignored,
-    }
 
 
-def panel(number: int, weights: Mapping[str, float], name: str, axes: str, colour_bar: Json | None) -> Json:
-    """A Plotly heat map on the axes x`axes` and y`axes` of a figure, without the values of its cells.
+def only(stored: Grid, tier: str) -> Grid:
+    """`stored` with the I/Os of one tier alone."""
+    return replace(stored, tiers={tier: stored.tiers[tier]})
 
-    A cell is the I/Os of each tier in block `number` of the figure times the tier's weight, added up; with
-    a negative weight it is a difference. No `colour_bar`: the figure's other heat map has it.
+
+def display(stored: Grid, most: tuple[int, int] = DISPLAY) -> Grid:
+    """`stored` with at most `most` columns and rows, and enough I/Os in a cell for a picture.
+
+    Rows are merged by 2, 4 or 8 stored bins, at the same places whatever the data, until the median cell with
+    I/Os has four.
     """
+    columns = _fewer_columns(stored, most[0])
+    for number in _MERGED_ROWS:
+        shown = _fewer_rows(columns, number)
+        counts = np.concatenate([cells.count for cells in shown.tiers.values()] or [np.array([_ENOUGH])])
+        if len(shown.edges_ns) <= most[1] and np.median(counts) >= _ENOUGH:
+            break
+    while len(shown.edges_ns) - 1 > most[1]:
+        number *= 2
+        shown = _fewer_rows(columns, number)
+    return shown
+
+
+def _fewer_columns(stored: Grid, most: int) -> Grid:
+    by = -(-stored.columns // most)
+    columns = -(-stored.columns // by)
+    tiers = {
+        tier: _summed(cells.row, cells.column // by, cells.count, columns)
+        for tier, cells in stored.tiers.items()
+    }
+    # A merged column is a gap only if all of it is.
+    gaps = [(-(-a // by), columns if b == stored.columns else b // by) for a, b in stored.gaps]
+    return Grid(
+        stored.start_ns, stored.end_ns, stored.width_ns * by, columns, stored.edges_ns, tiers,
+        tuple((a, b) for a, b in gaps if a < b), (stored.merged[0] * by, 1),
+    )  # fmt: skip
+
+
+def _fewer_rows(stored: Grid, number: int) -> Grid:
+    """Rows of `number` bins of the kit's own division; where a stored bin is wider, it stays as it is."""
+    if number == 1 or len(stored.edges_ns) < 2:
+        return stored
+    lo, hi = stored.edges_ns[:-1], stored.edges_ns[1:]
+    used = np.zeros(len(lo), dtype=bool)
+    for cells in stored.tiers.values():
+        used[cells.row] = True
+    group = bin_index(lo) // number
+    # The first and the last used row of each group.
+    names, first = np.unique(group[used], return_index=True)
+    rows = np.flatnonzero(used)
+    last = np.append(first[1:], len(rows)) - 1
+    low, high = lo[rows[first]], hi[rows[last]]
+    # As wide as the division has it, unless a neighbour is in the way.
+    wide_low, wide_high = bin_edges(names * number)[0], bin_edges(names * number + number - 1)[1]
+    low = np.maximum(np.minimum(low, wide_low), np.append(0, high[:-1]))
+    high = np.minimum(np.maximum(high, wide_high), np.append(low[1:], np.iinfo(np.int64).max))
+    edges = np.unique(np.concatenate([low, high]))
+    to = np.searchsorted(edges, low)[np.searchsorted(names, group.clip(names[0], names[-1]))]
+    tiers = {
+        tier: _summed(to[cells.row], cells.column, cells.count, stored.columns)
+        for tier, cells in stored.tiers.items()
+    }
+    return Grid(
+        stored.start_ns, stored.end_ns, stored.width_ns, stored.columns, edges, tiers, stored.gaps,
+        (stored.merged[0], number),
+    )  # fmt: skip
+
+
+def _summed(row: IntArray, column: IntArray, count: IntArray, columns: int) -> Cells:
+    place, back = np.unique(row * columns + column, return_inverse=True)
+    total = np.zeros(len(place), dtype=np.int64)
+    np.add.at(total, back, count)
+    return Cells(*np.divmod(place, columns), total)
+
+
+def density(shown: Grid, per: Per) -> tuple[Floats, float]:
+    """What a count of 1 is in each row and column: I/Os per second and per octave or µs, [rows, columns].
+
+    The second value is that of the whole phase in a column: its length in seconds.
+    """
+    lo, hi = shown.edges_s[:-1], shown.edges_s[1:]
+    rows = np.log2(hi / lo) if per == "octave" else (hi - lo) * 1e6
+    return 1 / (rows[:, None] * shown.lengths_s[None, :]), float(shown.lengths_s.sum())
+
+
+def traces(
+    shown: Grid,
+    tiers: Sequence[str],
+    per: Per,
+    axes: tuple[str, str] = ("x", "y"),
+    names: Mapping[str, str] | None = None,
+    weight: float = 1.0,
+) -> list[Json]:
+    """A Plotly heat map per tier of `tiers` that has I/Os: z is log10 of the density, customdata the count.
+
+    `names`: what the legend calls a tier. Counts are multiplied by `weight`. Colours are set together, by
+    coloured().
+    """
+    unit = density(shown, per)[0] * weight
+    made = []
+    for tier in tiers:
+        cells = shown.tiers.get(tier)
+        if cells is None or not cells.count.size:
+            continue
+        first, last = int(cells.row.min()), int(cells.row.max()) + 1
+        z = np.full((last - first, shown.columns), np.nan, dtype=np.float32)
+        counts = np.zeros(
+            z.shape, dtype=np.int32 if weight == 1 and cells.count.max() < 1 << 31 else np.float64
+        )
+        at = cells.row - first, cells.column
+        z[at] = np.round(np.log10(cells.count * unit[cells.row, cells.column]), 3)
+        counts[at] = cells.count * weight
+        name = plotly_text((names or {}).get(tier, tier))
+        made.append({
+            "type": "heatmap", "name": name, "x": shown.times_s.round(9).tolist(),
+            "y": [float(f"{edge:.9g}") for edge in shown.edges_s[first : last + 1]],
+            "z": numbers(z), "customdata": numbers(counts), "xaxis": axes[0], "yaxis": axes[1],
+            "meta": {"tier": tier, "zmin": float(np.nanmin(z)), "zmax": float(np.nanmax(z))},
+            "hoverongaps": False, "zsmooth": False, "showscale": False, "showlegend": True, "legendgroup": tier,
+            "colorscale": palette.scale(tier),
+            "hovertemplate": f"{name}: %{{customdata:.4~g}} I/O<br>%{{x:.4~g}} s, %{{y:.3~s}}s<extra></extra>",
+        })  # fmt: skip
+    return made
+
+
+def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str], name: str) -> Json:
+    """The heat map of a difference: the I/Os of each tier times its weight, added up, per octave and second.
+
+    z is the root of its size with its sign: a linear scale would show the one cell that differs most.
+    """
+    counts = np.zeros((max(len(shown.edges_ns) - 1, 0), shown.columns))
+    used = np.zeros(counts.shape, dtype=bool)
+    for tier, weight in weights.items():
+        if cells := shown.tiers.get(tier):
+            counts[cells.row, cells.column] += weight * cells.count
+            used[cells.row, cells.column] = True
+    values = counts * density(shown, "octave")[0]
+    z = np.where(used, np.sign(values) * np.sqrt(np.abs(values)), np.nan).astype(np.float32)
+    most = float(np.nanmax(np.abs(z))) if used.any() else 1.0
+    steps = [-1, -0.25, 0, 0.25, 1]
     return {
-        "type": "heatmap", "xaxis": f"x{axes}", "yaxis": f"y{axes}", "name": plotly_text(name),
-        "meta": {"block": number, "weights": dict(weights)},
-        "hoverongaps": False, "zsmooth": False, "showscale": colour_bar is not None,
-        "colorbar": {"title": {"text": "I/O"}, "thickness": 12, "outlinewidth": 0, **(colour_bar or {})},
-        "hovertemplate": "%{x:.4g} s, %{y:.4g} µs: %{customdata:.4g} I/O<extra>%{fullData.name}</extra>",
+        "type": "heatmap", "name": plotly_text(name), "x": shown.times_s.round(9).tolist(),
+        "y": shown.edges_s.tolist(), "z": numbers(z), "customdata": numbers(counts), "xaxis": axes[0],
+        "yaxis": axes[1], "meta": {"difference": True}, "zmin": -most, "zmax": most, "hoverongaps": False,
+        "zsmooth": False, "showlegend": False,
+        "colorscale": [[n / 6, colour] for n, colour in enumerate(palette.DIFFERENCE["light"])],
+        "colorbar": {
+            "title": {"text": "I/O per s and octave", "side": "right", "font": {"size": 11}}, "thickness": 10,
+            "outlinewidth": 0, "x": 1.01, "tickvals": [np.sign(s) * np.sqrt(abs(s)) * most for s in steps],
+            "ticktext": [f"{s * most**2:+.3g}" if s else "0" for s in steps],
+        },
+        "hovertemplate": f"{plotly_text(name)}: %{{customdata:+.4g}} I/O<br>%{{x:.4~g}} s, %{{y:.3~s}}s<extra></extra>",
     }  # fmt: skip
+
+
+def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Json]:
+    """The heat maps of one figure on one scale of colours, and the bar that explains it."""
+    drawn = [each for each in maps if each["type"] == "heatmap"]
+    if not drawn:
+        return list(maps)
+    top = max(each["meta"]["zmax"] for each in drawn)
+    low = max(min(each["meta"]["zmin"] for each in drawn), top - _DECADES)
+    low = min(low, top - 0.3)
+    for each in drawn:
+        each |= {"zmin": low, "zmax": top}
+    ticks = range(int(np.ceil(low)), int(np.floor(top)) + 1)
+    shown = [float(n) for n in ticks] or [low, top]
+    unit = "octave" if per == "octave" else "µs"
+    key = {
+        "type": "scatter", "mode": "markers", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip",
+        "xaxis": drawn[0]["xaxis"], "yaxis": drawn[0]["yaxis"], "meta": {"tier": "scale"},
+        "marker": {
+            "color": [low], "cmin": low, "cmax": top, "colorscale": palette.scale("scale"), "showscale": True,
+            "colorbar": {
+                "title": {"text": f"I/O per s and {unit}", "side": "right", "font": {"size": 11}},
+                "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": shown,
+                "ticktext": [f"{10**n:,.3g}" if n < 0 else f"{10**n:,.0f}" for n in shown], **(bar or {}),
+            },
+        },
+    }  # fmt: skip
+    return [*maps, key]
+
+
+def rows_text(shown: Grid) -> str:
+    """How many stored bins and intervals a cell of the picture is."""
+    intervals, bins = shown.merged
+    wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} stored intervals)" if intervals > 1 else "")
+    high = "one stored bin (3 %)" if bins == 1 else f"{bins} stored bins (up to {bins * 100 / 32:.0f} %)"
+    return f"Cell: {wide} by {high}."
+
+
+def block(stored: Grid) -> Json:
+    """The cells of a grid, for cells.js.
+
+    `tiers` has sparse rows, deflated. Of each two lists: how many empty cells lie before each cell with I/Os,
+    counted along time from the lowest row, row by row, and the I/Os in the cell. A bin has about the same rate
+    all the time: along a row the numbers are alike, and deflate to a fifth less than column by column.
+    """
+    tiers = {}
+    for tier, cells in stored.tiers.items():
+        steps = np.diff(cells.row * stored.columns + cells.column, prepend=-1) - 1
+        tiers[tier] = {"steps": _packed(steps), "counts": _packed(cells.count)}
+    return {
+        "width_s": stored.width_ns / 1e9,
+        "columns": stored.columns,
+        "merged": stored.merged[0],
+        "duration_s": stored.duration_s,
+        "edges_us": (stored.edges_s * 1e6).tolist(),
+        "tiers": tiers,
+    }
 
 
 def _bin_edges_ns(lo: IntArray, hi: IntArray) -> IntArray:
@@ -121,15 +341,15 @@ def _bin_edges_ns(lo: IntArray, hi: IntArray) -> IntArray:
     return edges
 
 
-def _gaps(frame: pl.DataFrame, axis: _Columns) -> list[tuple[int, int]]:
-    """Columns [first, last) for which there is no row."""
-    recorded = np.zeros(axis.count + 2, dtype=bool)
-    recorded[[0, -1]] = True
-    recorded[1 + (frame["time_ns"].unique().to_numpy() - axis.start_ns) // axis.width_ns] = True
-    turns = np.flatnonzero(np.diff(recorded.astype(np.int8)))
-    return [(int(a), int(b)) for a, b in zip(turns[::2], turns[1::2], strict=True)]
+def _gaps(recorded: IntArray, columns: int) -> tuple[tuple[int, int], ...]:
+    """Columns [first, last) that are not in `recorded`."""
+    seen = np.zeros(columns + 2, dtype=bool)
+    seen[[0, -1]] = True
+    seen[1 + recorded] = True
+    turns = np.flatnonzero(np.diff(seen.astype(np.int8)))
+    return tuple((int(a), int(b)) for a, b in zip(turns[::2], turns[1::2], strict=True))
 
 
-def _packed(numbers: IntArray) -> str:
+def _packed(values: IntArray) -> str:
     # Small numbers without much order: what repeats is not worth a long search, nor a reference to it.
-    return encoding.packed(encoding.varints(numbers), 5, zlib.Z_FILTERED)
+    return encoding.packed(encoding.varints(values), 5, zlib.Z_FILTERED)

@@ -18,42 +18,87 @@ PAGE_DARK = {
 }  # fmt: skip
 PAGE_PAPER = {**PAGE_LIGHT, "back": "#fff"}
 
-# What figures are made of. `classic` and `safe` (for colour-blind readers): from few I/Os to many;
-# `difference`: less, as much, more (ColorBrewer PuOr), readable with every kind of colour blindness.
-LIGHT: Json = {
-    "ink": PAGE_LIGHT["ink"], "grid": "#e3e6ea", "rule": PAGE_LIGHT["soft"], "paper": "#ffffff",
-    "gap": "#cfd4da", "mark": "#7a4800", "bars": PAGE_LIGHT["link"], "published": "#d98a1f",
-    "classic": ["#0d1033", "#1b2a9c", "#1f6fe0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#d8201f"],
-    "safe": ["#f9a11a", "#e55c30", "#ba3655", "#85216b", "#4b0c6b", "#160b39"],
-    "difference": ["#2d004b", "#8073ac", "#d8daeb", "#f7f7f7", "#fee0b6", "#e08214", "#7f3b08"],
-}  # fmt: skip
-# On a dark page few is dark and none darker.
-DARK: Json = {
-    "ink": PAGE_DARK["ink"], "grid": "#2b3138", "rule": "#8b949e", "paper": PAGE_DARK["box"],
-    "gap": "#3d454e", "mark": "#f0b060", "bars": "#5b9be0", "published": LIGHT["published"],
-    "classic": ["#5a63e8", "#2f86f0", "#19b5d8", "#2fbf5b", "#d9d326", "#f28a1c", "#ff4a3d"],
-    "safe": ["#85216b", "#ba3655", "#e55c30", "#f9a11a", "#f6d746", "#fcffa4"],
-    "difference": ["#b9a7ff", "#8073ac", "#463a63", "#23272e", "#6b431a", "#e08214", "#ffc37a"],
-}  # fmt: skip
-# One hue per tier: what a few I/Os look like on white, and what many do. The safe ones are Okabe and Ito's.
+# The two ends of each tier's scale, from few I/Os to many, on a light page and on a dark one. The first is 3:1
+# against the page (WCAG 2.2, 1.4.11), so that a cell with one I/O is seen. "safe": Okabe and Ito's hues.
 HUES: Json = {
-    "classic": {
-        "dram": ["#9ad3ac", "#0b5a28"], "l2arc": ["#9cc4ee", "#0d3f7d"], "disk": ["#f2aaa2", "#8f1a13"],
-        "slog": ["#cdb2ec", "#532388"], "pool": ["#f4be8f", "#8a3a02"], "shared": ["#c3c8ce", "#3a424b"],
-        "indirect": ["#8fd6dc", "#07555f"], "direct": ["#ddd08a", "#5d4b00"],
+    "light": {
+        "classic": {
+            "dram": ["#2da65a", "#09461f"], "l2arc": ["#4f95e6", "#0c3b76"], "disk": ["#eb6a60", "#771610"],
+            "slog": ["#ab7ce4", "#502284"], "pool": ["#d47c35", "#652b01"], "shared": ["#8a939e", "#353d45"],
+            "indirect": ["#2aa0ac", "#05434a"], "direct": ["#a9911c", "#493b00"],
+        },
+        "safe": {
+            "dram": ["#14a57e", "#004533"], "l2arc": ["#189ae3", "#003f63"], "disk": ["#dc782a", "#642c00"],
+            "slog": ["#ca78a6", "#642549"], "pool": ["#be8900", "#503800"], "shared": ["#8a939e", "#353d45"],
+            "indirect": ["#4a9ac8", "#11405b"], "direct": ["#9f941c", "#423d00"],
+        },
+        "other": ["#8a939e", "#353d45"],
     },
-    "safe": {
-        "dram": ["#7fceb9", "#009e73"], "l2arc": ["#7fb8d8", "#0072b2"], "disk": ["#eaae7f", "#d55e00"],
-        "slog": ["#e5bcd3", "#b8568c"], "pool": ["#f2cf7f", "#c98a00"], "shared": ["#c3c8ce", "#5b6470"],
-        "indirect": ["#aad9f4", "#3a9fd8"], "direct": ["#e8e08a", "#a89c00"],
+    "dark": {
+        "classic": {
+            "dram": ["#1f753f", "#bee6cc"], "l2arc": ["#3668a2", "#c9dff8"], "disk": ["#b04138", "#f9d4d0"],
+            "slog": ["#7b52ad", "#e5d7f7"], "pool": ["#955725", "#f7d7bc"], "shared": ["#60676e", "#d9dde1"],
+            "indirect": ["#1e7179", "#b7e5e9"], "direct": ["#766614", "#e7ddaa"],
+        },
+        "safe": {
+            "dram": ["#007555", "#bbe5d9"], "l2arc": ["#006ba6", "#bbe2f7"], "disk": ["#a94a00", "#f4d7bf"],
+            "slog": ["#8d5474", "#efd6e4"], "pool": ["#856000", "#f0dba3"], "shared": ["#60676e", "#d9dde1"],
+            "indirect": ["#336c8b", "#bde2f6"], "direct": ["#6f6813", "#e3dfa8"],
+        },
+        "other": ["#60676e", "#d9dde1"],
     },
-    "other": ["#c3c8ce", "#3a424b"],
 }  # fmt: skip
-# The percentiles of an ageing curve.
-PERCENTILES = {"p50": "#2b9c55", "p99": "#d98a1f", "p99.9": "#c2352b"}
+# Less, as much, more (ColorBrewer PuOr): readable with every kind of colour blindness.
+DIFFERENCE: Json = {
+    "light": ["#2d004b", "#8073ac", "#d8daeb", "#f7f7f7", "#fee0b6", "#e08214", "#7f3b08"],
+    "dark": ["#b9a7ff", "#8073ac", "#463a63", "#23272e", "#6b431a", "#e08214", "#ffc37a"],
+}
+# These are 3:1 against a light and a dark page.
+PUBLISHED = "#b0701a"
+PUBLISHED_FILL = "rgba(216, 138, 31, 0.14)"
+GAP = "rgba(128, 136, 146, 0.30)"
 # A fault has a colour that no other event has.
 FAULT = "#d8201f"
 EVENTS = ["#8a6fd1", "#c0662a", "#2f9e8f", "#c2457f", "#7d8b1f", "#5b7fb0"]
 
-# What the scripts of a page get.
-FOR_SCRIPTS: Json = {"light": LIGHT, "dark": DARK, "hues": HUES, "fault": FAULT, "events": EVENTS}
+
+# Plotly leaves the unit out between the powers of ten of a logarithmic axis.
+_BETWEEN = {
+    f"{digit * power}{prefix}": f"{digit * power}{prefix}s"
+    for prefix in ("n", "µ", "m", "")
+    for power in (1, 10, 100)
+    for digit in range(2, 10)
+}
+
+
+def _template(page: dict[str, str]) -> Json:
+    """What Plotly takes for all that a figure leaves open: text, axes, paper."""
+    axis = {
+        "gridcolor": page["line"], "linecolor": page["soft"], "tickcolor": page["soft"], "ticks": "outside",
+        "showline": True, "zeroline": False,
+    }  # fmt: skip
+    return {
+        "layout": {
+            "font": {"family": "system-ui, sans-serif", "size": 12, "color": page["ink"]},
+            "paper_bgcolor": page["box"], "plot_bgcolor": page["box"], "xaxis": axis, "yaxis": {**axis, "labelalias": _BETWEEN},
+            "annotationdefaults": {"bgcolor": page["box"]},
+            "hoverlabel": {"bgcolor": page["ink"], "font": {"color": page["box"]}},
+            "newselection": {"line": {"color": page["link"]}},
+        },
+    }  # fmt: skip
+
+
+# What the scripts of a page paint figures with, by the name of the theme.
+FOR_SCRIPTS: Json = {
+    name: {
+        "template": _template(page), "ink": page["ink"], "paper": page["box"], "hues": HUES[name],
+        "difference": DIFFERENCE[name],
+    }
+    for name, page in (("light", PAGE_LIGHT), ("dark", PAGE_DARK))
+}  # fmt: skip
+
+
+def scale(tier: str, theme: str = "light", palette: str = "classic") -> list[list[float | str]]:
+    """A tier's scale of colours as Plotly has it; greys for a tier without a hue."""
+    few, many = HUES[theme][palette].get(tier, HUES[theme]["other"])
+    return [[0, few], [1, many]]

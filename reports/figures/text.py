@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-_UNSAFE = re.compile(r"[^\w .,:;()+=%@/\-]", re.ASCII)
+_UNSAFE = re.compile(r"[^\w .,:;()+=%@/µ·\-]", re.ASCII)
 
 
 def plotly_text(text: object, limit: int = 120) -> str:
@@ -16,6 +16,8 @@ def plotly_text(text: object, limit: int = 120) -> str:
 
 
 def round_up(value: float) -> float:
-    """The next number of one digit, of 1 2 3 4 5 6 8 10 and their powers of ten."""
+    """The next number of 1 1.2 1.5 2 2.5 3 4 5 6 8 10 and their powers of ten."""
     power = 10.0 ** np.floor(np.log10(max(value, 1e-9)))
-    return float(next(step * power for step in (1, 2, 3, 4, 5, 6, 8, 10, 20) if step * power >= value))
+    return float(
+        next(step * power for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12) if step * power >= value)
+    )

@@ -11,5 +11,5 @@ from reports.page import document
 def render(result: Json, a: comparison.Side, b: comparison.Side) -> str:
     """The page as HTML that needs nothing else. Raises ConfigError if a part of a run is damaged."""
     collected = document.Figures()
-    figures = [collected.add_still(figure) for figure in comparison.figures(a, b)]
+    figures = [collected.add(figure, "") for figure in comparison.figures(a, b)]
     return document.render("compare.html.j2", collected, result=result, figures=figures)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ import jinja2
 import polars as pl
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
-from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 
 from kit.core.errors import ConfigError
 from kit.core.sample_size import sample_needed
 from kit.store.stored import Json
 from reports.figures import encoding, palette
-from reports.figures.still_figure import StillFigure
+from reports.figures.figure import Figure
+from reports.figures.text import plotly_text
 from reports.page import filters
+from reports.page.plotly_bundle import plotly_js
 from reports.page.script import script
 from reports.statistics.quantiles import NARROW
 
@@ -31,31 +33,40 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 class Figures:
     """The figures of a page, numbered, and the cells that they are drawn from.
 
-    `scripts`: what the page's scripts read, by the id of its element. htmlsafe_json_dumps writes every <, >
-    and & as \\u00..: nothing can end the script.
+    `scripts`: what the page's scripts read, deflated, by the id of its element.
     """
 
     def __init__(self) -> None:
         self.scripts: dict[str, Markup] = {}
-        self._cells, self._figures = itertools.count(1), itertools.count(1)
+        self._figures = itertools.count(1)
+        self._cells: dict[int, tuple[str, Json]] = {}
 
-    def cells(self, block: Json) -> str:
-        """Keep a block of cells (reports.figures.heat_map); the name under which figures find it."""
-        name = f"cells-{next(self._cells)}"
-        self.scripts[name] = htmlsafe_json_dumps(block)
-        return name
-
-    def add(self, spec: Json, caption: str, kind: str) -> Json:
-        """Keep a figure; what a template needs of it. `spec` is for still.js or, with cells, heat_map.js."""
+    def add(self, figure: Figure, kind: str) -> Json:
+        """Keep a figure with its cells; what a template needs of it."""
         name = f"figure-{next(self._figures)}"
-        self.scripts[f"{name}-data"] = htmlsafe_json_dumps(spec)
-        height = spec["figure"]["layout"]["height"] if "figure" in spec else spec["height"]
-        return {"id": name, "caption": caption, "kind": kind, "height": height, "title": spec["title"]}
+        self.scripts[f"{name}-data"] = _packed({**figure.spec, "cells": self._cells_of(figure)})
+        height = figure.layout["height"]
+        return {"id": name, "title": figure.title, "caption": figure.caption, "kind": kind, "height": height}
 
-    def add_still(self, figure: StillFigure, kind: str = "") -> Json:
-        """Keep a figure that was made whole, with its cells."""
-        spec = {**figure.spec, "blocks": [self.cells(block) for block in figure.blocks]}
-        return self.add(spec, figure.caption, kind)
+    def _cells_of(self, figure: Figure) -> str:
+        """The name under which the figure finds its cells; figures of one layer have the same."""
+        if figure.cells is None:
+            return ""
+        if id(figure.cells) not in self._cells:
+            name = f"cells-{len(self._cells) + 1}"
+            self._cells[id(figure.cells)] = name, figure.cells
+            self.scripts[name] = _packed(figure.cells)
+        return self._cells[id(figure.cells)][0]
+
+
+def _packed(value: Json) -> Markup:
+    # The digits of base 85 have none of <, > and &: nothing can end the script.
+    return Markup(encoding.packed(json.dumps(value).encode()))
+
+
+def plain(line: str) -> str:
+    """A line of the stamp, without anything that Plotly could take for markup."""
+    return plotly_text(line, 200)
 
 
 @contextmanager
@@ -70,10 +81,10 @@ def damage_refused(what: str, hint: str) -> Iterator[None]:
         raise ConfigError(f"{what} is damaged ({type(error).__name__}: {error})", hint) from error
 
 
-def render(template: str, collected: Figures, **values: Any) -> str:
-    """The page as HTML that needs nothing else."""
+def render(template: str, collected: Figures, stamp: Sequence[str] = (), **values: Any) -> str:
+    """The page as HTML that needs nothing else. `stamp`: the lines above a figure that is saved."""
     quantiles = [{"name": name, "q": q, "needed": sample_needed(q)} for name, q in _QUANTILES.items()]
-    settings = {"palette": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW}
+    settings = {"themes": palette.FOR_SCRIPTS, "quantiles": quantiles, "narrow": NARROW, "stamp": stamp}
     return _environment().get_template(template).render(
         palette=palette,
         settings=htmlsafe_json_dumps(settings),
@@ -99,5 +110,5 @@ def _environment() -> jinja2.Environment:
 
 @functools.cache
 def _plotly() -> str:
-    """plotly.js, deflated: two fifths of its size."""
-    return encoding.packed(get_plotlyjs().encode())
+    """plotly.js, deflated: a third of its size."""
+    return encoding.packed(plotly_js().encode())

@@ -7,7 +7,8 @@ from typing import Any
 
 import jinja2
 
-from kit.core.units import format_latency
+from kit.core.units import format_latency, format_latency_range
+from reports.analysis.tier_names import tier_name
 
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -17,6 +18,15 @@ def us(value: Any) -> str:
     if value is None:
         return "n too small"
     return format_latency(float(value)) if isinstance(value, (int, float)) else "?"
+
+
+def span(value: Any) -> str:
+    """A range in microseconds for people."""
+    return format_latency_range(*value) if isinstance(value, (list, tuple)) else "-"
+
+
+def tier(value: Any) -> str:
+    return tier_name(str(value))
 
 
 def ns(value: Any) -> str:
@@ -59,4 +69,15 @@ def pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:
     return listed
 
 
-ALL = (us, ns, size, number, text, pairs)
+def parameters(device: Any) -> str:
+    """The numbers of an emulated device's model, as its preset has them; "-" for a real device."""
+    model = device.get("parameters") if isinstance(device, dict) else None
+    numbers = [(device.get("latency_ns"), "latency")] if isinstance(device, dict) else []
+    shown = [f"{name} {value} ns" for value, name in numbers if value is not None]
+    for part in (model or {}).values():
+        if isinstance(part, dict):
+            shown += [f"{name} {text(value)}" for name, value in part.items() if value is not None]
+    return ", ".join(shown) or "-"
+
+
+ALL = (us, span, tier, ns, size, number, text, pairs, parameters)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
 from kit.store.manifest import Manifest
 from kit.store.stored import Json
-from kit.store.summary import Row, Summary
+from kit.store.summary import Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
-from reports.figures import ageing, heat_map, map_figures, range_figure
-from reports.figures.text import plotly_text
+from reports.analysis.headline import Headline
+from reports.analysis.import_source import LAYERS, load_of, phase_frame
+from reports.figures import ageing, heat_map, hero, phase_maps
+from reports.figures.hero import Panel
+from reports.figures.phase_maps import Subject
 from reports.page import document
 from reports.page.document import Figures
+
+# A figure of these kinds is folded away: what it shows is in the maps, in another form.
+_FOLDED = ("lines", "client")
+_HOSTS = 4
 
 
 @document.damage_refused(
@@ -22,7 +29,11 @@ from reports.page.document import Figures
     "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
 )
 def render(
-    latency: pl.DataFrame, manifest: Manifest, summary: Summary, aged: pl.DataFrame | None = None
+    latency: pl.DataFrame,
+    manifest: Manifest,
+    summary: Summary,
+    headline: Headline,
+    aged: pl.DataFrame | None = None,
 ) -> str:
     """The whole report as HTML; `aged` are the rows of ageing.parquet.
 
@@ -31,127 +42,141 @@ def render(
     collected = Figures()
     stored = manifest.as_json()
     listed = [{**p.as_json(), "events": (*p.events, *manifest.events)} for p in manifest.phases]
-    phases = [_phase(latency, p, summary, manifest, collected) for p in listed]
-    server = summary.rows_of(SERVER)
-    ranged = server or summary.rows
-    load = ", ".join(dict.fromkeys(p["load"] for p in phases))
-    drawn = collected.add_still(range_figure.ranges(ranged, summary.reference, load), "overview")
-    mark = "Verdict unknown" if summary.verdict == "unknown" else ""
-    aged_figures = ageing.figures(aged, mark) if aged is not None and aged.height else []
-    curves = [collected.add_still(figure, "overview") for figure in aged_figures]
+    source = _year(summary)
+    subjects = [list(_subjects(latency, phase, summary, manifest, source)) for phase in listed]
+    shown = [subject for of_phase in subjects for subject in of_phase[: 1 if not manifest.import_ else None]]
+    panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
+    first = collected.add(hero.hero(panels, headline.lines, source), "hero")
+    phases = [
+        _phase(phase, of_phase, manifest, summary, collected)
+        for phase, of_phase in zip(listed, subjects, strict=True)
+    ]
+    curves = ageing.figures(aged) if aged is not None and aged.height else []
     return document.render(
         "page.html.j2",
         collected,
+        stamp=_stamp(manifest, summary, headline),
         manifest=stored,
         summary=summary,
+        headline=headline,
         reference=summary.reference,
-        overview=drawn,
+        hero=first,
         phases=phases,
-        ageing=curves,
+        ageing=[collected.add(figure, "ageing") for figure in curves],
         title=import_source.title(manifest),
         imported=stored.get("import"),
         sentences=import_source.sentences(manifest.import_, latency) if manifest.import_ else [],
         timed=import_source.timed(manifest),
         unseen=stored.get("appliance"),
-        traced=bool(server),
-        sentence=_clock(manifest),
+        traced=bool(summary.rows_of(SERVER)),
+        clock=_clock(manifest),
     )
+
+
+def _subjects(
+    latency: pl.DataFrame, phase: Json, summary: Summary, manifest: Manifest, source: str
+) -> Iterator[Subject]:
+    """What is drawn of a phase: the traced server first, then each other layer and op with a row."""
+    name = import_source.name(manifest, phase)
+    present = latency.filter(pl.col("phase") == str(phase["name"]))["layer"].unique().to_list()
+    order = [SERVER, *(layer for layer in LAYERS if layer != SERVER), *sorted(set(present) - set(LAYERS))]
+    for layer in [each for each in order if each in present] or [SERVER]:
+        frame = phase_frame(latency, phase, layer)
+        ops = frame.filter(pl.col("count") > 0)["op"].unique().sort().to_list()
+        together = layer == SERVER and manifest.import_ is None
+        for op in [None] if together else ops or frame["op"].unique().sort().to_list()[:1]:
+            rows = {
+                row.tier: row
+                for row in summary.rows_of(layer)
+                if row.phase == phase["name"] and (op is None or row.op == op)
+            }
+            mine = frame if op is None else _of_op(frame, str(op))
+            words = LAYERS.get(layer, layer) + (
+                f", {op}" if op and (len(ops) > 1 or manifest.import_) else ""
+            )
+            yield Subject(
+                name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase, rows,
+                str(phase["name"]), source,
+            )  # fmt: skip
+
+
+def _of_op(frame: pl.DataFrame, op: str) -> pl.DataFrame:
+    """The rows of one op. An interval with I/Os of another op was measured, too: it has none of this one."""
+    mine = pl.when(pl.col("op") == op).then(pl.col("count")).otherwise(0)
+    return frame.with_columns(mine.alias("count").cast(pl.Int64))
 
 
 def _phase(
-    latency: pl.DataFrame, phase: Json, summary: Summary, manifest: Manifest, collected: Figures
+    phase: Json, subjects: Sequence[Subject], manifest: Manifest, summary: Summary, collected: Figures
 ) -> Json:
-    name = import_source.name(manifest, phase)
-    load = map_figures.load_of(phase, manifest)
-    common = {
-        "phase": str(phase["name"]),
-        "load": plotly_text(load),
-        "mark": " - verdict unknown" if summary.verdict == "unknown" else "",
-    }
-    others = list(map_figures.views(latency, phase, manifest, load))
-    expected = [str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []]
-    rows = {r.tier: r for r in map_figures.server_rows(summary, phase)}
-    drawn = []
-    # A phase without any I/O has its empty map, all the same.
-    if not others or (rows and not manifest.import_):
-        drawn = _server(latency, phase, [*expected, *rows], rows, {**common, "name": name}, collected)
-    main = not drawn
-    for view in others:
-        # Where there is no map of the server, the events belong here.
-        spec = {**view.spec, **common, "cells": collected.cells(view.block), "events": main}
-        title, layer, op = spec["title"], spec["layer"], spec["op"]
-        drawn.append(collected.add(spec, view.caption + _left_out(view.block), "client"))
-        if main and not spec["histogram"]:
-            drawn.append(_lines(spec, title, collected))
-        for row in map_figures.server_rows(summary, phase):
-            if (row.layer, row.op) == (layer, op) and row.tier != "all":
-                words = f"{title}: {row.tier}, linear"
-                zoom, _ = map_figures.zoom_map(view.block, view.frame, row, words)
-                drawn.append(collected.add({**spec, **zoom}, f"Only I/Os from {row.tier}.", "zoom"))
-    missing = set() if manifest.import_ else set(expected) - set(rows)
-    return {**phase, "title": name, "figures": drawn, "load": load, "missing": missing}
+    """The figures of a phase: open ones, and those that are folded."""
+    drawn = [
+        figure
+        for number, each in enumerate(subjects)
+        for figure in _figures(each, not number, manifest, collected)
+    ]
+    expected = {str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []}
+    seen = {row.tier for row in summary.rows if row.phase == phase["name"]}
+    return {
+        **phase, "title": import_source.name(manifest, phase), "load": load_of(phase, manifest),
+        "figures": [figure for figure in drawn if figure["kind"] not in _FOLDED],
+        "folded": [figure for figure in drawn if figure["kind"] in _FOLDED],
+        "missing": set() if manifest.import_ or manifest.appliance else expected - seen,
+    }  # fmt: skip
 
 
-def _server(
-    latency: pl.DataFrame,
-    phase: Json,
-    tiers: Sequence[str],
-    rows: Mapping[str, Row],
-    common: Json,
-    collected: Figures,
-) -> list[Json]:
-    """The figures of a server that was traced: all tiers together, their percentiles, and each alone."""
-    name, load = common["name"], common["load"]
-    server = map_figures.phase_frame(latency, phase, SERVER)
-    block = heat_map.block(server, phase)
-    cell = map_figures.cell_text(block)
-    op = " + ".join(server["op"].unique().sort())
-    at_server = {**common, "layer": SERVER, "op": op, "cells": collected.cells(block)}
-    spec = {**map_figures.log_map(block, f"{name}: NFS server"), **at_server, "events": True}
-    caption = (
-        f"{load}. Latency at the NFS server. {cell} The bars at the left are the average rate per row, of "
-        "the range that is selected. The tier is what the kernel did for the request; by colour, where tiers "
-        f"share a cell, the last of the list is seen.{_left_out(block)}"
-    )
-    drawn = [collected.add(spec, caption, "map"), _lines(spec, name, collected)]
-    # The expected ones first; what else answered is shown as well.
-    for tier in dict.fromkeys(tiers):
-        if tier in rows:
-            zoom, hidden = map_figures.zoom_map(block, server, rows[tier], f"{name}: {tier}, linear")
-            out = f" {hidden} of {rows[tier].count} I/Os are above what is shown." if hidden else ""
-            lines = " The dashed lines are the published range." if rows[tier].published else ""
-            caption = f"{load}. Only I/Os from {tier}, latency linear from 0. {cell}{lines}{out}"
-            drawn.append(collected.add({**zoom, **at_server}, caption, "zoom"))
-    return drawn
+def _figures(subject: Subject, main: bool, manifest: Manifest, collected: Figures) -> Iterator[Json]:
+    interval = max(int(subject.phase["interval_ns"]), 1)
+    times = subject.frame["time_ns"].unique()
+    if (
+        manifest.import_
+        and len(times) <= 1
+        and int(subject.phase["end_ns"]) - int(subject.phase["start_ns"]) <= interval
+    ):
+        yield collected.add(phase_maps.histogram(subject), "map")
+        return
+    expected = list(subject.phase.get("expected_tiers") or ())
+    zooms = dict.fromkeys([*expected, *subject.rows]) if subject.layer == SERVER else {}
+    second = not main and not manifest.import_
+    for kind, figure in phase_maps.drawings(subject, [tier for tier in zooms if _worth(subject, tier)]):
+        if not (second and kind == "lines"):
+            yield collected.add(figure, "client" if second else kind)
 
 
-def _lines(spec: Json, name: str, collected: Figures) -> Json:
-    """Percentiles over time of the heat map `spec`."""
-    title = plotly_text(f"{name}: percentiles over time")
-    caption = (
-        f"{spec['load']}. Of the tiers that are ticked, together. A line has a gap where the I/Os are too "
-        "few for a bound on the percentile; a longer interval takes more of them together."
-    )
-    return collected.add({**spec, "title": title, "lines": True, "height": 380}, caption, "lines")
+def _worth(subject: Subject, tier: str) -> bool:
+    """A tier has a map of its own if the workload expects it, or one I/O in a thousand is of it."""
+    row = subject.rows.get(tier)
+    return row is not None and (row.share >= 0.001 or tier in (subject.phase.get("expected_tiers") or ()))
 
 
-def _left_out(block: Json) -> str:
-    number = block["events_ignored"]
-    return f" {number} events are damaged or too many and left out." if number else ""
+def _year(summary: Summary) -> str:
+    """What figures call the publication: its year if its title ends with one."""
+    title = summary.reference.title if summary.reference else ""
+    return title[-4:] if title[-4:].isdigit() else title
+
+
+def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str]:
+    """What a figure needs to stand alone, in lines: run, verdict, tiers, publication, version."""
+    where = "Emulated lab, not your hardware" if headline.emulated else "Real hardware"
+    if manifest.import_:
+        where = "Imported"
+    published = f"Published: {summary.reference.source}" if summary.reference else ""
+    version = (summary.versions or {}).get("hsp", "")
+    lines = [
+        f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}; verdict: {summary.verdict}",
+        f"{where}; hsp {version}. {published}",
+    ]
+    lines += [
+        "; ".join(f"{line.name} p50 {line.p50}" for line in headline.lines[at : at + _HOSTS])
+        for at in range(0, min(len(headline.lines), 2 * _HOSTS), _HOSTS)
+    ]
+    return [document.plain(line) for line in lines if line.strip("; ")]
 
 
 def _clock(manifest: Manifest) -> str:
-    """A sentence about the machines and the clock that the numbers come from."""
-    lab = (
-        "These numbers come from the lab: they show how the software path behaves with devices that are "
-        "modelled with the latencies listed below, not what your hardware does"
-    )
-    hardware = "These numbers come from the hardware of the testbed below and hold for it alone"
-    text, clock = lab if manifest.testbed.emulated else hardware, manifest.clock
-    if clock and clock.kind == "virtual":
-        text += "; times are those of a virtual clock"
-    if clock and clock.dilation != 1:
-        text += (
-            f"; the experiment ran {clock.dilation} times slower than shown, and all times are divided by it"
-        )
-    return text + "."
+    """A sentence about the clock that the numbers come from; empty for an ordinary one."""
+    clock = manifest.clock
+    if clock is None or clock.kind != "virtual":
+        return ""
+    slowed = f" slowed {clock.dilation}x, already corrected" if clock.dilation != 1 else ""
+    return f"Times are on a virtual clock{slowed}."

@@ -1,6 +1,6 @@
-// Counts per time and latency as the page holds them, and what is computed from them. No drawing here.
+// The stored counts behind a figure, and what is computed from them. No drawing here.
 import {numbers} from "./encoding.js";
-import {NARROW, QUANTILES} from "./settings.js";
+import {NARROW} from "./settings.js";
 
 // Of each tier: starts[c] to starts[c + 1] are the entries of column c; row and count of each entry.
 export async function openCells(raw) {
@@ -28,20 +28,19 @@ export async function openCells(raw) {
   return cells;
 }
 
-// I/Os per row of some tiers in the columns from `first` up to, not including, `last`.
-export function summed(cells, tiers, first, last) {
-  const total = new Float64Array(cells.rows);
-  for (const name of tiers) {
-    const {row, count, starts} = cells.tiers.get(name);
-    for (let n = starts[first]; n < starts[last]; n++) total[row[n]] += count[n];
-  }
+// I/Os per row of a tier in the columns from `first` up to, not including, `last`.
+export function summed(cells, tier, [first, last]) {
+  const total = new Float64Array(cells.rows), {row, count, starts} = cells.tiers.get(tier);
+  for (let n = starts[first]; n < starts[last]; n++) total[row[n]] += count[n];
   return total;
 }
 
-export function totalOf(counts) {
-  let total = 0;
-  for (const n of counts) total += n;
-  return total;
+export const totalOf = counts => counts.reduce((sum, n) => sum + n, 0);
+
+// How long these columns took, in seconds: the last one may be cut off by the end of the phase.
+export function lengthOf(cells, [first, last]) {
+  const end = Math.min(last * cells.width_s, cells.duration_s);
+  return Math.max(end - first * cells.width_s, cells.width_s * 1e-3);
 }
 
 // In microseconds; null where the sample is too small. As reports/statistics/quantiles.py: the middle of the
@@ -62,71 +61,23 @@ export function percentile(cells, counts, total, {q, needed}) {
   return last;
 }
 
-// Percentiles per `width` columns: times in seconds, and microseconds or null per quantile. Each has two
-// points, the ends of its columns, so that one between two gaps is seen.
-export function overTime(cells, tiers, width, quantiles) {
-  const times = [], lines = quantiles.map(() => []);
-  for (let c = 0; c < cells.columns; c += width) {
-    const last = Math.min(c + width, cells.columns);
-    const counts = summed(cells, tiers, c, last), total = totalOf(counts);
-    times.push(c * cells.width_s, last * cells.width_s);
-    quantiles.forEach((quantile, n) => {
-      const value = percentile(cells, counts, total, quantile);
-      lines[n].push(value, value);
-    });
-  }
-  return {times, lines};
-}
-
-// Columns that can be taken together.
-export const WINDOWS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600];
-
-// As many columns together as it takes for a p99 where the load is even, but eight windows at least.
-export function windowOf(cells, tiers) {
-  const mean = totalOf(summed(cells, tiers, 0, cells.columns)) / cells.columns;
-  const most = Math.max(1, Math.floor(cells.columns / 8)), least = cells.columns / 1200;
-  const {needed} = QUANTILES.find(({name}) => name === "p99");
-  const width = WINDOWS.find(columns => columns >= least && mean * columns >= 1.3 * needed);
-  return width ? Math.min(width, most) : most;
-}
-
-// The rows that hold an I/O of these tiers, as [first, last).
-export function usedRows(cells, tiers) {
-  const counts = summed(cells, tiers, 0, cells.columns);
-  const first = counts.findIndex(n => n > 0);
-  let last = counts.length;
-  if (first < 0) return [0, 0];
-  while (!counts[last - 1]) last -= 1;
-  return [first, last];
-}
-
-// A tier without any I/O has no entry: all its columns are empty.
-const NONE = {row: [], count: [], starts: []};
-
-// The values of a heat map: rows [r0, r1) of columns [c0, c1), `merge` columns in one; NaN without I/O.
-// `weights` has [tier, weight] for what is added up: a cell's I/Os times the weight of their tier.
-export function matrix(cells, weights, [r0, r1], c0, c1, merge) {
-  const width = Math.ceil((c1 - c0) / merge);
-  const values = Array.from({length: r1 - r0}, () => new Float64Array(width).fill(NaN));
-  for (const [name, weight] of weights) {
-    const {row, count, starts} = cells.tiers.get(name) ?? NONE;
-    for (let c = c0; c < c1; c++) {
-      const at = Math.floor((c - c0) / merge);
-      for (let n = starts[c]; n < starts[c + 1]; n++) {
-        if (row[n] < r0 || row[n] >= r1) continue;
-        const line = values[row[n] - r0], before = line[at];
-        line[at] = (before === before ? before : 0) + weight * count[n];
-      }
+// A heat map's x, y (seconds), z (log10 of the density) and counts, bin by bin, of the part in view.
+export function exact(cells, tier, per, [c0, c1], [r0, r1]) {
+  const {row, count, starts} = cells.tiers.get(tier), {edges_us, width_s} = cells;
+  const unit = Array.from({length: r1 - r0}, (_, r) => {
+    const low = edges_us[r0 + r], high = edges_us[r0 + r + 1];
+    return per === "octave" ? Math.log2(high / low) : high - low;
+  });
+  const made = fill => unit.map(() => new Array(c1 - c0).fill(fill)), z = made(null), customdata = made(0);
+  for (let c = c0; c < c1; c++) {
+    const length = lengthOf(cells, [c, c + 1]);
+    for (let n = starts[c]; n < starts[c + 1]; n++) {
+      const r = row[n] - r0;
+      if (r < 0 || r >= unit.length) continue;
+      customdata[r][c - c0] = count[n];
+      z[r][c - c0] = Math.log10(count[n] / length / unit[r]);
     }
   }
-  return values;
-}
-
-// The largest of the values' sizes; 0 where there is none.
-export function largest(values) {
-  let most = 0;
-  for (const line of values) {
-    for (let n = 0; n < line.length; n++) if (Math.abs(line[n]) > most) most = Math.abs(line[n]);
-  }
-  return most;
+  return {z, customdata, x: Array.from({length: c1 - c0 + 1}, (_, n) => (c0 + n) * width_s),
+    y: edges_us.slice(r0, r1 + 1).map(us => us / 1e6)};
 }

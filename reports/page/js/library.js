@@ -1,9 +1,9 @@
 // plotly.js, and whose turn it is: each figure is drawn once, when it comes into view or is needed.
 import {inflate} from "./encoding.js";
-import {element, isPrinting} from "./page.js";
+import {element} from "./page.js";
 
 window.drawn = 0;
-// By the element of a figure: what draws it first, what draws it again, and the promise of the first.
+// By the element of a figure: its state, and the promise of its first drawing (`begun`).
 export const figures = new Map();
 
 let opened = null;
@@ -20,24 +20,12 @@ export async function openLibrary() {
 }
 
 // The figure is drawn, or is being drawn: a promise. The first caller begins it.
-export function begin(target) {
-  const figure = figures.get(target);
+export function begin(figure) {
   figure.begun ??= library.then(() => figure.first()).then(() => { window.drawn += 1; });
   return figure.begun;
 }
 
-// Draws it now, with or without the library: printing does not wait.
+// Draws it now: printing does not wait.
 export function beginNow(figure) {
   figure.begun = Promise.resolve(figure.first()).then(() => { window.drawn += 1; });
-}
-
-// Buttons of Plotly that a figure does without.
-export function plot(target, traces, layout, without) {
-  if (isPrinting()) Object.assign(layout, {width: 980, autosize: false});
-  return Plotly.react(target, traces, layout, {
-    responsive: true, displaylogo: false, scrollZoom: false,
-    // "Share chart..." would post the figure to a server from a new window, past this page's policy.
-    showSendToCloud: false, plotlyServerURL: "",
-    modeBarButtonsToRemove: without,
-  });
 }

@@ -1,14 +1,18 @@
 // Opens a page: inflates what it holds, draws each figure when its turn comes, answers theme and printer.
 import {openCells} from "./cells.js";
-import {preview} from "./figure.js";
-import {heatMap} from "./heat_map.js";
+import {inflate} from "./encoding.js";
+import {draw} from "./figure.js";
+import {cursor} from "./keys.js";
 import {begin, beginNow, figures, openLibrary} from "./library.js";
-import {chosen, setPrinting, systemDark} from "./page.js";
-import {still} from "./still.js";
+import {chosen, element, setPrinting, systemDark} from "./page.js";
+import {saving} from "./saving.js";
+import {fromAddress, listen, rangePanel, select, tell} from "./selection.js";
 
 const pause = (time_ms = 0) => new Promise(done => setTimeout(done, time_ms));
 const idle = () => window.requestIdleCallback
   ? new Promise(done => requestIdleCallback(done, {timeout: 2000})) : pause();
+// By the name of a phase: what is selected and zoomed to in all its figures.
+const links = new Map();
 let lastInput = -Infinity;
 
 // Theme, palette or paper have changed: what is drawn is drawn again, the rest will be as it then is.
@@ -21,66 +25,77 @@ function repaint() {
 function drawAll() {
   setPrinting(true);
   repaint();
-  for (const [target, figure] of figures) {
-    if (figure.begun) continue;
-    if (window.Plotly) beginNow(figure);
-    else if (figure.state && target.clientWidth) preview(figure.state);
-  }
+  for (const figure of figures.values()) if (!figure.begun && window.Plotly && figure.target.clientWidth) beginNow(figure);
 }
 
-function isNear(target) {
-  const box = target.getBoundingClientRect();
-  return box.bottom > -innerHeight && box.top < 2 * innerHeight;
+const linkOf = name => {
+  const link = links.get(name) ?? {name, range: null, band: null, view: null};
+  if (name) links.set(name, link);
+  return link;
+};
+
+async function open(id) {
+  return JSON.parse(new TextDecoder().decode(await inflate(document.getElementById(id).textContent)));
 }
 
-// Each figure with its controls, and the picture of those in view; cells are opened once for all figures.
+// Each figure with its controls; cells are opened once for all figures.
 async function openFigures() {
   const opened = new Map();
-  const open = async name => {
-    if (!opened.has(name)) {
-      opened.set(name, await openCells(JSON.parse(document.getElementById(name).textContent)));
-    }
-    return opened.get(name);
-  };
   for (const source of document.querySelectorAll("script[id^=figure-]")) {
-    const target = document.getElementById(source.id.replace("-data", ""));
-    const spec = JSON.parse(source.textContent);
-    if (spec.figure) {
-      const blocks = [];
-      for (const name of spec.blocks ?? []) blocks.push(await open(name));
-      still(target, spec, blocks);
-    } else {
-      heatMap(target, spec, await open(spec.cells));
-      if (isNear(target) && !spec.lines && !spec.histogram) preview(target.state);
-    }
+    const target = document.getElementById(source.id.replace("-data", "")), spec = await open(source.id);
+    const {cells: name} = spec;
+    if (name && !opened.has(name)) opened.set(name, openCells(await open(name)));
+    const figure = {target, spec, cells: name ? await opened.get(name) : null, link: linkOf(spec.link), isZoomed: false};
+    figure.first = async () => { await draw(figure); listen(figure); };
+    figure.again = () => draw(figure);
+    figures.set(target, figure);
+    const box = target.closest("figure");
+    const merges = figure.cells && spec.data.some(trace => trace.type === "heatmap");
+    box.prepend(element("div", {className: "controls"}, ...(merges ? [exactly(figure)] : []), saving(figure)));
+    if (spec.about.panel || spec.about.histogram) target.after(rangePanel(figure));
+    if (merges) cursor(figure);
+    tell(figure);
   }
 }
 
-function listen() {
+function exactly(figure) {
+  const box = element("input", {type: "checkbox"});
+  box.addEventListener("change", () => { figure.exactly = box.checked; if (figure.begun) draw(figure); });
+  return element("label", {}, box, " exact bins");
+}
+
+function listenToPage() {
   for (const control of document.querySelectorAll("input[name=theme], input[name=palette]")) {
     control.addEventListener("change", repaint);
   }
   systemDark.addEventListener("change", repaint);
   addEventListener("beforeprint", drawAll);
   addEventListener("afterprint", () => { setPrinting(false); repaint(); });
+  addEventListener("hashchange", () => fromAddress(links));
+  addEventListener("keydown", ({key}) => {
+    if (key === "Escape") for (const link of links.values()) if (link.range || link.band) select(link, null, null);
+  });
   for (const type of ["pointerdown", "pointermove", "wheel", "keydown", "scroll"]) {
     addEventListener(type, () => { lastInput = performance.now(); }, {capture: true, passive: true});
   }
 }
 
 await openFigures();
-listen();
+listenToPage();
+fromAddress(links);
 await openLibrary();
 const seen = new IntersectionObserver(entries => {
   for (const {target} of entries.filter(entry => entry.isIntersecting)) {
     seen.unobserve(target);
-    begin(target);
+    begin(figures.get(target));
   }
 }, {rootMargin: "300px 0px"});
 for (const target of figures.keys()) seen.observe(target);
-// The others in idle time, so that they are drawn before somebody scrolls, searches or prints.
-for (const [target, figure] of figures) {
+// The others in idle time, so that they are drawn before somebody scrolls, searches or prints. Those in a closed
+// part of the page have no size yet: they are drawn when it is opened.
+for (const figure of figures.values()) {
+  if (!figure.target.clientWidth) continue;
   while (!figure.begun && (await idle(), performance.now() - lastInput < 500)) await pause(100);
-  await begin(target);
+  await begin(figure);
   await pause();
 }

@@ -1,5 +1,5 @@
 // The page: its elements, what is chosen in it, the colours that follow, and how it writes numbers.
-import {PALETTE} from "./settings.js";
+import {THEMES} from "./settings.js";
 
 export const systemDark = matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
@@ -13,7 +13,7 @@ export const chosen = (name, otherwise) =>
 export function theme() {
   const wish = chosen("theme", "auto");
   const dark = !printing && (wish === "dark" || (wish === "auto" && systemDark.matches));
-  return dark ? PALETTE.dark : PALETTE.light;
+  return dark ? THEMES.dark : THEMES.light;
 }
 
 export function element(tag, attributes = {}, ...children) {
@@ -25,10 +25,15 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-export function latency(us, digits = 4) {
+export function latency(us, digits = 3) {
   const units = [[1e6, "s"], [1e3, "ms"], [1, "µs"]];
-  const [factor, unit] = units.find(([least]) => us >= least) ?? [1e-3, "ns"];
+  const [factor, unit] = units.find(([least]) => us >= least * 0.9995) ?? [1e-3, "ns"];
   return Number((us / factor).toPrecision(digits)) + " " + unit;
 }
 
 export const seconds = value => Number(value.toFixed(3));
+
+// For readers of screens: said, not shown.
+export function announce(text) {
+  document.getElementById("status").textContent = text;
+}

@@ -1,0 +1,115 @@
+"""A figure as Plotly has it, and what all figures of a page have in common.
+
+A figure is made whole in Python: `plotly.graph_objects.Figure(data=..., layout=...)` opens it. figure.js draws it
+in the colours of the page. Axes of latency are in seconds: Plotly then writes µs, ms and s itself, at every zoom.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.store.stored import Json
+from reports.figures import palette
+from reports.figures.text import plotly_text
+
+# Zero has no logarithm: a bin that begins there is drawn from here on.
+FLOOR_S = 1e-8
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`data` and `layout` as Plotly has them. `caption`: below it, in words.
+
+    `cells`: the block of stored counts behind it (reports.figures.heat_map.block), by which figure.js answers a
+    selected range, a zoom and the table that is saved. `link`: what figures with one time axis share, the phase.
+    `csv`: the table that is saved where there are no cells; the first row names the columns.
+    `narrow`: the parts of the layout that a small screen has instead.
+    """
+
+    title: str
+    data: list[Json]
+    layout: Json
+    caption: str = ""
+    cells: Json | None = None
+    link: str = ""
+    about: Json = field(default_factory=dict)
+    csv: list[list[Any]] = field(default_factory=list)
+    narrow: Json = field(default_factory=dict)
+
+    @property
+    def spec(self) -> Json:
+        """For figure.js, but for its cells."""
+        made = {
+            "title": plotly_text(self.title), "data": self.data, "layout": self.layout, "narrow": self.narrow,
+            "link": self.link, "about": self.about, "csv": self.csv,
+        }  # fmt: skip
+        # JSON has no infinities and no NaN: they become null, as Plotly writes them.
+        spec: Json = json.loads(json.dumps(made), parse_constant=lambda name: None)
+        return spec
+
+
+def numbers(values: npt.NDArray[Any]) -> Json:
+    """An array as plotly.js reads it fastest (plotly.js, lib/array.js): its bytes, type and shape."""
+    kind = {"float32": "f4", "float64": "f8", "int32": "i4"}[values.dtype.name]
+    packed: Json = {"dtype": kind, "bdata": base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()}
+    if values.ndim > 1:
+        packed["shape"] = ", ".join(map(str, values.shape))
+    return packed
+
+
+def latency_axis(low_s: float, high_s: float, **values: Any) -> Json:
+    """A logarithmic axis from `low_s` to `high_s` (seconds), with numbers at every zoom."""
+    low, high = np.log10(max(low_s, FLOOR_S)), np.log10(max(high_s, 2 * FLOOR_S))
+    return {
+        "type": "log", "range": [float(low), float(high)], "tickformat": ".3~s", "ticksuffix": "s",
+        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 12, **values,
+    }  # fmt: skip
+
+
+def linear_axis(high_s: float, **values: Any) -> Json:
+    """An axis of latency from 0 to `high_s` (seconds)."""
+    return {"type": "linear", "range": [0, high_s], "tickformat": ".3~s", "ticksuffix": "s", **values}
+
+
+def panel_title(text: str, x: float, y: float) -> Json:
+    """The words above a panel whose upper left corner is at `x`, `y` (0 to 1, of the whole figure)."""
+    return {
+        "x": x, "y": y, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom",
+        "showarrow": False, "align": "left", "text": text, "font": {"size": 13},
+    }  # fmt: skip
+
+
+def published_band(span_s: Sequence[float]) -> list[Json]:
+    """The shapes of a published range on the axes x and y: translucent, its edges dotted."""
+    common: Json = {"xref": "x domain", "yref": "y", "x0": 0, "x1": 1, "layer": "below"}
+    line = {"color": palette.PUBLISHED, "width": 1.2, "dash": "dot"}
+    area = {
+        **common, "type": "rect", "y0": max(span_s[0], FLOOR_S), "y1": span_s[1], "line": {"width": 0},
+        "fillcolor": palette.PUBLISHED_FILL,
+    }  # fmt: skip
+    return [area, *({**common, "type": "line", "y0": v, "y1": v, "line": line} for v in span_s if v > 0)]
+
+
+def published_name(text: str, high_s: float, *, log: bool) -> Json:
+    """The name of a published range, above its upper end at the right."""
+    return {
+        "xref": "x domain", "yref": "y", "x": 1, "y": float(np.log10(high_s)) if log else high_s,
+        "xanchor": "right", "yanchor": "bottom", "showarrow": False, "text": plotly_text(text),
+        "font": {"size": 10}, "borderpad": 1, "opacity": 0.9,
+    }  # fmt: skip
+
+
+def layout(height_px: int, margin: Json, **values: Any) -> Json:
+    """Plotly's layout of a figure."""
+    return {
+        "template": palette.FOR_SCRIPTS["light"]["template"], "height": height_px, "autosize": True,
+        "hovermode": "closest", "margin": margin, "bargap": 0, "barmode": "overlay",
+        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"}, **values,
+    }  # fmt: skip

@@ -1,0 +1,232 @@
+"""The figure of the first screen: the phases side by side on one logarithmic axis of latency.
+
+At the right, on the same axis, this run's range of each tier inside the published one, in figures and in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kit.core.units import format_latency, format_latency_range
+from kit.store.stored import Json
+from reports.analysis.headline import Line
+from reports.figures import figure, heat_map, palette
+from reports.figures.figure import Figure
+from reports.figures.heat_map import Grid
+from reports.figures.text import plotly_text
+
+# More phases than that leave no room for any.
+_MOST_PANELS = 4
+_HEIGHT_PX, _TOP_PX, _BOTTOM_PX = 470, 60, 44
+# The part of the width that the panels have, the bars beside them and the gap between panels.
+_PANELS, _BARS, _GAP = 0.64, 0.08, 0.02
+_NARROW_PANELS, _NARROW_BARS = 0.86, 0.12
+# Columns and letters over the whole width: cells of eight pixels, letters of six.
+_COLUMNS, _LETTERS = 150, 190
+# A block of three lines of text beside its bar.
+_WORDS_PX = 52
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One phase: its title, its stored grid, and the name under which its figures share a selection."""
+
+    title: str
+    stored: Grid
+
+
+def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
+    """Up to four phases, and a bar per tier in `lines`. `source`: who published, such as "2009"."""
+    shown = list(panels[:_MOST_PANELS])
+    low, high = _span_s(shown, lines)
+    maps: list[Json] = []
+    axes: Json = {}
+    titles: list[Json] = []
+    wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
+    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": _TOP_PX, "b": _BOTTOM_PX}, "annotations": []}
+    for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
+        name = str(number + 1) if number else ""
+        merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
+        drawn = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), _names(lines))
+        # Each panel has its own scale. A tier is named beside its bar.
+        for trace in heat_map.coloured(drawn, "octave"):
+            if trace["type"] == "heatmap":
+                maps.append({**trace, "showlegend": False})
+        axes[f"xaxis{name}"] = {
+            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds" if not number else "s"},
+            "range": [0, merged.columns * merged.width_ns / 1e9],
+        }  # fmt: skip
+        narrow_layout[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
+        title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
+        titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
+    last = str(len(shown) + 1)
+    bars = [_PANELS + 0.015, _PANELS + 0.015 + _BARS]
+    axes[f"xaxis{last}"] = {
+        "domain": bars,
+        "anchor": "y",
+        "visible": False,
+        "range": [-0.5, 1.5],
+        "fixedrange": True,
+    }
+    narrow_layout[f"xaxis{last}"] = {"domain": [1 - _NARROW_BARS, 1]}
+    places = _places(lines)
+    shapes = [
+        shape for line, place in zip(lines, places, strict=True) for shape in _bar(line, place, last, low)
+    ]
+    words = _words(lines, low, high, bars[1] + 0.012, source)
+    heading = (
+        f"<b>this run</b> (solid) in <b>{plotly_text(source)}</b> (dotted)" if source else "<b>this run</b>"
+    )
+    titles.append({**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}})
+    layout = figure.layout(
+        _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
+        annotations=[*titles, *words], shapes=shapes, **axes,
+        yaxis=figure.latency_axis(low, high, nticks=8),
+    )  # fmt: skip
+    anchor = {
+        "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
+    }  # fmt: skip
+    data = [*maps, *_points(lines, places, last), anchor]
+    caption = "Hue: tier. Darker: more I/Os per second and octave of latency, each panel by itself."
+    return Figure(
+        "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(lines), narrow=narrow_layout
+    )
+
+
+def _names(lines: Sequence[Line]) -> dict[str, str]:
+    return {line.row.tier: line.name for line in lines}
+
+
+def _wrapped(title: str, width: int) -> str:
+    """A title in at most three lines of plain text, `width` letters each."""
+    words, rows = plotly_text(title, 60).split(), [""]
+    for word in words:
+        if rows[-1] and len(rows[-1]) + len(word) >= width and len(rows) < 3:
+            rows.append("")
+        rows[-1] = f"{rows[-1]} {word}".strip()
+    return "<br>".join(rows)
+
+
+def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
+    """From and to of each panel on the width: the longest phase has half of it at most."""
+    if not panels:
+        return []
+    room = part - _GAP * (len(panels) - 1)
+    # No panel is less than half as wide as another: its title needs room.
+    weights = np.array([max(panel.stored.duration_s, 1e-9) for panel in panels]) ** 0.25
+    weights = np.maximum(weights, weights.max() / 2)
+    ends = np.cumsum(weights / weights.sum() * room + _GAP)
+    return [
+        [float(end - _GAP - own), float(end - _GAP)]
+        for end, own in zip(ends, weights / weights.sum() * room, strict=True)
+    ]
+
+
+def _span_s(panels: Sequence[Panel], lines: Sequence[Line]) -> tuple[float, float]:
+    """All ranges, ours and the published, and nine hundred and ninety-nine thousandths of the I/Os."""
+    spans = [span for line in lines for span in (line.row.range_us, _published(line)) if span]
+    lows = [span[0] for span in spans if span[0] > 0] or [1.0]
+    highs = [span[1] for span in spans] + [line.row.p99_us or 0.0 for line in lines] or [1000.0]
+    return min(lows) / 1.6 / 1e6, max([*highs, min(lows) * 10]) * 1.6 / 1e6
+
+
+def _published(line: Line) -> tuple[float, float] | None:
+    return line.row.published.range_us if line.row.published else None
+
+
+def _places(lines: Sequence[Line]) -> list[int]:
+    """0 or 1 for each bar: the second place where the first is taken at the same latencies."""
+    taken: list[tuple[float, float]] = []
+    places = []
+    for line in lines:
+        low, high = line.row.range_us
+        free = all(high < other_low or low > other_high for other_low, other_high in taken)
+        places.append(0 if free else 1)
+        if free:
+            taken.append((low, high))
+    return places
+
+
+def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Json]:
+    """The published range as a dotted box around this run's."""
+    common: Json = {"type": "rect", "xref": f"x{axis}", "yref": "y"}
+    made: list[Json] = []
+    if span := _published(line):
+        made.append({
+            **common, "x0": place - 0.42, "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s), "y1": span[1] / 1e6,
+            "fillcolor": palette.PUBLISHED_FILL, "line": {"color": palette.PUBLISHED, "width": 1.6, "dash": "dot"},
+        })  # fmt: skip
+    return made
+
+
+def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Json]:
+    """This run's ranges: bars with a name, so that they can be pointed at."""
+    made = []
+    for line, place in zip(lines, places, strict=True):
+        low, high = (edge / 1e6 for edge in line.row.range_us)
+        words = f"{line.name}: {format_latency_range(*line.row.range_us)}"
+        made.append({
+            "type": "bar", "x": [place], "base": [low], "y": [high - low], "width": 0.5, "xaxis": f"x{axis}",
+            "yaxis": "y", "showlegend": False, "meta": {"tier": line.row.tier},
+            "marker": {"color": palette.scale(line.row.tier)[1][1], "line": {"width": 0}},
+            "hovertemplate": plotly_text(f"{words}, 95 % of the I/Os") + "<extra></extra>",
+        })  # fmt: skip
+    return made
+
+
+def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source: str) -> list[Json]:
+    """Three lines of text per tier, beside its bar, moved apart where they would overlap."""
+    inner = _HEIGHT_PX - _TOP_PX - _BOTTOM_PX
+    span = np.log(high_s / low_s)
+
+    def height(line: Line) -> float:
+        middle = line.row.p50_us or float(np.sqrt(max(line.row.range_us[0], 1e-3) * line.row.range_us[1]))
+        return float(np.log(middle / 1e6 / low_s) / span * inner)
+
+    ordered = sorted(lines, key=height)
+    step = min(_WORDS_PX, inner / max(len(ordered), 1))
+    heights: list[float] = []
+    for line in ordered:
+        heights.append(max(height(line), heights[-1] + step if heights else step / 2))
+    over = max(0.0, (heights[-1] if heights else 0) + step / 2 - inner)
+    for number in range(len(heights) - 1, -1, -1):
+        limit = heights[number + 1] - step if number + 1 < len(heights) else inner - step / 2
+        heights[number] = min(heights[number], limit) if over else heights[number]
+    return [
+        {
+            "x": x, "y": pixels / inner, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "middle",
+            "align": "left", "showarrow": False, "font": {"size": 11}, "text": "<br>".join(_text(line, source)),
+        }
+        for line, pixels in zip(ordered, heights, strict=True)
+    ]  # fmt: skip
+
+
+def _text(line: Line, source: str) -> list[str]:
+    row = line.row
+    p50 = f"p50 {format_latency(row.p50_us)}" if row.p50_us is not None else f"{row.count} I/Os"
+    op = {"read": "reads", "write": "writes"}.get(row.op, row.op)
+    rows = [f"<b>{_safe(line.name)}</b>, {_safe(op)}: {p50}", f"95 %: {format_latency_range(*row.range_us)}"]
+    if span := _published(line):
+        share = f"; {line.inside:.1%} of I/Os inside" if line.inside is not None else ""
+        rows.append(f"{_safe(source)}: {format_latency_range(*span)}{share}")
+    return rows
+
+
+def _safe(text: str) -> str:
+    return plotly_text(text, 40)
+
+
+def _table(lines: Sequence[Line]) -> list[list[object]]:
+    """What the figure says, as rows; the first names the columns."""
+    head: list[object] = [
+        "phase", "op", "tier", "ios", "p50_us", "p99_us", "from_us", "to_us", "published_from_us", "published_to_us",
+        "share_inside",
+    ]  # fmt: skip
+    return [head] + [
+        [line.row.phase, line.row.op, line.row.tier, line.row.count, line.row.p50_us, line.row.p99_us,
+         *line.row.range_us, *(_published(line) or ("", "")), "" if line.inside is None else line.inside]
+        for line in lines
+    ]  # fmt: skip

@@ -1,0 +1,361 @@
+"""The figures of one phase and layer: all tiers, each tier alone, percentiles over time, or a histogram.
+
+Figures have seconds on both axes. A layer of an import that has one interval has no time axis: its figure is a
+histogram, all others are heat maps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from kit.core.sample_size import sample_needed
+from kit.core.units import format_latency, format_latency_range
+from kit.store.stored import Json
+from kit.store.summary import Row
+from reports.analysis.tier_names import tier_name
+from reports.figures import event_marks, figure, heat_map, palette
+from reports.figures.figure import Figure
+from reports.figures.heat_map import Grid
+from reports.figures.text import plotly_text, round_up
+from reports.statistics.quantiles import over_time
+
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_DASHES = {"p50": "solid", "p95": "dash", "p99": "dot"}
+_MARGIN: Json = {"l": 62, "r": 84, "t": 34, "b": 46}
+_NARROW: Json = {
+    "margin": {"l": 52, "r": 62, "t": 12, "b": 96}, "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"}
+}  # fmt: skip
+# The map's part of the width, beside the rates at its left.
+_RATES, _MAP = [0, 0.09], [0.1, 1]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What the figures of one phase and layer are drawn from.
+
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the range of
+    time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
+    publication of the ranges.
+    """
+
+    name: str
+    layer: str
+    op: str
+    frame: pl.DataFrame
+    phase: Json
+    rows: Mapping[str, Row]
+    link: str
+    source: str = ""
+    waits: Sequence[tuple[float, float]] = ()
+
+    @property
+    def published_s(self) -> dict[str, list[float]]:
+        """The published ranges by tier, in seconds."""
+        return {
+            tier: [edge / 1e6 for edge in row.published.range_us]
+            for tier, row in self.rows.items()
+            if row.published
+        }
+
+
+def drawings(subject: Subject, zooms: Sequence[str]) -> Iterator[tuple[str, Figure]]:
+    """(kind, figure) of a subject: "map" or "histogram", "zoom" of each tier in `zooms`, "lines"."""
+    stored = heat_map.grid(subject.frame, subject.phase)
+    cells = heat_map.block(stored)
+    yield "map", _all_tiers(subject, stored, cells)
+    for tier in zooms:
+        if tier in stored.tiers and tier in subject.rows:
+            yield "zoom", _one_tier(subject, stored, cells, tier)
+    lines = _percentiles(subject, stored)
+    if lines.data:
+        yield "lines", lines
+
+
+def histogram(subject: Subject) -> Figure:
+    """Latency upwards, I/Os per octave to the right: what has one interval has no time axis."""
+    stored = heat_map.grid(subject.frame, subject.phase)
+    shown = heat_map.display(stored)
+    low, high = _span_s(subject, stored)
+    bars = _rates(shown, "octave", ("x", "y"), 1.0, "I/O per octave")
+    most = max((max(bar["x"]) for bar in bars), default=1.0)
+    levels: list[Json] = []
+    for number, (tier, row) in enumerate(subject.rows.items()):
+        for name, value in (("p50", row.p50_us), ("p95", row.p95_us), ("p99", row.p99_us)):
+            if value is not None:
+                levels.append({
+                    "type": "scatter", "mode": "lines", "name": name, "x": [0, most], "legendgroup": name,
+                    "y": [value / 1e6] * 2, "showlegend": not number, "meta": {"ink": True},
+                    "line": {"width": 1.6, "dash": _DASHES[name], "color": palette.PAGE_LIGHT["ink"]},
+                    "hovertemplate": f"{plotly_text(tier)} {name}: {format_latency(value)}<extra></extra>",
+                })  # fmt: skip
+    layout = figure.layout(
+        440, _MARGIN, xaxis={"title": {"text": "I/O per octave of latency"}, "rangemode": "tozero"},
+        yaxis=figure.latency_axis(low, high, title={"text": "latency"}), dragmode="zoom", **_bands(subject),
+    )  # fmt: skip
+    caption = "Bar: I/Os per octave of latency. Lines: percentiles."
+    return Figure(
+        subject.name, [*bars, *levels], layout, caption, heat_map.block(stored), subject.link,
+        _about(subject, "octave", histogram=True), narrow=_NARROW,
+    )  # fmt: skip
+
+
+def _about(subject: Subject, per: str, **more: Any) -> Json:
+    """What figure.js needs to know: what tables say of each row, and how colour is counted."""
+    return {
+        "phase": plotly_text(subject.phase["name"]), "layer": plotly_text(subject.layer),
+        "op": plotly_text(subject.op), "per": per, "panel": False, **more,
+    }  # fmt: skip
+
+
+def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
+    """Every tier on one logarithmic axis."""
+    shown = heat_map.display(stored)
+    low, high = _span_s(subject, stored)
+    names = {tier: tier_name(tier) for tier in shown.tiers}
+    maps = heat_map.traces(shown, list(shown.tiers), "octave", names=names)
+    events, ignored = _events(subject, stored, low, high, log=True)
+    rates = _rates(shown, "octave", ("x2", "y"), float(shown.lengths_s.sum()))
+    most = max((max(bar["x"]) for bar in rates), default=1.0)
+    data = [
+        *heat_map.coloured(maps, "octave"), *rates,
+        *_waits(subject, low), *events, *_rug(stored, high), *_overlaid(subject, stored), *_anchor(),
+    ]  # fmt: skip
+    bands = _bands(subject)
+    layout = figure.layout(
+        460, _MARGIN, dragmode="select", selectdirection="h", annotations=bands["annotations"],
+        shapes=[*_gaps(subject, stored), *bands["shapes"]],
+        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        xaxis2={"domain": _RATES, "range": [most * 1.05, 0], "tickvals": [round_up(most / 4)], "fixedrange": True,
+                "tickformat": "~s", "title": {"text": "I/O per s, octave", "font": {"size": 10}}},
+        yaxis=figure.latency_axis(low, high, anchor="x2"),
+    )  # fmt: skip
+    left_out = f" {ignored} events are damaged or too many: not drawn." if ignored else ""
+    return Figure(
+        subject.name, data, layout, heat_map.rows_text(shown) + left_out, cells, subject.link,
+        _about(subject, "octave", panel=True), narrow=_NARROW,
+    )  # fmt: skip
+
+
+def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
+    """One tier on a linear axis from 0, as the article drew it."""
+    row = subject.rows[tier]
+    published = list(row.published.range_us) if row.published else []
+    # A little more than the range, so that its upper end is not the frame of the figure.
+    high = round_up(max([row.range_us[1], *published]) * 1.03) / 1e6
+    alone = heat_map.only(stored, tier)
+    shown = heat_map.display(alone)
+    maps = heat_map.traces(shown, [tier], "us", names={tier: tier_name(tier)})
+    for each in maps:
+        each["showlegend"] = False
+    bands = _bands(subject, [tier], log=False)
+    layout = figure.layout(
+        300, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h", annotations=bands["annotations"],
+        shapes=[*_gaps(subject, stored), *bands["shapes"]], showlegend=False,
+        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        yaxis=figure.linear_axis(high),
+    )  # fmt: skip
+    above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
+    caption = heat_map.rows_text(shown) + (f" {above} of {row.count} I/Os are above." if above else "")
+    data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), *_anchor()]
+    name = f"{subject.name}: {tier_name(tier)}"
+    about = _about(subject, "us", tier=tier)
+    return Figure(
+        name, data, layout, caption, cells, subject.link, about, narrow={"margin": {"l": 50, "r": 60}}
+    )
+
+
+def _percentiles(subject: Subject, stored: Grid) -> Figure:
+    """p50, p95 and p99 of each tier over time. A line has a gap where the I/Os are too few."""
+    data: list[Json] = []
+    seen: list[float] = []
+    for tier in stored.tiers:
+        mine = subject.frame.filter((pl.col("tier") == tier) & (pl.col("count") > 0))
+        for name, (x, y) in _over_time(mine, stored).items():
+            values = [value for value in y if value is not None]
+            if not values:
+                continue
+            seen += values
+            label = f"{tier_name(tier)} {name}"
+            data.append({
+                "type": "scatter", "mode": "lines", "name": plotly_text(label), "x": x, "y": y,
+                "connectgaps": False, "meta": {"tier": tier}, "legendgroup": tier,
+                "line": {"color": palette.scale(tier)[1][1], "dash": _DASHES[name], "width": 1.8},
+                "hovertemplate": f"{plotly_text(label)} at %{{x:.4~g}} s: %{{y:.3~s}}s<extra></extra>",
+            })  # fmt: skip
+    low, high = min(seen, default=1e-6) / 1.5, max(seen, default=1e-3) * 1.5
+    layout = figure.layout(
+        340, _MARGIN, dragmode="select", selectdirection="h",
+        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        yaxis=figure.latency_axis(low, high, title={"text": "latency"}),
+    )  # fmt: skip
+    caption = "Lines break where the sample is too small."
+    head = ["figure", "phase", "layer", "op", "line", "time_s", "latency_us"]
+    about = [subject.name, str(subject.phase["name"]), subject.layer, subject.op]
+    table: list[list[Any]] = [head]
+    for trace in data:
+        points = zip(trace["x"], trace["y"], strict=True)
+        table += [[*about, trace["name"], x, "" if y is None else round(y * 1e6, 4)] for x, y in points]
+    name = f"{subject.name}: percentiles over time"
+    return Figure(
+        name, data, layout, caption, link=subject.link, about=_about(subject, ""), csv=table, narrow=_NARROW
+    )
+
+
+def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float | None], list[float | None]]]:
+    """Per quantile the ends of each window (s) and its value (s): two points a window, and a gap between."""
+    if not frame.height:
+        return {}
+    ios = int(frame["count"].sum())
+    # As long as it takes for a p99 where the load is even, but eight windows at least.
+    wanted = int(np.ceil(1.3 * sample_needed(0.99) * stored.columns / max(ios, 1)))
+    columns = max(1, min(wanted, stored.columns // 8), -(-stored.columns // heat_map.DISPLAY[0]))
+    width = stored.width_ns * columns
+    start = pl.lit(stored.start_ns)
+    together = frame.with_columns((pl.col("time_ns") - start) // width * width, pl.lit("").alias("op"))
+    series = over_time(together, QUANTILES)
+    begins = (series["time_ns"] / 1e9).to_list()
+    made: dict[str, tuple[list[float | None], list[float | None]]] = {}
+    for name in QUANTILES:
+        x: list[float | None] = []
+        y: list[float | None] = []
+        for begin, value in zip(begins, series[name].to_list(), strict=True):
+            x += [begin, begin + width / 1e9]
+            y += [None if value is None else value / 1e9] * 2
+        made[name] = x, y
+    return made
+
+
+def _overlaid(subject: Subject, stored: Grid) -> list[Json]:
+    """Percentiles of all tiers together over the map; shown when the legend is clicked."""
+    made = []
+    for name, (x, y) in _over_time(subject.frame.filter(pl.col("count") > 0), stored).items():
+        made.append({
+            "type": "scatter", "mode": "lines", "name": name, "x": x, "y": y, "connectgaps": False,
+            "visible": "legendonly", "meta": {"ink": True},
+            "line": {"width": 1.8, "dash": _DASHES[name], "color": palette.PAGE_LIGHT["ink"]},
+            "hovertemplate": f"{name} of all tiers at %{{x:.4~g}} s: %{{y:.3~s}}s<extra></extra>",
+        })  # fmt: skip
+    return made
+
+
+def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
+    """From and to of a latency axis (s): all tiers, but for the rarest thousandth; a rug shows what is above."""
+    edges = stored.edges_s
+    if len(edges) < 2:
+        return 1e-6, 1e-3
+    tops = [0.0]
+    for cells in stored.tiers.values():
+        counts = np.bincount(cells.row, weights=cells.count, minlength=len(edges) - 1)
+        at = int(np.searchsorted(np.cumsum(counts), 0.999 * counts.sum()))
+        tops.append(float(edges[min(at + 1, len(edges) - 1)]) * 2)
+    spans = subject.published_s.values()
+    lows = [float(edges[0]), *(span[0] for span in spans if span[0] > 0)]
+    return min(lows) / 1.25, min(max([*tops, *(span[1] * 1.25 for span in spans)]), float(edges[-1]) * 1.25)
+
+
+def _times(stored: Grid) -> list[float]:
+    return [0.0, stored.columns * stored.width_ns / 1e9]
+
+
+def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = True) -> Json:
+    """Shapes and annotations of the published ranges, of `tiers` alone if given."""
+    made: Json = {"shapes": [], "annotations": []}
+    for tier, span in subject.published_s.items():
+        if tiers is None or tier in tiers:
+            words = f"{subject.source} {tier_name(tier)} {format_latency_range(*(v * 1e6 for v in span))}"
+            made["shapes"] += figure.published_band(span)
+            made["annotations"].append(figure.published_name(words.strip(), span[1], log=log))
+    return made
+
+
+def _gaps(subject: Subject, stored: Grid) -> list[Json]:
+    """Intervals for which the store has nothing are grey; those in which a closed loop waited are not gaps."""
+    width = stored.width_ns / 1e9
+    spans = [(first * width, last * width) for first, last in stored.gaps]
+    return [
+        {
+            "type": "rect", "xref": "x", "yref": "paper", "x0": begin, "x1": end, "y0": 0, "y1": 1,
+            "fillcolor": palette.GAP, "line": {"width": 0}, "layer": "below",
+            "label": {"text": "no data", "font": {"size": 10}, "textposition": "bottom center"},
+        }
+        for begin, end in spans
+        if not any(a - width <= begin and end <= b + width for a, b in subject.waits)
+    ]  # fmt: skip
+
+
+def _waits(subject: Subject, low_s: float) -> list[Json]:
+    """A closed loop that waits for one I/O has no other: a bar from its begin to its end."""
+    if not subject.waits:
+        return []
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for begin, end in subject.waits:
+        x += [begin, begin, end, None]
+        y += [low_s, end - begin, end - begin, None]
+    return [{
+        "type": "scatter", "mode": "lines", "name": "waiting for one I/O", "x": x, "y": y, "connectgaps": False,
+        "line": {"color": palette.FAULT, "width": 1.6, "dash": "dot"},
+        "hovertemplate": "waiting for one I/O, until %{x:.4~g} s<extra></extra>",
+    }]  # fmt: skip
+
+
+def _rug(stored: Grid, high_s: float) -> list[Json]:
+    """A triangle at the top edge for each column with I/Os above the axis."""
+    edges = stored.edges_s
+    above: dict[int, tuple[int, float]] = {}
+    for cells in stored.tiers.values():
+        out = edges[cells.row] >= high_s
+        for column, row, count in zip(cells.column[out], cells.row[out], cells.count[out], strict=True):
+            number, most = above.get(int(column), (0, 0.0))
+            above[int(column)] = number + int(count), max(most, float(edges[row + 1]))
+    if not above:
+        return []
+    width = stored.width_ns / 1e9
+    return [{
+        "type": "scatter", "mode": "markers", "name": "above the axis", "cliponaxis": False,
+        "x": [(column + 0.5) * width for column in above], "y": [high_s] * len(above),
+        "text": [f"{number} I/O, up to {format_latency(most * 1e6)}" for number, most in above.values()],
+        "marker": {"symbol": "triangle-up", "size": 8, "color": palette.FAULT},
+        "hovertemplate": "%{x:.4~g} s: %{text}<extra></extra>",
+    }]  # fmt: skip
+
+
+def _rates(
+    shown: Grid, per: heat_map.Per, axes: tuple[str, str], length_s: float, unit: str = "I/O per s and octave"
+) -> list[Json]:
+    """A bar per row and tier: I/Os per octave, per second of `length_s`."""
+    edges = shown.edges_s
+    rows = np.log2(edges[1:] / edges[:-1]) if per == "octave" else np.diff(edges) * 1e6
+    made = []
+    for tier, cells in shown.tiers.items():
+        counts = np.bincount(cells.row, weights=cells.count, minlength=len(edges) - 1)
+        used = np.flatnonzero(counts)
+        made.append({
+            "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)), "showlegend": axes[0] == "x",
+            "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
+            "y": edges[used].tolist(), "width": np.diff(edges)[used].tolist(),
+            "customdata": counts[used].tolist(), "legendgroup": tier,
+            "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85, "meta": {"tier": tier, "rates": axes[0] == "x2"},
+            "marker": {"color": palette.scale(tier)[1][1], "line": {"width": 0}},
+            "hovertemplate": f"{plotly_text(tier_name(tier))}, %{{y:.3~s}}s: %{{x:.3g}} {unit}"
+                             "<br>%{customdata} I/O<extra></extra>",
+        })  # fmt: skip
+    return made
+
+
+def _events(
+    subject: Subject, stored: Grid, low_s: float, high_s: float, *, log: bool
+) -> tuple[list[Json], int]:
+    last = stored.start_ns + stored.width_ns * stored.columns
+    drawn, ignored = event_marks.marks(subject.phase.get("events", ()), stored.start_ns, last)
+    return event_marks.traces(drawn, low_s, high_s, log), ignored
+
+
+def _anchor() -> list[Json]:
+    # Plotly lets nobody select on axes that have no points, nor draws axes that have no trace.
+    return [{"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}]

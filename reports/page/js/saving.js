@@ -1,0 +1,92 @@
+// Saves a figure so that it stands alone: PNG, SVG in vectors, or its numbers as CSV.
+import {csvText} from "./csv.js";
+import {begin} from "./library.js";
+import {element, seconds} from "./page.js";
+import {columnsOf} from "./selection.js";
+import {STAMP} from "./settings.js";
+
+const LEVELS = 24;
+const ABOVE_PX = 26 + 16 * STAMP.length;
+
+function fileName({spec, link}) {
+  const range = link.range ? ` ${link.range.map(seconds).join("-")} s` : "";
+  return (spec.title + range).toLowerCase().replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, "").slice(0, 80) || "figure";
+}
+
+// A heat map as polygons, one trace a level of colour: Plotly would put a picture into the SVG.
+function vectors(trace, full) {
+  if (trace.type !== "heatmap" || full.visible !== true) return [trace];
+  const {x, y, z, zmin, zmax} = full, levels = Array.from({length: LEVELS}, () => ({x: [], y: []}));
+  for (let r = 0; r < z.length; r++) {
+    for (let c = 0; c < z[r].length; c++) {
+      const value = z[r][c];
+      if (value === null || Number.isNaN(value)) continue;
+      const part = Math.max(0, Math.min(1, (value - zmin) / (zmax - zmin)));
+      const level = levels[Math.round(part * (LEVELS - 1))];
+      level.x.push(x[c], x[c + 1], x[c + 1], x[c], null);
+      level.y.push(y[r], y[r], y[r + 1], y[r + 1], null);
+    }
+  }
+  const colours = full.colorscale.map(([, colour]) => colour);
+  return levels.flatMap((level, n) => !level.x.length ? [] : [{...level, type: "scatter", mode: "lines", fill: "toself",
+    line: {width: 0}, fillcolor: mixed(colours, n / (LEVELS - 1)), showlegend: false, xaxis: trace.xaxis,
+    yaxis: trace.yaxis, hoverinfo: "skip"}])
+    .concat([{type: "scatter", mode: "markers", x: [null], y: [null], name: trace.name, showlegend: trace.showlegend,
+      marker: {symbol: "square", size: 10, color: colours.at(-1)}, xaxis: trace.xaxis, yaxis: trace.yaxis}]);
+}
+
+function mixed(colours, part) {
+  const at = part * (colours.length - 1), n = Math.min(Math.floor(at), colours.length - 2), share = at - n;
+  const [a, b] = [colours[n], colours[n + 1]].map(hex =>
+    [1, 3, 5].map(k => parseInt(hex.slice(k, k + 2), 16)));
+  return `rgb(${a.map((v, k) => Math.round(v * (1 - share) + b[k] * share)).join(",")})`;
+}
+
+async function picture(figure, format) {
+  const {target, spec} = figure;
+  await begin(figure);
+  const {data, layout, _fullData: full} = target, height = target.clientHeight + ABOVE_PX;
+  const text = [`<b>${spec.title}</b>`, ...STAMP.map(line => `<span style="font-size:11px">${line}</span>`)].join("<br>");
+  await Plotly.downloadImage({
+    data: format === "svg" ? data.flatMap((trace, n) => vectors(trace, full[n])) : data,
+    layout: {...layout, height, margin: {...layout.margin, t: layout.margin.t + ABOVE_PX},
+      title: {text, x: 0, xref: "container", xanchor: "left", y: 1, yref: "container", yanchor: "top",
+        pad: {l: 12, t: 12}, font: {size: 15}}},
+  }, {format, filename: fileName(figure), height, width: Math.max(target.clientWidth, 900),
+    scale: format === "png" ? 2 : 1});
+}
+
+// The stored counts of what is selected; a figure without them has a table of its own.
+function rowsOf(figure) {
+  const {cells, spec} = figure, {phase, layer, op, histogram, tier: only} = spec.about;
+  if (!cells || spec.csv.length) return spec.csv;
+  const [first, last] = columnsOf(figure);
+  const rows = [["figure", "phase", "layer", "op", "tier", "from_s", "to_s", "lo_us", "hi_us", "count"]];
+  for (const [tier, {row, count, starts}] of cells.tiers) {
+    if (only && tier !== only) continue;
+    for (let c = first; c < last; c++) {
+      const times = histogram ? ["", ""] : [c, c + 1].map(edge => seconds(edge * cells.width_s));
+      for (let n = starts[c]; n < starts[c + 1]; n++) {
+        rows.push([spec.title, phase, layer, op, tier, ...times, cells.edges_us[row[n]],
+          cells.edges_us[row[n] + 1], count[n]]);
+      }
+    }
+  }
+  return rows;
+}
+
+function table(figure) {
+  const {spec, link} = figure, range = link.range ? `, selected ${link.range.map(seconds).join(" to ")} s` : "";
+  const head = [`${spec.title}${range}`, ...STAMP].map(line => `# ${line.replace(/[\r\n]/g, " ")}\r\n`).join("");
+  const address = URL.createObjectURL(new Blob(["\ufeff", head, csvText(rowsOf(figure))], {type: "text/csv"}));
+  element("a", {href: address, download: `${fileName(figure)}.csv`}).click();
+  setTimeout(() => URL.revokeObjectURL(address), 10000);
+}
+
+export function saving(figure) {
+  const button = (label, work) => element("button", {type: "button", textContent: label, onclick: work,
+    "aria-label": `Save as ${label}: ${figure.spec.title}`});
+  const buttons = [button("PNG", () => picture(figure, "png")), button("SVG", () => picture(figure, "svg"))];
+  if (figure.cells || figure.spec.csv.length) buttons.push(button("CSV", () => table(figure)));
+  return element("details", {className: "save"}, element("summary", {textContent: "Save"}), ...buttons);
+}
