@@ -259,7 +259,8 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
             used[cells.row, cells.column] = True
     values = counts * density(shown, "octave")[0]
     z = np.where(used, np.sign(values) * np.sqrt(np.abs(values)), np.nan).astype(np.float32)
-    most = float(np.nanmax(np.abs(z))) if used.any() else 1.0
+    most = float(np.nanmax(np.abs(z))) if used.any() else 0.0
+    most = most or 1.0
     steps = [-1, -0.25, 0, 0.25, 1]
     return {
         "type": "heatmap", "name": plotly_text(name), "x": shown.times_s.round(9).tolist(),

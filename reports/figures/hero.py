@@ -166,12 +166,13 @@ def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Jso
     """This run's ranges: bars with a name, so that they can be pointed at."""
     made = []
     for line, place in zip(lines, places, strict=True):
+        hue = line.row.tier if line.row.tier in palette.HUES["light"]["classic"] else "all"
         low, high = (edge / 1e6 for edge in line.row.range_us)
         words = f"{line.name}: {format_latency_range(*line.row.range_us)}"
         made.append({
             "type": "bar", "x": [place], "base": [low], "y": [high - low], "width": 0.5, "xaxis": f"x{axis}",
-            "yaxis": "y", "showlegend": False, "meta": {"tier": line.row.tier},
-            "marker": {"color": palette.scale(line.row.tier)[1][1], "line": {"width": 0}},
+            "yaxis": "y", "showlegend": False, "meta": {"tier": hue},
+            "marker": {"color": palette.scale(hue)[1][1], "line": {"width": 0}},
             "hovertemplate": plotly_text(f"{words}, 95 % of the I/Os") + "<extra></extra>",
         })  # fmt: skip
     return made
