@@ -102,7 +102,8 @@ def misplaced(entry: Mapping[str, Any]) -> list[Misplaced]:
         return []
     edges = [(float(band["from_us"]), float(band["to_us"])) for band in entry["bands"]]
     rows = {tier: row for tier, row in kernel["tiers"].items() if tier not in PLACELESS}
-    return [each for tier, row in rows.items() for each in _misplaced(tier, row, kernel["owners"], edges)]
+    owners = [None if owner is None else str(owner) for owner in kernel["owners"]]
+    return [each for tier, row in rows.items() for each in _misplaced(tier, row, owners, edges)]
 
 
 def _misplaced(
