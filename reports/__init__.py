@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from kit.core.files import write_atomically
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.summary import Reference, Summary
+from reports.analysis.headline import Headline, headline
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
 
-__all__ = ["analyse", "judged"]
+__all__ = ["Analysed", "analyse", "judged"]
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """What a stored run says. `findings`: what to look at, a sentence each; the terminal prints them."""
+
+    summary: Summary
+    headline: Headline
+    findings: tuple[str, ...] = ()
 
 
 def judged(run: run_directory.RunDir) -> Summary:
@@ -19,8 +31,8 @@ def judged(run: run_directory.RunDir) -> Summary:
     return summarise(*_read(run), with_bands=False)
 
 
-def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> Summary:
-    """Write summary.json and report.html of `run`; returns the summary. Raises ConfigError.
+def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> Analysed:
+    """Write summary.json and report.html of `run`. Raises ConfigError.
 
     Neither is written unless both can be made. `reference` takes the place of the published ranges that the
     run's workload names.
@@ -30,7 +42,7 @@ def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> Su
     html = render(latency, manifest, summary, aged)
     json_file.write_json(run.path / "summary.json", summary.as_json())
     write_atomically(run.report, html.encode())
-    return summary
+    return Analysed(summary, headline(latency, manifest, summary))
 
 
 def _read(run: run_directory.RunDir) -> tuple[pl.DataFrame, Manifest, pl.DataFrame]:

@@ -66,6 +66,11 @@ def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Hea
     return Headline(_sentence(rows, summary), _measured(manifest, summary), emulated, lines)
 
 
+def sentence(manifest: Manifest, summary: Summary) -> str:
+    """The sentence of the headline, for who does not need the shares inside published ranges."""
+    return _sentence(list(_shown(manifest, summary)), summary)
+
+
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     """The server's rows, or the clients' where no server was traced; without what is almost never there."""
     expected = {phase.name: phase.expected_tiers for phase in manifest.phases}
