@@ -19,6 +19,7 @@ _GAPS = (0, 2, 2, 2, 2, 2, 1, 1)
 _ONE = (0, *[1] * (len(_HEAD) - 1))
 _WITHHELD = "n too small"
 _LEAST_WIDTH = 24
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 # Prose in longer lines is hard to read.
 PROSE_WIDTH = 100
 _MOST_BANDS = 8
@@ -52,25 +53,28 @@ def result_lines(
 
 
 def wrapped(text: str, width: int, mark: str = "") -> list[str]:
-    """`text` in lines of at most `width` characters; the first begins with `mark`, the rest are indented."""
-    return textwrap.wrap(
+    """`text` in lines of at most `width` characters; the first begins with `mark`, the rest are indented.
+
+    No line ends at a no-break space; it is shown as a space.
+    """
+    lines = textwrap.wrap(
         text, width, initial_indent=mark, subsequent_indent=" " * max(len(mark), 2),
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
+    return [line.replace(_NO_BREAK, " ") for line in lines]
 
 
 def _verdict(summary: Summary, headline: Headline) -> str:
     """Such as "VALID  7,304 of 7,304 I/Os matched, 36/36 checks, emulated lab"."""
     accounting = summary.accounting
     at_clients, at_server = accounting.client_ios, accounting.server_ios
-    if summary.rows and not at_clients:
-        parts = [f"{sum(row.count for row in summary.rows):,} I/Os"]
-    elif at_server is None:
-        parts = [f"{at_clients or 0:,} I/Os of the clients"]
+    if not (at_clients and at_server):
+        # An import of one layer, a server that was not traced, or a run without I/O.
+        parts = [f"{sum(line.row.count for line in headline.lines):,} I/Os"]
     elif at_server == at_clients:
         parts = [f"{at_server:,} of {at_clients:,} I/Os matched"]
     else:
-        parts = [f"{at_server:,} I/Os at the server, {at_clients or 0:,} of the clients"]
+        parts = [f"{at_server:,} I/Os at the server, {at_clients:,} of the clients"]
     checks = [check.ok for phase in accounting.phases for check in phase.checks]
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
     if checks:
@@ -130,8 +134,8 @@ def _bands(summary: Summary, line: Line) -> Iterator[Entry]:
         if (entry["phase"], entry["layer"], entry["op"]) == (row.phase, row.layer, row.op):
             bands: list[Json] = entry["bands"] if len(entry["bands"]) > 1 else []
             for number, band in enumerate(bands[:_MOST_BANDS], start=1):
-                name = f"  band {number} ({100 * band['share']:.0f} %)"
-                yield (name, f"{band['count']:,}", "", "", _range(band["range_us"]), "", "", "")
+                name = f"band {number} ({100 * band['share']:.0f} %)".replace(" ", _NO_BREAK)
+                yield (f"  {name}", f"{band['count']:,}", "", "", _range(band["range_us"]), "", "", "")
             if len(bands) > _MOST_BANDS:
                 yield (f"  {len(bands) - _MOST_BANDS} more bands", *[""] * (len(_HEAD) - 1))
 
@@ -140,7 +144,7 @@ def _table(entries: list[Entry], width: int) -> Iterator[str]:
     """The entries in columns if they fit, otherwise each as a paragraph."""
     rows = [entry for entry in entries if isinstance(entry, tuple)]
     used = [n for n in range(len(_HEAD)) if any(row[n] for row in rows)]
-    least = max(len(word) for row in rows for word in row[0].split()) + 2
+    least = max(len(word) for row in rows for word in row[0].split(" ")) + 2
     fewer = [n for n in used if n != _COUNT]
     for gaps, columns in ((_GAPS, used), (_GAPS, fewer), (_ONE, fewer)):
         widths = {n: max(len(cells[n]) for cells in (_HEAD, *rows)) for n in columns}
@@ -166,6 +170,5 @@ def _row(cells: tuple[str, ...], widths: dict[int, int], gaps: Sequence[int]) ->
 def _paragraph(cells: tuple[str, ...], used: Sequence[int], width: int) -> Iterator[str]:
     yield from wrapped(cells[0].strip(), width, " ")
     # A figure stays beside its name and unit.
-    figures = [f"{_HEAD[n]} {cells[n]}".strip().replace(" ", "\xa0") for n in used[1:] if cells[n]]
-    for line in wrapped(", ".join(figures), width, "   "):
-        yield line.replace("\xa0", " ")
+    figures = [f"{_HEAD[n]} {cells[n]}".strip().replace(" ", _NO_BREAK) for n in used[1:] if cells[n]]
+    yield from wrapped(", ".join(figures), width, "   ")
