@@ -84,7 +84,7 @@ def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
     return [
         *lines,
         f"time, without starting and stopping: {times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if "
-        "they take 100 MB/s; a run probes them first, and says",
+        "they take 100 MB/s (a run measures their speed first)",
         "",
     ]
 

@@ -92,7 +92,8 @@ def repeat(
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
         measured = measure(plans[letter], places[letter], results, progress)
         done[letter].append(measured)
-        say(f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}")
+        line = f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}"
+        say(line) if json_output else emit_text([line])
         if measured.failure:
             raise measured.failure
         code = max(code, measured.code)

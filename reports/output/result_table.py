@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -14,12 +15,14 @@ from reports.analysis.tier_names import tier_name
 
 _HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "in it", "")
 _COUNT = _HEAD.index("I/Os")
-# Before the figures of the table, where the terminal is wide enough; one everywhere else.
-_GAPS = (0, 2, 2, 2, 2, 2, 1, 1)
+# Spaces before each column: the first that fit the terminal.
+_WIDE = (0, *[2] * (len(_HEAD) - 1))
+_GAPS = (*_WIDE[:-2], 1, 1)
 _ONE = (0, *[1] * (len(_HEAD) - 1))
 _WITHHELD = "n too small"
 _LEAST_WIDTH = 24
 _NO_BREAK = "\N{NO-BREAK SPACE}"
+_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(ns|µs|ms|s)\b)")
 # Prose in longer lines is hard to read.
 PROSE_WIDTH = 100
 _MOST_BANDS = 8
@@ -55,10 +58,10 @@ def result_lines(
 def wrapped(text: str, width: int, mark: str = "") -> list[str]:
     """`text` in lines of at most `width` characters; the first begins with `mark`, the rest are indented.
 
-    No line ends at a no-break space; it is shown as a space.
+    No line ends between a number and its unit, or at a no-break space, which is shown as a space.
     """
     lines = textwrap.wrap(
-        text, width, initial_indent=mark, subsequent_indent=" " * max(len(mark), 2),
+        _BEFORE_UNIT.sub(_NO_BREAK, text), width, initial_indent=mark, subsequent_indent=" " * max(len(mark), 2),
         break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
     return [line.replace(_NO_BREAK, " ") for line in lines]
@@ -146,7 +149,7 @@ def _table(entries: list[Entry], width: int) -> Iterator[str]:
     used = [n for n in range(len(_HEAD)) if any(row[n] for row in rows)]
     least = max(len(word) for row in rows for word in row[0].split(" ")) + 2
     fewer = [n for n in used if n != _COUNT]
-    for gaps, columns in ((_GAPS, used), (_GAPS, fewer), (_ONE, fewer)):
+    for gaps, columns in ((_WIDE, used), (_GAPS, used), (_GAPS, fewer), (_ONE, fewer)):
         widths = {n: max(len(cells[n]) for cells in (_HEAD, *rows)) for n in columns}
         room = width - sum(widths[n] + gaps[n] for n in columns[1:])
         if room >= widths[0] or (gaps is _ONE and room >= least):

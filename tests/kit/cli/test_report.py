@@ -61,6 +61,17 @@ def test_a_reader_that_is_gone_is_no_error_and_a_full_disk_is(run: RunDir, out: 
     assert ("No space left" in done.stderr) is (code == 5)
 
 
+def test_a_terminal_that_is_gone_is_no_error(run: RunDir) -> None:
+    ours, theirs = os.openpty()
+    os.close(ours)
+    done = subprocess.run(
+        [sys.executable, "-m", "kit.cli", "report", str(run.path)],
+        cwd=ROOT, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (0, "") and run.report.exists()
+
+
 def test_a_terminal_without_utf8(run: RunDir) -> None:
     done = call(run, "", PYTHONIOENCODING="ascii")
     assert done.returncode == 0 and "141 us" in done.stdout and done.stdout.isascii()
