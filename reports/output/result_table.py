@@ -61,8 +61,9 @@ def wrapped(text: str, width: int, mark: str = "") -> list[str]:
     No line ends between a number and its unit, or at a no-break space, which is shown as a space.
     """
     lines = textwrap.wrap(
-        _BEFORE_UNIT.sub(_NO_BREAK, text), width, initial_indent=mark, subsequent_indent=" " * max(len(mark), 2),
-        break_long_words=False, break_on_hyphens=False,
+        _BEFORE_UNIT.sub(_NO_BREAK, text), width,
+        initial_indent=mark, subsequent_indent=" " * max(len(mark), 2), break_long_words=False,
+        break_on_hyphens=False,
     )  # fmt: skip
     return [line.replace(_NO_BREAK, " ") for line in lines]
 
