@@ -91,6 +91,11 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     return (f"{words} {met} of {len(summary.expect)} requirements met." if summary.expect else words,)
 
 
+def sentence(manifest: Manifest, summary: Summary) -> str:
+    """The sentence of the headline, for who does not need the shares inside published ranges."""
+    return _sentence(list(_shown(manifest, summary)), summary)
+
+
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     """The server's rows, or the clients' where no server was traced; without what is almost never there."""
     expected = {phase.name: phase.expected_tiers for phase in manifest.phases}

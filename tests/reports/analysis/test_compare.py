@@ -251,4 +251,4 @@ def test_text_of_a_comparison_is_inert():
     table = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(table) == 2 + len(result["rows"])
     assert {line.replace("\\|", "").count("|") for line in table} == {11}
-    assert result["conclusion"] in comparison_table.plain(result)
+    assert result["conclusion"] in comparison_table.plain(result, 80)
