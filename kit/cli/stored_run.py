@@ -45,9 +45,10 @@ def report(
     Exit code 1 if an expectation is not met; with --junit also 3 if the result is unknown.
     """
     check_target(junit)
-    ranges = load(reference, Document).reference(reference.stem) if reference else None
+    document = load(reference, Document) if reference else None
+    ranges = document.reference(reference.stem) if document and reference else None
     run_dir = named_run(run)
-    analysed = reports.analyse(run_dir, ranges)
+    analysed = reports.analyse(run_dir, ranges, document.setup if document else None)
     summary = analysed.summary
     write_junit(junit, summary)
     if json_output:

@@ -24,7 +24,9 @@ def terminal_width() -> int:
 def print_result(analysed: reports.Analysed, run: RunDir) -> None:
     """Print verdict, table and the places of the run and of its report on stdout. Raises HostError."""
     report = run.report.absolute()
-    lines = result_lines(analysed.summary, analysed.headline, terminal_width(), analysed.findings)
+    lines = result_lines(
+        analysed.summary, analysed.headline, terminal_width(), [each.text for each in analysed.findings]
+    )
     emit_text([*lines, "", f"run:    {run.path}", f"report: {report.as_uri()}"])
 
 
