@@ -156,7 +156,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     layout = figure.layout(
         300, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]], showlegend=False,
-        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        xaxis={"range": _times(stored), "title": {"text": "seconds"}, "nticks": 6},
         yaxis=figure.linear_axis(high),
     )  # fmt: skip
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
