@@ -39,10 +39,11 @@ def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> An
     """
     latency, manifest, aged = _read(run)
     summary = summarise(latency, manifest, aged, reference)
+    shown = headline(latency, manifest, summary)
     html = render(latency, manifest, summary, aged)
     json_file.write_json(run.path / "summary.json", summary.as_json())
     write_atomically(run.report, html.encode())
-    return Analysed(summary, headline(latency, manifest, summary))
+    return Analysed(summary, shown)
 
 
 def _read(run: run_directory.RunDir) -> tuple[pl.DataFrame, Manifest, pl.DataFrame]:
