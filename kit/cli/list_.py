@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kit.cli.options import JsonOption, ResultsOption
-from kit.core.errors import ConfigError
+from kit.core.errors import ConfigError, error_text
 from kit.core.output import emit_json, emit_text, say
 from kit.core.seed import RUN_ID
 from kit.session.presentation import terminal_width
@@ -93,6 +93,9 @@ def _listed(path: Path) -> Listed:
         return Listed(str(path), **known, problem=error.message)
     except OSError as error:
         return Listed(str(path), **known, problem=f"{error.filename}: {error.strerror}")
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        # Parts of a summary are not checked when they are read.
+        return Listed(str(path), **known, problem=f"{path / 'summary.json'}: damaged ({error_text(error)})")
 
 
 def _time(name: str) -> str | None:

@@ -269,7 +269,7 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
         "zsmooth": False, "showlegend": False,
         "colorscale": [[n / 6, colour] for n, colour in enumerate(palette.DIFFERENCE["light"])],
         "colorbar": {
-            "title": {"text": "I/O per s and octave", "side": "right", "font": {"size": 11}}, "thickness": 10,
+            "title": {"text": "I/O/s/octave", "side": "right", "font": {"size": 11}}, "thickness": 10,
             "outlinewidth": 0, "x": 1.01, "tickvals": [np.sign(s) * np.sqrt(abs(s)) * most for s in steps],
             "ticktext": [f"{s * most**2:+.3g}" if s else "0" for s in steps],
         },
@@ -296,7 +296,7 @@ def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Js
         "marker": {
             "color": [low], "cmin": low, "cmax": top, "colorscale": palette.scale("scale"), "showscale": True,
             "colorbar": {
-                "title": {"text": f"I/O per s and {unit}", "side": "right", "font": {"size": 11}},
+                "title": {"text": f"I/O/s/{unit}", "side": "right", "font": {"size": 11}},
                 "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": shown,
                 "ticktext": [f"{10**n:,.3g}" if n < 0 else f"{10**n:,.0f}" for n in shown], **(bar or {}),
             },
@@ -308,8 +308,8 @@ def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Js
 def rows_text(shown: Grid) -> str:
     """How many stored bins and intervals a cell of the picture is."""
     intervals, bins = shown.merged
-    wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} stored intervals)" if intervals > 1 else "")
-    high = "one stored bin (3 %)" if bins == 1 else f"{bins} stored bins (up to {bins * 100 / 32:.0f} %)"
+    wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} intervals)" if intervals > 1 else "")
+    high = f"{bins * 100 / 32:.0f} % ({bins} stored bin{'s' * (bins > 1)})"
     return f"Cell: {wide} by {high}."
 
 

@@ -129,9 +129,9 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     layout = figure.layout(
         460, _MARGIN, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]],
-        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds"}},
         xaxis2={"domain": _RATES, "range": [most * 1.05, 0], "tickvals": [round_up(most / 4)], "fixedrange": True,
-                "tickformat": "~s", "title": {"text": "I/O per s, octave", "font": {"size": 10}}},
+                "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
     left_out = f" {ignored} events are damaged or too many: not drawn." if ignored else ""
@@ -190,7 +190,7 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     low, high = min(seen, default=1e-6) / 1.5, max(seen, default=1e-3) * 1.5
     layout = figure.layout(
         340, _MARGIN, dragmode="select", selectdirection="h",
-        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        xaxis={"range": _times(stored), "title": {"text": "seconds"}},
         yaxis=figure.latency_axis(low, high, title={"text": "latency"}),
     )  # fmt: skip
     caption = "Lines break where the sample is too small."

@@ -13,6 +13,8 @@ from reports.analysis.tier_names import tier_name
 from reports.output.result_table import PROSE_WIDTH, wrapped
 
 _FIGURE = " {:6} {:>8} {:>8} {:>7} {:>15}  "
+# The line above and its words.
+_TABLE_WIDTH = 72
 _HEAD = ("phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "interval", "")
 # What Markdown or the HTML in it could act on.
 _ACTIVE = re.compile(r"([\\`*_{}\[\]()#+!|<>~&$-])")
@@ -33,21 +35,27 @@ def plain(result: Json, width: int) -> Iterator[str]:
     for note in _notes(result):
         yield from wrapped(note, min(width, PROSE_WIDTH))
     yield ""
-    yield _FIGURE.format("", "A", "B", "B/A", "interval").rstrip()
+    if width >= _TABLE_WIDTH:
+        yield _FIGURE.format("", "A", "B", "B/A", "interval").rstrip()
     heading = None
     for row in result["rows"]:
         tier = "" if row["tier"] == "all" else f" {tier_name(row['tier'])}"
         if heading != (heading := f"{row['phase']}, {row['layer']}: {row['op']}{tier}"):
             yield from wrapped(heading, width)
-        if row["withheld"] is not None:
-            yield from wrapped(f"{row['figure']:6} withheld: {row['withheld']}", width, " ")
-        else:
-            a, b = (_figure(row["figure"], row[side]) for side in ("a", "b"))
-            line = _FIGURE.format(row["figure"], a, b, _number(row["ratio"]), _interval(row))
-            if len(line) + len(row["words"]) > width:
-                yield line.rstrip()
-                line = " " * 8
-            yield line + row["words"]
+        yield from _figure_lines(row, width)
+
+
+def _figure_lines(row: Json, width: int) -> list[str]:
+    name, ratio, span, words = row["figure"], _number(row["ratio"]), _interval(row), row["words"]
+    if row["withheld"] is not None:
+        return wrapped(f"{name:6} withheld: {row['withheld']}", width, " ")
+    a, b = (_figure(name, row[side]) for side in ("a", "b"))
+    line = _FIGURE.format(name, a, b, ratio, span) + words
+    if width >= max(_TABLE_WIDTH, len(line)):
+        return [line]
+    return wrapped(
+        ", ".join(filter(None, (f"{name}: A {a}", f"B {b}", f"B/A {ratio}", span, words))), width, " "
+    )
 
 
 def _figure(name: str, value: float) -> str:

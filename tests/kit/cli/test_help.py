@@ -7,6 +7,9 @@ import re
 import pytest
 
 from kit.cli.main import EXIT_CODES, Commands, imported
+from kit.cli.run import _announcement
+from kit.config.testbed import LAB_TESTBED
+from kit.session.side import Side
 from tests.conftest import Called
 
 
@@ -32,6 +35,13 @@ def test_exit_codes_are_a_line_each(hsp_here: Called) -> None:
 def test_options_of_a_run_are_in_panels(hsp_here: Called) -> None:
     panels = re.findall(r"^╭─ (.+?) ─", hsp_here("run", "--help", COLUMNS="100").stdout, re.MULTILINE)
     assert panels == ["Arguments", "Options", "Safety", "A and B", "Lab", "Output"]
+
+
+def test_a_demo_says_in_a_line_what_it_does_and_how_long_that_takes() -> None:
+    line = _announcement(Side("top-speeds", LAB_TESTBED))
+    assert re.fullmatch(
+        r"Hybrid storage pool: top speeds, .*\(3 phases, [0-9]+ s .*\): about 2 minutes .*", line
+    )
 
 
 def test_a_plan_cuts_long_commands_and_unfolds_them(hsp_here: Called) -> None:

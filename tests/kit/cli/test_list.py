@@ -119,6 +119,17 @@ def test_damaged_runs_are_named_and_nothing_is_followed(
     assert done.returncode == 0 and done.stdout.count("DAMAGED") == 3 and "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize("bands", [[{}], [{"kernel": None, "bands": 5}], [{"kernel": None, "bands": [1, 2]}]])
+def test_a_part_of_a_summary_that_is_not_checked_when_read(
+    hsp_here: Called, results: Path, bands: list[Any]
+) -> None:
+    path = results / "ageing" / RUNS[0] / "summary.json"
+    unlabelled = [row | {"tier": "all"} for row in read_json(path)["rows"]]
+    write_json(path, read_json(path) | {"bands": bands, "rows": unlabelled})
+    (damaged,) = (run for run in listed(hsp_here, results) if run["problem"])
+    assert damaged["problem"].startswith(f"{path}: damaged (")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_strangers_run_is_named_and_not_read(hsp_here: Called, results: Path) -> None:
     os.chown(results / "ageing" / RUNS[0], 65534, 65534)
