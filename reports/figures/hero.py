@@ -25,7 +25,7 @@ _HEIGHT_PX, _TOP_PX, _BOTTOM_PX = 470, 60, 44
 _PANELS, _BARS, _GAP = 0.64, 0.08, 0.02
 _NARROW_PANELS, _NARROW_BARS = 0.86, 0.12
 # Columns and letters over the whole width: cells of eight pixels, letters of six.
-_COLUMNS, _LETTERS = 150, 190
+_COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 190, 58
 # A block of three lines of text beside its bar.
 _WORDS_PX = 52
 
@@ -46,7 +46,7 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     axes: Json = {}
     titles: list[Json] = []
     wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
-    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": _TOP_PX, "b": _BOTTOM_PX}, "annotations": []}
+    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []}
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
         merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
@@ -60,6 +60,10 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
             "range": [0, merged.columns * merged.width_ns / 1e9],
         }  # fmt: skip
         narrow_layout[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
+        small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
+        narrow_layout["annotations"].append({
+            **figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}
+        })  # fmt: skip
         title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
         titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
     last = str(len(shown) + 1)
@@ -100,11 +104,11 @@ def _names(lines: Sequence[Line]) -> dict[str, str]:
     return {line.row.tier: line.name for line in lines}
 
 
-def _wrapped(title: str, width: int) -> str:
-    """A title in at most three lines of plain text, `width` letters each."""
+def _wrapped(title: str, width: int, lines: int = 3) -> str:
+    """A title in at most `lines` lines of plain text, `width` letters each."""
     words, rows = plotly_text(title, 60).split(), [""]
     for word in words:
-        if rows[-1] and len(rows[-1]) + len(word) >= width and len(rows) < 3:
+        if rows[-1] and len(rows[-1]) + len(word) >= width and len(rows) < lines:
             rows.append("")
         rows[-1] = f"{rows[-1]} {word}".strip()
     return "<br>".join(rows)
