@@ -99,8 +99,8 @@ def histogram(subject: Subject) -> Figure:
     )  # fmt: skip
     caption = "Bar: I/Os per octave of latency. Lines: percentiles."
     return Figure(
-        subject.name, [*bars, *levels], layout, caption, heat_map.block(stored), subject.link,
-        _about(subject, "octave", histogram=True), narrow=_NARROW,
+        subject.name, [*bars, *levels], layout, caption, heat_map.block(stored),
+        about=_about(subject, "octave", histogram=True), narrow=_NARROW,
     )  # fmt: skip
 
 
@@ -120,7 +120,6 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     maps = heat_map.traces(shown, list(shown.tiers), "octave", names=names)
     events, ignored = _events(subject, stored, low, high, log=True)
     rates = _rates(shown, "octave", ("x2", "y"), float(shown.lengths_s.sum()))
-    most = max((max(bar["x"]) for bar in rates), default=1.0)
     data = [
         *heat_map.coloured(maps, "octave"), *rates,
         *_waits(subject, low), *events, *_rug(stored, high), *_overlaid(subject, stored), *_anchor(),
@@ -130,7 +129,7 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
         460, _MARGIN, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]],
         xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds"}},
-        xaxis2={"domain": _RATES, "range": [most * 1.05, 0], "tickvals": [round_up(most / 4)], "fixedrange": True,
+        xaxis2={"domain": _RATES, "autorange": "reversed", "nticks": 2, "fixedrange": True,
                 "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
