@@ -1,7 +1,7 @@
 """The figures of one phase and layer: all tiers, each tier alone, percentiles over time, or a histogram.
 
-Figures have seconds on both axes. A layer of an import that has one interval has no time axis: its figure is a
-histogram, all others are heat maps.
+Figures have seconds on both axes. A layer of an import that has one interval has no time axis: its figure is
+a histogram, all others are heat maps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _DASHES = {"p50": "solid", "p95": "dash", "p99": "dot"}
 _MARGIN: Json = {"l": 62, "r": 84, "t": 34, "b": 46}
 _NARROW: Json = {
-    "margin": {"l": 52, "r": 62, "t": 12, "b": 96}, "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"}
+    "margin": {"l": 52, "r": 62, "t": 12, "b": 96},
+    "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"}
 }  # fmt: skip
 # The map's part of the width, beside the rates at its left.
 _RATES, _MAP = [0, 0.09], [0.1, 1]
@@ -38,9 +39,9 @@ _RATES, _MAP = [0, 0.09], [0.1, 1]
 class Subject:
     """What the figures of one phase and layer are drawn from.
 
-    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the range of
-    time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
-    publication of the ranges.
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the
+    range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O.
+    `source`: the publication of the ranges.
     """
 
     name: str
@@ -130,8 +131,9 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
         460, _MARGIN, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]],
         xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds since the phase began"}},
-        xaxis2={"domain": _RATES, "range": [most * 1.05, 0], "tickvals": [round_up(most / 4)], "fixedrange": True,
-                "tickformat": "~s", "title": {"text": "I/O per s, octave", "font": {"size": 10}}},
+        xaxis2={"domain": _RATES, "range": [most * 1.05, 0], "tickvals": [round_up(most / 4)],
+                "fixedrange": True, "tickformat": "~s",
+                "title": {"text": "I/O per s, octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
     left_out = f" {ignored} events are damaged or too many: not drawn." if ignored else ""
@@ -244,7 +246,7 @@ def _overlaid(subject: Subject, stored: Grid) -> list[Json]:
 
 
 def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
-    """From and to of a latency axis (s): all tiers, but for the rarest thousandth; a rug shows what is above."""
+    """From and to of a latency axis (s): all tiers but for the rarest thousandth, which the rug has."""
     edges = stored.edges_s
     if len(edges) < 2:
         return 1e-6, 1e-3
@@ -274,7 +276,7 @@ def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = 
 
 
 def _gaps(subject: Subject, stored: Grid) -> list[Json]:
-    """Intervals for which the store has nothing are grey; those in which a closed loop waited are not gaps."""
+    """Intervals for which the store has nothing are grey, unless a closed loop waited in them."""
     width = stored.width_ns / 1e9
     spans = [(first * width, last * width) for first, last in stored.gaps]
     return [
@@ -298,8 +300,8 @@ def _waits(subject: Subject, low_s: float) -> list[Json]:
         x += [begin, begin, end, None]
         y += [low_s, end - begin, end - begin, None]
     return [{
-        "type": "scatter", "mode": "lines", "name": "waiting for one I/O", "x": x, "y": y, "connectgaps": False,
-        "line": {"color": palette.FAULT, "width": 1.6, "dash": "dot"},
+        "type": "scatter", "mode": "lines", "name": "waiting for one I/O", "x": x, "y": y,
+        "connectgaps": False, "line": {"color": palette.FAULT, "width": 1.6, "dash": "dot"},
         "hovertemplate": "waiting for one I/O, until %{x:.4~g} s<extra></extra>",
     }]  # fmt: skip
 
@@ -336,11 +338,13 @@ def _rates(
         counts = np.bincount(cells.row, weights=cells.count, minlength=len(edges) - 1)
         used = np.flatnonzero(counts)
         made.append({
-            "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)), "showlegend": axes[0] == "x",
+            "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)),
+            "showlegend": axes[0] == "x",
             "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
             "y": edges[used].tolist(), "width": np.diff(edges)[used].tolist(),
             "customdata": counts[used].tolist(), "legendgroup": tier,
-            "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85, "meta": {"tier": tier, "rates": axes[0] == "x2"},
+            "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85,
+            "meta": {"tier": tier, "rates": axes[0] == "x2"},
             "marker": {"color": palette.scale(tier)[1][1], "line": {"width": 0}},
             "hovertemplate": f"{plotly_text(tier_name(tier))}, %{{y:.3~s}}s: %{{x:.3g}} {unit}"
                              "<br>%{customdata} I/O<extra></extra>",

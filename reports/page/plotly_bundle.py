@@ -1,8 +1,8 @@
 """plotly.js without what no page of the kit draws: a quarter of its size, and a quarter of its time to start.
 
 The package plotly brings one bundle with all 47 kinds of traces. esbuild made it of CommonJS modules, each
-`var NAME=wrap((exports,module)=>{...});`, and the last one registers the traces. What the registered traces need is
-kept, as plotly.js's own partial bundles do. A bundle of another shape is used whole.
+`var NAME=wrap((exports,module)=>{...});`, and the last one registers the traces. What the registered traces
+need is kept, as plotly.js's own partial bundles do. A bundle of another shape is used whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 # `scatter` is a part of the core of plotly.js.
 TRACES = ("bar", "heatmap")
 _MODULE = re.compile(r"\bvar ([\w$]+)=([\w$]+)\((?=\(|[\w$]+=>)")
-# esbuild has two wrappers, for CommonJS and for ES modules; other functions are called like that now and then.
+# esbuild has two wrappers, for CommonJS and for ES modules; other functions are rarely called like that.
 _LEAST_WRAPPED = 10
 _REGISTER = re.compile(r"\.register\(\[([\w$(),]+)\]\)")
 _WORD = re.compile(r"[\w$]+")
