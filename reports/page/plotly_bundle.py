@@ -35,10 +35,12 @@ def reduced(bundle: str) -> str | None:
     calls = list(_MODULE.finditer(bundle))
     wrappers = Counter(call[2] for call in calls)
     starts = [call for call in calls if wrappers[call[2]] >= _LEAST_WRAPPED]
+    if not starts:
+        return None
     ends = [start.start() for start in starts[1:]] + [len(bundle)]
     modules = {m[1]: bundle[m.start() : end] for m, end in zip(starts, ends, strict=True)}
-    last = starts[-1][1] if starts else ""
-    listed = _REGISTER.search(modules.get(last, ""))
+    last = starts[-1][1]
+    listed = _REGISTER.search(modules[last])
     if listed is None or len(modules) != len(starts):
         return None
     registered = [name.removesuffix("()") for name in listed[1].split(",")]
