@@ -119,9 +119,9 @@ def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COL
         row, column = np.divmod(mine["place"].to_numpy(), columns)
         tiers[str(tier)] = Cells(row, column, mine["count"].to_numpy())
     recorded = (frame["time_ns"].unique().to_numpy() - start) // width
-    return Grid(
-        start, max(end, start + 1), width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1)
-    )
+    # The phase cuts off its last interval, but none that begins after it.
+    end = start + intervals * interval if last > end else max(end, start + 1)
+    return Grid(start, end, width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1))
 
 
 def only(stored: Grid, tier: str) -> Grid:
@@ -311,8 +311,10 @@ def rows_text(shown: Grid) -> str:
     """How many stored bins and intervals a cell of the picture is."""
     intervals, bins = shown.merged
     wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} stored intervals)" if intervals > 1 else "")
-    high = "one stored bin (3 %)" if bins == 1 else f"{bins} stored bins (up to {bins * 100 / 32:.0f} %)"
-    return f"Cell: {wide} by {high}."
+    rows = [row for cells in shown.tiers.values() for row in np.unique(cells.row) if shown.edges_ns[row]]
+    percent = max((100 * (shown.edges_ns[row + 1] / shown.edges_ns[row] - 1) for row in rows), default=0)
+    high = "one stored bin" if bins == 1 else f"{bins} stored bins"
+    return f"Cell: {wide} by {high}{f' (up to {percent:.0f} %)' if percent else ''}."
 
 
 def block(stored: Grid) -> Json:
