@@ -1,6 +1,6 @@
 """The figure of the first screen: the phases side by side on one logarithmic axis of latency.
 
-At the right, on the same axis, this run's range of each tier inside the published one, in figures and in words.
+At the right, on the same axis: this run's range of each tier inside the published one, drawn and in words.
 """
 
 from __future__ import annotations
@@ -160,8 +160,9 @@ def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Json]:
     made: list[Json] = []
     if span := _published(line):
         made.append({
-            **common, "x0": place - 0.42, "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s), "y1": span[1] / 1e6,
-            "fillcolor": palette.PUBLISHED_FILL, "line": {"color": palette.PUBLISHED, "width": 1.6, "dash": "dot"},
+            **common, "x0": place - 0.42, "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s),
+            "y1": span[1] / 1e6, "fillcolor": palette.PUBLISHED_FILL,
+            "line": {"color": palette.PUBLISHED, "width": 1.6, "dash": "dot"},
         })  # fmt: skip
     return made
 
@@ -202,8 +203,9 @@ def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source:
         heights[number] = min(heights[number], limit) if over else heights[number]
     return [
         {
-            "x": x, "y": pixels / inner, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "middle",
-            "align": "left", "showarrow": False, "font": {"size": 11}, "text": "<br>".join(_text(line, source)),
+            "x": x, "y": pixels / inner, "xref": "paper", "yref": "paper", "xanchor": "left",
+            "yanchor": "middle", "align": "left", "showarrow": False, "font": {"size": 11},
+            "text": "<br>".join(_text(line, source)),
         }
         for line, pixels in zip(ordered, heights, strict=True)
     ]  # fmt: skip
@@ -227,8 +229,8 @@ def _safe(text: str) -> str:
 def _table(lines: Sequence[Line]) -> list[list[object]]:
     """What the figure says, as rows; the first names the columns."""
     head: list[object] = [
-        "phase", "op", "tier", "ios", "p50_us", "p99_us", "from_us", "to_us", "published_from_us", "published_to_us",
-        "share_inside",
+        "phase", "op", "tier", "ios", "p50_us", "p99_us", "from_us", "to_us", "published_from_us",
+        "published_to_us", "share_inside",
     ]  # fmt: skip
     return [head] + [
         [line.row.phase, line.row.op, line.row.tier, line.row.count, line.row.p50_us, line.row.p99_us,

@@ -18,8 +18,8 @@ PAGE_DARK = {
 }  # fmt: skip
 PAGE_PAPER = {**PAGE_LIGHT, "back": "#fff"}
 
-# The two ends of each tier's scale, from few I/Os to many, on a light page and on a dark one. The first is 3:1
-# against the page (WCAG 2.2, 1.4.11), so that a cell with one I/O is seen. "safe": Okabe and Ito's hues.
+# The two ends of each tier's scale, from few I/Os to many, on a light page and on a dark one. The first is
+# 3:1 against the page (WCAG 2.2, 1.4.11), so that a cell with one I/O is seen. "safe": Okabe and Ito's hues.
 HUES: Json = {
     "light": {
         "classic": {
@@ -80,7 +80,8 @@ def _template(page: dict[str, str]) -> Json:
     return {
         "layout": {
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": page["ink"]},
-            "paper_bgcolor": page["box"], "plot_bgcolor": page["box"], "xaxis": axis, "yaxis": {**axis, "labelalias": _BETWEEN},
+            "paper_bgcolor": page["box"], "plot_bgcolor": page["box"], "xaxis": axis,
+            "yaxis": {**axis, "labelalias": _BETWEEN},
             "annotationdefaults": {"bgcolor": page["box"]},
             "hoverlabel": {"bgcolor": page["ink"], "font": {"color": page["box"]}},
             "newselection": {"line": {"color": page["link"]}},

@@ -178,7 +178,8 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
     published = f"Published: {summary.reference.source}" if summary.reference else ""
     version = (summary.versions or {}).get("hsp", "")
     lines = [
-        f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}; verdict: {summary.verdict}",
+        f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}; "
+        f"verdict: {summary.verdict}",
         f"{where}; hsp {version}. {published}",
     ]
     lines += [
