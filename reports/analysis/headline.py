@@ -117,7 +117,8 @@ def _bands_of(row: Row, summary: Summary) -> tuple[Row, ...]:
     return tuple(
         row.model_copy(update={
             "tier": f"band {number} of {len(bands[0])}", "count": band["count"], "share": band["share"],
-            "range_us": tuple(band["range_us"]), "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
+            "range_us": tuple(band["range_us"]),
+            "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
             "min_us": band["from_us"], "max_us": band["to_us"], "published": None,
         })
         for number, band in enumerate(bands[0], 1)

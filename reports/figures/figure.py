@@ -113,5 +113,6 @@ def layout(height_px: int, margin: Json, **values: Any) -> Json:
     return {
         "template": palette.FOR_SCRIPTS["light"]["template"], "height": height_px, "autosize": True,
         "hovermode": "closest", "margin": margin, "bargap": 0, "barmode": "overlay",
-        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom", "font": {"size": 11}}, **values,
+        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
+                   "font": {"size": 11}}, **values,
     }  # fmt: skip

@@ -25,12 +25,14 @@ HUES: Json = {
         "classic": {
             "dram": ["#2da65a", "#09461f"], "l2arc": ["#4f95e6", "#0c3b76"], "disk": ["#eb6a60", "#771610"],
             "slog": ["#ab7ce4", "#502284"], "pool": ["#d47c35", "#652b01"], "shared": ["#8a939e", "#353d45"],
-            "indirect": ["#2aa0ac", "#05434a"], "direct": ["#a9911c", "#493b00"], "all": ["#2aa0ac", "#05434a"],
+            "indirect": ["#2aa0ac", "#05434a"], "direct": ["#a9911c", "#493b00"],
+            "all": ["#2aa0ac", "#05434a"],
         },
         "safe": {
             "dram": ["#14a57e", "#004533"], "l2arc": ["#189ae3", "#003f63"], "disk": ["#dc782a", "#642c00"],
             "slog": ["#ca78a6", "#642549"], "pool": ["#be8900", "#503800"], "shared": ["#8a939e", "#353d45"],
-            "indirect": ["#4a9ac8", "#11405b"], "direct": ["#9f941c", "#423d00"], "all": ["#4a9ac8", "#11405b"],
+            "indirect": ["#4a9ac8", "#11405b"], "direct": ["#9f941c", "#423d00"],
+            "all": ["#4a9ac8", "#11405b"],
         },
         "other": ["#8a939e", "#353d45"],
     },
@@ -38,12 +40,14 @@ HUES: Json = {
         "classic": {
             "dram": ["#1f753f", "#bee6cc"], "l2arc": ["#3668a2", "#c9dff8"], "disk": ["#b04138", "#f9d4d0"],
             "slog": ["#7b52ad", "#e5d7f7"], "pool": ["#955725", "#f7d7bc"], "shared": ["#60676e", "#d9dde1"],
-            "indirect": ["#1e7179", "#b7e5e9"], "direct": ["#766614", "#e7ddaa"], "all": ["#1e7179", "#b7e5e9"],
+            "indirect": ["#1e7179", "#b7e5e9"], "direct": ["#766614", "#e7ddaa"],
+            "all": ["#1e7179", "#b7e5e9"],
         },
         "safe": {
             "dram": ["#007555", "#bbe5d9"], "l2arc": ["#006ba6", "#bbe2f7"], "disk": ["#a94a00", "#f4d7bf"],
             "slog": ["#8d5474", "#efd6e4"], "pool": ["#856000", "#f0dba3"], "shared": ["#60676e", "#d9dde1"],
-            "indirect": ["#336c8b", "#bde2f6"], "direct": ["#6f6813", "#e3dfa8"], "all": ["#336c8b", "#bde2f6"],
+            "indirect": ["#336c8b", "#bde2f6"], "direct": ["#6f6813", "#e3dfa8"],
+            "all": ["#336c8b", "#bde2f6"],
         },
         "other": ["#60676e", "#d9dde1"],
     },
