@@ -91,12 +91,38 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     return (f"{words} {met} of {len(summary.expect)} requirements met." if summary.expect else words,)
 
 
+def sentence(manifest: Manifest, summary: Summary) -> str:
+    """The sentence of the headline, for who does not need the shares inside published ranges."""
+    return _sentence(list(_shown(manifest, summary)), summary)
+
+
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     """The server's rows, or the clients' where no server was traced; without what is almost never there."""
     expected = {phase.name: phase.expected_tiers for phase in manifest.phases}
     for row in summary.rows_of(SERVER) or summary.rows:
+        bands = _bands_of(row, summary) if row.tier == "all" else ()
+        yield from bands
+        if bands:
+            continue
         if row.share >= _LEAST_SHARE or row.published or row.tier in expected.get(row.phase, ()):
             yield row
+
+
+def _bands_of(row: Row, summary: Summary) -> tuple[Row, ...]:
+    """The bands of a row whose tiers are not known, if there are several. They have no percentiles."""
+    key = row.phase, row.layer, row.op
+    bands = [e["bands"] for e in summary.bands if (e["phase"], e["layer"], e["op"]) == key]
+    if not bands or not 1 < len(bands[0]) <= _MOST_MODES:
+        return ()
+    return tuple(
+        row.model_copy(update={
+            "tier": f"band {number} of {len(bands[0])}", "count": band["count"], "share": band["share"],
+            "range_us": tuple(band["range_us"]),
+            "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
+            "min_us": band["from_us"], "max_us": band["to_us"], "published": None,
+        })
+        for number, band in enumerate(bands[0], 1)
+    )  # fmt: skip
 
 
 def _times_of(row: Row, rows: Sequence[Row]) -> tuple[str, float] | None:

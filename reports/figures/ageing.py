@@ -66,7 +66,8 @@ def _curve_figure(device: str, rows: list[Json]) -> Figure:
                 "type": "scatter", "x": [row["written"] for row in mine],
                 "y": [None if v is None else v / 1e6 for v in values],
                 "mode": "lines+markers", "name": f"{op} {name}", "legendgroup": f"{op} {name}",
-                "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False, "meta": {"tier": _HUES[op]},
+                "xaxis": f"x{number}", "yaxis": f"y{number}", "connectgaps": False,
+                "meta": {"tier": _HUES[op]},
                 "line": {"color": palette.scale(_HUES[op])[1][1], "dash": _DASHES[name], "width": 2},
                 "marker": {"size": 6, "color": palette.scale(_HUES[op])[1][1]},
                 "customdata": [[plotly_text(row["stage"]), "" if v is None else format_latency(v), row["ios"]]
@@ -86,8 +87,8 @@ def _curve_figure(device: str, rows: list[Json]) -> Figure:
     table += [[*(row[key] for key in head), *(row[n] if row[n] is not None else "" for n in names)]
               for row in rows]  # fmt: skip
     caption = (
-        "Measured on the device alone, after the purge and after each stage. Reads go to written blocks only; "
-        "unwritten blocks would not touch the flash."
+        "Measured on the device alone, after the purge and after each stage. Reads go to written blocks "
+        "only; unwritten blocks would not touch the flash."
     )
     return Figure(
         f"{device}: latency as it ages", traces, layout, caption, about={"per": ""}, csv=table,
@@ -118,7 +119,8 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Json, aged: Json, part
     low, high = min(float(e[0]) for e in edges) / 1.5, max(float(e[-1]) for e in edges) * 1.5
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]
-    caption = f"{fresh['ios']} I/Os fresh, {aged['ios']} aged; same colours and axes. {heat_map.rows_text(grids[0])}"
+    ios = f"{fresh['ios']} I/Os fresh, {aged['ios']} aged"
+    caption = f"{ios}; same colours and axes. {heat_map.rows_text(grids[0])}"
     return Figure(
         f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"),
         _layout(360, panels, x, low, high), caption, about={"per": ""}, csv=table,

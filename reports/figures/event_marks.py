@@ -70,7 +70,7 @@ _LINES = 12
 
 
 def traces(drawn: list[Json], low_s: float, high_s: float, log: bool) -> list[Json]:
-    """A Plotly trace per kind of mark, on an axis from `low_s` to `high_s`: a line, or a frame with a length."""
+    """A Plotly trace per kind of mark, on an axis from `low_s` to `high_s`: a line, or a frame."""
     made: list[Json] = []
     for number, kind in enumerate(dict.fromkeys(mark["kind"] for mark in drawn)):
         mine = [mark for mark in drawn if mark["kind"] == kind]

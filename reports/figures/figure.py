@@ -1,7 +1,8 @@
 """A figure as Plotly has it, and what all figures of a page have in common.
 
-A figure is made whole in Python: `plotly.graph_objects.Figure(data=..., layout=...)` opens it. figure.js draws it
-in the colours of the page. Axes of latency are in seconds: Plotly then writes µs, ms and s itself, at every zoom.
+A figure is made whole in Python: `plotly.graph_objects.Figure(data=..., layout=...)` opens it. figure.js
+draws it in the colours of the page. Axes of latency are in seconds: Plotly then writes µs, ms and s, at every
+zoom.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ FLOOR_S = 1e-8
 class Figure:
     """`data` and `layout` as Plotly has them. `caption`: below it, in words.
 
-    `cells`: the block of stored counts behind it (reports.figures.heat_map.block), by which figure.js answers a
-    selected range, a zoom and the table that is saved. `link`: what figures with one time axis share, the phase.
+    `cells`: the block of stored counts behind it (reports.figures.heat_map.block), by which figure.js answers
+    a selected range, a zoom and the table that is saved. `link`: what figures with one time axis share, the
+    phase.
     `csv`: the table that is saved where there are no cells; the first row names the columns.
     `narrow`: the parts of the layout that a small screen has instead.
     """
@@ -69,7 +71,7 @@ def latency_axis(low_s: float, high_s: float, **values: Any) -> Json:
     low, high = np.log10(max(low_s, FLOOR_S)), np.log10(max(high_s, 2 * FLOOR_S))
     return {
         "type": "log", "range": [float(low), float(high)], "tickformat": ".3~s", "ticksuffix": "s",
-        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 12, **values,
+        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 9, **values,
     }  # fmt: skip
 
 
@@ -111,5 +113,6 @@ def layout(height_px: int, margin: Json, **values: Any) -> Json:
     return {
         "template": palette.FOR_SCRIPTS["light"]["template"], "height": height_px, "autosize": True,
         "hovermode": "closest", "margin": margin, "bargap": 0, "barmode": "overlay",
-        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"}, **values,
+        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
+                   "font": {"size": 11}}, **values,
     }  # fmt: skip

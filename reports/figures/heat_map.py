@@ -1,10 +1,11 @@
 """Counts per time and latency: the one builder of heat maps, whatever page they are on.
 
-grid() has the counts of a phase as they are stored; display() merges them to what a screen can show; traces()
-are the Plotly heat maps of a grid, one per tier; block() is the stored grid as the page holds it, for cells.js.
+grid() has the counts of a phase as they are stored; display() merges them to what a screen can show;
+traces() are the Plotly heat maps of a grid, one per tier; block() is the stored grid as the page holds it.
 
-Colour is density: I/Os per second and per octave of latency, or per µs on a linear axis. A count per bin would
-show borders where the width of the bins changes. Stored times and latencies are in ns; figures have seconds.
+Colour is density: I/Os per second and per octave of latency, or per µs on a linear axis. A count per bin
+would show borders where the width of the bins changes. Stored times and latencies are in ns; figures have
+seconds.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _ENOUGH = 4
 _MERGED_ROWS = (1, 2, 4, 8)
 # The scale has three powers of ten at most: what is rarer has the colour of the rarest.
 _DECADES = 3.0
+# What a tooltip says after the count.
+_PLACE = "<br>%{x:.6~g} s, %{y:.3~s}s<extra></extra>"
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,7 @@ class Grid:
     @property
     def times_s(self) -> Floats:
         """The edges of the columns in seconds since the phase began."""
-        return np.arange(self.columns + 1) * (self.width_ns / 1e9)
+        return np.arange(self.columns + 1, dtype=np.float64) * (self.width_ns / 1e9)
 
     @property
     def duration_s(self) -> float:
@@ -116,9 +119,9 @@ def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COL
         row, column = np.divmod(mine["place"].to_numpy(), columns)
         tiers[str(tier)] = Cells(row, column, mine["count"].to_numpy())
     recorded = (frame["time_ns"].unique().to_numpy() - start) // width
-    return Grid(
-        start, max(end, start + 1), width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1)
-    )
+    # The phase cuts off its last interval, but none that begins after it.
+    end = start + intervals * interval if last > end else max(end, start + 1)
+    return Grid(start, end, width, columns, edges, tiers, _gaps(recorded, columns), (merged, 1))
 
 
 def only(stored: Grid, tier: str) -> Grid:
@@ -239,9 +242,9 @@ def traces(
             "y": [float(f"{edge:.9g}") for edge in shown.edges_s[first : last + 1]],
             "z": numbers(z), "customdata": numbers(counts), "xaxis": axes[0], "yaxis": axes[1],
             "meta": {"tier": tier, "zmin": float(np.nanmin(z)), "zmax": float(np.nanmax(z))},
-            "hoverongaps": False, "zsmooth": False, "showscale": False, "showlegend": True, "legendgroup": tier,
-            "colorscale": palette.scale(tier),
-            "hovertemplate": f"{name}: %{{customdata:.4~g}} I/O<br>%{{x:.4~g}} s, %{{y:.3~s}}s<extra></extra>",
+            "hoverongaps": False, "zsmooth": False, "showscale": False, "showlegend": True,
+            "legendgroup": tier, "colorscale": palette.scale(tier),
+            "hovertemplate": f"{name}: %{{customdata:{',d' if weight == 1 else ',.4~r'}}} I/O{_PLACE}",
         })  # fmt: skip
     return made
 
@@ -259,7 +262,8 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
             used[cells.row, cells.column] = True
     values = counts * density(shown, "octave")[0]
     z = np.where(used, np.sign(values) * np.sqrt(np.abs(values)), np.nan).astype(np.float32)
-    most = float(np.nanmax(np.abs(z))) if used.any() else 1.0
+    most = float(np.nanmax(np.abs(z))) if used.any() else 0.0
+    most = most or 1.0
     steps = [-1, -0.25, 0, 0.25, 1]
     return {
         "type": "heatmap", "name": plotly_text(name), "x": shown.times_s.round(9).tolist(),
@@ -268,11 +272,11 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
         "zsmooth": False, "showlegend": False,
         "colorscale": [[n / 6, colour] for n, colour in enumerate(palette.DIFFERENCE["light"])],
         "colorbar": {
-            "title": {"text": "I/O per s and octave", "side": "right", "font": {"size": 11}}, "thickness": 10,
+            "title": {"text": "I/O/s/octave", "side": "right", "font": {"size": 11}}, "thickness": 10,
             "outlinewidth": 0, "x": 1.01, "tickvals": [np.sign(s) * np.sqrt(abs(s)) * most for s in steps],
             "ticktext": [f"{s * most**2:+.3g}" if s else "0" for s in steps],
         },
-        "hovertemplate": f"{plotly_text(name)}: %{{customdata:+.4g}} I/O<br>%{{x:.4~g}} s, %{{y:.3~s}}s<extra></extra>",
+        "hovertemplate": f"{plotly_text(name)}: %{{customdata:+,.4~r}} I/O{_PLACE}",
     }  # fmt: skip
 
 
@@ -290,12 +294,12 @@ def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Js
     shown = [float(n) for n in ticks] or [low, top]
     unit = "octave" if per == "octave" else "µs"
     key = {
-        "type": "scatter", "mode": "markers", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip",
-        "xaxis": drawn[0]["xaxis"], "yaxis": drawn[0]["yaxis"], "meta": {"tier": "scale"},
-        "marker": {
+        "type": "scatter", "mode": "markers", "x": [None], "y": [None], "showlegend": False,
+        "hoverinfo": "skip", "xaxis": drawn[0]["xaxis"], "yaxis": drawn[0]["yaxis"],
+        "meta": {"tier": "scale"}, "marker": {
             "color": [low], "cmin": low, "cmax": top, "colorscale": palette.scale("scale"), "showscale": True,
             "colorbar": {
-                "title": {"text": f"I/O per s and {unit}", "side": "right", "font": {"size": 11}},
+                "title": {"text": f"I/O/s/{unit}", "side": "right", "font": {"size": 11}},
                 "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": shown,
                 "ticktext": [f"{10**n:,.3g}" if n < 0 else f"{10**n:,.0f}" for n in shown], **(bar or {}),
             },
@@ -307,8 +311,10 @@ def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Js
 def rows_text(shown: Grid) -> str:
     """How many stored bins and intervals a cell of the picture is."""
     intervals, bins = shown.merged
-    wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} stored intervals)" if intervals > 1 else "")
-    high = "one stored bin (3 %)" if bins == 1 else f"{bins} stored bins (up to {bins * 100 / 32:.0f} %)"
+    wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} intervals)" if intervals > 1 else "")
+    rows = [row for cells in shown.tiers.values() for row in np.unique(cells.row) if shown.edges_ns[row]]
+    percent = max((100 * (shown.edges_ns[row + 1] / shown.edges_ns[row] - 1) for row in rows), default=0)
+    high = f"{bins} stored bin{'s' * (bins > 1)}" + (f", up to {percent:.0f} %" if percent else "")
     return f"Cell: {wide} by {high}."
 
 
@@ -316,8 +322,8 @@ def block(stored: Grid) -> Json:
     """The cells of a grid, for cells.js.
 
     `tiers` has sparse rows, deflated. Of each two lists: how many empty cells lie before each cell with I/Os,
-    counted along time from the lowest row, row by row, and the I/Os in the cell. A bin has about the same rate
-    all the time: along a row the numbers are alike, and deflate to a fifth less than column by column.
+    counted along time from the lowest row, row by row, and the I/Os in the cell. A bin has about the same
+    rate all the time: along a row the numbers are alike, and deflate to a fifth less than column by column.
     """
     tiers = {}
     for tier, cells in stored.tiers.items():

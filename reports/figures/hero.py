@@ -1,6 +1,6 @@
 """The figure of the first screen: the phases side by side on one logarithmic axis of latency.
 
-At the right, on the same axis, this run's range of each tier inside the published one, in figures and in words.
+At the right, on the same axis: this run's range of each tier inside the published one, drawn and in words.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEIGHT_PX, _TOP_PX, _BOTTOM_PX = 470, 60, 44
 _PANELS, _BARS, _GAP = 0.64, 0.08, 0.02
 _NARROW_PANELS, _NARROW_BARS = 0.86, 0.12
 # Columns and letters over the whole width: cells of eight pixels, letters of six.
-_COLUMNS, _LETTERS = 150, 190
+_COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 190, 58
 # A block of three lines of text beside its bar.
 _WORDS_PX = 52
 
@@ -46,7 +46,7 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     axes: Json = {}
     titles: list[Json] = []
     wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
-    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": _TOP_PX, "b": _BOTTOM_PX}, "annotations": []}
+    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []}
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
         merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
@@ -60,6 +60,10 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
             "range": [0, merged.columns * merged.width_ns / 1e9],
         }  # fmt: skip
         narrow_layout[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
+        small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
+        narrow_layout["annotations"].append({
+            **figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}
+        })  # fmt: skip
         title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
         titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
     last = str(len(shown) + 1)
@@ -100,11 +104,11 @@ def _names(lines: Sequence[Line]) -> dict[str, str]:
     return {line.row.tier: line.name for line in lines}
 
 
-def _wrapped(title: str, width: int) -> str:
-    """A title in at most three lines of plain text, `width` letters each."""
+def _wrapped(title: str, width: int, lines: int = 3) -> str:
+    """A title in at most `lines` lines of plain text, `width` letters each."""
     words, rows = plotly_text(title, 60).split(), [""]
     for word in words:
-        if rows[-1] and len(rows[-1]) + len(word) >= width and len(rows) < 3:
+        if rows[-1] and len(rows[-1]) + len(word) >= width and len(rows) < lines:
             rows.append("")
         rows[-1] = f"{rows[-1]} {word}".strip()
     return "<br>".join(rows)
@@ -156,8 +160,9 @@ def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Json]:
     made: list[Json] = []
     if span := _published(line):
         made.append({
-            **common, "x0": place - 0.42, "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s), "y1": span[1] / 1e6,
-            "fillcolor": palette.PUBLISHED_FILL, "line": {"color": palette.PUBLISHED, "width": 1.6, "dash": "dot"},
+            **common, "x0": place - 0.42, "x1": place + 0.42, "y0": max(span[0] / 1e6, low_s),
+            "y1": span[1] / 1e6, "fillcolor": palette.PUBLISHED_FILL,
+            "line": {"color": palette.PUBLISHED, "width": 1.6, "dash": "dot"},
         })  # fmt: skip
     return made
 
@@ -166,12 +171,13 @@ def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Jso
     """This run's ranges: bars with a name, so that they can be pointed at."""
     made = []
     for line, place in zip(lines, places, strict=True):
+        hue = line.row.tier if line.row.tier in palette.HUES["light"]["classic"] else "all"
         low, high = (edge / 1e6 for edge in line.row.range_us)
         words = f"{line.name}: {format_latency_range(*line.row.range_us)}"
         made.append({
             "type": "bar", "x": [place], "base": [low], "y": [high - low], "width": 0.5, "xaxis": f"x{axis}",
-            "yaxis": "y", "showlegend": False, "meta": {"tier": line.row.tier},
-            "marker": {"color": palette.scale(line.row.tier)[1][1], "line": {"width": 0}},
+            "yaxis": "y", "showlegend": False, "meta": {"tier": hue},
+            "marker": {"color": palette.scale(hue)[1][1], "line": {"width": 0}},
             "hovertemplate": plotly_text(f"{words}, 95 % of the I/Os") + "<extra></extra>",
         })  # fmt: skip
     return made
@@ -197,8 +203,9 @@ def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source:
         heights[number] = min(heights[number], limit) if over else heights[number]
     return [
         {
-            "x": x, "y": pixels / inner, "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "middle",
-            "align": "left", "showarrow": False, "font": {"size": 11}, "text": "<br>".join(_text(line, source)),
+            "x": x, "y": pixels / inner, "xref": "paper", "yref": "paper", "xanchor": "left",
+            "yanchor": "middle", "align": "left", "showarrow": False, "font": {"size": 11},
+            "text": "<br>".join(_text(line, source)),
         }
         for line, pixels in zip(ordered, heights, strict=True)
     ]  # fmt: skip
@@ -222,8 +229,8 @@ def _safe(text: str) -> str:
 def _table(lines: Sequence[Line]) -> list[list[object]]:
     """What the figure says, as rows; the first names the columns."""
     head: list[object] = [
-        "phase", "op", "tier", "ios", "p50_us", "p99_us", "from_us", "to_us", "published_from_us", "published_to_us",
-        "share_inside",
+        "phase", "op", "tier", "ios", "p50_us", "p99_us", "from_us", "to_us", "published_from_us",
+        "published_to_us", "share_inside",
     ]  # fmt: skip
     return [head] + [
         [line.row.phase, line.row.op, line.row.tier, line.row.count, line.row.p50_us, line.row.p99_us,

@@ -18,19 +18,21 @@ PAGE_DARK = {
 }  # fmt: skip
 PAGE_PAPER = {**PAGE_LIGHT, "back": "#fff"}
 
-# The two ends of each tier's scale, from few I/Os to many, on a light page and on a dark one. The first is 3:1
-# against the page (WCAG 2.2, 1.4.11), so that a cell with one I/O is seen. "safe": Okabe and Ito's hues.
+# The two ends of each tier's scale, from few I/Os to many, on a light page and on a dark one. The first is
+# 3:1 against the page (WCAG 2.2, 1.4.11), so that a cell with one I/O is seen. "safe": Okabe and Ito's hues.
 HUES: Json = {
     "light": {
         "classic": {
             "dram": ["#2da65a", "#09461f"], "l2arc": ["#4f95e6", "#0c3b76"], "disk": ["#eb6a60", "#771610"],
             "slog": ["#ab7ce4", "#502284"], "pool": ["#d47c35", "#652b01"], "shared": ["#8a939e", "#353d45"],
             "indirect": ["#2aa0ac", "#05434a"], "direct": ["#a9911c", "#493b00"],
+            "all": ["#2aa0ac", "#05434a"],
         },
         "safe": {
             "dram": ["#14a57e", "#004533"], "l2arc": ["#189ae3", "#003f63"], "disk": ["#dc782a", "#642c00"],
             "slog": ["#ca78a6", "#642549"], "pool": ["#be8900", "#503800"], "shared": ["#8a939e", "#353d45"],
             "indirect": ["#4a9ac8", "#11405b"], "direct": ["#9f941c", "#423d00"],
+            "all": ["#4a9ac8", "#11405b"],
         },
         "other": ["#8a939e", "#353d45"],
     },
@@ -39,11 +41,13 @@ HUES: Json = {
             "dram": ["#1f753f", "#bee6cc"], "l2arc": ["#3668a2", "#c9dff8"], "disk": ["#b04138", "#f9d4d0"],
             "slog": ["#7b52ad", "#e5d7f7"], "pool": ["#955725", "#f7d7bc"], "shared": ["#60676e", "#d9dde1"],
             "indirect": ["#1e7179", "#b7e5e9"], "direct": ["#766614", "#e7ddaa"],
+            "all": ["#1e7179", "#b7e5e9"],
         },
         "safe": {
             "dram": ["#007555", "#bbe5d9"], "l2arc": ["#006ba6", "#bbe2f7"], "disk": ["#a94a00", "#f4d7bf"],
             "slog": ["#8d5474", "#efd6e4"], "pool": ["#856000", "#f0dba3"], "shared": ["#60676e", "#d9dde1"],
             "indirect": ["#336c8b", "#bde2f6"], "direct": ["#6f6813", "#e3dfa8"],
+            "all": ["#336c8b", "#bde2f6"],
         },
         "other": ["#60676e", "#d9dde1"],
     },
@@ -80,7 +84,8 @@ def _template(page: dict[str, str]) -> Json:
     return {
         "layout": {
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": page["ink"]},
-            "paper_bgcolor": page["box"], "plot_bgcolor": page["box"], "xaxis": axis, "yaxis": {**axis, "labelalias": _BETWEEN},
+            "paper_bgcolor": page["box"], "plot_bgcolor": page["box"], "xaxis": axis,
+            "yaxis": {**axis, "labelalias": _BETWEEN},
             "annotationdefaults": {"bgcolor": page["box"]},
             "hoverlabel": {"bgcolor": page["ink"], "font": {"color": page["box"]}},
             "newselection": {"line": {"color": page["link"]}},

@@ -1,7 +1,7 @@
 """The figures of one phase and layer: all tiers, each tier alone, percentiles over time, or a histogram.
 
-Figures have seconds on both axes. A layer of an import that has one interval has no time axis: its figure is a
-histogram, all others are heat maps.
+Figures have seconds on both axes. A layer of an import that has one interval has no time axis: its figure is
+a histogram, all others are heat maps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _DASHES = {"p50": "solid", "p95": "dash", "p99": "dot"}
 _MARGIN: Json = {"l": 62, "r": 84, "t": 34, "b": 46}
 _NARROW: Json = {
-    "margin": {"l": 52, "r": 62, "t": 12, "b": 96}, "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"}
+    "margin": {"l": 52, "r": 62, "t": 12, "b": 96},
+    "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"},
 }  # fmt: skip
 # The map's part of the width, beside the rates at its left.
 _RATES, _MAP = [0, 0.09], [0.1, 1]
@@ -38,8 +39,8 @@ _RATES, _MAP = [0, 0.09], [0.1, 1]
 class Subject:
     """What the figures of one phase and layer are drawn from.
 
-    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the range of
-    time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the range
+    of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
     publication of the ranges.
     """
 
@@ -128,9 +129,9 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     layout = figure.layout(
         460, _MARGIN, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]],
-        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds since the phase began"}},
-        xaxis2={"domain": _RATES, "autorange": "reversed", "nticks": 3, "fixedrange": True,
-                "tickformat": "~s", "title": {"text": "I/O per s, octave", "font": {"size": 10}}},
+        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds"}},
+        xaxis2={"domain": _RATES, "autorange": "reversed", "nticks": 2, "fixedrange": True,
+                "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
     left_out = f" {ignored} events are damaged or too many: not drawn." if ignored else ""
@@ -155,7 +156,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     layout = figure.layout(
         300, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]], showlegend=False,
-        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        xaxis={"range": _times(stored), "title": {"text": "seconds"}, "nticks": 6},
         yaxis=figure.linear_axis(high),
     )  # fmt: skip
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
@@ -189,7 +190,7 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     low, high = min(seen, default=1e-6) / 1.5, max(seen, default=1e-3) * 1.5
     layout = figure.layout(
         340, _MARGIN, dragmode="select", selectdirection="h",
-        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        xaxis={"range": _times(stored), "title": {"text": "seconds"}},
         yaxis=figure.latency_axis(low, high, title={"text": "latency"}),
     )  # fmt: skip
     caption = "Lines break where the sample is too small."
@@ -243,7 +244,7 @@ def _overlaid(subject: Subject, stored: Grid) -> list[Json]:
 
 
 def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
-    """From and to of a latency axis (s): all tiers, but for the rarest thousandth; a rug shows what is above."""
+    """From and to of a latency axis (s): all but the slowest thousandth; a rug shows what is above."""
     edges = stored.edges_s
     if len(edges) < 2:
         return 1e-6, 1e-3
@@ -273,7 +274,7 @@ def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = 
 
 
 def _gaps(subject: Subject, stored: Grid) -> list[Json]:
-    """Intervals for which the store has nothing are grey; those in which a closed loop waited are not gaps."""
+    """Grey where the store has nothing, unless a closed loop waited there."""
     width = stored.width_ns / 1e9
     spans = [(first * width, last * width) for first, last in stored.gaps]
     return [
@@ -297,8 +298,8 @@ def _waits(subject: Subject, low_s: float) -> list[Json]:
         x += [begin, begin, end, None]
         y += [low_s, end - begin, end - begin, None]
     return [{
-        "type": "scatter", "mode": "lines", "name": "waiting for one I/O", "x": x, "y": y, "connectgaps": False,
-        "line": {"color": palette.FAULT, "width": 1.6, "dash": "dot"},
+        "type": "scatter", "mode": "lines", "name": "waiting for one I/O", "x": x, "y": y,
+        "connectgaps": False, "line": {"color": palette.FAULT, "width": 1.6, "dash": "dot"},
         "hovertemplate": "waiting for one I/O, until %{x:.4~g} s<extra></extra>",
     }]  # fmt: skip
 
@@ -335,11 +336,12 @@ def _rates(
         counts = np.bincount(cells.row, weights=cells.count, minlength=len(edges) - 1)
         used = np.flatnonzero(counts)
         made.append({
-            "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)), "showlegend": axes[0] == "x",
-            "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
+            "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)),
+            "showlegend": axes[0] == "x", "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
             "y": edges[used].tolist(), "width": np.diff(edges)[used].tolist(),
             "customdata": counts[used].tolist(), "legendgroup": tier,
-            "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85, "meta": {"tier": tier, "rates": axes[0] == "x2"},
+            "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85,
+            "meta": {"tier": tier, "rates": axes[0] == "x2"},
             "marker": {"color": palette.scale(tier)[1][1], "line": {"width": 0}},
             "hovertemplate": f"{plotly_text(tier_name(tier))}, %{{y:.3~s}}s: %{{x:.3g}} {unit}"
                              "<br>%{customdata} I/O<extra></extra>",

@@ -1,8 +1,8 @@
 """plotly.js without what no page of the kit draws: a quarter of its size, and a quarter of its time to start.
 
 The package plotly brings one bundle with all 47 kinds of traces. esbuild made it of CommonJS modules, each
-`var NAME=wrap((exports,module)=>{...});`, and the last one registers the traces. What the registered traces need is
-kept, as plotly.js's own partial bundles do. A bundle of another shape is used whole.
+`var NAME=wrap((exports,module)=>{...});`, and the last one registers the traces. What the registered traces
+need is kept, as plotly.js's own partial bundles do. A bundle of another shape is used whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
 # `scatter` is a part of the core of plotly.js.
 TRACES = ("bar", "heatmap")
 _MODULE = re.compile(r"\bvar ([\w$]+)=([\w$]+)\((?=\(|[\w$]+=>)")
-# esbuild has two wrappers, for CommonJS and for ES modules; other functions are called like that now and then.
+# esbuild has two wrappers, for CommonJS and for ES modules; other functions are rarely called like that.
 _LEAST_WRAPPED = 10
 _REGISTER = re.compile(r"\.register\(\[([\w$(),]+)\]\)")
 _WORD = re.compile(r"[\w$]+")
@@ -35,10 +35,12 @@ def reduced(bundle: str) -> str | None:
     calls = list(_MODULE.finditer(bundle))
     wrappers = Counter(call[2] for call in calls)
     starts = [call for call in calls if wrappers[call[2]] >= _LEAST_WRAPPED]
+    if not starts:
+        return None
     ends = [start.start() for start in starts[1:]] + [len(bundle)]
     modules = {m[1]: bundle[m.start() : end] for m, end in zip(starts, ends, strict=True)}
-    last = starts[-1][1] if starts else ""
-    listed = _REGISTER.search(modules.get(last, ""))
+    last = starts[-1][1]
+    listed = _REGISTER.search(modules[last])
     if listed is None or len(modules) != len(starts):
         return None
     registered = [name.removesuffix("()") for name in listed[1].split(",")]
