@@ -15,7 +15,9 @@ function hue(tier) {
 const scaled = colours => colours.map((colour, n) => [n / (colours.length - 1), colour]);
 
 function painted(trace) {
-  const {tier, ink, difference} = trace.meta ?? {}, colours = theme(), {marker, line} = trace, made = {...trace};
+  const {tier, ink, difference} = trace.meta ?? {}, colours = theme(), {marker, line} = trace;
+  // What nobody can click on paper needs no name there.
+  const made = {...trace, ...isPrinting() && trace.visible === "legendonly" ? {showlegend: false} : {}};
   if (difference) return {...made, colorscale: scaled(colours.difference)};
   if (ink) return {...made, line: {...line, color: colours.ink}};
   if (!tier) return made;
