@@ -39,8 +39,8 @@ _RATES, _MAP = [0, 0.09], [0.1, 1]
 class Subject:
     """What the figures of one phase and layer are drawn from.
 
-    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the range
-    of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the
+    range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
     publication of the ranges.
     """
 
@@ -337,7 +337,8 @@ def _rates(
         used = np.flatnonzero(counts)
         made.append({
             "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)),
-            "showlegend": axes[0] == "x", "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
+            "showlegend": axes[0] == "x",
+            "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
             "y": edges[used].tolist(), "width": np.diff(edges)[used].tolist(),
             "customdata": counts[used].tolist(), "legendgroup": tier,
             "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85,
