@@ -39,9 +39,9 @@ _RATES, _MAP = [0, 0.09], [0.1, 1]
 class Subject:
     """What the figures of one phase and layer are drawn from.
 
-    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the
-    range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
-    publication of the ranges.
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase; figures of one
+    share the range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O.
+    `source`: who published the ranges.
     """
 
     name: str
