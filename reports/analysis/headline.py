@@ -173,7 +173,12 @@ def _modes(summary: Summary) -> str:
 
 
 def _listed(rows: Sequence[Row]) -> str:
-    said = [f"{r.op} {tier_name(r.tier)} {format_latency(r.p50_us)}" for r in rows if r.p50_us is not None]
+    ops = {"read": "reads", "write": "writes"}
+    said = [
+        f"{ops.get(r.op, r.op)}{'' if r.tier == 'all' else f' from {tier_name(r.tier)}'} {format_latency(r.p50_us)}"
+        for r in rows
+        if r.p50_us is not None
+    ]
     return f"Median latency: {', '.join(said[:_MOST_MODES])}." if said else "Too few I/Os for a median."
 
 

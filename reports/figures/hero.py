@@ -81,14 +81,14 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
         shape for line, place in zip(lines, places, strict=True) for shape in _bar(line, place, last, low)
     ]
     words = _words(lines, low, high, bars[1] + 0.012, source)
-    heading = (
-        f"<b>this run</b> (solid) in <b>{plotly_text(source)}</b> (dotted)" if source else "<b>this run</b>"
-    )
+    heading = "<b>this run</b>"
+    if any(line.row.published for line in lines):
+        heading += f" (solid) in <b>{plotly_text(source)}</b> (dotted)"
     titles.append({**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}})
     layout = figure.layout(
         _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
         annotations=[*titles, *words], shapes=shapes, **axes,
-        yaxis=figure.latency_axis(low, high, nticks=8),
+        yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     anchor = {
         "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False

@@ -40,7 +40,7 @@ class Subject:
     """What the figures of one phase and layer are drawn from.
 
     `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase; figures of one
-    share the range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O.
+    share the range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited.
     `source`: who published the ranges.
     """
 
@@ -96,7 +96,7 @@ def histogram(subject: Subject) -> Figure:
                 })  # fmt: skip
     layout = figure.layout(
         440, _MARGIN, xaxis={"title": {"text": "I/O per octave of latency"}, "rangemode": "tozero"},
-        yaxis=figure.latency_axis(low, high, title={"text": "latency"}), dragmode="zoom", **_bands(subject),
+        yaxis=figure.latency_axis(low, high), dragmode="zoom", **_bands(subject),
     )  # fmt: skip
     caption = "Bar: I/Os per octave of latency. Lines: percentiles."
     return Figure(
@@ -191,7 +191,7 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     layout = figure.layout(
         340, _MARGIN, dragmode="select", selectdirection="h",
         xaxis={"range": _times(stored), "title": {"text": "seconds"}},
-        yaxis=figure.latency_axis(low, high, title={"text": "latency"}),
+        yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     caption = "Lines break where the sample is too small."
     head = ["figure", "phase", "layer", "op", "line", "time_s", "latency_us"]
