@@ -196,7 +196,9 @@ def histogram(grid, tier):
     """[(lo_ns, hi_ns, count)] of a tier's rows."""
     cells = grid.tiers[tier]
     counts = np.bincount(cells.row, weights=cells.count, minlength=len(grid.edges_ns) - 1)
-    return [(int(grid.edges_ns[r]), int(grid.edges_ns[r + 1]), int(counts[r])) for r in np.flatnonzero(counts)]
+    return [
+        (int(grid.edges_ns[r]), int(grid.edges_ns[r + 1]), int(counts[r])) for r in np.flatnonzero(counts)
+    ]
 
 
 @settings(max_examples=200, deadline=None)
@@ -333,7 +335,9 @@ def test_a_difference_is_added_up_over_the_tiers_with_their_weights():
     trace = heat_map.difference(shown, {"A": -0.5, "B": 1.0}, ("x3", "y3"), "B less <b>A")
     z, counts = drawn.typed(trace["z"]), drawn.typed(trace["customdata"])
     assert counts[0, 0] == -2 and counts[2, 1] == 3 and counts[0, 2] == 0
-    assert z[0, 0] < 0 < z[2, 1] and np.isnan(z[0, 2]) and np.nanmax(np.abs(z)) == pytest.approx(trace["zmax"])
+    assert (
+        z[0, 0] < 0 < z[2, 1] and np.isnan(z[0, 2]) and np.nanmax(np.abs(z)) == pytest.approx(trace["zmax"])
+    )
     # The scale is a root: a quarter of the most is drawn half as strong.
     assert trace["colorbar"]["tickvals"][3] == pytest.approx(trace["zmax"] / 2)
     assert trace["name"] == "B less bA"
