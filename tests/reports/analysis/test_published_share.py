@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -54,7 +56,7 @@ edges = st.lists(st.integers(0, 10**7), min_size=2, max_size=20, unique=True).ma
 
 @given(edges, st.tuples(st.floats(0, 1e4), st.floats(0, 1e4)).map(sorted), st.integers(0, 10**4))
 def test_parts_of_the_axis_add_up(edges: list[int], range_us: list[float], middle_us: int) -> None:
-    bins = [(lo, hi, 7) for lo, hi in zip(edges, edges[1:], strict=False)]
+    bins = [(lo, hi, 7) for lo, hi in itertools.pairwise(edges)]
     whole = share(bins, (range_us[0], range_us[1]))
     assert whole is not None and 0 <= whole <= 1
     low, high = range_us
