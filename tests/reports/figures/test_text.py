@@ -13,9 +13,7 @@ def test_round_up(value):
     assert len(f"{rounded:.6e}".split("e")[0].rstrip("0").replace(".", "")) <= 2
 
 
-@pytest.mark.parametrize(
-    ("value", "rounded"), [(1, 1), (1.01, 1.2), (9.0, 10), (11, 12), (260, 300), (0, 1e-9)]
-)
+@pytest.mark.parametrize(("value", "rounded"), [(1, 1), (1.01, 1.2), (9.0, 10), (260, 300), (0, 1e-9)])
 def test_round_numbers(value, rounded):
     assert round_up(value) == pytest.approx(rounded)
 
