@@ -134,7 +134,7 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
                 "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
-    left_out = f" {ignored} events are damaged or too many: not drawn." if ignored else ""
+    left_out = f" Events not drawn (damaged or too many): {ignored}." if ignored else ""
     return Figure(
         subject.name, data, layout, heat_map.rows_text(shown) + left_out, cells, subject.link,
         _about(subject, "octave", panel=True), narrow=_NARROW,
@@ -160,7 +160,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
         yaxis=figure.linear_axis(high),
     )  # fmt: skip
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
-    caption = heat_map.rows_text(shown) + (f" {above} of {row.count} I/Os are above." if above else "")
+    caption = heat_map.rows_text(shown) + (f" Above the axis: {above} of {row.count} I/Os." if above else "")
     data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), *_anchor()]
     name = f"{subject.name}: {tier_name(tier)}"
     about = _about(subject, "us", tier=tier)

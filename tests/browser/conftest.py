@@ -35,7 +35,9 @@ def show(browser):
         page = context.new_page()
         page.on("console", lambda m: wrong.append(f"console: {m.type}: {m.text}"))
         page.on("pageerror", lambda e: wrong.append(f"error: {e}"))
-        page.on("request", lambda r: wrong.append(f"request: {r.url}") if r.url.split('#')[0] != address else None)
+        page.on(
+            "request", lambda r: wrong.append(f"request: {r.url}") if r.url.split("#")[0] != address else None
+        )
         page.goto(address + fragment)
         until(page, READY)
         return page

@@ -16,7 +16,14 @@ ATTACK = (
 READY = "window.drawn === document.querySelectorAll('script[id^=figure-]').length"
 HERO, READ, LINES = "Latency by tier", "512 B read", "512 B read: percentiles over time"
 # Those of the phase `read`: they share one selection and one time axis.
-OF_READ = [READ, f"{READ}: DRAM (ARC)", f"{READ}: SSD cache (L2ARC)", f"{READ}: disk", LINES, f"{READ}: clients"]
+OF_READ = [
+    READ,
+    f"{READ}: DRAM (ARC)",
+    f"{READ}: SSD cache (L2ARC)",
+    f"{READ}: disk",
+    LINES,
+    f"{READ}: clients",
+]
 
 
 def report_of(folder, manifest, frame=None, aged=None):

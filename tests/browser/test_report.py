@@ -47,7 +47,9 @@ def test_drawn_counts_are_the_stored_ones(opened):
     frame = synthetic.realistic(30)
     page = opened(synthetic.manifest(frame, 30), frame)
     maps = f"{plot(READ)}._fullData.filter(t => t.type === 'heatmap')"
-    sums = page.evaluate(f"{maps}.map(t => [t.name, t.customdata.flatMap(r => [...r]).reduce((a, b) => a + b)])")
+    sums = page.evaluate(
+        f"{maps}.map(t => [t.name, t.customdata.flatMap(r => [...r]).reduce((a, b) => a + b)])"
+    )
     stored = frame.filter((pl.col("phase") == "read") & (pl.col("layer") == "nfs-server"))
     assert [count for _, count in sums] == [
         stored.filter(pl.col("tier") == tier)["count"].sum() for tier in ("dram", "l2arc", "disk")
@@ -96,10 +98,14 @@ def test_what_is_above_the_axis_is_a_rug(opened):
     # One I/O in a thousand at most: the axis does not follow it.
     frame = synthetic.latency().with_columns(pl.col("count") * 9)
     slow = frame.filter((pl.col("tier") == "disk") & (pl.col("time_ns") == 3 * synthetic.SECOND)).head(1)
-    edges = [pl.lit(edge, pl.Int64).alias(name) for name, edge in (("lo_ns", 335544320), ("hi_ns", 343932928))]
+    edges = [
+        pl.lit(edge, pl.Int64).alias(name) for name, edge in (("lo_ns", 335544320), ("hi_ns", 343932928))
+    ]
     page_frame = pl.concat([frame, slow.with_columns(*edges, pl.lit(1, pl.Int64).alias("count"))])
     page = opened(synthetic.manifest(page_frame), page_frame)
-    rug = page.evaluate(f"(({{x, text}}) => [x, text])({plot(READ)}.data.find(t => t.name === 'above the axis'))")
+    rug = page.evaluate(
+        f"(({{x, text}}) => [x, text])({plot(READ)}.data.find(t => t.name === 'above the axis'))"
+    )
     assert rug == [[3.5], ["1 I/O, up to 344 ms"]]
     assert page.evaluate(f"10 ** {plot(READ)}._fullLayout.yaxis.range[1]") < 0.1
 

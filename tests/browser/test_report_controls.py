@@ -27,7 +27,9 @@ def ios(first, last, low_ns=0, high_ns=1 << 40):
     """I/Os of the reads at the server in these seconds and bins."""
     time = pl.col("time_ns").is_between(first * synthetic.SECOND, last * synthetic.SECOND, closed="left")
     inside = (pl.col("lo_ns") >= low_ns) & (pl.col("hi_ns") <= high_ns)
-    return FRAME.filter(time & inside, pl.col("phase") == "read", pl.col("layer") == "nfs-server")["count"].sum()
+    return FRAME.filter(time & inside, pl.col("phase") == "read", pl.col("layer") == "nfs-server")[
+        "count"
+    ].sum()
 
 
 def summary(page, title=READ):
@@ -59,7 +61,9 @@ def test_a_range_is_selected_in_all_figures_of_its_phase(page, show, tmp_path):
         [[x0, x1, *_]] = boxes(page, title, 1)
         assert [x0, x1] == pytest.approx([10.1, 19.9], abs=0.1)
     assert page.evaluate(BOXES.format(plot("512 B write-pool"))) == []
-    assert summary(page).startswith(f"Selected: 10 to 20 s, {ios(10, 20)} I/Os") and summary(page) in page.evaluate(STATUS)
+    assert summary(page).startswith(f"Selected: 10 to 20 s, {ios(10, 20)} I/Os") and summary(
+        page
+    ) in page.evaluate(STATUS)
     cells = figure(page).locator("details.range tbody tr").last.locator("td").all_text_contents()
     assert int(cells[0]) == ios(10, 20) and float(cells[1]) == pytest.approx(ios(10, 20) / 10, rel=1e-2)
     # The bars at the left are of this range, also after a change of theme.
@@ -95,7 +99,9 @@ def test_a_range_is_typed(page):
 
 def test_a_click_on_a_row_selects_a_band_of_latency(page, show, tmp_path):
     rows = f"{plot(READ)}._fullData[1]"
-    y, z = page.evaluate(f"[[...{rows}.y], {rows}.z.map(r => [...r].findIndex(v => !Number.isNaN(v) && v !== null))]")
+    y, z = page.evaluate(
+        f"[[...{rows}.y], {rows}.z.map(r => [...r].findIndex(v => !Number.isNaN(v) && v !== null))]"
+    )
     row = max(range(len(z)), key=lambda n: z[n] >= 0 and n)
     low, high = y[row], y[row + 1]
     page.mouse.click(*at(page, READ, z[row] + 0.5, (low * high) ** 0.5))
@@ -156,7 +162,9 @@ def test_exact_bins_are_the_stored_ones(page):
     stored = FRAME.filter((pl.col("tier") == "l2arc") & (pl.col("phase") == "read"))
     assert set(stored["lo_ns"]) <= set(edges) and set(stored["hi_ns"]) <= set(edges)
     # Density: I/Os per second and µs, whatever the height of the row.
-    z, counts, y = page.evaluate(f"(t => [t.z.map(r => [...r]), t.customdata.map(r => [...r]), [...t.y]])({plot(L2ARC)}._fullData[0])")
+    z, counts, y = page.evaluate(
+        f"(t => [t.z.map(r => [...r]), t.customdata.map(r => [...r]), [...t.y]])({plot(L2ARC)}._fullData[0])"
+    )
     width = np.diff(np.array(y)) * 1e6
     z, counts = np.array(z, dtype=float), np.array(counts)
     used = counts > 0
@@ -213,11 +221,16 @@ def test_percentile_lines_break_where_the_sample_is_too_small(opened):
 
 def test_the_axis_of_rates_has_room_for_a_range_with_more(opened, tmp_path):
     frame = synthetic.latency().with_columns(
-        pl.when(pl.col("time_ns") == 5 * synthetic.SECOND).then(pl.col("count") * 50).otherwise(pl.col("count")).alias("count")
+        pl.when(pl.col("time_ns") == 5 * synthetic.SECOND)
+        .then(pl.col("count") * 50)
+        .otherwise(pl.col("count"))
+        .alias("count")
     )
     page = opened(synthetic.manifest(frame), frame)
     page.evaluate("location.hash = '#read:5-6'")
     until(page, f"{BOXES.format(plot(READ))}.length === 1")
-    most, end = page.evaluate(f"""[Math.max(...{plot(READ)}.data.filter(t => t.meta?.rates).flatMap(t => t.x)),
+    most, end = (
+        page.evaluate(f"""[Math.max(...{plot(READ)}.data.filter(t => t.meta?.rates).flatMap(t => t.x)),
         {plot(READ)}._fullLayout.xaxis2.range[0]]""")
+    )
     assert most <= end

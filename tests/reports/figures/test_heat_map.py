@@ -192,15 +192,6 @@ def grids(draw):
     return frame, heat_map.grid(frame, {"start_ns": 0, "end_ns": max(end, 1), "interval_ns": 10})
 
 
-def histogram(grid, tier):
-    """[(lo_ns, hi_ns, count)] of a tier's rows."""
-    cells = grid.tiers[tier]
-    counts = np.bincount(cells.row, weights=cells.count, minlength=len(grid.edges_ns) - 1)
-    return [
-        (int(grid.edges_ns[r]), int(grid.edges_ns[r + 1]), int(counts[r])) for r in np.flatnonzero(counts)
-    ]
-
-
 @settings(max_examples=200, deadline=None)
 @given(grids(), st.sampled_from([heat_map.DISPLAY, (120, 128), (40, 20)]))
 def test_merging_for_a_screen_loses_nothing(made, most):
