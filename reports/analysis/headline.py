@@ -61,26 +61,33 @@ class Headline:
 
 def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
     """The headline of a run, from its latency, manifest and summary."""
-    rows = list(_shown(manifest, summary))
-    above = _ssd_rows(rows)
-    # Thousands of phases: not all rows are looked at for each.
-    of_phase = {str(name): part for (name,), part in latency.partition_by("phase", as_dict=True).items()}
-    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
-    lines = tuple(
-        Line(
-            row,
-            titles.get(row.phase, row.phase),
-            tier_name(row.tier),
-            share_inside(of_phase.get(row.phase, latency[:0]), row, row.published.range_us)
-            if row.published
-            else None,
-            _times_of(row, above),
-        )
-        for row in rows
-    )
+    lines = _lines(latency, manifest, summary)
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
     return Headline(_sentence(lines, summary), measured, _evidence(summary), emulated, lines)
+
+
+def sentence(manifest: Manifest, summary: Summary) -> str:
+    """The sentence of the headline, for who does not need the shares inside published ranges."""
+    return _sentence(_lines(None, manifest, summary), summary)
+
+
+def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -> tuple[Line, ...]:
+    """The lines; without `latency` none has a share inside the published range."""
+    rows = list(_shown(manifest, summary))
+    above = _ssd_rows(rows)
+    # Thousands of phases: not all rows are looked at for each.
+    parts = {} if latency is None else latency.partition_by("phase", as_dict=True)
+    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
+
+    def inside(row: Row) -> float | None:
+        part = parts.get((row.phase,))
+        return share_inside(part, row, row.published.range_us) if row.published and part is not None else None
+
+    return tuple(
+        Line(row, titles.get(row.phase, row.phase), tier_name(row.tier), inside(row), _times_of(row, above))
+        for row in rows
+    )
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:
@@ -91,16 +98,11 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     checks = sum(len(phase.checks) for phase in accounting.phases)
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
     words = (
-        f"Complete: {accounting.server_ios:,} of {accounting.client_ios:,} I/Os matched. "
+        f"Complete: {accounting.server_ios or 0:,} of {accounting.client_ios or 0:,} I/Os matched. "
         f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
     )
     met = sum(bool(each.ok) for each in summary.expect)
     return (f"{words} {met} of {len(summary.expect)} requirements met." if summary.expect else words,)
-
-
-def sentence(manifest: Manifest, summary: Summary) -> str:
-    """The sentence of the headline, for who does not need the shares inside published ranges."""
-    return _sentence(list(_shown(manifest, summary)), summary)
 
 
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
