@@ -77,7 +77,10 @@ def test_a_percentile_that_too_few_ios_bear_is_withheld():
 def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):
     html, summary = report(synthetic, tmp_path, aged())
     curve, _, maps = (figure for figure in drawn.specs(html) if "log0" in figure["title"])
-    assert [curve["title"], maps["title"]] == ["log0: latency as it ages", "log0: sync writes, fresh and aged"]
+    assert [curve["title"], maps["title"]] == [
+        "log0: latency as it ages",
+        "log0: sync writes, fresh and aged",
+    ]
     assert [t["name"] for t in curve["data"]] == [
         f"{op} {name}" for op in ("read", "write") for name in ("p50", "p99", "p99.9")
     ]
