@@ -101,8 +101,12 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
         f"Complete: {accounting.server_ios or 0:,} of {accounting.client_ios or 0:,} I/Os matched. "
         f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
     )
-    met = sum(bool(each.ok) for each in summary.expect)
-    return (f"{words} {met} of {len(summary.expect)} requirements met." if summary.expect else words,)
+    judged = [each.ok for each in summary.expect if each.ok is not None]
+    if judged:
+        words += f" {sum(judged)} of {len(judged)} requirements met."
+    if unjudged := len(summary.expect) - len(judged):
+        words += f" {unjudged} requirements not judged: the server was not traced."
+    return (words,)
 
 
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:

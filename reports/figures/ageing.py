@@ -109,7 +109,7 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Json, aged: Json, part
     for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
         stage = str(row["stage"])
         for trace in heat_map.traces(grid, [stage], "octave", (f"x{number}", f"y{number}"), {stage: stage}):
-            maps.append({**trace, "showlegend": False, "meta": {**trace["meta"], "tier": _HUES[op]}})
+            maps.append(heat_map.in_hue_of(trace, _HUES[op]))
     edges = [grid.edges_s for grid in grids]
     panels = (
         f"fresh: after the {fresh['stage']}",

@@ -249,6 +249,12 @@ def traces(
     return made
 
 
+def in_hue_of(trace: Json, tier: str) -> Json:
+    """A heat map of what is no tier, in the hue of `tier`, and without a place in the legend."""
+    meta = {**trace["meta"], "tier": tier}
+    return {**trace, "showlegend": False, "meta": meta, "colorscale": palette.scale(tier)}
+
+
 def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str], name: str) -> Json:
     """The heat map of a difference: the I/Os of each tier times its weight, added up, per octave and second.
 
