@@ -45,7 +45,8 @@ def sentences(section: Import, latency: pl.DataFrame) -> list[str]:
     told = [
         "Imported: not measured by this kit. "
         f"{source.program} wrote {count} ({source.files}), listed under Import.",
-        f"Latency: {source.latency}, measured at the {' and '.join(LAYERS.get(each, each) for each in layers)}.",
+        f"Latency: {source.latency}, measured at the "
+        f"{' and '.join(LAYERS.get(each, each) for each in layers)}.",
     ]
     unknown = []
     if SERVER not in layers:
