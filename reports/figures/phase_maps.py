@@ -224,6 +224,9 @@ def _over_time(frame: pl.DataFrame, stored: Grid) -> dict[str, tuple[list[float 
         x: list[float | None] = []
         y: list[float | None] = []
         for begin, value in zip(begins, series[name].to_list(), strict=True):
+            # Without an I/O there is no window: nothing joins those beside it.
+            if x and x[-1] is not None and begin - x[-1] > width / 2e9:
+                x, y = [*x, None], [*y, None]
             x += [begin, begin + width / 1e9]
             y += [None if value is None else value / 1e9] * 2
         made[name] = x, y

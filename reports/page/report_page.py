@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import polars as pl
 
+from kit.core.units import format_latency_range
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.stored import Json
@@ -15,7 +16,7 @@ from kit.store.tables import SERVER
 from reports.analysis import import_source
 from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
-from reports.analysis.headline import Headline
+from reports.analysis.headline import Headline, Line
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
 from reports.analysis.stalls import stalls
 from reports.figures import ageing, heat_map, hero, phase_maps
@@ -26,7 +27,8 @@ from reports.page.document import Figures
 
 # A figure of these kinds is folded away: what it shows is in the maps, in another form.
 _FOLDED = ("lines", "client")
-_HOSTS = 4
+# So many tiers in a line of the stamp.
+_A_LINE = 3
 
 
 @document.damage_refused(
@@ -182,11 +184,14 @@ def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str
         f"verdict: {summary.verdict}",
         f"{where}; hsp {version}. {published}",
     ]
-    lines += [
-        "; ".join(f"{line.name} p50 {line.p50}" for line in headline.lines[at : at + _HOSTS])
-        for at in range(0, min(len(headline.lines), 2 * _HOSTS), _HOSTS)
-    ]
+    tiers = [f"{each.name} p50 {each.p50}{_range(each)}" for each in headline.lines[: 2 * _A_LINE]]
+    lines += ["; ".join(tiers[at : at + _A_LINE]) for at in range(0, len(tiers), _A_LINE)]
     return [document.plain(line) for line in lines if line.strip("; ")]
+
+
+def _range(line: Line) -> str:
+    published = line.row.published
+    return f" (published {format_latency_range(*published.range_us)})" if published else ""
 
 
 def _clock(manifest: Manifest) -> str:

@@ -37,7 +37,7 @@ def report_of(folder, manifest, frame=None, aged=None):
 
 def until(page, script):
     """Wait for `script` to be true. Playwright's own way to wait needs eval, which the page refuses."""
-    for _ in range(900):
+    for _ in range(250):
         if page.evaluate(script):
             return
         page.wait_for_timeout(100)

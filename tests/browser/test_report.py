@@ -8,7 +8,18 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from kit.core.bins import bin_edges, bin_index
-from tests.browser.page import ATTACK, HERO, LINES, READ, figure, opened_wholly, plot, report_of
+from tests.browser.page import (
+    ATTACK,
+    HERO,
+    LINES,
+    READ,
+    at,
+    figure,
+    opened_wholly,
+    plot,
+    report_of,
+    until,
+)
 from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -79,7 +90,8 @@ def test_an_even_input_shows_no_border_at_powers_of_two(opened, law, title):
 
 def test_pointing_at_a_cell_tells_tier_time_latency_and_count(opened):
     page = opened(synthetic.manifest())
-    page.evaluate(f"Plotly.Fx.hover({plot(READ)}, [{{curveNumber: 1, pointNumber: [0, 3]}}])")
+    page.mouse.move(*at(page, READ, 3.5, 141e-6))
+    until(page, f"{plot(READ)}.querySelector('.hoverlayer').textContent")
     words = figure(page).locator(".hoverlayer").text_content()
     assert re.search(r"SSD cache \(L2ARC\).*50 I/O", words) and "3" in words and "µs" in words
 

@@ -1,5 +1,7 @@
 """What a figure answers: legend, selection, zoom, keys, theme; all figures of a phase together."""
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -150,7 +152,7 @@ def test_all_figures_of_a_phase_have_one_time_axis_and_exact_bins_when_zoomed(pa
     until(page, f"{rows.format(plot(L2ARC))} === {merged}")
     # Along latency each figure is zoomed by itself.
     page.evaluate(f"Plotly.relayout({plot(READ)}, {{'yaxis.range': [-4, -3]}})")
-    until(page, f"{plot(READ)}._fullData[0].y[0] > 9e-5")
+    until(page, f"{plot(READ)}._fullData[2].y.at(-1) < 3e-3")
     assert range_of(page, f"{READ}: clients", "y") != [-4, -3]
 
 
@@ -196,26 +198,27 @@ def test_arrow_keys_go_from_cell_to_cell_and_say_what_is_there(page, title):
     page.locator(f"#{page.evaluate(plot(title) + '.id')}").focus()
     page.keyboard.press("ArrowRight")
     first = page.evaluate(STATUS)
-    assert first.startswith("DRAM (ARC): ") and " I/O, 0 to " in first and first.endswith("µs")
+    assert re.fullmatch(r"DRAM \(ARC\): \d+ I/O, [\d.]+ to [\d.]+ s, [\d.]+ µs to [\d.]+ µs", first)
     seen = {first}
     for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowLeft"):
         page.keyboard.press(key)
         seen.add(page.evaluate(STATUS))
     assert len(seen) > 3
-    assert figure(page, title).locator(".hoverlayer").text_content()
+    until(page, f"/I.O/.test({plot(title)}.querySelector('.hoverlayer').textContent)")
     for _ in range(300):
         page.keyboard.press("ArrowUp")
     assert page.evaluate(STATUS).startswith("disk: ")
 
 
 def test_percentile_lines_break_where_the_sample_is_too_small(opened):
-    gap = (pl.col("time_ns") >= 20 * synthetic.SECOND) & (pl.col("time_ns") < 24 * synthetic.SECOND)
+    gap = pl.col("time_ns").is_between(20 * synthetic.SECOND, 40 * synthetic.SECOND, closed="left")
     frame = FRAME.filter(~(gap & (pl.col("phase") == "read")))
     page = opened(synthetic.manifest(frame, 60), frame)
     lines = dict(page.evaluate(f"{plot(LINES)}.data.filter(t => t.name).map(t => [t.name, [t.x, t.y]])"))
-    assert {"DRAM (ARC) p50", "SSD cache (L2ARC) p99", "disk p95"} <= set(lines)
+    assert {"DRAM (ARC) p50", "SSD cache (L2ARC) p50", "disk p95"} <= set(lines)
     x, y = lines["DRAM (ARC) p50"]
-    assert [v for t, v in zip(x, y, strict=True) if 20 < t < 24] in ([], [None] * sum(20 < t < 24 for t in x))
+    before, after = max(t for t in x if t and t < 30), min(t for t in x if t and t > 30)
+    assert y[x.index(before) + 1] is None and before < 26 and after > 34
     assert all(v is None or 4e-6 < v < 1e-5 for v in y)
 
 

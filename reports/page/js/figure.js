@@ -60,7 +60,10 @@ export function layoutOf(figure, isWide = isPrinting()) {
     shapes: [...layout.shapes ?? [], ...selected(figure)]});
   if (layout.xaxis) layout.xaxis.uirevision = String(link.view);
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
-  if (isPrinting()) Object.assign(layout, {width: 980, autosize: false});
+  if (isPrinting()) {
+    // Two maps fill a page; nothing is longer than one.
+    Object.assign(layout, {width: 980, autosize: false, height: Math.min(layout.height, {octave: 290, us: 262}[spec.about.per] ?? 620)});
+  }
   return layout;
 }
 

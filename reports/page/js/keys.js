@@ -3,8 +3,17 @@ import {announce, latency, seconds} from "./page.js";
 
 const KEYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]};
 
-const has = ({z}, r, c) => Number.isFinite(z[r]?.[c]);
+const middle = (edges, n) => (edges[n] + edges[n + 1]) / 2;
 const panel = ({xaxis, yaxis}) => xaxis + yaxis;
+
+// Whether a cell has I/Os, and its middle is in view.
+function has({z, x, y, xaxis, yaxis, axes}, r, c) {
+  return Number.isFinite(z[r]?.[c]) && [[xaxis, x, c], [yaxis, y, r]].every(([name, edges, n]) => {
+    const {type, range} = axes[name.replace(/^[xy]/, "$&axis")];
+    const [low, high] = type === "log" ? range.map(v => 10 ** v) : range;
+    return middle(edges, n) >= low && middle(edges, n) <= high;
+  });
+}
 
 function firstOf(trace) {
   for (let r = 0; trace && r < trace.z.length; r++) {
@@ -37,7 +46,8 @@ export function cursor(figure) {
   target.tabIndex = 0;
   target.addEventListener("keydown", event => {
     const maps = KEYS[event.key] && event.target === target
-      ? (target._fullData ?? []).filter(({type, visible}) => type === "heatmap" && visible === true) : [];
+      ? (target._fullData ?? []).filter(({type, visible}) => type === "heatmap" && visible === true)
+        .map(trace => ({...trace, axes: target._fullLayout})) : [];
     if (!maps.length) return;
     event.preventDefault();
     const {at} = figure, here = at && {...at, trace: maps.find(({index}) => index === at.index)};
@@ -46,7 +56,7 @@ export function cursor(figure) {
     if (!cell) return;
     const {trace, r, c} = cell, [low, high] = [trace.y[r], trace.y[r + 1]].map(s => latency(s * 1e6));
     figure.at = {index: trace.index, r, c};
-    Plotly.Fx.hover(target, [{curveNumber: trace.index, pointNumber: [r, c]}], panel(trace));
+    Plotly.Fx.hover(target, {xval: middle(trace.x, c), yval: middle(trace.y, r)}, panel(trace));
     announce(`${trace.name}: ${Number(trace.customdata[r][c].toPrecision(4))} I/O, `
       + `${seconds(trace.x[c])} to ${seconds(trace.x[c + 1])} s, ${low} to ${high}`);
   });

@@ -67,7 +67,7 @@ function listenToPage() {
   for (const control of document.querySelectorAll("input[name=theme], input[name=palette]")) {
     control.addEventListener("change", repaint);
   }
-  systemDark.addEventListener("change", repaint);
+  systemDark().addEventListener("change", repaint);
   addEventListener("beforeprint", drawAll);
   addEventListener("afterprint", () => { setPrinting(false); repaint(); });
   addEventListener("hashchange", () => fromAddress(links));

@@ -1,7 +1,8 @@
 // The page: its elements, what is chosen in it, the colours that follow, and how it writes numbers.
 import {THEMES} from "./settings.js";
 
-export const systemDark = matchMedia("(prefers-color-scheme: dark)");
+// Each time a new one: to read an old one's state takes its event away where the two coincide (Chromium).
+export const systemDark = () => matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 
 export const isPrinting = () => printing;
@@ -12,7 +13,7 @@ export const chosen = (name, otherwise) =>
 
 export function theme() {
   const wish = chosen("theme", "auto");
-  const dark = !printing && (wish === "dark" || (wish === "auto" && systemDark.matches));
+  const dark = !printing && (wish === "dark" || (wish === "auto" && systemDark().matches));
   return dark ? THEMES.dark : THEMES.light;
 }
 

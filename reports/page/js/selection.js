@@ -74,10 +74,14 @@ export function select(link, range, band = link.band) {
   return redraw(mine);
 }
 
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
 // #PHASE:FROM-TO (seconds) and @LOW-HIGH (µs) select when the page is opened or the address changes.
 export function fromAddress(links) {
   const match = /^#(.+?)(?::([\d.]+)-([\d.]+))?(?:@([\d.]+)-([\d.]+))?$/.exec(location.hash);
-  const link = match && [...links.values()].find(({name}) => [name, encodeURIComponent(name)].includes(match[1]));
+  const link = match && links.get(decoded(match[1]));
   if (!link) return;
   const [from, to, low, high] = match.slice(2).map(Number);
   select(link, match[2] ? [from, to] : null, match[4] ? [low / 1e6, high / 1e6] : null);
