@@ -8,11 +8,12 @@ from kit.core.files import write_atomically
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.summary import Reference, Summary
-from reports.analysis.headline import headline
+from reports.analysis.analysed import Analysed, analysed
+from reports.analysis.references import Setup
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
 
-__all__ = ["analyse", "judged"]
+__all__ = ["Analysed", "analyse", "judged"]
 
 
 def judged(run: run_directory.RunDir) -> Summary:
@@ -20,18 +21,20 @@ def judged(run: run_directory.RunDir) -> Summary:
     return summarise(*_read(run), with_bands=False)
 
 
-def analyse(run: run_directory.RunDir, reference: Reference | None = None) -> Summary:
-    """Write summary.json and report.html of `run`; returns the summary. Raises ConfigError.
+def analyse(
+    run: run_directory.RunDir, reference: Reference | None = None, setup: Setup | None = None
+) -> Analysed:
+    """Write summary.json and report.html of `run`. Raises ConfigError.
 
     Neither is written unless both can be made. `reference` takes the place of the published ranges that the
-    run's workload names.
+    run's workload names, and `setup` that of their set-up.
     """
     latency, manifest, aged = _read(run)
-    summary = summarise(latency, manifest, aged, reference)
-    html = render(latency, manifest, summary, headline(latency, manifest, summary), aged)
-    json_file.write_json(run.path / "summary.json", summary.as_json())
+    result = analysed(latency, manifest, aged, reference, setup)
+    html = render(latency, manifest, result, aged)
+    json_file.write_json(run.path / "summary.json", result.summary.as_json())
     write_atomically(run.report, html.encode())
-    return summary
+    return result
 
 
 def _read(run: run_directory.RunDir) -> tuple[pl.DataFrame, Manifest, pl.DataFrame]:

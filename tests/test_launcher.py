@@ -14,7 +14,7 @@ import pytest
 pytestmark = pytest.mark.one_python
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-TOOLS = "cat chmod dirname env flock grep id mkdir mv readlink rm sha256sum sh".split()
+TOOLS = "cat chmod date dirname env flock grep id mkdir mktemp mv readlink rm sha256sum sh tail".split()
 PACKAGED = (
     "/usr/share/keyrings/debian-archive-keyring.gpg",
     "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
@@ -76,7 +76,7 @@ class Sandbox:
         return subprocess.run(
             [self.checkout / "hsp", *args],
             cwd=cwd or self.root,
-            env={"PATH": str(self.bin), "LOG": str(self.log)},
+            env={"PATH": str(self.bin), "LOG": str(self.log), "TMPDIR": str(self.root)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -207,17 +207,39 @@ def test_commands_without_the_lab_need_no_packages(sandbox: Sandbox, args: tuple
     assert sandbox.hsp(*args).returncode == 0
 
 
-def test_apt_get_installs_what_is_missing_and_keeps_off_stdout(sandbox: Sandbox) -> None:
+# Names what it would fetch; of all else it says much.
+TALKING_APT_GET = """#!/bin/sh
+case "$*" in
+*--print-uris*) printf "'http://a/%s' %s.deb %s SHA256:0\\n" q q 18000001 m m 500000 ;;
+*) n=0; while [ $((n += 1)) -le 25 ]; do echo "line $n: apt-get $*"; done ;;
+esac
+"""
+
+
+def test_apt_get_installs_what_is_missing_and_talks_in_a_log(sandbox: Sandbox) -> None:
     sandbox.tool("id", "#!/bin/sh\necho 0\n")
     made = "\n".join(
         f'echo "#!/bin/sh" >"{sandbox.bin}/{t}"; chmod +x "{sandbox.bin}/{t}"' for t in LAB_TOOLS
     )
-    sandbox.tool("apt-get", f'#!/bin/sh\necho "apt-get $*"\ncase "$*" in *install*)\n{made}\n;; esac\n')
+    sandbox.tool("apt-get", f'{TALKING_APT_GET}case "$*" in *install*)\n{made}\n;; esac\n')
     if not Path("/usr/share/keyrings/debian-archive-keyring.gpg").exists():
         pytest.skip("needs debian-archive-keyring, which a test cannot put in place")
     done = sandbox.hsp("demo")
     assert (done.returncode, done.stdout) == (0, "<demo>"), done.stderr
-    assert "install -y --no-install-recommends" in done.stderr
+    assert "hsp: installing OS packages (2 with what they need, 19 MB to download): " in done.stderr
+    assert "hsp: installed in " in done.stderr and "line 1" not in done.stderr
+    (log,) = sandbox.root.glob("hsp-apt.*")
+    assert str(log) in done.stderr and "install -y --no-install-recommends" in log.read_text()
+
+
+def test_of_a_failed_installation_the_end_and_the_log_are_shown(sandbox: Sandbox) -> None:
+    sandbox.tool("id", "#!/bin/sh\necho 0\n")
+    sandbox.tool("apt-get", f'{TALKING_APT_GET}case "$*" in *install*) exit 100 ;; esac\n')
+    refused = sandbox.refused("lab", "up")
+    (log,) = sandbox.root.glob("hsp-apt.*")
+    assert "line 6: apt-get -q" in refused and "line 25: apt-get -q" in refused and "line 5:" not in refused
+    assert "hsp: apt-get could not install: " in refused
+    assert refused.rstrip().endswith(f"all of its output is in {log}")
 
 
 def test_a_user_who_may_not_become_root_is_not_asked(sandbox: Sandbox) -> None:

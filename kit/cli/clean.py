@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import JsonOption, QuietOption, ResultsOption
+from kit.cli.options import SAFETY, JsonOption, QuietOption, ResultsOption
 from kit.core.errors import EXIT_HOST, EXIT_OK, EXIT_SAFETY, EXIT_USAGE, ConfigError, KitError, SafetyRefusal
 from kit.core.output import emit_json, say, say_error
 from kit.core.progress import Progress
@@ -20,9 +20,10 @@ from kit.store.run_directory import named_run
 AgreeOption = Annotated[
     str,
     typer.Option(
-        "--agree", metavar="RUN-ID", help="Agree to clean up a run that this machine's kit did not make."
+        "--agree", metavar="RUN-ID", rich_help_panel=SAFETY,
+        help="Confirm cleaning up a run that this machine's kit did not make.",
     ),
-]
+]  # fmt: skip
 
 
 def clean_command(

@@ -10,8 +10,9 @@ from typer.core import TyperCommand
 
 from kit.cli.options import JsonOption
 from kit.core.errors import ConfigError
-from kit.core.output import check_target, emit, emit_json, say, write_target
+from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
 from kit.session.comparison import StoredRun, comparison
+from kit.session.presentation import terminal_width
 from kit.store import tables
 from reports.output import comparison_table
 from reports.page import comparison_page
@@ -55,7 +56,7 @@ def compare(
         typer.Option("--html", metavar="FILE", help="Also write heat maps of A, B and their difference."),
     ] = None,
 ) -> None:
-    """Ratios B/A of percentiles and shares, with intervals over runs, or: no difference shown."""
+    """Compare two sets of runs: B/A ratios with confidence intervals."""
     if json_output and markdown:
         raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
     check_target(html)
@@ -66,7 +67,7 @@ def compare(
     elif markdown:
         emit(comparison_table.markdown(result).encode())
     else:
-        say(comparison_table.plain(result))
+        emit_text(comparison_table.plain(result, terminal_width()))
     if html:
         page = comparison_page.render(
             result,

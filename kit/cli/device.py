@@ -13,7 +13,7 @@ import typer
 from kit.cli.options import JsonOption
 from kit.config.device_model import find_preset, preset_names
 from kit.core.errors import HostError, SafetyRefusal
-from kit.core.output import emit_json, say
+from kit.core.output import emit_json, emit_text, say
 from kit.core.units import format_size_bytes
 from kit.emulation import compilation
 from kit.emulation.devices_file import Emulation, keep_states, load_states, read_emulation, served_devices
@@ -70,8 +70,7 @@ def presets(json_output: JsonOption = False) -> None:
     if json_output:
         emit_json({name: model.model_dump(mode="json") for name, model in models.items()})
         return
-    for name, model in models.items():
-        say(f"{name:20} {model.title}")
+    emit_text(f"{name:20} {model.title}" for name, model in models.items())
 
 
 def _link(served: Served, paths: dict[str, str]) -> None:

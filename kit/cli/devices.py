@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kit.cli.options import JsonOption, ResultsOption
+from kit.cli.options import SAFETY, JsonOption, ResultsOption
 from kit.config.testbed import Device, Testbed, read_testbed
 from kit.core.errors import ConfigError
 from kit.core.output import emit, emit_json, say
@@ -44,7 +44,9 @@ def wipe_command(
     testbed: Annotated[Path, typer.Option("--testbed", help="The testbed with the device.")],
     erase_serial: Annotated[
         str | None,
-        typer.Option("--erase-serial", metavar="SERIAL", help="Confirm that this device is erased."),
+        typer.Option(
+            "--erase-serial", metavar="SERIAL", rich_help_panel=SAFETY, help="Confirm erasing this device."
+        ),
     ] = None,
     results: ResultsOption = Path("results"),
 ) -> None:

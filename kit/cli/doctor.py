@@ -12,7 +12,7 @@ from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
 from kit.config.testbed import Testbed, read_testbed
 from kit.config.workload import find_workload
 from kit.core.errors import ConfigError
-from kit.core.output import emit_json, say
+from kit.core.output import emit_json, emit_text
 from kit.core.progress import Progress
 from kit.doctor.diagnosis import Target, diagnose
 from kit.doctor.finding import Finding, Requirements
@@ -58,7 +58,7 @@ def doctor(
     if json_output:
         emit_json(report.as_json())
     else:
-        say(words(report, verbose))
+        emit_text(words(report, verbose).splitlines())
     raise typer.Exit(report.exit_code)
 
 

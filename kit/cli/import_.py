@@ -20,8 +20,8 @@ from kit.core.progress import Progress
 from kit.importers import run as importing
 from kit.importers.base import Options
 from kit.importers.run import BY_NAME
+from kit.session.presentation import print_result
 from kit.store import json_file, run_directory, tables
-from kit.store.summary import Summary
 
 Format = StrEnum("Format", {name: name for name in BY_NAME})  # type: ignore[misc]
 Layer = StrEnum("Layer", {name: name for name in tables.LAYERS})  # type: ignore[misc]
@@ -58,7 +58,7 @@ def import_(
     json_output: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Make a run from fio logs, fio json+, latency traces, bpftrace output or zpool iostat -w."""
+    """Create a report from fio logs, fio json+, latency traces, bpftrace output or zpool iostat -w."""
     if not _NAME.fullmatch(name):
         raise ConfigError(f"--name {name!r}: letters, digits, . _ and - only", "64 at most")
     if host is not None and not (0 < len(host) <= 100 and host.isprintable()):
@@ -81,21 +81,23 @@ def import_(
         interval_ns=interval_ns,
         log_vdevs=frozenset(log_vdev) if log_vdev else None,
     )
-    imported, run, summary = _import(files, options, results, name, Progress(quiet=quiet))
+    imported, run, analysed = _import(files, options, results, name, Progress(quiet=quiet))
     for warning in imported.section["warnings"]:
         say(f"warning: {warning}")
     if json_output:
-        emit_json({**summary.as_json(), "path": str(run.path)})
-    else:
-        _print(imported, summary)
-    say(f"run: {run.path}")
-    say(f"report: {run.report}")
+        emit_json({**analysed.summary.as_json(), "path": str(run.path)})
+        say(f"run: {run.path}")
+        say(f"report: {run.report}")
+        return
+    for file in imported.section["files"]:
+        say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
+    print_result(analysed, run)
 
 
 def _import(
     files: list[Path], options: Options, results: Path, name: str, progress: Progress
-) -> tuple[importing.Imported, run_directory.RunDir, Summary]:
-    """Read the files into a run and draw it; returns the import, the run and its summary."""
+) -> tuple[importing.Imported, run_directory.RunDir, reports.Analysed]:
+    """Read the files into a run and draw it."""
     started, start_s = time.gmtime(), time.monotonic()
     with progress.step(f"reading {len(files)} file{'s' * (len(files) != 1)}"):
         imported = importing.read_files(files, options, progress.update)
@@ -114,35 +116,14 @@ def _import(
         manifest = importing.manifest(imported, run.path.name, name, command, stamp, wall_s)
         json_file.write_json(run.path / "manifest.json", manifest)
         with progress.step("drawing the report"):
-            summary = reports.analyse(run)
+            analysed = reports.analyse(run)
         run_directory.point_latest(run)
     except BaseException:
         _remove_run(run)
         raise
-    return imported, run, summary
+    return imported, run, analysed
 
 
 def _remove_run(run: run_directory.RunDir) -> None:
     """Remove an incomplete run."""
     shutil.rmtree(run.path, ignore_errors=True)
-
-
-def _print(imported: importing.Imported, summary: Summary) -> None:
-    """Print the verdict and the table of all rows."""
-    for file in imported.section["files"]:
-        say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
-    say(f"\nverdict: {summary.verdict}")
-    for reason in summary.reasons:
-        say(f"  - {reason}")
-    say(f"\n{'layer':12} {'op':6} {'tier':9} {'I/Os':>10} {'p50 us':>12} {'p99 us':>12} {'range us':>25}")
-    for row in summary.rows:
-        shown = [
-            f"{getattr(row, k):.1f}" if getattr(row, k) is not None else "n too small"
-            for k in ("p50_us", "p99_us")
-        ]
-        low, high = row.range_us
-        say(
-            f"{row.layer:12} {row.op:6} {row.tier:9} {row.count:10} "
-            f"{shown[0]:>12} {shown[1]:>12} {low:12.1f}-{high:<12.1f}"
-        )
-    say("")

@@ -15,7 +15,7 @@ from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption, dur
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
-from kit.core.output import emit, emit_json, say
+from kit.core.output import emit, emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.emulation.served import Served
 from kit.hosts.base import LARGE_LIMIT_BYTES
@@ -130,15 +130,14 @@ def status(json_output: JsonOption = False) -> None:
         emit_json({"image": path, "damage": fault, "labs": labs})
         return
     if damage:
-        say(f"{damage.message}\n  {damage.hint}")
+        lines = [damage.message, f"  {damage.hint}"]
     else:
-        say(f"image: {image.path if image else 'not built (hsp lab build)'}")
+        lines = [f"image: {image.path if image else 'not built (hsp lab build)'}"]
     for lab in labs:
         use = "up" if lab.get("detached") else "in use by a run"
         clock = f"{lab['clock']} clock, dilation {lab['dilation']}"
-        say(f"{use}: {lab['state']} ({clock}, QEMU {lab['qemu_pid']})")
-    if not labs:
-        say("no lab is up")
+        lines.append(f"{use}: {lab['state']} ({clock}, QEMU {lab['qemu_pid']})")
+    emit_text(lines if labs else [*lines, "no lab is up"])
 
 
 @app.command("down")

@@ -19,9 +19,16 @@ from kit.core.output import drop_unwritten, emit, say, say_error
 from kit.core.signals import interrupt_at_end
 
 EXIT_CODES = """\
-Exit codes: 0 ok · 1 an expectation was not met · 2 usage or configuration · 3 the result is
-unknown (not trustworthy) · 4 refused for safety · 5 a host or a tool failed · 130 interrupted
+Exit codes:
+  0  ok
+  1  an expectation was not met
+  2  usage or configuration
+  3  the result is unknown (not trustworthy)
+  4  refused for safety
+  5  a host or a tool failed
+130  interrupted
 """
+_HELP_OPTIONS = ["-h", "--help"]
 
 # Errors of a full or read-only filesystem, or of a quota.
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
@@ -40,6 +47,7 @@ class Commands(TyperGroup):
         "run": "kit.cli.run:run",
         "clean": "kit.cli.clean:clean_command",
         "report": "kit.cli.stored_run:report",
+        "list": "kit.cli.list_:list_command",
         "import": "kit.cli.import_:import_",
         "compare": "kit.cli.compare:compare",
         "doctor": "kit.cli.doctor:doctor",
@@ -53,6 +61,10 @@ class Commands(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {name: TyperCommand(name=name, callback=None) for name in self.targets}
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Options, as the help shows them."""
+        return _without_types(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command. Says that it was interrupted; Typer then ends with 130 and no word."""
@@ -86,7 +98,23 @@ def imported(name: str) -> Any:
         app.command()(getattr(module, function))
     command = typer.main.get_command(app)
     command.name = name
+    _show_plain_flags(command)
     return command
+
+
+def _show_plain_flags(command: Any) -> None:
+    """Show no type for the flags of a command or group: they take no value."""
+    _without_types(command.get_params(typer.Context(command, help_option_names=_HELP_OPTIONS)))
+    for inner in getattr(command, "commands", {}).values():
+        _show_plain_flags(inner)
+
+
+def _without_types(options: list[Any]) -> list[Any]:
+    """The same options; Typer would show <bool> for a flag."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options
 
 
 def _docstring(target: str) -> str:
@@ -106,7 +134,7 @@ app = typer.Typer(
     epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": _HELP_OPTIONS},
 )
 
 

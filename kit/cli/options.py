@@ -11,18 +11,40 @@ from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
 from kit.core.units import parse_duration_ns
 
+# Panels of the help; "Options" is Typer's own.
+A_AND_B = "A and B"
+LAB = "Lab"
+OUTPUT = "Output"
+SAFETY = "Safety"
+
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print the summary as JSON on stdout, nothing else.")
+    bool,
+    typer.Option(
+        "--json", rich_help_panel=OUTPUT, help="Print the summary as JSON on stdout, nothing else."
+    ),
+]  # fmt: skip
+ResultsOption = Annotated[
+    Path,
+    typer.Option("--results", metavar="DIR", rich_help_panel=OUTPUT, help="Directory for run directories."),
 ]
-ResultsOption = Annotated[Path, typer.Option("--results", help="Directory for run directories.")]
-SuiteOption = Annotated[str, typer.Option("--suite", help="The Debian release of the guest.")]
+SuiteOption = Annotated[
+    str,
+    typer.Option("--suite", metavar="NAME", rich_help_panel=LAB, help="The Debian release of the guest."),
+]
 PinOption = Annotated[
     list[str] | None,
-    typer.Option("--pin", help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports."),
-]
+    typer.Option(
+        "--pin", metavar="PACKAGE", rich_help_panel=LAB,
+        help="SOURCE=VERSION or SOURCE/RELEASE, e.g. zfs-linux/trixie-backports. Repeatable.",
+    ),
+]  # fmt: skip
 JunitOption = Annotated[
-    Path | None, typer.Option("--junit", help="Also write a JUnit XML file, for a CI server.")
-]
+    Path | None,
+    typer.Option(
+        "--junit", metavar="FILE", rich_help_panel=OUTPUT,
+        help="Also write a JUnit XML file, for a CI server.",
+    ),
+]  # fmt: skip
 SeedOption = Annotated[
     int | None,
     typer.Option(
@@ -32,9 +54,14 @@ SeedOption = Annotated[
 ]  # fmt: skip
 AgeAgainOption = Annotated[
     bool,
-    typer.Option("--age-again", help="Age the lab's SSDs again, even if an earlier run has aged them."),
+    typer.Option(
+        "--age-again", rich_help_panel=LAB,
+        help="Age the lab's SSDs again, even if an earlier run has aged them.",
+    ),
+]  # fmt: skip
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="No progress on stderr.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
 
 
 def duration_ns(option: str, text: str) -> int:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import JsonOption
+from kit.cli.options import OUTPUT, JsonOption
 from kit.config.testbed import LAB_TESTBED
-from kit.core.output import emit, emit_json
-from kit.core.text import safe_text
+from kit.core.output import emit_json, emit_text
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
@@ -21,7 +21,18 @@ from kit.session.side import Side
 
 def plan_command(
     workload: Annotated[str, typer.Argument(help="A workload of the kit, or a .toml file.")],
-    testbed: Annotated[Path, typer.Option("--testbed", help="Server, clients and devices.")] = LAB_TESTBED,
+    testbed: Annotated[
+        Path,
+        typer.Option(
+            "--testbed", metavar="FILE", help="Server, clients and devices.", show_default="the built-in lab"
+        ),
+    ] = LAB_TESTBED,
+    commands_: Annotated[
+        bool,
+        typer.Option(
+            "--commands", rich_help_panel=OUTPUT, help="Show commands whole, not cut to the terminal's width."
+        ),
+    ] = False,
     json_output: JsonOption = False,
 ) -> None:
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
@@ -38,8 +49,8 @@ def plan_command(
             "seconds": {"at_least": times[0], "if_slow": times[1]}, "commands": commands,
         })  # fmt: skip
         return
-    lines = [*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands)]
-    emit("\n".join(safe_text(line) for line in lines) + "\n")
+    width = None if commands_ else shutil.get_terminal_size().columns
+    emit_text([*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands, width)])
 
 
 def _head(plan: Plan) -> list[str]:
@@ -53,7 +64,7 @@ def _devices(plan: Plan) -> list[str]:
         return []
     lines = [f"  {d.name:9} {d.role:6} serial {d.serial}, {_amount(d.size)}, {d.path}" for d in real]
     flags = " ".join(f"--erase-serial {shlex.quote(device.serial or '')}" for device in real)
-    return ["everything on these devices will be erased:", *lines, f"  agree with {flags}", ""]
+    return ["everything on these devices will be erased:", *lines, f"  confirm with {flags}", ""]
 
 
 def _amount(size_bytes: int) -> str:
@@ -73,12 +84,13 @@ def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
     return [
         *lines,
         f"time, without starting and stopping: {times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if "
-        "they take 100 MB/s; a run probes them first, and says",
+        "they take 100 MB/s (a run measures their speed first)",
         "",
     ]
 
 
-def _commands(commands: list[dict[str, Any]]) -> list[str]:
+def _commands(commands: list[dict[str, Any]], width: int | None) -> list[str]:
+    """The commands by step. Lines longer than `width` are cut."""
     lines = ["commands, in their order (RUN: the id of the run, ID: its last part, FSID: made of the path):"]
     step = ""
     for command in commands:
@@ -87,8 +99,8 @@ def _commands(commands: list[dict[str, Any]]) -> list[str]:
             lines.append(f"  {step}")
         note = f"    # reads: {command['input']}" if command["input"] else ""
         lines.append(f"    {command['host']}: {shlex.join(command['argv'])}{note}")
-    return [
-        *lines,
-        "",
-        f"{len(commands)} commands; `hsp run` writes what it ran into raw/commands.jsonl of the run",
-    ]
+    last = f"{len(commands)} commands; `hsp run` writes what it ran into raw/commands.jsonl of the run"
+    if width is not None and any(len(line) > width for line in lines[1:]):
+        lines[1:] = [line if len(line) <= width else f"{line[: width - 4]} ..." for line in lines[1:]]
+        last += "\nlines that end in ... are cut: --commands shows them whole"
+    return [*lines, "", *last.splitlines()]

@@ -13,6 +13,7 @@ from kit.core.errors import ConfigError
 from kit.core.output import say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
+from kit.plan.estimate import seconds
 from kit.run.resume import sources
 from kit.session.measure import once
 from kit.session.place import Asked
@@ -23,38 +24,62 @@ from kit.store.run_directory import named_run
 _MAX_RUNS = 100
 TestbedOption = Annotated[
     Path | None,
-    typer.Option("--testbed", help="Server, clients and devices; without it, the built-in lab."),
-]
-EraseSerialOption = Annotated[
-    list[str] | None,
     typer.Option(
-        "--erase-serial", metavar="SERIAL", help="Confirm that this device is erased. Once per device."
+        "--testbed", metavar="FILE", help="Server, clients and devices; without it, the built-in lab."
     ),
-]
+]  # fmt: skip
 ResumeOption = Annotated[
     Path | None, typer.Option("--resume", metavar="RUN", help="Resume an interrupted run.")
 ]
 CountOption = Annotated[
-    int, typer.Option("--repeat", min=1, max=_MAX_RUNS, help="Runs of each side, interleaved ABBA.")
-]
+    int,
+    typer.Option(
+        "--repeat", min=1, max=_MAX_RUNS, metavar="N", rich_help_panel=options.A_AND_B,
+        help="Runs of each side, interleaved ABBA.",
+    ),
+]  # fmt: skip
 VersusOption = Annotated[
-    Path | None, typer.Option("--versus", metavar="TESTBED", help="B: the same workload on this testbed.")
-]
+    Path | None,
+    typer.Option(
+        "--versus", metavar="TESTBED", rich_help_panel=options.A_AND_B,
+        help="B: the same workload on this testbed.",
+    ),
+]  # fmt: skip
 VersusWorkloadOption = Annotated[
-    str | None, typer.Option("--versus-workload", metavar="WORKLOAD", help="B: this workload instead.")
-]
+    str | None,
+    typer.Option(
+        "--versus-workload", metavar="WORKLOAD", rich_help_panel=options.A_AND_B,
+        help="B: this workload instead.",
+    ),
+]  # fmt: skip
 UntilOption = Annotated[
     str | None,
-    typer.Option("--until", metavar="WIDTH", help="Stop when each p50 ratio is this precise, e.g. 5%."),
-]
-BesideOption = Annotated[
-    bool,
-    typer.Option("--beside-other-pools", help="Let other imported pools have a smaller ARC during the run."),
-]
+    typer.Option(
+        "--until", metavar="WIDTH", rich_help_panel=options.A_AND_B,
+        help="Stop when each p50 ratio is this precise, e.g. 5%.",
+    ),
+]  # fmt: skip
 AcrossOption = Annotated[
     list[str] | None,
-    typer.Option("--across", metavar="KEY", help="A and B may differ in this. Repeatable."),
-]
+    typer.Option(
+        "--across", metavar="KEY", rich_help_panel=options.A_AND_B,
+        help="A and B may differ in this. Repeatable.",
+    ),
+]  # fmt: skip
+EraseSerialOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--erase-serial", metavar="SERIAL", rich_help_panel=options.SAFETY,
+        help="Confirm erasing this device (repeatable).",
+    ),
+]  # fmt: skip
+BesideOption = Annotated[
+    bool,
+    typer.Option(
+        "--beside-other-pools", rich_help_panel=options.SAFETY,
+        help="Let other imported pools have a smaller ARC during the run.",
+    ),
+]  # fmt: skip
 
 
 def demo(
@@ -67,9 +92,19 @@ def demo(
     age_again: options.AgeAgainOption = False,
     quiet: options.QuietOption = False,
 ) -> None:
-    """The main job on the built-in lab: every tier's latency, beside the published ranges."""
+    """Run the 2009 'top speeds' experiment on the built-in emulator."""
     inputs, side = ImageInputs(suite, tuple(pin or ())), Side("top-speeds", LAB_TESTBED)
+    Progress(quiet=quiet).note(_announcement(side))
     raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, asked=Asked(seed, age_again)))
+
+
+def _announcement(side: Side) -> str:
+    """What a demo does and how long that takes; the minutes are those of README.md."""
+    plan = side.plan()
+    return (
+        f"{plan.workload.title}, in the built-in lab ({len(plan.workload.phase)} phases, "
+        f"{seconds(plan)[0]:.0f} s of lab time): about 2 minutes on two cores, 6 the first time"
+    )
 
 
 def run(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import reports
-from kit.cli.options import JsonOption, JunitOption
+from kit.cli.options import OUTPUT, JsonOption, JunitOption
 from kit.config.toml import load
 from kit.core.errors import ConfigError
-from kit.core.output import check_target, emit, emit_json, say, write_target
-from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
+from kit.core.output import check_target, emit, say, write_target
+from kit.session.presentation import VERDICT_CODES, print_json, print_result, write_junit
 from kit.store import tables
 from kit.store.run_directory import named_run
 from kit.store.summary import read_summary
@@ -30,26 +31,48 @@ def report(
     json_output: JsonOption = False,
     reference: Annotated[
         Path | None,
-        typer.Option("--reference", help="A TOML file of latency ranges, instead of the workload's."),
+        typer.Option(
+            "--reference", metavar="FILE", help="A TOML file of latency ranges, instead of the workload's."
+        ),
     ] = None,
     junit: JunitOption = None,
+    open_: Annotated[
+        bool, typer.Option("--open", rich_help_panel=OUTPUT, help="Open the report in your browser.")
+    ] = False,
 ) -> None:
     """Analyse and draw a stored run again. Needs no host, no root and no network.
 
     Exit code 1 if an expectation is not met; with --junit also 3 if the result is unknown.
     """
     check_target(junit)
-    ranges = load(reference, Document).reference(reference.stem) if reference else None
+    document = load(reference, Document) if reference else None
+    ranges = document.reference(reference.stem) if document and reference else None
     run_dir = named_run(run)
-    summary = reports.analyse(run_dir, ranges)
+    analysed = reports.analyse(run_dir, ranges, document.setup if document else None)
+    summary = analysed.summary
     write_junit(junit, summary)
     if json_output:
-        emit_json(summary.as_json())
+        print_json(summary, run_dir)
     else:
-        say_summary(summary)
-    say(f"report: {run_dir.report}")
+        print_result(analysed, run_dir)
+    if open_:
+        _open(run_dir.report)
     if junit or summary.verdict == "invalid":
         raise typer.Exit(VERDICT_CODES[summary.verdict])
+
+
+def _open(report: Path) -> None:
+    """Open the report in the user's browser, or say why not and where it is."""
+    url = report.absolute().as_uri()
+    if os.geteuid() == 0 and "SUDO_USER" in os.environ:
+        reason = "not opened: a browser should not run as root"
+    elif not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        reason = "not opened: this session has no display"
+    elif not webbrowser.open(url):
+        reason = "not opened: no browser was found"
+    else:
+        return
+    say(f"{reason}; open {url}")
 
 
 def export(

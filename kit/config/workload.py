@@ -144,7 +144,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Expectation(Table):
-    """An expected result: number of I/Os, range inside the published one, limits.
+    """An expected result: number of I/Os, range or share inside the published one, limits.
 
     Percentiles are those at the layer, in microseconds; a share is of the phase's I/Os there, 0 to 1.
     """
@@ -157,6 +157,8 @@ class Expectation(Table):
     min_count: Annotated[int, Field(ge=1)] = 1
     # None: judged if devices are emulated. Real devices are compared with the published range, not judged.
     inside: bool | None = None
+    # Where `inside` is judged: at least this part of the I/Os, instead of the whole range.
+    inside_share_min: Share | None = None
     p50_us_max: Limit | None = None
     p95_us_max: Limit | None = None
     p99_us_max: Limit | None = None
@@ -170,8 +172,10 @@ class Expectation(Table):
             raise ValueError(f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}")
         if (self.tier == "all") != (self.layer == "client"):
             raise ValueError('tier = "all" goes with layer = "client", and any other tier with "nfs-server"')
-        if self.inside and self.layer == "client":
+        if (self.inside or self.inside_share_min is not None) and self.layer == "client":
             raise ValueError("inside: the published ranges are those at the NFS server, not at the clients")
+        if self.inside is False and self.inside_share_min is not None:
+            raise ValueError("inside_share_min is judged where inside is, and inside is false")
         return self
 
 

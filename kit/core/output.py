@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TextIO
 
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.core.files import write_atomically, writing
-from kit.core.text import safe_text
+from kit.core.text import encoded, safe_text
 
 # A closed terminal; a signal's handler that writes while its thread is writing; a closed file; none (`2>&-`).
 _UNWRITABLE = (OSError, RuntimeError, ValueError, AttributeError)
@@ -20,6 +22,24 @@ _UNWRITABLE = (OSError, RuntimeError, ValueError, AttributeError)
 def emit_json(value: Any) -> None:
     """Write a value as JSON to stdout. Raises HostError."""
     emit(json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+
+def emit_text(lines: Iterable[str]) -> None:
+    """Write a result for people to stdout, in its encoding. Raises HostError if a disk is full.
+
+    A reader, terminal or stdout that is gone is no error: the result is stored, and the exit code tells it.
+    """
+    stream: TextIO | None = sys.stdout
+    if stream is None:
+        return
+    text = "".join(f"{safe_text(line)}\n" for line in lines)
+    try:
+        emit(encoded(text, getattr(stream, "encoding", None) or "utf-8"))
+    except BrokenPipeError:
+        drop_unwritten(stream)
+    except HostError as error:
+        if not (isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EIO):
+            raise
 
 
 def emit(content: bytes | str) -> None:

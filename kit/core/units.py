@@ -137,7 +137,7 @@ def _latency_unit(value_us: float) -> tuple[float, str]:
 
 
 def _three_digits(value: float) -> str:
-    """Three significant digits, never an exponent: 11.3, 177, 1250."""
+    """Three significant digits, never an exponent: 11.3, 177, 999."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 

@@ -101,6 +101,8 @@ def _expectation(expectation: config.Expectation, emulated: bool) -> Expectation
     settings = expectation.model_dump()
     if expectation.inside is None:
         settings["inside"] = emulated and expectation.layer == "nfs-server"
+    if expectation.inside_share_min is None or not settings["inside"]:
+        del settings["inside_share_min"]
     return Expectation(**settings)
 
 

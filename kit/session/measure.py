@@ -11,7 +11,7 @@ from pathlib import Path
 
 import reports
 from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
-from kit.core.output import check_target, emit_json, say
+from kit.core.output import check_target, say
 from kit.core.progress import Progress
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
@@ -20,7 +20,7 @@ from kit.recovery.journal import Journal
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
-from kit.session.presentation import VERDICT_CODES, say_summary, write_junit
+from kit.session.presentation import VERDICT_CODES, print_json, print_result, write_junit
 from kit.session.side import Side
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
@@ -35,9 +35,13 @@ class Measured:
     """A completed run. `code`: its exit code; `failure`: the error of a host or tool."""
 
     run_dir: run_directory.RunDir
-    summary: Summary
+    analysed: reports.Analysed
     code: int
     failure: KitError | None
+
+    @property
+    def summary(self) -> Summary:
+        return self.analysed.summary
 
 
 def once(
@@ -66,8 +70,9 @@ def once(
         if resume and journal:
             clean_first(resume, progress, journal)
         measured = measure(plan, place, results, progress, resume, earlier, asked.seed, journal)
-    _present(measured, json_output)
+    # First: standard output may have no room.
     write_junit(junit, measured.summary)
+    _present(measured, json_output)
     if measured.failure:
         raise measured.failure
     return measured.code
@@ -117,9 +122,9 @@ def measure(
         finally:
             _say_left(outcome)
         with progress.step("drawing the report"):
-            summary = reports.analyse(run_dir)
-    code = failure.exit_code if failure else _exit_code(outcome, summary)
-    return Measured(run_dir, summary, code, failure)
+            analysed = reports.analyse(run_dir)
+    code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
+    return Measured(run_dir, analysed, code, failure)
 
 
 def _steps(plan: Plan) -> int:
@@ -147,10 +152,9 @@ def _create_run(results: Path, plan: Plan, seed: int | None) -> run_directory.Ru
 
 def _present(measured: Measured, json_output: bool) -> None:
     if json_output:
-        emit_json(measured.summary.as_json())
+        print_json(measured.summary, measured.run_dir)
     else:
-        say_summary(measured.summary)
-    say(f"report: {measured.run_dir.report}")
+        print_result(measured.analysed, measured.run_dir)
     say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
 
 

@@ -1,43 +1,39 @@
-"""Output of a summary: text, exit code, JUnit file."""
+"""Output of a result: text, exit code, JUnit file."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import reports
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
-from kit.core.output import say, write_target
+from kit.core.output import emit_json, emit_text, say, write_target
+from kit.store.run_directory import RunDir
 from kit.store.summary import Summary
 from reports.output.junit import junit
+from reports.output.result_table import result_lines
 
 VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
 
 
-def say_summary(summary: Summary) -> None:
-    """Print the verdict and the table of the server's rows, or the clients' if the server was not traced."""
-    layer = "nfs-server" if summary.rows_of("nfs-server") else "client"
-    say(f"\nverdict: {summary.verdict}")
-    for text in (*summary.notes, *summary.reasons):
-        say(f"  - {text}")
-    say(f"\n{'phase':12} {'op':6} {'tier':9} {'I/Os':>7} {'p50 us':>10} {'range us':>21} {'published':>13}")
-    for row in summary.rows_of(layer):
-        low, high = row.range_us
-        p50 = f"{row.p50_us:.1f}" if row.p50_us is not None else "n too small"
-        shown, inside = "", ""
-        if row.published:
-            shown = "{:g}-{:g}".format(*row.published.range_us)
-            inside = " inside" if row.published.inside else " OUTSIDE"
-        say(
-            f"{row.phase:12} {row.op:6} {row.tier:9} {row.count:7} {p50:>10} "
-            f"{low:10.1f}-{high:<10.1f} {shown:>13}{inside}"
-        )
-    for phase in summary.accounting.phases:
-        if phase.shares:
-            for tier, count in phase.shares.counts.items():
-                say(f"{phase.phase}: {count} {phase.shares.unit} from {tier}, by counters")
-    for entry in summary.bands:
-        for warning in (entry["kernel"] or {}).get("warnings", []):
-            say(f"{entry['phase']}, {entry['op']}: {warning}")
-    say("")
+def terminal_width() -> int:
+    """Columns of the terminal; 80 where stdout is none."""
+    return shutil.get_terminal_size().columns
+
+
+def print_result(analysed: reports.Analysed, run: RunDir) -> None:
+    """Print verdict, table and the places of the run and of its report on stdout. Raises HostError."""
+    report = run.report.absolute()
+    lines = result_lines(
+        analysed.summary, analysed.headline, terminal_width(), [each.text for each in analysed.findings]
+    )
+    emit_text([*lines, "", f"run:    {run.path}", f"report: {report.as_uri()}"])
+
+
+def print_json(summary: Summary, run: RunDir) -> None:
+    """Print the summary as JSON on stdout, nothing else there. Raises HostError."""
+    emit_json(summary.as_json())
+    say(f"report: {run.report}")
 
 
 def write_junit(path: Path | None, summary: Summary) -> None:

@@ -10,17 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from kit.core.errors import EXIT_OK, EXIT_UNKNOWN, ConfigError, SafetyRefusal
-from kit.core.output import emit_json, say
+from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
+from kit.core.units import format_latency_range
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.run import manifest
 from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
 from kit.session.place import AS_PLANNED, Asked, prepare
+from kit.session.presentation import terminal_width
 from kit.session.side import Side
 from kit.store.summary import Summary
 from reports.analysis import comparability
+from reports.analysis.tier_names import tier_name
 from reports.output import comparison_table
 
 Json = dict[str, Any]
@@ -89,7 +92,8 @@ def repeat(
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
         measured = measure(plans[letter], places[letter], results, progress)
         done[letter].append(measured)
-        say(f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}")
+        line = f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}"
+        say(line) if json_output else emit_text([line])
         if measured.failure:
             raise measured.failure
         code = max(code, measured.code)
@@ -149,16 +153,17 @@ def _present(done: dict[str, list[Measured]], result: Json | None, json_output: 
         )
         return
     if result:
-        say(comparison_table.plain(result))
+        emit_text(comparison_table.plain(result, terminal_width()))
         parts = ["hsp", "compare", *paths["A"], "--", *paths["B"]]
         say(f"again: {shlex.join(parts)}")
         return
     if len(done) == 2:
         say("A or B has no trusted run: nothing to compare")
-    say(f"{'phase':12} {'op':6} {'tier':9} {'runs':>4} {'p50 us, lowest to highest':>25}")
+    lines = [f"{'phase':12} {'op':6} {'tier':18} {'runs':>4}  p50, lowest to highest"]
     for row in spread([m.summary for m in done["A"]]):
-        low, high = row["p50_us"]
-        say(f"{row['phase']:12} {row['op']:6} {row['tier']:9} {row['runs']:4} {low:12.2f}-{high:<12.2f}")
+        p50 = format_latency_range(*row["p50_us"])
+        lines.append(f"{row['phase']:12} {row['op']:6} {tier_name(row['tier']):18} {row['runs']:4}  {p50}")
+    emit_text(lines)
     say(f"again: {shlex.join(['hsp', *sys.argv[1:]])}")
 
 

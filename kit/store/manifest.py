@@ -94,6 +94,7 @@ class Expectation(Stored):
     layer: str = "nfs-server"
     min_count: Count
     inside: bool = False
+    inside_share_min: Number | None = None
     p50_us_max: Number | None = None
     p95_us_max: Number | None = None
     p99_us_max: Number | None = None

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import polars as pl
+
 from kit.core.sample_size import sample_needed
 from kit.store.manifest import Expectation, Manifest
+from kit.store.summary import Row
+from reports.analysis.published_share import share_inside
 
 Json = dict[str, Any]
 # Key of a limit -> (field of the row, its quantile, how a reason calls it).
@@ -19,14 +23,14 @@ _PERCENTILES = {
 LIMITS = (*_PERCENTILES, "share_min", "share_max")
 
 
-def judge(manifest: Manifest, rows: Sequence[Json]) -> tuple[list[Json], list[str]]:
+def judge(manifest: Manifest, rows: Sequence[Json], latency: pl.DataFrame) -> tuple[list[Json], list[str]]:
     """Each expectation of `manifest` with `ok` and why not, and all those reasons in one list.
 
     Where the server was not traced it is unknown which tier answered: `ok` of an expectation on a tier
-    is then None. `rows` are a summary's. A limit on a percentile that is withheld, because the sample is too
-    small for it, is not met.
+    is then None. `rows` are a summary's, made of `latency`. A limit on a percentile that is withheld, because
+    the sample is too small for it, is not met.
     """
-    judged = [_judged(each, rows) for each in manifest.expect]
+    judged = [_judged(each, rows, latency) for each in manifest.expect]
     if not manifest.traced:
         judged = [
             each if each["tier"] == "all" else {**each, "ok": None, "limits": [], "reasons": []}
@@ -35,7 +39,7 @@ def judge(manifest: Manifest, rows: Sequence[Json]) -> tuple[list[Json], list[st
     return judged, [reason for each in judged for reason in each["reasons"]]
 
 
-def _judged(expectation: Expectation, rows: Sequence[Json]) -> Json:
+def _judged(expectation: Expectation, rows: Sequence[Json], latency: pl.DataFrame) -> Json:
     key = {"phase": expectation.phase, "op": expectation.op, "tier": expectation.tier}
     row = next(
         (r for r in rows if r["layer"] == expectation.layer and all(r[k] == key[k] for k in key)), None
@@ -46,10 +50,13 @@ def _judged(expectation: Expectation, rows: Sequence[Json]) -> Json:
         reasons.append(f"{count} I/Os, at least {needed} were expected.")
     elif inside and not row:
         reasons.append("no I/O that could be inside the published range.")
-    if inside and row:
+    least = expectation.inside_share_min if inside else None
+    if inside and row and (least is None or not row["published"]):
         reasons += _outside(row)
     asked = {name: getattr(expectation, name) for name in LIMITS}
     limits = [_limit(name, limit, row) for name, limit in asked.items() if limit is not None]
+    if least is not None and row and row["published"]:
+        limits.append(_share_limit(least, row, latency))
     reasons += [each["reason"] for each in limits if each["reason"]]
     label = f"{key['phase']}: {key['op']}/{key['tier']}"
     return {
@@ -70,6 +77,17 @@ def _outside(row: Json) -> Iterator[str]:
     elif not published["inside"]:
         (a, b), (c, d) = row["range_us"], published["range_us"]
         yield f"95 % within {a:.4g}-{b:.4g} us, published are {c:g}-{d:g} us."
+
+
+def _share_limit(limit: float, row: Json, latency: pl.DataFrame) -> Json:
+    """The limit on the share of the I/Os of `row` inside the published range."""
+    low, high = row["published"]["range_us"]
+    found = share_inside(latency, Row.from_json(row, "row"), (low, high)) or 0.0
+    words = f"{found:.2%} of the I/Os are within {low:g}-{high:g} us, at least {limit:.2%} were expected."
+    met = found >= limit
+    return {
+        "name": "inside_share_min", "limit": limit, "found": found, "ok": met, "reason": "" if met else words,
+    }  # fmt: skip
 
 
 def _limit(name: str, limit: float, row: Json | None) -> Json:

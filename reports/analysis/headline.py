@@ -61,26 +61,33 @@ class Headline:
 
 def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
     """The headline of a run, from its latency, manifest and summary."""
-    rows = list(_shown(manifest, summary))
-    above = _ssd_rows(rows)
-    # Thousands of phases: not all rows are looked at for each.
-    of_phase = {str(name): part for (name,), part in latency.partition_by("phase", as_dict=True).items()}
-    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
-    lines = tuple(
-        Line(
-            row,
-            titles.get(row.phase, row.phase),
-            tier_name(row.tier),
-            share_inside(of_phase.get(row.phase, latency[:0]), row, row.published.range_us)
-            if row.published
-            else None,
-            _times_of(row, above),
-        )
-        for row in rows
-    )
+    lines = _lines(latency, manifest, summary)
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
     return Headline(_sentence(lines, summary), measured, _evidence(summary), emulated, lines)
+
+
+def sentence(manifest: Manifest, summary: Summary) -> str:
+    """The sentence of the headline, for who does not need the shares inside published ranges."""
+    return _sentence(_lines(None, manifest, summary), summary)
+
+
+def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -> tuple[Line, ...]:
+    """The lines; without `latency` none has a share inside the published range."""
+    rows = list(_shown(manifest, summary))
+    above = _ssd_rows(rows)
+    # Thousands of phases: not all rows are looked at for each.
+    parts = {} if latency is None else latency.partition_by("phase", as_dict=True)
+    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
+
+    def inside(row: Row) -> float | None:
+        part = parts.get((row.phase,))
+        return share_inside(part, row, row.published.range_us) if row.published and part is not None else None
+
+    return tuple(
+        Line(row, titles.get(row.phase, row.phase), tier_name(row.tier), inside(row), _times_of(row, above))
+        for row in rows
+    )
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:
@@ -91,7 +98,7 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     checks = sum(len(phase.checks) for phase in accounting.phases)
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
     words = (
-        f"Complete: {accounting.server_ios:,} of {accounting.client_ios:,} I/Os matched. "
+        f"Complete: {accounting.server_ios or 0:,} of {accounting.client_ios or 0:,} I/Os matched. "
         f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
     )
     judged = [each.ok for each in summary.expect if each.ok is not None]
@@ -106,8 +113,29 @@ def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     """The server's rows, or the clients' where no server was traced; without what is almost never there."""
     expected = {phase.name: phase.expected_tiers for phase in manifest.phases}
     for row in summary.rows_of(SERVER) or summary.rows:
+        bands = _bands_of(row, summary) if row.tier == "all" else ()
+        yield from bands
+        if bands:
+            continue
         if row.share >= _LEAST_SHARE or row.published or row.tier in expected.get(row.phase, ()):
             yield row
+
+
+def _bands_of(row: Row, summary: Summary) -> tuple[Row, ...]:
+    """The bands of a row whose tiers are not known, if there are several. They have no percentiles."""
+    key = row.phase, row.layer, row.op
+    bands = [e["bands"] for e in summary.bands if (e["phase"], e["layer"], e["op"]) == key]
+    if not bands or not 1 < len(bands[0]) <= _MOST_MODES:
+        return ()
+    return tuple(
+        row.model_copy(update={
+            "tier": f"band {number} of {len(bands[0])}", "count": band["count"], "share": band["share"],
+            "range_us": tuple(band["range_us"]),
+            "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
+            "min_us": band["from_us"], "max_us": band["to_us"], "published": None,
+        })
+        for number, band in enumerate(bands[0], 1)
+    )  # fmt: skip
 
 
 def _ssd_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str | None], float]:
@@ -166,12 +194,14 @@ def _modes(summary: Summary) -> str:
 
 
 def _listed(lines: Sequence[Line]) -> str:
+    ops = {"read": "reads", "write": "writes"}
     known = [line for line in lines if line.row.p50_us is not None]
     often = Counter((line.row.op, line.name) for line in known)
     listed = []
     for line in known[:_MOST_MODES]:
         phase = f" ({line.phase})" if often[line.row.op, line.name] > 1 else ""
-        listed.append(f"{line.row.op} {line.name}{phase} {line.p50}")
+        source = "" if line.row.tier == "all" else f" from {line.name}"
+        listed.append(f"{ops.get(line.row.op, line.row.op)}{source}{phase} {line.p50}")
     more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
     return f"Median latency: {', '.join(listed)}{more}." if listed else "Too few I/Os for a median."
 

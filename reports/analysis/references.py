@@ -1,4 +1,7 @@
-"""Published latency ranges to set a run beside. Data in references/*.toml, all in microseconds."""
+"""Published latency ranges to set a run beside, and what they were measured on.
+
+Data in references/*.toml; latencies in microseconds.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,69 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from kit.core.errors import ConfigError
+from kit.core.text import safe_text
+from kit.core.units import DurationNs, SizeBytes
 from kit.store.summary import PublishedRange, Reference
 
 _DIRECTORY = Path(__file__).with_name("references")
 
 
+def _printable(text: str) -> str:
+    if safe_text(text) != text:
+        raise ValueError(f"control characters cannot be shown: '{safe_text(text)[:60]}'")
+    return text
+
+
+Words = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
+Number = Annotated[int, Field(ge=0, le=1_000_000)]
+PositiveSize = Annotated[SizeBytes, Field(gt=0)]
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class SetupNotes(_Table):
+    """Words to the keys of a Setup: what the publication says that is no number."""
+
+    server: Words | None = None
+    disks: Words | None = None
+    disk_rpm: Words | None = None
+    cache_devices: Words | None = None
+    log_devices: Words | None = None
+    record_size: Words | None = None
+    io_size: Words | None = None
+    nfs_version: Words | None = None
+    clients: Words | None = None
+    threads: Words | None = None
+    working_set_min: Words | None = None
+    aged: Words | None = None
+    duration: Words | None = None
+
+
+class Setup(_Table):
+    """What the published ranges were measured on, and how; None: the publication does not state it.
+
+    Sizes in bytes, `duration` in ns. `threads`: of each client. `aged`: the SSDs were written before.
+    """
+
+    server: Words | None = None
+    disks: Number | None = None
+    disk_rpm: Number | None = None
+    cache_devices: Number | None = None
+    log_devices: Number | None = None
+    record_size: PositiveSize | None = None
+    io_size: PositiveSize | None = None
+    nfs_version: Literal["2", "3", "4.0", "4.1", "4.2"] | None = None
+    clients: Number | None = None
+    threads: Number | None = None
+    working_set_min: PositiveSize | None = None
+    aged: bool | None = None
+    duration: Annotated[DurationNs, Field(gt=0)] | None = None
+    notes: SetupNotes = SetupNotes()
 
 
 class Span(_Table):
@@ -41,6 +97,7 @@ class Document(_Table):
     title: Annotated[str, Field(min_length=1, max_length=200)]
     source: Annotated[str, Field(max_length=500)]
     ranges: Annotated[tuple[Span, ...], Field(min_length=1, max_length=100)]
+    setup: Setup | None = None
 
     @field_validator("ranges")
     @classmethod
@@ -65,6 +122,18 @@ def known(directory: Path = _DIRECTORY) -> list[str]:
 
 def load(name: str, directory: Path = _DIRECTORY) -> Reference:
     """The reference called `name`. Raises ConfigError, which lists those that exist."""
+    return _document(name, directory).reference(name)
+
+
+def setup_of(name: str, directory: Path = _DIRECTORY) -> Setup | None:
+    """What the ranges of the reference called `name` were measured on; None if it does not say.
+
+    summary.json has the ranges alone. Raises ConfigError as load() does.
+    """
+    return _document(name, directory).setup
+
+
+def _document(name: str, directory: Path) -> Document:
     names = known(directory)
     if name not in names:
         raise ConfigError(f"no reference {name!r}", f"known are: {', '.join(names)}")
@@ -72,7 +141,7 @@ def load(name: str, directory: Path = _DIRECTORY) -> Reference:
     try:
         # JSON: only so do strict types take a list for a tuple.
         data = json.dumps(tomllib.loads(path.read_text("utf-8")))
-        return Document.model_validate_json(data).reference(name)
+        return Document.model_validate_json(data)
     except ValueError as error:
         raise ConfigError(
             f"{path}: not a reference ({error!r})",

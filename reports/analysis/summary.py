@@ -42,7 +42,7 @@ def summarise(
     phases = manifest.phases
     rows = _rows(latency, phases, reference, reasons)
     by_nature = verdict.judge_accounting(manifest, latency, aged, rows, reasons)
-    expect, unmet = expectations.judge(manifest, rows)
+    expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
     bands = band_table.describe(latency, [p.name for p in phases], reference) if with_bands else []

@@ -96,8 +96,7 @@ def _layout(shown: heat_map.Grid) -> Json:
             "showticklabels": number == "3",
         }  # fmt: skip
         layout[f"yaxis{number}"] = figure.latency_axis(
-            edges[0] / 1.25, edges[-1] * 1.25, anchor=f"x{number}", domain=list(domain),
-            title={"text": "latency", "standoff": 6}, matches="y3",
+            edges[0] / 1.25, edges[-1] * 1.25, anchor=f"x{number}", domain=list(domain), matches="y3",
         )  # fmt: skip
     del layout["xaxis3"]["matches"], layout["yaxis3"]["matches"]
     layout["xaxis3"]["title"] = {"text": "seconds since the phase began"}

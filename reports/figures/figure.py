@@ -71,7 +71,7 @@ def latency_axis(low_s: float, high_s: float, **values: Any) -> Json:
     low, high = np.log10(max(low_s, FLOOR_S)), np.log10(max(high_s, 2 * FLOOR_S))
     return {
         "type": "log", "range": [float(low), float(high)], "tickformat": ".3~s", "ticksuffix": "s",
-        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 12, **values,
+        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 6, **values,
     }  # fmt: skip
 
 
@@ -113,5 +113,6 @@ def layout(height_px: int, margin: Json, **values: Any) -> Json:
     return {
         "template": palette.FOR_SCRIPTS["light"]["template"], "height": height_px, "autosize": True,
         "hovermode": "closest", "margin": margin, "bargap": 0, "barmode": "overlay",
-        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom"}, **values,
+        "legend": {"orientation": "h", "x": 1, "xanchor": "right", "y": 1, "yanchor": "bottom",
+                   "font": {"size": 11}}, **values,
     }  # fmt: skip

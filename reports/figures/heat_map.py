@@ -268,7 +268,8 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
             used[cells.row, cells.column] = True
     values = counts * density(shown, "octave")[0]
     z = np.where(used, np.sign(values) * np.sqrt(np.abs(values)), np.nan).astype(np.float32)
-    most = float(np.nanmax(np.abs(z))) if used.any() else 1.0
+    most = float(np.nanmax(np.abs(z))) if used.any() else 0.0
+    most = most or 1.0
     steps = [-1, -0.25, 0, 0.25, 1]
     return {
         "type": "heatmap", "name": plotly_text(name), "x": shown.times_s.round(9).tolist(),
@@ -277,7 +278,7 @@ def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str],
         "zsmooth": False, "showlegend": False,
         "colorscale": [[n / 6, colour] for n, colour in enumerate(palette.DIFFERENCE["light"])],
         "colorbar": {
-            "title": {"text": "I/O per s and octave", "side": "right", "font": {"size": 11}}, "thickness": 10,
+            "title": {"text": "I/O/s/octave", "side": "right", "font": {"size": 11}}, "thickness": 10,
             "outlinewidth": 0, "x": 1.01, "tickvals": [np.sign(s) * np.sqrt(abs(s)) * most for s in steps],
             "ticktext": [f"{s * most**2:+.3g}" if s else "0" for s in steps],
         },
@@ -304,7 +305,7 @@ def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Js
         "meta": {"tier": "scale"}, "marker": {
             "color": [low], "cmin": low, "cmax": top, "colorscale": palette.scale("scale"), "showscale": True,
             "colorbar": {
-                "title": {"text": f"I/O per s and {unit}", "side": "right", "font": {"size": 11}},
+                "title": {"text": f"I/O/s/{unit}", "side": "right", "font": {"size": 11}},
                 "thickness": 10, "outlinewidth": 0, "x": 1.01, "tickvals": shown,
                 "ticktext": [f"{10**n:,.3g}" if n < 0 else f"{10**n:,.0f}" for n in shown], **(bar or {}),
             },
@@ -316,11 +317,11 @@ def coloured(maps: Sequence[Json], per: Per, bar: Json | None = None) -> list[Js
 def rows_text(shown: Grid) -> str:
     """How many stored bins and intervals a cell of the picture is."""
     intervals, bins = shown.merged
-    wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} stored intervals)" if intervals > 1 else "")
+    wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} intervals)" if intervals > 1 else "")
     rows = [row for cells in shown.tiers.values() for row in np.unique(cells.row) if shown.edges_ns[row]]
     percent = max((100 * (shown.edges_ns[row + 1] / shown.edges_ns[row] - 1) for row in rows), default=0)
-    high = "one stored bin" if bins == 1 else f"{bins} stored bins"
-    return f"Cell: {wide} by {high}{f' (up to {percent:.0f} %)' if percent else ''}."
+    high = f"{bins} bin{'s' * (bins > 1)}" + (f" ({percent:.0f} %)" if percent else "")
+    return f"Cell: {wide} x {high}."
 
 
 def block(stored: Grid) -> Json:

@@ -26,7 +26,7 @@ _HEIGHT_PX, _TOP_PX, _BOTTOM_PX = 470, 60, 44
 _PANELS, _BARS, _GAP = 0.64, 0.08, 0.02
 _NARROW_PANELS, _NARROW_BARS = 0.86, 0.12
 # Columns and letters over the whole width: cells of eight pixels, letters of six.
-_COLUMNS, _LETTERS = 150, 190
+_COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 190, 58
 # A block of three lines of text beside its bar.
 _WORDS_PX = 52
 # So many blocks have room one above the other.
@@ -50,7 +50,7 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     axes: Json = {}
     titles: list[Json] = []
     wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
-    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": _TOP_PX, "b": _BOTTOM_PX}, "annotations": []}
+    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []}
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
         merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
@@ -64,6 +64,10 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
             "range": [0, merged.columns * merged.width_ns / 1e9],
         }  # fmt: skip
         narrow_layout[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
+        small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
+        narrow_layout["annotations"].append({
+            **figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}
+        })  # fmt: skip
         title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
         titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
     last = str(len(shown) + 1)
@@ -81,14 +85,14 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
         shape for line, place in zip(lines, places, strict=True) for shape in _bar(line, place, last, low)
     ]
     words = _words(lines, low, high, bars[1] + 0.012, source)
-    heading = (
-        f"<b>this run</b> (solid) in <b>{plotly_text(source)}</b> (dotted)" if source else "<b>this run</b>"
-    )
+    heading = "<b>this run</b>"
+    if any(line.row.published for line in lines):
+        heading += f" (solid) in <b>{plotly_text(source)}</b> (dotted)"
     titles.append({**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}})
     layout = figure.layout(
         _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
         annotations=[*titles, *words], shapes=shapes, **axes,
-        yaxis=figure.latency_axis(low, high, nticks=8),
+        yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     anchor = {
         "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
@@ -108,9 +112,9 @@ def _names(lines: Sequence[Line]) -> dict[str, str]:
     return {line.row.tier: line.name for line in lines}
 
 
-def _wrapped(title: str, width: int) -> str:
-    """A title in at most three lines of plain text, `width` letters each."""
-    return "<br>".join(textwrap.wrap(plotly_text(title), width, max_lines=3, placeholder="..."))
+def _wrapped(title: str, width: int, lines: int = 3) -> str:
+    """A title in at most `lines` lines of plain text, `width` letters each."""
+    return "<br>".join(textwrap.wrap(plotly_text(title), width, max_lines=lines, placeholder="..."))
 
 
 def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
@@ -170,12 +174,13 @@ def _points(lines: Sequence[Line], places: Sequence[int], axis: str) -> list[Jso
     """This run's ranges: bars with a name, so that they can be pointed at."""
     made = []
     for line, place in zip(lines, places, strict=True):
+        hue = line.row.tier if line.row.tier in palette.HUES["light"]["classic"] else "all"
         low, high = (edge / 1e6 for edge in line.row.range_us)
         words = f"{line.name}: {format_latency_range(*line.row.range_us)}"
         made.append({
             "type": "bar", "x": [place], "base": [low], "y": [high - low], "width": 0.5, "xaxis": f"x{axis}",
-            "yaxis": "y", "showlegend": False, "meta": {"tier": line.row.tier},
-            "marker": {"color": palette.scale(line.row.tier)[1][1], "line": {"width": 0}},
+            "yaxis": "y", "showlegend": False, "meta": {"tier": hue},
+            "marker": {"color": palette.scale(hue)[1][1], "line": {"width": 0}},
             "hovertemplate": plotly_text(f"{words}, 95 % of the I/Os") + "<extra></extra>",
         })  # fmt: skip
     return made

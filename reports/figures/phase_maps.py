@@ -29,7 +29,7 @@ _DASHES = {"p50": "solid", "p95": "dash", "p99": "dot"}
 _MARGIN: Json = {"l": 62, "r": 84, "t": 34, "b": 46}
 _NARROW: Json = {
     "margin": {"l": 52, "r": 62, "t": 12, "b": 96},
-    "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"}
+    "legend": {"y": -0.2, "yanchor": "top", "x": 0, "xanchor": "left"},
 }  # fmt: skip
 # The map's part of the width, beside the rates at its left.
 _RATES, _MAP = [0, 0.09], [0.1, 1]
@@ -39,9 +39,9 @@ _RATES, _MAP = [0, 0.09], [0.1, 1]
 class Subject:
     """What the figures of one phase and layer are drawn from.
 
-    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the
-    range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O.
-    `source`: the publication of the ranges.
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase; figures of one
+    share the range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited.
+    `source`: who published the ranges.
     """
 
     name: str
@@ -96,12 +96,12 @@ def histogram(subject: Subject) -> Figure:
                 })  # fmt: skip
     layout = figure.layout(
         440, _MARGIN, xaxis={"title": {"text": "I/O per octave of latency"}, "rangemode": "tozero"},
-        yaxis=figure.latency_axis(low, high, title={"text": "latency"}), dragmode="zoom", **_bands(subject),
+        yaxis=figure.latency_axis(low, high), dragmode="zoom", **_bands(subject),
     )  # fmt: skip
     caption = "Bar: I/Os per octave of latency. Lines: percentiles."
     return Figure(
-        subject.name, [*bars, *levels], layout, caption, heat_map.block(stored), subject.link,
-        _about(subject, "octave", histogram=True), narrow=_NARROW,
+        subject.name, [*bars, *levels], layout, caption, heat_map.block(stored),
+        about=_about(subject, "octave", histogram=True), narrow=_NARROW,
     )  # fmt: skip
 
 
@@ -121,7 +121,6 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     maps = heat_map.traces(shown, list(shown.tiers), "octave", names=names)
     events, ignored = _events(subject, stored, low, high, log=True)
     rates = _rates(shown, "octave", ("x2", "y"), float(shown.lengths_s.sum()))
-    most = max((max(bar["x"]) for bar in rates), default=1.0)
     data = [
         *heat_map.coloured(maps, "octave"), *rates,
         *_waits(subject, low), *events, *_rug(stored, high), *_overlaid(subject, stored), *_anchor(),
@@ -130,10 +129,9 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
     layout = figure.layout(
         460, _MARGIN, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]],
-        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds since the phase began"}},
-        xaxis2={"domain": _RATES, "range": [most * 1.05, 0], "tickvals": [round_up(most / 4)],
-                "fixedrange": True, "tickformat": "~s",
-                "title": {"text": "I/O per s, octave", "font": {"size": 10}}},
+        xaxis={"domain": _MAP, "range": _times(stored), "title": {"text": "seconds"}},
+        xaxis2={"domain": _RATES, "autorange": "reversed", "nticks": 2, "fixedrange": True,
+                "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
     left_out = f" Events not drawn (damaged or too many): {ignored}." if ignored else ""
@@ -158,7 +156,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
     layout = figure.layout(
         300, {**_MARGIN, "t": 14}, dragmode="select", selectdirection="h", annotations=bands["annotations"],
         shapes=[*_gaps(subject, stored), *bands["shapes"]], showlegend=False,
-        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
+        xaxis={"range": _times(stored), "title": {"text": "seconds"}, "nticks": 6},
         yaxis=figure.linear_axis(high),
     )  # fmt: skip
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
@@ -192,8 +190,8 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     low, high = min(seen, default=1e-6) / 1.5, max(seen, default=1e-3) * 1.5
     layout = figure.layout(
         340, _MARGIN, dragmode="select", selectdirection="h",
-        xaxis={"range": _times(stored), "title": {"text": "seconds since the phase began"}},
-        yaxis=figure.latency_axis(low, high, title={"text": "latency"}),
+        xaxis={"range": _times(stored), "title": {"text": "seconds"}},
+        yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     caption = "Lines break where the sample is too small."
     head = ["figure", "phase", "layer", "op", "line", "time_s", "latency_us"]
@@ -246,7 +244,7 @@ def _overlaid(subject: Subject, stored: Grid) -> list[Json]:
 
 
 def _span_s(subject: Subject, stored: Grid) -> tuple[float, float]:
-    """From and to of a latency axis (s): all tiers but for the rarest thousandth, which the rug has."""
+    """From and to of a latency axis (s): all but the slowest thousandth; a rug shows what is above."""
     edges = stored.edges_s
     if len(edges) < 2:
         return 1e-6, 1e-3
@@ -276,7 +274,7 @@ def _bands(subject: Subject, tiers: Sequence[str] | None = None, *, log: bool = 
 
 
 def _gaps(subject: Subject, stored: Grid) -> list[Json]:
-    """Intervals for which the store has nothing are grey, unless a closed loop waited in them."""
+    """Grey where the store has nothing, unless a closed loop waited there."""
     width = stored.width_ns / 1e9
     spans = [(first * width, last * width) for first, last in stored.gaps]
     return [

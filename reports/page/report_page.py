@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from urllib.parse import quote
 
 import polars as pl
 
 from kit.store.manifest import Manifest
+from kit.store.phase import Phase
 from kit.store.stored import Json
 from kit.store.summary import Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
+from reports.analysis.analysed import Analysed
+from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
+from reports.analysis.stalls import stalls
 from reports.figures import ageing, heat_map, hero, phase_maps
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
@@ -29,21 +34,21 @@ _HOSTS = 4
     "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
 )
 def render(
-    latency: pl.DataFrame,
-    manifest: Manifest,
-    summary: Summary,
-    headline: Headline,
-    aged: pl.DataFrame | None = None,
+    latency: pl.DataFrame, manifest: Manifest, result: Analysed, aged: pl.DataFrame | None = None
 ) -> str:
     """The whole report as HTML; `aged` are the rows of ageing.parquet.
 
     Raises ConfigError if a part of the run is damaged.
     """
     collected = Figures()
+    summary, headline = result.summary, result.headline
     stored = manifest.as_json()
     listed = [{**p.as_json(), "events": (*p.events, *manifest.events)} for p in manifest.phases]
     source = _year(summary)
-    subjects = [list(_subjects(latency, phase, summary, manifest, source)) for phase in listed]
+    subjects = [
+        list(_subjects(latency, phase, typed, summary, manifest, source))
+        for phase, typed in zip(listed, manifest.phases, strict=True)
+    ]
     shown = [subject for of_phase in subjects for subject in of_phase[: 1 if not manifest.import_ else None]]
     panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
     first = collected.add(hero.hero(panels, headline.lines, source), "hero")
@@ -59,6 +64,8 @@ def render(
         manifest=stored,
         summary=summary,
         headline=headline,
+        findings=[{"text": each.text, "address": _address(each)} for each in result.findings],
+        setup=result.setup,
         reference=summary.reference,
         hero=first,
         phases=phases,
@@ -73,11 +80,19 @@ def render(
     )
 
 
+def _address(finding: Finding) -> str:
+    """What selects the range of a finding, as selection.js reads it; empty for all of a phase."""
+    if finding.to_s <= finding.from_s:
+        return ""
+    return f"{quote(finding.phase)}:{finding.from_s:.3f}-{finding.to_s:.3f}"
+
+
 def _subjects(
-    latency: pl.DataFrame, phase: Json, summary: Summary, manifest: Manifest, source: str
+    latency: pl.DataFrame, phase: Json, typed: Phase, summary: Summary, manifest: Manifest, source: str
 ) -> Iterator[Subject]:
     """What is drawn of a phase: the traced server first, then each other layer and op with a row."""
     name = import_source.name(manifest, phase)
+    waits = [(each.from_s, each.to_s) for each in stalls(latency, typed)]
     present = latency.filter(pl.col("phase") == str(phase["name"]))["layer"].unique().to_list()
     order = [SERVER, *(layer for layer in LAYERS if layer != SERVER), *sorted(set(present) - set(LAYERS))]
     for layer in [each for each in order if each in present] or [SERVER]:
@@ -96,7 +111,7 @@ def _subjects(
             )
             yield Subject(
                 name if together else f"{name}: {words}", layer, op or " + ".join(ops), mine, phase, rows,
-                str(phase["name"]), source,
+                str(phase["name"]), source, waits,
             )  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def six_runs(folder: Path) -> dict[str, list[RunDir]]:
             run = run_directory.create_run(folder, plan.workload.name)
             json_file.write_json(run.path / "plan.json", plan.as_json())
             execute(plan, site, run, Progress(quiet=True), ["hsp", "run"])
-            assert reports.analyse(run).verdict == "valid"
+            assert reports.analyse(run).summary.verdict == "valid"
             runs[side].append(run)
     return runs
 

@@ -19,14 +19,13 @@ WATCH = """window.seen = {}; window.long = [];
         .observe({type: "longtask", buffered: true});
     setInterval(() => {
         const now = Math.round(performance.now());
-        if (document.querySelector(".preview, .main-svg")) seen.picture ??= now;
-        if (document.querySelector(".main-svg")) seen.figure ??= now;
+        if (window.drawn) seen.figure ??= now;
         if (window.drawn === document.querySelectorAll("script[id^=figure-]").length) seen.all ??= now;
     }, 5);"""
 INSIDE = """id => {
-    const plot = document.getElementById(id), {xaxis2, yaxis} = plot._fullLayout;
+    const plot = document.getElementById(id), {xaxis, yaxis} = plot._fullLayout;
     const box = plot.getBoundingClientRect();
-    return [box.x + xaxis2._offset + xaxis2._length * 0.7, box.y + yaxis._offset + yaxis._length / 3];
+    return [box.x + xaxis._offset + xaxis._length * 0.7, box.y + yaxis._offset + yaxis._length / 3];
 }"""
 ROUNDS = 3
 
@@ -41,7 +40,7 @@ def opened(page: Any, address: str) -> dict[str, Any]:
     found: dict[str, Any] = page.evaluate("seen")
     found["longest_task_opening"] = page.evaluate("Math.max(0, ...long)")
     target = page.evaluate("[...document.querySelectorAll('.map .plot')][0].id")
-    page.evaluate("id => Plotly.relayout(id, {dragmode: 'pan', 'xaxis2.range': [1000, 1600]})", target)
+    page.evaluate("id => Plotly.relayout(id, {dragmode: 'pan', 'xaxis.range': [1000, 1600]})", target)
     page.wait_for_timeout(1000)
     page.evaluate("long.length = 0")
     x, y = page.evaluate(INSIDE, target)
@@ -52,7 +51,7 @@ def opened(page: Any, address: str) -> dict[str, Any]:
     page.mouse.up()
     page.wait_for_timeout(1000)
     found["longest_task_panning"] = page.evaluate("Math.max(0, ...long)")
-    assert page.evaluate("id => document.getElementById(id).layout.xaxis2.range[0]", target) > 1000
+    assert page.evaluate("id => document.getElementById(id).layout.xaxis.range[0]", target) > 1000
     return found
 
 
@@ -64,7 +63,7 @@ def test_an_hour_opens_and_pans(tmp_path: Path, tell: Tell) -> None:
 
     run = an_hour(tmp_path / "run")
     reports.analyse(run)
-    address = run.report.as_uri() + "#phases"
+    address = run.report.as_uri() + "#maps"
     rounds = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])

@@ -28,23 +28,24 @@ def show(browser):
     """show(path): a page, all its figures drawn; at the end of the test nothing may have gone wrong in it."""
     contexts, wrong = [], []
 
-    def open_page(path, width=1280, **options):
+    def open_page(path, width=1280, fragment="", **options):
         address = path.as_uri()
         context = browser.new_context(offline=True, viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda m: wrong.append(f"console: {m.type}: {m.text}"))
         page.on("pageerror", lambda e: wrong.append(f"error: {e}"))
-        page.on("request", lambda r: wrong.append(f"request: {r.url}") if r.url != address else None)
-        page.goto(address)
+        page.on(
+            "request", lambda r: wrong.append(f"request: {r.url}") if r.url.split("#")[0] != address else None
+        )
+        page.goto(address + fragment)
         until(page, READY)
         return page
 
     yield open_page
     for context in contexts:
         context.close()
-    # The browser paints heat maps as images that are part of the page.
-    # A file that is saved comes from the page itself.
+    # Plotly paints heat maps as images that are part of the page; a file that is saved comes from the page itself.
     assert [w for w in wrong if not w.startswith(("request: data:", "request: blob:"))] == []
 
 

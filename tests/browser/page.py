@@ -14,6 +14,16 @@ ATTACK = (
     "<a href='javascript:hit=1'>{{7*7}}"
 )
 READY = "window.drawn === document.querySelectorAll('script[id^=figure-]').length"
+HERO, READ, LINES = "Latency by tier", "512 B read", "512 B read: percentiles over time"
+# Those of the phase `read`: they share one selection and one time axis.
+OF_READ = [
+    READ,
+    f"{READ}: DRAM (ARC)",
+    f"{READ}: SSD cache (L2ARC)",
+    f"{READ}: disk",
+    LINES,
+    f"{READ}: clients",
+]
 
 
 def report_of(folder, manifest, frame=None, aged=None):
@@ -34,32 +44,45 @@ def until(page, script):
     pytest.fail(f"never true: {script}")
 
 
-def number_of(page, title):
-    """The id of the figure with this title."""
-    script = "t => [...document.querySelectorAll('.plot')].find(p => p.ariaLabel === t).id"
-    return page.evaluate(script, title)
+def plot(title):
+    """A script: the element of the figure with this title."""
+    return f"[...document.querySelectorAll('.plot')].find(p => p.ariaLabel === {title!r})"
 
 
-def figure(page, title="512 B read: NFS server"):
-    return page.locator("figure", has=page.locator(f"#{number_of(page, title)}"))
+def figure(page, title=READ):
+    return page.locator("figure", has=page.locator(f"#{page.evaluate(plot(title) + '.id')}"))
 
 
-def picture(page, title="512 B read: NFS server"):
-    return page.evaluate("id => document.getElementById(id).layout.images[0].source", number_of(page, title))
+def opened_wholly(page):
+    """Open all that is folded away."""
+    page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
 
 
-def changed(page, title, before):
-    """Wait until the picture of a figure is another."""
-    until(page, f"document.getElementById('{number_of(page, title)}').layout.images[0].source !== '{before}'")
+def at(page, title, x, y):
+    """Where in the window the point `x`, `y` (seconds, and seconds of latency) of a figure is."""
+    page.evaluate(f"{plot(title)}.scrollIntoView({{block: 'center'}})")
+    return page.evaluate(f"""() => {{
+        const plot = {plot(title)}, {{xaxis, yaxis}} = plot._fullLayout, box = plot.getBoundingClientRect();
+        return [box.x + xaxis._offset + xaxis.d2p({x}), box.y + yaxis._offset + yaxis.d2p({y})];
+    }}""")
+
+
+def drag(page, title, start, end):
+    page.mouse.move(*at(page, title, *start))
+    page.mouse.down()
+    page.mouse.move(*at(page, title, *end), steps=5)
+    page.mouse.up()
 
 
 def saved(page, title, kind):
-    """The bytes that a button of a figure saves."""
+    """The name and the bytes of what a button of a figure saves."""
+    page.evaluate(f"{plot(title)}.closest('figure').querySelector('details.save').open = true")
     with page.expect_download() as download:
         figure(page, title).get_by_role("button", name=f"Save as {kind}").click()
-    return download.value.path().read_bytes()
+    return download.value.suggested_filename, download.value.path().read_bytes()
 
 
 def saved_rows(page, title):
-    """The rows that the CSV button of a figure saves."""
-    return list(csv.DictReader(io.StringIO(saved(page, title, "CSV").decode("utf-8-sig"), newline="")))
+    """The rows that the CSV button of a figure saves, without the stamp above them."""
+    lines = saved(page, title, "CSV")[1].decode("utf-8-sig").splitlines(keepends=True)
+    return list(csv.DictReader(io.StringIO("".join(row for row in lines if row[0] != "#"), newline="")))

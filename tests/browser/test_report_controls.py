@@ -1,86 +1,236 @@
-"""What a figure of the report is saved as, and how it shows that nothing was recorded."""
+"""What a figure answers: legend, selection, zoom, keys, theme; all figures of a phase together."""
 
-import csv
-import io
-
+import numpy as np
 import polars as pl
 import pytest
 
-from reports.statistics.quantiles import percentile_ns
-from tests.browser.page import figure, number_of, picture, saved, saved_rows
+from tests.browser.page import HERO, LINES, OF_READ, READ, at, drag, figure, opened_wholly, plot, until
 from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
-FORMULA = "=cmd|' /C calc'!A0"
-LINES = "512 B read: percentiles over time"
+FRAME = synthetic.realistic()
+L2ARC = f"{READ}: SSD cache (L2ARC)"
+STATUS = "document.getElementById('status').textContent"
+HASH = "decodeURIComponent(location.hash)"
+# What is selected as it is drawn: [x0, x1, y0, y1] of each box.
+BOXES = "{}.layout.shapes.filter(s => s.opacity === 0.14).map(s => [s.x0, s.x1, s.y0, s.y1])"
 
 
-@pytest.mark.parametrize(("kind", "start"), [("PNG", b"\x89PNG"), ("SVG", b"<svg")])
-def test_pictures_are_saved_by_a_button(opened, kind, start):
-    page = opened(synthetic.manifest())
-    content = saved(page, "512 B read: NFS server", kind)
-    assert content.startswith(start) and len(content) > 2000
+@pytest.fixture
+def page(opened):
+    page = opened(synthetic.manifest(FRAME, 60), FRAME)
+    opened_wholly(page)
+    return page
 
 
-def test_percentile_lines_are_saved_as_they_are_drawn(opened):
-    # 1 I/O per bin in the 5th second: too few for a p95.
-    few = (pl.col("time_ns") // synthetic.SECOND == 4) & (pl.col("phase") == "read")
+def ios(first, last, low_ns=0, high_ns=1 << 40):
+    """I/Os of the reads at the server in these seconds and bins."""
+    time = pl.col("time_ns").is_between(first * synthetic.SECOND, last * synthetic.SECOND, closed="left")
+    inside = (pl.col("lo_ns") >= low_ns) & (pl.col("hi_ns") <= high_ns)
+    return FRAME.filter(time & inside, pl.col("phase") == "read", pl.col("layer") == "nfs-server")[
+        "count"
+    ].sum()
+
+
+def summary(page, title=READ):
+    return figure(page, title).locator("details.range summary").inner_text()
+
+
+def boxes(page, title, number):
+    until(page, f"{BOXES.format(plot(title))}.length === {number}")
+    return page.evaluate(BOXES.format(plot(title)))
+
+
+def range_of(page, title, axis="x"):
+    return page.evaluate(f"{plot(title)}._fullLayout.{axis}axis.range")
+
+
+def test_tiers_are_toggled_by_the_legend_and_stay_so(page):
+    shown = f"{plot(READ)}._fullData.filter(t => t.type === 'heatmap').map(t => t.visible)"
+    figure(page).locator(".legendtoggle").first.click()
+    until(page, f"{shown}.join() === 'legendonly,true,true'")
+    page.get_by_label("dark").check()
+    until(page, f"{plot(READ)}._fullLayout.paper_bgcolor === '#14181d'")
+    assert page.evaluate(shown) == ["legendonly", True, True]
+
+
+def test_a_range_is_selected_in_all_figures_of_its_phase(page, show, tmp_path):
+    drag(page, READ, (10.1, 1e-3), (19.9, 1e-4))
+    until(page, f"{HASH}.startsWith('#read:10')")
+    for title in OF_READ:
+        [[x0, x1, *_]] = boxes(page, title, 1)
+        assert [x0, x1] == pytest.approx([10.1, 19.9], abs=0.1)
+    assert page.evaluate(BOXES.format(plot("512 B write-pool"))) == []
+    assert summary(page).startswith(f"Selected: 10 to 20 s, {ios(10, 20)} I/Os") and summary(
+        page
+    ) in page.evaluate(STATUS)
+    cells = figure(page).locator("details.range tbody tr").last.locator("td").all_text_contents()
+    assert int(cells[0]) == ios(10, 20) and float(cells[1]) == pytest.approx(ios(10, 20) / 10, rel=1e-2)
+    # The bars at the left are of this range, also after a change of theme.
+    bars = f"{plot(READ)}.data.filter(t => t.meta?.rates).flatMap(t => t.customdata).reduce((a, b) => a + b)"
+    assert page.evaluate(bars) == ios(10, 20)
+    page.get_by_label("dark").check()
+    until(page, f"{plot(READ)}._fullLayout.paper_bgcolor === '#14181d'")
+    assert page.evaluate(bars) == ios(10, 20) and len(boxes(page, READ, 1)) == 1
+    address = page.evaluate(HASH)
+    page.keyboard.press("Escape")
+    for title in OF_READ:
+        boxes(page, title, 0)
+    assert page.evaluate(HASH) == "" and page.evaluate(bars) == ios(0, 60)
+    again = show(tmp_path / "run" / "report.html", fragment=address)
+    assert len(boxes(again, READ, 1)) == 1 and again.evaluate(bars) == ios(10, 20)
+    assert again.evaluate(f"{plot(READ)}.getBoundingClientRect().top") < 900
+    again.evaluate("location.hash = '#read:30-40'")
+    until(again, f"{BOXES.format(plot(READ))}[0][0] === 30")
+
+
+def test_a_range_is_typed(page):
+    panel = figure(page).locator("details.range")
+    for number, value in enumerate(("20", "10")):
+        panel.locator("input").nth(number).fill(value)
+        page.keyboard.press("Tab")
+    until(page, f"{HASH} === '#read:10-20'")
+    panel.get_by_role("button", name="Zoom to it").click()
+    until(page, f"{plot(LINES)}._fullLayout.xaxis.range.join() === '10,20'")
+    panel.get_by_role("button", name="Whole phase").click()
+    until(page, f"{plot(LINES)}._fullLayout.xaxis.range.join() === '0,60'")
+    assert boxes(page, READ, 0) == [] and page.evaluate(HASH) == ""
+
+
+def test_a_click_on_a_row_selects_a_band_of_latency(page, show, tmp_path):
+    rows = f"{plot(READ)}._fullData[1]"
+    y, z = page.evaluate(
+        f"[[...{rows}.y], {rows}.z.map(r => [...r].findIndex(v => !Number.isNaN(v) && v !== null))]"
+    )
+    row = max(range(len(z)), key=lambda n: z[n] >= 0 and n)
+    low, high = y[row], y[row + 1]
+    page.mouse.click(*at(page, READ, z[row] + 0.5, (low * high) ** 0.5))
+    until(page, f"{HASH}.startsWith('#read@')")
+    [[*_, y0, y1]] = boxes(page, READ, 1)
+    assert [y0, y1] == [low, high] and boxes(page, LINES, 0) == []
+    number = ios(0, 60, low * 1e9 - 1, high * 1e9 + 1)
+    assert f"{number} I/Os" in summary(page).split(". ", 1)[1] and "per s, between" in summary(page)
+    again = show(tmp_path / "run" / "report.html", fragment=page.evaluate(HASH))
+    assert f"{number} I/Os" in summary(again).split(". ", 1)[1]
+    page.keyboard.press("Escape")
+    boxes(page, READ, 0)
+
+
+def test_a_click_on_a_bar_selects_a_band_of_latency(page):
+    low, width, x = page.evaluate(f"""() => {{
+        const {{y, width, x}} = {plot(READ)}.data.find(t => t.meta?.rates), n = x.indexOf(Math.max(...x));
+        return [y[n], width[n], x[n]]; }}""")
+    _, down = at(page, READ, 0, low + width / 2)
+    left = page.evaluate(f"""{plot(READ)}.getBoundingClientRect().x + (a => a._offset + a.d2p({x / 2}))(
+        {plot(READ)}._fullLayout.xaxis2)""")
+    page.mouse.click(left, down)
+    [[*_, y0, y1]] = boxes(page, READ, 1)
+    assert [y0, y1] == pytest.approx([low, low + width])
+    assert f"{ios(0, 60, low * 1e9 - 1, (low + width) * 1e9 + 1)} I/Os" in summary(page)
+
+
+def test_all_figures_of_a_phase_have_one_time_axis_and_exact_bins_when_zoomed(page):
+    rows = "{}._fullData.find(t => t.type === 'heatmap').z.length"
+    merged = page.evaluate(rows.format(plot(L2ARC)))
+    assert range_of(page, READ) == [0, 60]
+    page.evaluate(f"Plotly.relayout({plot(LINES)}, {{'xaxis.range': [5, 25]}})")
+    for title in OF_READ:
+        until(page, f"{plot(title)}._fullLayout.xaxis.range.join() === '5,25'")
+    assert range_of(page, "512 B write-pool") == [0, 60]
+    exact = f"""(cells => cells.y.length - 1)({plot(L2ARC)}._fullData.find(t => t.type === 'heatmap'))"""
+    until(page, f"{exact} !== {merged}")
+    data = f"{plot(READ)}._fullData.find(t => t.name === 'disk')"
+    until(page, f"{data}.x.length === 21")
+    counts = page.evaluate(f"{data}.customdata.flatMap(r => [...r]).reduce((a, b) => a + b)")
+    disk = FRAME.filter((pl.col("tier") == "disk") & (pl.col("time_ns") >= 5 * synthetic.SECOND))
+    assert counts == disk.filter(pl.col("time_ns") < 25 * synthetic.SECOND)["count"].sum()
+    page.evaluate(f"Plotly.relayout({plot(READ)}, {{'xaxis.range': [0, 60]}})")
+    for title in OF_READ:
+        until(page, f"{plot(title)}._fullLayout.xaxis.range.join() === '0,60'")
+    until(page, f"{rows.format(plot(L2ARC))} === {merged}")
+    # Along latency each figure is zoomed by itself.
+    page.evaluate(f"Plotly.relayout({plot(READ)}, {{'yaxis.range': [-4, -3]}})")
+    until(page, f"{plot(READ)}._fullData[0].y[0] > 9e-5")
+    assert range_of(page, f"{READ}: clients", "y") != [-4, -3]
+
+
+def test_exact_bins_are_the_stored_ones(page):
+    before = page.evaluate(f"{plot(L2ARC)}._fullData[0].y.length")
+    figure(page, L2ARC).get_by_label("exact bins").check()
+    until(page, f"{plot(L2ARC)}._fullData[0].y.length !== {before}")
+    edges = [round(y * 1e9) for y in page.evaluate(f"[...{plot(L2ARC)}._fullData[0].y]")]
+    stored = FRAME.filter((pl.col("tier") == "l2arc") & (pl.col("phase") == "read"))
+    assert set(stored["lo_ns"]) <= set(edges) and set(stored["hi_ns"]) <= set(edges)
+    # Density: I/Os per second and µs, whatever the height of the row.
+    z, counts, y = page.evaluate(
+        f"(t => [t.z.map(r => [...r]), t.customdata.map(r => [...r]), [...t.y]])({plot(L2ARC)}._fullData[0])"
+    )
+    width = np.diff(np.array(y)) * 1e6
+    z, counts = np.array(z, dtype=float), np.array(counts)
+    used = counts > 0
+    assert counts.sum() == stored["count"].sum()
+    assert (10**z)[used] == pytest.approx((counts / width[:, None])[used], rel=1e-3)
+    figure(page, L2ARC).get_by_label("exact bins").uncheck()
+    until(page, f"{plot(L2ARC)}._fullData[0].y.length === {before}")
+
+
+def test_theme_and_palette_repaint(page):
+    colours = "[{0}._fullLayout.paper_bgcolor, {0}._fullData[0].colorscale.map(c => c[1]).join()]"
+    seen = [page.evaluate(colours.format(plot(title))) for title in (READ, HERO)]
+    for label in ("colour-blind", "dark"):
+        page.get_by_label(label).check()
+        for number, title in enumerate((READ, HERO)):
+            until(page, f"{colours.format(plot(title))}[1] !== '{seen[number][1]}'")
+            seen[number] = page.evaluate(colours.format(plot(title)))
+    until(page, f"{plot(LINES)}._fullLayout.paper_bgcolor === '#14181d'")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 16, 20)"
+    page.get_by_label("system").check()
+    page.emulate_media(color_scheme="light")
+    until(page, f"{plot(LINES)}._fullLayout.paper_bgcolor === '#fff'")
+    page.emulate_media(color_scheme="dark")
+    until(page, f"{plot(LINES)}._fullLayout.paper_bgcolor === '#14181d'")
+
+
+@pytest.mark.parametrize("title", [READ, HERO])
+def test_arrow_keys_go_from_cell_to_cell_and_say_what_is_there(page, title):
+    page.locator(f"#{page.evaluate(plot(title) + '.id')}").focus()
+    page.keyboard.press("ArrowRight")
+    first = page.evaluate(STATUS)
+    assert first.startswith("DRAM (ARC): ") and " I/O, 0 to " in first and first.endswith("µs")
+    seen = {first}
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp", "ArrowDown", "ArrowLeft"):
+        page.keyboard.press(key)
+        seen.add(page.evaluate(STATUS))
+    assert len(seen) > 3
+    assert figure(page, title).locator(".hoverlayer").text_content()
+    for _ in range(300):
+        page.keyboard.press("ArrowUp")
+    assert page.evaluate(STATUS).startswith("disk: ")
+
+
+def test_percentile_lines_break_where_the_sample_is_too_small(opened):
+    gap = (pl.col("time_ns") >= 20 * synthetic.SECOND) & (pl.col("time_ns") < 24 * synthetic.SECOND)
+    frame = FRAME.filter(~(gap & (pl.col("phase") == "read")))
+    page = opened(synthetic.manifest(frame, 60), frame)
+    lines = dict(page.evaluate(f"{plot(LINES)}.data.filter(t => t.name).map(t => [t.name, [t.x, t.y]])"))
+    assert {"DRAM (ARC) p50", "SSD cache (L2ARC) p99", "disk p95"} <= set(lines)
+    x, y = lines["DRAM (ARC) p50"]
+    assert [v for t, v in zip(x, y, strict=True) if 20 < t < 24] in ([], [None] * sum(20 < t < 24 for t in x))
+    assert all(v is None or 4e-6 < v < 1e-5 for v in y)
+
+
+def test_the_axis_of_rates_has_room_for_a_range_with_more(opened, tmp_path):
     frame = synthetic.latency().with_columns(
-        pl.when(few).then(1).otherwise(pl.col("count") * 9).alias("count")
+        pl.when(pl.col("time_ns") == 5 * synthetic.SECOND)
+        .then(pl.col("count") * 50)
+        .otherwise(pl.col("count"))
+        .alias("count")
     )
     page = opened(synthetic.manifest(frame), frame)
-    figure(page, LINES).locator("select").first.select_option("1")
-    rows = saved_rows(page, LINES)
-    assert [(float(r["from_s"]), float(r["to_s"])) for r in rows] == [(n, n + 1) for n in range(12)]
-    assert [n for n, r in enumerate(rows) if not r["p95_us"]] == [4]
-    target = number_of(page, LINES)
-    drawn = page.evaluate(
-        "id => document.getElementById(id).data.find(t => t.name === 'p95').y.filter((_, n) => n % 2 === 0)",
-        target,
+    page.evaluate("location.hash = '#read:5-6'")
+    until(page, f"{BOXES.format(plot(READ))}.length === 1")
+    most, end = (
+        page.evaluate(f"""[Math.max(...{plot(READ)}.data.filter(t => t.meta?.rates).flatMap(t => t.x)),
+        {plot(READ)}._fullLayout.xaxis2.range[0]]""")
     )
-    assert [float(r["p95_us"]) if r["p95_us"] else None for r in rows] == drawn
-    # The page's percentiles are the summary's.
-    seen = frame.filter(pl.col("phase") == "read", pl.col("layer") == "nfs-server")
-    for second, value in enumerate(drawn):
-        rows = seen.filter(pl.col("time_ns") // synthetic.SECOND == second)
-        held = rows.group_by("lo_ns", "hi_ns").agg(pl.col("count").sum()).sort("lo_ns").rows()
-        expected = percentile_ns(held, 0.95, (held[0][0], held[-1][1]))
-        assert value == (None if expected is None else pytest.approx(expected / 1e3, rel=1e-6))
-
-
-def test_a_formula_is_inert_in_every_csv(opened):
-    frame, manifest = synthetic.latency(), synthetic.manifest()
-    manifest["phases"][0] |= {"name": FORMULA, "title": FORMULA}
-    frame = frame.with_columns(pl.col("phase").replace("read", FORMULA))
-    page = opened(manifest, frame)
-    # What the buttons save; a browser lets a page save only a few files in a row.
-    texts = page.evaluate("""() => {
-        const texts = [];
-        HTMLAnchorElement.prototype.click = () => {};
-        URL.createObjectURL = blob => { texts.push(blob.text()); return "data:,"; };
-        for (const button of document.querySelectorAll("button[aria-label^='Save as CSV']")) button.click();
-        return Promise.all(texts);
-    }""")
-    assert len(texts) == 15
-    cells = [c for text in texts for row in csv.reader(io.StringIO(text, newline="")) for c in row]
-    assert sum("cmd" in c for c in cells) > 15
-    assert [c for c in cells if c.lstrip()[:1] in tuple("=+-@")] == []
-
-
-def test_nothing_recorded_is_grey_and_no_io_is_empty(opened):
-    frame = synthetic.latency()
-    frame = frame.filter(~pl.col("time_ns").is_between(4 * synthetic.SECOND, 6 * synthetic.SECOND))
-    page = opened(synthetic.manifest(), frame)
-    colours = """source => new Promise(done => {
-        const image = new Image();
-        image.onload = () => {
-            const canvas = document.createElement("canvas");
-            [canvas.width, canvas.height] = [image.width, image.height];
-            const context = canvas.getContext("2d", {willReadFrequently: true});
-            context.drawImage(image, 0, 0);
-            done([5, 8.5].map(s => [...context.getImageData(image.width * s / 12, 20, 1, 1).data]));
-        };
-        image.src = source;
-    })"""
-    gap, zero = page.evaluate(colours, picture(page))
-    assert gap == [0xCF, 0xD4, 0xDA, 255] and zero[3] == 0
+    assert most <= end

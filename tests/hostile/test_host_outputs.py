@@ -26,18 +26,26 @@ ROOT = Path(__file__).parents[2]
 
 # All that writes to the terminal. Text goes through safe_text there, or is the kit's own or the user's shell.
 WRITERS = {
-    "kit/core/output.py": "say, emit (data: escaped JSON; tables and exports made safe before)",
+    "kit/core/output.py": "say, emit_text; emit (data: escaped JSON; tables and exports made safe before)",
     "kit/core/progress.py": "steps and notes",
     "kit/cli/main.py": "the version",
     "kit/cli/stored_run.py": "reports.output.export",
     "kit/cli/compare.py": "reports.output.comparison_table",
+    "kit/cli/device.py": "titles of presets",
+    "kit/cli/doctor.py": "kit.doctor.report",
+    "kit/cli/list_.py": "what is in a results directory",
     "kit/cli/plan.py": "lines of the plan",
     "kit/cli/devices.py": "kit.devices.listing",
-    "kit/cli/lab.py": "the output of a command of the user's own, as ssh shows it",
+    "kit/cli/lab.py": "labs that are up; the output of a command of the user's own, as ssh shows it",
+    "kit/session/presentation.py": "reports.output.result_table",
+    "kit/session/series.py": "reports.output.comparison_table, the spread over runs",
     "kit/lab/guest.py": "a terminal in the lab, as ssh shows it",
     "kit/lab/supervisor.py": "JSON for the kit",
 }
-_STREAMS = ("emit", "sys.stdout", "sys.stderr", "print", "typer.echo", "typer.secho", "Console", "os.dup")
+_STREAMS = (
+    *("emit", "emit_text", "sys.stdout", "sys.stderr", "print", "typer.echo", "typer.secho", "Console"),
+    "os.dup",
+)
 
 
 def writes(path: Path) -> bool:

@@ -153,12 +153,12 @@ def test_what_is_remembered_may_be_damaged_too(place: Path, content: bytes) -> N
 
 def test_status_names_the_damage(place: Path) -> None:
     done = hsp("lab", "status")
-    assert (done.returncode, done.stderr) == (0, f"image: {place}\nno lab is up\n")
+    assert (done.returncode, done.stdout) == (0, f"image: {place}\nno lab is up\n")
     edit_manifest(place, lambda manifest: manifest.pop("files"))
     done = hsp("lab", "status")
     assert done.returncode == 0, done.stderr
-    assert "the lab image is damaged: " in done.stderr and "files: Field required" in done.stderr
-    assert "build it again: hsp lab build\nno lab is up\n" in done.stderr
+    assert "the lab image is damaged: " in done.stdout and "files: Field required" in done.stdout
+    assert "build it again: hsp lab build\nno lab is up\n" in done.stdout
     done = hsp("lab", "status", "--json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

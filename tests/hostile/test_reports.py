@@ -39,8 +39,8 @@ def stored(path: Path, change: Change = lambda manifest: None) -> RunDir:
     ],
 )
 def test_a_run_that_lacks_a_part_is_unknown(tmp_path: Path, change: Change, reason: str) -> None:
-    assert reports.analyse(stored(tmp_path / "whole")).verdict == "valid"
-    summary = reports.analyse(stored(tmp_path / "run", change))
+    assert reports.analyse(stored(tmp_path / "whole")).summary.verdict == "valid"
+    summary = reports.analyse(stored(tmp_path / "run", change)).summary
     assert summary.verdict == "unknown"
     assert pl.Series(summary.reasons).str.contains(reason).any()
 

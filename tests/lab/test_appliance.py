@@ -134,7 +134,7 @@ def test_its_clients_tell_what_they_can_and_nothing_is_left(
         assert len(phases[name]["checks"]) == 4 and all(c["ok"] for c in phases[name]["checks"]), phases[name]
     broken = [check["name"] for check in phases["cached"]["checks"] if not check["ok"]]
     assert "NFS READ calls answered" in broken
-    summary = reports.analyse(run_dir).as_json()
+    summary = reports.analyse(run_dir).summary.as_json()
     assert summary["verdict"] == "unknown"
     assert [wish["ok"] for wish in summary["expect"]] == [True]
     assert "could not be looked into" in summary["reasons"][0]
@@ -176,7 +176,7 @@ def test_a_run_that_was_stopped_goes_on_and_expects_of_its_clients(
     first, second = again.record.manifest.phases
     assert (first, second.name) == (outcome.record.manifest.phases[0], "write")
     assert first.end_ns < second.start_ns and len(again.record.manifest.resumed) == 1
-    summary = reports.analyse(run_dir).as_json()
+    summary = reports.analyse(run_dir).summary.as_json()
     assert summary["verdict"] == "invalid" and "p50 is" in summary["reasons"][-1]
     with pytest.raises(ConfigError, match="complete"):
         read_earlier(run_dir, asked)
@@ -217,7 +217,7 @@ def test_reads_without_a_mount(site: tuple[Site, str, Host], tmp_path: Path) -> 
     [phase] = outcome.record.manifest.phases
     assert phase.client_ios > 50 and phase.problems == ()
     assert [check.name.split(" of ")[0] for check in phase.checks] == ["wall clock step"]
-    assert "is not known either" in reports.analyse(run_dir).reasons[0]
+    assert "is not known either" in reports.analyse(run_dir).summary.reasons[0]
 
 
 def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
@@ -251,7 +251,7 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
     assert any("did not end within" in str(problem) for problem in phase.problems), phase.problems
     of_run = outcome.record.manifest.problems
     assert any(problem.code == "not-undone" and "remove hsp-" in problem.text for problem in of_run)
-    assert reports.analyse(run_dir).verdict == "unknown"
+    assert reports.analyse(run_dir).summary.verdict == "unknown"
     # What `hsp clean` does, in another process, twice.
     for _ in range(2):
         with Journal(run_dir.journal) as journal:

@@ -86,7 +86,7 @@ def ran(plan: Plan, site: Site, directory: Path) -> tuple[dict[str, Any], dict[s
     run_dir = run_directory.create_run(directory / "results", plan.workload.name)
     outcome = execute(plan, site, run_dir, Progress(), ["hsp", "run"])
     assert outcome.left == []
-    summary = reports.analyse(run_dir).as_json()
+    summary = reports.analyse(run_dir).summary.as_json()
     return outcome.record.manifest.as_json(), summary, run_dir.report.read_text()
 
 

@@ -35,6 +35,13 @@ export function summed(cells, tier, [first, last]) {
   return total;
 }
 
+// The columns [first, last) that a range in seconds touches, one at least; all without a range.
+export function columnsOf({columns, width_s}, range) {
+  if (!range) return [0, columns];
+  const [a, b] = range.map(v => v / width_s), first = Math.max(0, Math.min(Math.floor(a + 1e-9), columns - 1));
+  return [first, Math.max(first + 1, Math.min(Math.ceil(b - 1e-9), columns))];
+}
+
 export const totalOf = counts => counts.reduce((sum, n) => sum + n, 0);
 
 // How long these columns took, in seconds: the last one may be cut off by the end of the phase.
@@ -68,7 +75,7 @@ export function exact(cells, tier, per, [c0, c1], [r0, r1]) {
     const low = edges_us[r0 + r], high = edges_us[r0 + r + 1];
     return per === "octave" ? Math.log2(high / low) : high - low;
   });
-  const made = fill => unit.map(() => new Array(c1 - c0).fill(fill)), z = made(null), customdata = made(0);
+  const z = unit.map(() => new Float32Array(c1 - c0).fill(NaN)), customdata = unit.map(() => new Float64Array(c1 - c0));
   for (let c = c0; c < c1; c++) {
     const length = lengthOf(cells, [c, c + 1]);
     for (let n = starts[c]; n < starts[c + 1]; n++) {

@@ -1,7 +1,7 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
-import {exact} from "./cells.js";
+import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, isPrinting, theme} from "./page.js";
+import {chosen, isPrinting, pause, theme} from "./page.js";
 
 // Stored columns and rows that are drawn at most; more are merged, as Python has them.
 const MOST = [600, 256];
@@ -15,15 +15,14 @@ function hue(tier) {
 const scaled = colours => colours.map((colour, n) => [n / (colours.length - 1), colour]);
 
 function painted(trace) {
-  const {tier, ink, difference} = trace.meta ?? {}, colours = theme();
-  if (difference) return {...trace, colorscale: scaled(colours.difference)};
-  if (ink) return {...trace, line: {...trace.line, color: colours.ink}};
-  if (!tier) return trace;
-  const [few, many] = hue(tier), colorscale = scaled([few, many]);
-  if (trace.type === "heatmap") return {...trace, colorscale};
-  const {marker, line} = trace, made = {...trace};
-  if (line) made.line = {...line, color: many};
-  if (marker) made.marker = marker.colorscale ? {...marker, colorscale} : {...marker, color: many};
+  const {tier, ink, difference} = trace.meta ?? {}, colours = theme(), {marker, line} = trace, made = {...trace};
+  if (difference) return {...made, colorscale: scaled(colours.difference)};
+  if (ink) return {...made, line: {...line, color: colours.ink}};
+  if (!tier) return made;
+  const colorscale = scaled(hue(tier)), [, color] = hue(tier);
+  if (trace.type === "heatmap") return {...made, colorscale};
+  if (line) made.line = {...line, color};
+  if (marker) made.marker = {...marker, ...marker.colorscale ? {colorscale} : {color}};
   return made;
 }
 
@@ -38,8 +37,8 @@ function merged(base, changes) {
 }
 
 // The shapes of what is selected in the figures of one phase: a range of time, a band of latency.
-export function selected({spec, link}) {
-  const {link: color} = {link: theme().template.layout.newselection.line.color};
+function selected({spec, link}) {
+  const {color} = theme().template.layout.newselection.line;
   const box = {type: "rect", fillcolor: color, opacity: 0.14, line: {width: 1, color}, layer: "above"};
   const made = [];
   if (link.range) {
@@ -53,33 +52,46 @@ export function selected({spec, link}) {
   return made;
 }
 
-export function layoutOf(figure) {
-  const {spec, target, link} = figure, narrow = target.clientWidth < NARROW_PX && !isPrinting();
-  const base = narrow ? merged(spec.layout, spec.narrow) : spec.layout;
-  const layout = {...base, template: theme().template, uirevision: "kept",
-    shapes: [...base.shapes ?? [], ...selected(figure)]};
-  if (link.view) layout.xaxis = {...base.xaxis, range: link.view, autorange: false};
+// A copy, as Plotly writes into it. The time axis is the phase's; where somebody zoomed otherwise, that is kept.
+export function layoutOf(figure, isWide = isPrinting()) {
+  const {spec, target, link} = figure, narrow = target.clientWidth < NARROW_PX && !isWide;
+  const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
+  Object.assign(layout, {template: theme().template, uirevision: "kept",
+    shapes: [...layout.shapes ?? [], ...selected(figure)]});
+  if (layout.xaxis) layout.xaxis.uirevision = String(link.view);
+  if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
   if (isPrinting()) Object.assign(layout, {width: 980, autosize: false});
   return layout;
 }
 
 // Where it merges cells and the part in view has few enough of them, they are drawn as they are stored.
 function detailed(figure) {
-  const {cells, spec, exactly, target} = figure, {per} = spec.about;
+  const {cells, spec, exactly, target, link} = figure, {per} = spec.about;
   if (!cells || !per || spec.about.histogram) return spec.data;
-  const axes = target._fullLayout, edges = cells.edges_us;
-  const [x0, x1] = figure.link.view ?? spec.layout.xaxis.range;
-  const columns = [Math.max(0, Math.floor(x0 / cells.width_s + 1e-9)),
-    Math.min(cells.columns, Math.ceil(x1 / cells.width_s - 1e-9))];
-  let [y0, y1] = axes?.yaxis.range ?? spec.layout.yaxis.range;
-  if (spec.layout.yaxis.type === "log") [y0, y1] = [10 ** y0, 10 ** y1];
-  const first = Math.max(0, edges.findLastIndex(us => us <= y0 * 1e6));
-  const after = edges.findIndex(us => us >= y1 * 1e6), last = after < 0 ? cells.rows : after;
-  const fits = columns[1] - columns[0] <= MOST[0] && last - first <= MOST[1];
-  figure.isExact = (exactly || figure.isZoomed) && fits && last > first && columns[1] > columns[0];
-  if (!figure.isExact) return spec.data;
+  const {type, range} = spec.layout.yaxis, shown = target._fullLayout?.yaxis.range ?? range, edges = cells.edges_us;
+  if (!exactly && !link.view && String(shown) === String(range)) return spec.data;
+  const columns = columnsOf(cells, link.view ?? spec.layout.xaxis.range);
+  const [y0, y1] = shown.map(edge => (type === "log" ? 10 ** edge : edge) * 1e6);
+  const first = Math.max(0, edges.findLastIndex(us => us <= y0));
+  const after = edges.findIndex(us => us >= y1), last = after < 0 ? cells.rows : after;
+  if (columns[1] - columns[0] > MOST[0] || last - first > MOST[1] || last <= first) return spec.data;
   return spec.data.map(trace => trace.type === "heatmap"
     ? {...trace, ...exact(cells, trace.meta.tier, per, columns, [first, last])} : trace);
+}
+
+// The bars at the left are the rates of the selected range.
+function rated({cells, link}, trace) {
+  if (!trace.meta?.rates || !link.range) return trace;
+  const span = columnsOf(cells, link.range), counts = summed(cells, trace.meta.tier, span), edges = cells.edges_us;
+  let r = 0;
+  const customdata = trace.y.map((low, k) => {
+    let sum = 0;
+    while (r < cells.rows && edges[r] < low * 1e6 * (1 - 1e-9)) r += 1;
+    while (r < cells.rows && edges[r + 1] <= (low + trace.width[k]) * 1e6 * (1 + 1e-9)) sum += counts[r++];
+    return sum;
+  });
+  const x = customdata.map((sum, k) => sum / Math.log2(1 + trace.width[k] / trace.y[k]) / lengthOf(cells, span));
+  return {...trace, x, customdata};
 }
 
 const CONFIG = {
@@ -90,12 +102,20 @@ const CONFIG = {
 };
 
 export async function draw(figure) {
-  const {target} = figure;
-  await Plotly.react(target, detailed(figure).map(painted), layoutOf(figure), CONFIG);
+  const {target} = figure, data = detailed(figure).map(trace => painted(rated(figure, trace)));
+  await Plotly.react(target, data, layoutOf(figure), CONFIG);
   // The figure itself takes the keys; its buttons are for the mouse.
   for (const button of target.querySelectorAll(".modebar [tabindex], .modebar button, .modebar a")) {
     button.tabIndex = -1;
   }
 }
 
-export const linked = ({link}) => [...figures.values()].filter(other => other.link === link && other.begun);
+// Draws again what is drawn, one figure after the other: before each the page answers.
+export async function redraw(all = [...figures.values()]) {
+  for (const figure of all.filter(({begun}) => begun)) {
+    await pause();
+    await draw(figure);
+  }
+}
+
+export const linked = link => [...figures.values()].filter(figure => figure.link === link);

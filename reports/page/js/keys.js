@@ -3,41 +3,51 @@ import {announce, latency, seconds} from "./page.js";
 
 const KEYS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]};
 
-// All cells with I/Os of the maps that are shown: {map, r, c, x, y}.
-function cellsOf({target}) {
-  const cells = [];
-  target._fullData.forEach((trace, map) => {
-    if (trace.type !== "heatmap" || trace.visible !== true) return;
-    for (let r = 0; r < trace.z.length; r++) {
-      for (let c = 0; c < trace.z[r].length; c++) {
-        const value = trace.z[r][c];
-        if (value !== null && !Number.isNaN(value)) cells.push({map, r, c, x: trace.x[c], y: trace.y[r], trace});
-      }
-    }
-  });
-  return cells;
+const has = ({z}, r, c) => Number.isFinite(z[r]?.[c]);
+const panel = ({xaxis, yaxis}) => xaxis + yaxis;
+
+function firstOf(trace) {
+  for (let r = 0; trace && r < trace.z.length; r++) {
+    for (let c = 0; c < trace.z[r].length; c++) if (has(trace, r, c)) return {trace, r, c};
+  }
+  return null;
 }
 
-// The nearest cell in a direction: in the same row to the left and right, in the same column up and down.
-function next(cells, at, [dx, dy]) {
-  const ahead = cells.filter(({map, r, x, y}) => dx ? map === at.map && r === at.r && (x - at.x) * dx > 0
-    : x === at.x && (y - at.y) * dy > 0);
-  const far = cell => Math.abs(dx ? cell.x - at.x : cell.y - at.y);
-  return ahead.reduce((best, cell) => !best || far(cell) < far(best) ? cell : best, null);
+// To the left and right: the next cell of the row, then the map beside it. Up and down: the next of the column,
+// whatever its tier.
+function next(maps, {trace, r, c}, [dx, dy]) {
+  if (dx) {
+    for (let n = c + dx; n >= 0 && n < trace.z[r].length; n += dx) if (has(trace, r, n)) return {trace, r, c: n};
+    const beside = maps.filter(map => (map.index - trace.index) * dx > 0 && panel(map) !== panel(trace));
+    return firstOf(beside.at(dx > 0 ? 0 : -1));
+  }
+  let best = null, least = Infinity;
+  for (const map of maps.filter(other => panel(other) === panel(trace))) {
+    for (let n = 0; n < map.z.length; n++) {
+      // Tiers with the same latency lie over each other: in their order.
+      const far = (map.y[n] - trace.y[r] || (map.index - trace.index) * 1e-15) * dy;
+      if (far > 0 && far < least && has(map, n, c)) [best, least] = [{trace: map, r: n, c}, far];
+    }
+  }
+  return best;
 }
 
 export function cursor(figure) {
   const {target} = figure;
   target.tabIndex = 0;
   target.addEventListener("keydown", event => {
-    const step = KEYS[event.key], cells = step && target._fullData ? cellsOf(figure) : [];
-    if (!cells.length) return;
+    const maps = KEYS[event.key] && event.target === target
+      ? (target._fullData ?? []).filter(({type, visible}) => type === "heatmap" && visible === true) : [];
+    if (!maps.length) return;
     event.preventDefault();
-    const {at} = figure, still = at && cells.find(({map, r, c}) => map === at.map && r === at.r && c === at.c);
-    const cell = figure.at = still ? next(cells, still, step) ?? still : cells[0];
-    const {map, r, c, trace} = cell, [low, high] = [trace.y[r], trace.y[r + 1]].map(s => latency(s * 1e6));
-    Plotly.Fx.hover(target, [{curveNumber: map, pointNumber: [r, c]}]);
-    announce(`${trace.name}: ${trace.customdata[r][c]} I/O, ${seconds(trace.x[c])} to ${seconds(trace.x[c + 1])} s, `
-      + `${low} to ${high}`);
+    const {at} = figure, here = at && {...at, trace: maps.find(({index}) => index === at.index)};
+    const stays = here?.trace && has(here.trace, here.r, here.c);
+    const cell = stays ? next(maps, here, KEYS[event.key]) ?? here : firstOf(maps[0]);
+    if (!cell) return;
+    const {trace, r, c} = cell, [low, high] = [trace.y[r], trace.y[r + 1]].map(s => latency(s * 1e6));
+    figure.at = {index: trace.index, r, c};
+    Plotly.Fx.hover(target, [{curveNumber: trace.index, pointNumber: [r, c]}], panel(trace));
+    announce(`${trace.name}: ${Number(trace.customdata[r][c].toPrecision(4))} I/O, `
+      + `${seconds(trace.x[c])} to ${seconds(trace.x[c + 1])} s, ${low} to ${high}`);
   });
 }

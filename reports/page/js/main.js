@@ -1,31 +1,31 @@
 // Opens a page: inflates what it holds, draws each figure when its turn comes, answers theme and printer.
 import {openCells} from "./cells.js";
 import {inflate} from "./encoding.js";
-import {draw} from "./figure.js";
+import {draw, redraw} from "./figure.js";
 import {cursor} from "./keys.js";
 import {begin, beginNow, figures, openLibrary} from "./library.js";
-import {chosen, element, setPrinting, systemDark} from "./page.js";
+import {chosen, element, pause, setPrinting, systemDark} from "./page.js";
 import {saving} from "./saving.js";
 import {fromAddress, listen, rangePanel, select, tell} from "./selection.js";
 
-const pause = (time_ms = 0) => new Promise(done => setTimeout(done, time_ms));
 const idle = () => window.requestIdleCallback
   ? new Promise(done => requestIdleCallback(done, {timeout: 2000})) : pause();
 // By the name of a phase: what is selected and zoomed to in all its figures.
 const links = new Map();
 let lastInput = -Infinity;
 
-// Theme, palette or paper have changed: what is drawn is drawn again, the rest will be as it then is.
+// Theme or palette have changed: what is drawn is drawn again, the rest will be as it then is.
 function repaint() {
   document.documentElement.dataset.theme = chosen("theme", "auto");
-  for (const figure of figures.values()) if (figure.begun) figure.again();
+  return redraw();
 }
 
 // Printing does not wait: what is not drawn yet is drawn now.
 function drawAll() {
   setPrinting(true);
-  repaint();
-  for (const figure of figures.values()) if (!figure.begun && window.Plotly && figure.target.clientWidth) beginNow(figure);
+  for (const figure of figures.values()) {
+    if (figure.begun) draw(figure); else if (window.Plotly && figure.target.clientWidth) beginNow(figure);
+  }
 }
 
 const linkOf = name => {
@@ -45,15 +45,14 @@ async function openFigures() {
     const target = document.getElementById(source.id.replace("-data", "")), spec = await open(source.id);
     const {cells: name} = spec;
     if (name && !opened.has(name)) opened.set(name, openCells(await open(name)));
-    const figure = {target, spec, cells: name ? await opened.get(name) : null, link: linkOf(spec.link), isZoomed: false};
+    const figure = {target, spec, cells: name ? await opened.get(name) : null, link: linkOf(spec.link)};
     figure.first = async () => { await draw(figure); listen(figure); };
-    figure.again = () => draw(figure);
     figures.set(target, figure);
     const box = target.closest("figure");
-    const merges = figure.cells && spec.data.some(trace => trace.type === "heatmap");
+    const isMap = spec.data.some(trace => trace.type === "heatmap"), merges = figure.cells && isMap;
     box.prepend(element("div", {className: "controls"}, ...(merges ? [exactly(figure)] : []), saving(figure)));
     if (spec.about.panel || spec.about.histogram) target.after(rangePanel(figure));
-    if (merges) cursor(figure);
+    if (isMap) cursor(figure);
     tell(figure);
   }
 }

@@ -31,6 +31,7 @@ export function latency(us, digits = 3) {
   return Number((us / factor).toPrecision(digits)) + " " + unit;
 }
 
+export const pause = (time_ms = 0) => new Promise(done => setTimeout(done, time_ms));
 export const seconds = value => Number(value.toFixed(3));
 
 // For readers of screens: said, not shown.

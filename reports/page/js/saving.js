@@ -1,8 +1,9 @@
 // Saves a figure so that it stands alone: PNG, SVG in vectors, or its numbers as CSV.
+import {columnsOf} from "./cells.js";
 import {csvText} from "./csv.js";
+import {layoutOf} from "./figure.js";
 import {begin} from "./library.js";
 import {element, seconds} from "./page.js";
-import {columnsOf} from "./selection.js";
 import {STAMP} from "./settings.js";
 
 const LEVELS = 24;
@@ -20,7 +21,7 @@ function vectors(trace, full) {
   for (let r = 0; r < z.length; r++) {
     for (let c = 0; c < z[r].length; c++) {
       const value = z[r][c];
-      if (value === null || Number.isNaN(value)) continue;
+      if (!Number.isFinite(value)) continue;
       const part = Math.max(0, Math.min(1, (value - zmin) / (zmax - zmin)));
       const level = levels[Math.round(part * (LEVELS - 1))];
       level.x.push(x[c], x[c + 1], x[c + 1], x[c], null);
@@ -45,7 +46,8 @@ function mixed(colours, part) {
 async function picture(figure, format) {
   const {target, spec} = figure;
   await begin(figure);
-  const {data, layout, _fullData: full} = target, height = target.clientHeight + ABOVE_PX;
+  const {data, _fullData: full} = target, layout = layoutOf(figure, true), height = layout.height + ABOVE_PX;
+  for (const name in layout) if (/^[xy]axis/.test(name)) layout[name].range = target.layout[name].range;
   const text = [`<b>${spec.title}</b>`, ...STAMP.map(line => `<span style="font-size:11px">${line}</span>`)].join("<br>");
   await Plotly.downloadImage({
     data: format === "svg" ? data.flatMap((trace, n) => vectors(trace, full[n])) : data,
@@ -58,9 +60,9 @@ async function picture(figure, format) {
 
 // The stored counts of what is selected; a figure without them has a table of its own.
 function rowsOf(figure) {
-  const {cells, spec} = figure, {phase, layer, op, histogram, tier: only} = spec.about;
+  const {cells, spec, link} = figure, {phase, layer, op, histogram, tier: only} = spec.about;
   if (!cells || spec.csv.length) return spec.csv;
-  const [first, last] = columnsOf(figure);
+  const [first, last] = columnsOf(cells, link.range);
   const rows = [["figure", "phase", "layer", "op", "tier", "from_s", "to_s", "lo_us", "hi_us", "count"]];
   for (const [tier, {row, count, starts}] of cells.tiers) {
     if (only && tier !== only) continue;

@@ -1,17 +1,8 @@
 // What is selected in a phase: a range of time, a band of latency; its table, its address, its rows.
-import {lengthOf, percentile, summed, totalOf} from "./cells.js";
-import {draw, layoutOf, linked} from "./figure.js";
-import {figures} from "./library.js";
+import {columnsOf, lengthOf, percentile, summed, totalOf} from "./cells.js";
+import {draw, linked, redraw} from "./figure.js";
 import {announce, element, latency, seconds} from "./page.js";
 import {QUANTILES} from "./settings.js";
-
-// The columns [first, last) of the range that is selected; all where none is.
-export function columnsOf({cells, link}) {
-  if (!link.range) return [0, cells.columns];
-  const [a, b] = link.range.map(v => v / cells.width_s);
-  return [Math.max(0, Math.min(Math.floor(a + 1e-9), cells.columns - 1)),
-    Math.max(1, Math.min(Math.ceil(b - 1e-9), cells.columns))];
-}
 
 function tableOf({cells, ui, spec}, span) {
   const length = lengthOf(cells, span), all = new Float64Array(cells.rows), rows = [];
@@ -55,7 +46,7 @@ function bandText({cells, link}, all, span) {
 export function tell(figure) {
   const {cells, ui, link, spec} = figure;
   if (!ui) return;
-  const span = columnsOf(figure), all = tableOf(figure, span), total = totalOf(all);
+  const span = columnsOf(cells, link.range), all = tableOf(figure, span), total = totalOf(all);
   const [start, end] = [span[0] * cells.width_s, Math.min(span[1] * cells.width_s, cells.duration_s)].map(seconds);
   ui.summary.textContent = (spec.about.histogram ? `Percentiles of ${total} I/Os`
     : `${link.range ? "Selected" : "Whole phase"}: ${start} to ${end} s, ${total} I/Os`)
@@ -64,89 +55,56 @@ export function tell(figure) {
   ui.to.value = seconds(span[1] * cells.width_s);
 }
 
-// The rates at the left are those of the selected range.
-function ratesOf({cells, spec, link, target}, span) {
-  const length = lengthOf(cells, span), edges = cells.edges_us;
-  const indices = target.data.flatMap((trace, n) => trace.meta?.rates ? [n] : []);
-  const x = indices.map(n => {
-    const trace = spec.data[n], counts = summed(cells, trace.meta.tier, span), {y, width, x: whole} = trace;
-    let r = 0;
-    return !link.range ? whole : y.map((low, k) => {
-      let sum = 0;
-      const [from, to] = [low * 1e6, (low + width[k]) * 1e6];
-      while (r < cells.rows && edges[r] < from * (1 - 1e-9)) r += 1;
-      while (r < cells.rows && edges[r + 1] <= to * (1 + 1e-9)) { sum += counts[r]; r += 1; }
-      return sum / Math.log2(to / from) / length;
-    });
-  });
-  return [x, indices];
-}
-
-async function show(figure) {
-  tell(figure);
-  if (!figure.begun) return;
-  await figure.begun;
-  const {target, cells, spec} = figure;
-  const [x, indices] = cells && spec.about.panel ? ratesOf(figure, columnsOf(figure)) : [[], []];
-  if (indices.length) Plotly.restyle(target, {x}, indices);
-  await Plotly.relayout(target, {shapes: layoutOf(figure).shapes, selections: []});
-}
-
 // Selects [from, to] in seconds and a band of latency in seconds, in all figures of a phase; null: all.
-export async function select(link, range, band = link.band) {
-  const mine = [...figures.values()].filter(figure => figure.link === link);
+export function select(link, range, band = link.band) {
+  const mine = linked(link), panels = mine.filter(({ui}) => ui);
   const end = Math.max(...mine.map(({cells}) => cells ? cells.columns * cells.width_s : 0));
-  link.range = null;
-  if (range) {
-    const [a, b] = [Math.min(...range), Math.max(...range)].map(v => Math.max(0, Math.min(v, end)));
-    if (Number.isFinite(a) && Number.isFinite(b) && b > a) link.range = [a, b];
-  }
+  const [a, b] = (range ?? []).map(v => Math.max(0, Math.min(v, end))).sort((v, w) => v - w);
+  link.range = b > a ? [a, b] : null;
   link.band = band;
-  const address = link.range ? `#${link.name}:${link.range.map(seconds).join("-")}` : location.pathname;
-  if (link.name) history.replaceState(null, "", address);
-  await Promise.all(mine.map(show));
-  const told = mine.find(({ui}) => ui)?.ui.summary.textContent;
-  if (told) announce(told);
+  const parts = [link.range && `:${link.range.map(seconds).join("-")}`,
+    band && `@${band.map(v => Number((v * 1e6).toPrecision(6))).join("-")}`].filter(Boolean);
+  const address = parts.length ? `#${encodeURIComponent(link.name)}${parts.join("")}` : "";
+  if (link.name) history.replaceState(null, "", location.pathname + location.search + address);
+  for (const figure of panels) {
+    tell(figure);
+    if (parts.length) figure.ui.panel.open = true;
+  }
+  announce(panels[0]?.ui.summary.textContent ?? "");
+  return redraw(mine);
 }
 
-// #PHASE:FROM-TO selects a range of time when the page is opened or the address changes.
+// #PHASE:FROM-TO (seconds) and @LOW-HIGH (µs) select when the page is opened or the address changes.
 export function fromAddress(links) {
-  const match = /^#([^:]+):([\d.]+)-([\d.]+)$/.exec(decodeURIComponent(location.hash));
-  const link = match && links.get(match[1]);
+  const match = /^#(.+?)(?::([\d.]+)-([\d.]+))?(?:@([\d.]+)-([\d.]+))?$/.exec(location.hash);
+  const link = match && [...links.values()].find(({name}) => [name, encodeURIComponent(name)].includes(match[1]));
   if (!link) return;
-  select(link, [Number(match[2]), Number(match[3])]);
-  const first = [...figures.values()].find(figure => figure.link === link);
-  first?.target.closest("figure").scrollIntoView({block: "center"});
+  const [from, to, low, high] = match.slice(2).map(Number);
+  select(link, match[2] ? [from, to] : null, match[4] ? [low / 1e6, high / 1e6] : null);
+  linked(link)[0].target.closest("figure").scrollIntoView({block: "center"});
+}
+
+// All figures of a phase show [from, to]; null: all of it.
+function zoom(link, view) {
+  link.view = view;
+  return redraw(linked(link));
 }
 
 // What the mouse does in a figure: drag for a range, click for a band, zoom for all of its phase.
 export function listen(figure) {
   const {target, link, spec} = figure;
-  target.on("plotly_selected", event => {
-    const range = event?.range?.x;
-    if (!range) return;
-    for (const {ui} of linked(figure)) if (ui) ui.panel.open = true;
-    select(link, range.map(Number));
-  });
+  target.on("plotly_selected", event => { if (event?.range?.x) select(link, event.range.x.map(Number)); });
   target.on("plotly_deselect", () => select(link, null));
-  target.on("plotly_click", ({points: [point]}) => {
-    const {type, y, width} = point.data;
-    if (type === "bar") select(link, link.range, [y[point.pointIndex], y[point.pointIndex] + width[point.pointIndex]]);
-    if (type === "heatmap") select(link, link.range, [0, 1].map(n => y[point.pointIndex[0] + n]));
-    for (const {ui} of linked(figure)) if (ui) ui.panel.open = true;
+  target.on("plotly_click", ({points: [{data: {type, y, width}, pointIndex: at}]}) => {
+    if (type === "bar" && spec.about.per) select(link, link.range, [y[at], y[at] + width[at]]);
+    if (type === "heatmap") select(link, link.range, [y[at[0]], y[at[0] + 1]]);
   });
   target.on("plotly_relayout", change => {
     const moved = name => Object.keys(change).some(key => key.startsWith(name));
-    if (!moved("xaxis.") && !moved("yaxis.")) return;
     if (moved("xaxis.")) {
-      const range = [...target.layout.xaxis.range];
-      const isWhole = moved("xaxis.autorange") || String(range) === String(spec.layout.xaxis.range);
-      link.view = isWhole ? null : range;
-      if (link.name) for (const other of linked(figure)) if (other !== figure) other.again();
-    }
-    figure.isZoomed = link.view !== null
-      || String(target.layout.yaxis.range) !== String(spec.layout.yaxis.range);
-    if (figure.cells && (figure.isZoomed || figure.isExact)) draw(figure);
+      const {range} = target.layout.xaxis;
+      zoom(link, moved("xaxis.autorange") || String(range) === String(spec.layout.xaxis.range) ? null : [...range]);
+    } else if (moved("yaxis.") && figure.cells) draw(figure);
   });
 }
 
@@ -160,15 +118,14 @@ export function rangePanel(figure) {
   ui.from.addEventListener("change", typed);
   ui.to.addEventListener("change", typed);
   const button = (label, work) => element("button", {type: "button", textContent: label, onclick: work});
-  const zoom = to => { link.view = to; for (const other of linked(figure)) { other.isZoomed = to !== null; other.again(); } };
   const controls = element("div", {className: "controls"}, element("label", {}, "From ", ui.from, " s"),
     element("label", {}, "to ", ui.to, " s"),
-    button("Whole phase", () => { zoom(null); select(link, null, null); }),
-    button("Zoom to it", () => zoom(link.range)));
+    button("Whole phase", () => { zoom(link, null); select(link, null, null); }),
+    button("Zoom to it", () => zoom(link, link.range)));
   const heads = ["Tier", "I/Os", "I/O/s", "From", ...QUANTILES.map(q => q.name), "To"]
     .map((h, n) => element("th", {textContent: h, className: n ? "n" : ""}));
   ui.panel = element("details", {className: "range"}, ui.summary, ...(spec.about.histogram ? [] : [controls]),
-    element("div", {className: "table", tabIndex: 0, role: "region", "aria-label": "Selected range"},
+    element("div", {className: "table", tabIndex: 0, role: "region", "aria-label": `Selected range: ${spec.title}`},
       element("table", {}, element("thead", {}, element("tr", {}, ...heads)), ui.body)));
   return ui.panel;
 }

@@ -45,6 +45,17 @@ def test_the_command_makes_a_run_that_report_can_draw_again(tmp_path: Path) -> N
     assert json.loads(again.stdout)["reasons"] == summary["reasons"]
 
 
+def test_the_result_is_on_stdout_also_when_quiet(tmp_path: Path, hsp_here: Called) -> None:
+    log = str(DATA / "plain_clat.1.log")
+    loud = hsp_here("import", log, cwd=tmp_path)
+    quiet = hsp_here("import", log, "--quiet", cwd=tmp_path)
+    assert "drawing the report" in loud.stderr and "drawing the report" not in quiet.stderr
+    for done in (loud, quiet):
+        first, *_, run, report = done.stdout.splitlines()
+        assert first == "UNKNOWN  60 I/Os" and "drawing" not in done.stdout
+        assert run.startswith("run:    results/import/") and report.startswith("report: file:///")
+
+
 def test_a_file_whose_name_is_no_text(tmp_path: Path, hsp_here: Called) -> None:
     name = os.fsdecode(b"a\xff_lat.1.log")
     (tmp_path / name).write_text("0, 7, 0, 512, 0\n")

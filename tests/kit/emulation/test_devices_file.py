@@ -118,7 +118,7 @@ def test_a_testbed_with_impossible_devices_is_refused(
 def test_the_presets_are_listed_and_an_unknown_one_exits_2(tmp_path: Path) -> None:
     listed = hsp("device", "presets")
     assert listed.returncode == 0
-    assert "nvme-consumer" in listed.stderr and "disk-7200" in listed.stderr
+    assert "nvme-consumer" in listed.stdout and "disk-7200" in listed.stdout
     done = hsp("device", "emulate", os.fspath(written(tmp_path, GOOD.replace("nvme-consumer", "nvme"))))
     assert done.returncode == 2
     assert "known presets" in done.stderr

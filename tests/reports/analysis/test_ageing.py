@@ -46,7 +46,7 @@ def report(synthetic, tmp_path, rows=None, **precondition):
     run = synthetic.write(tmp_path / "run", manifest, synthetic.latency())
     if rows is not None:
         write_ageing(run, rows)
-    summary = reports.analyse(run).as_json()
+    summary = reports.analyse(run).summary.as_json()
     return run.report.read_text("utf-8"), summary
 
 
@@ -103,7 +103,7 @@ def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):
 
 def test_a_run_without_is_as_before(synthetic, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
-    assert "precondition" not in reports.analyse(run).as_json()
+    assert "precondition" not in reports.analyse(run).summary.as_json()
     html = run.report.read_text("utf-8")
     assert "Preconditioning and ageing" not in html
     assert not [figure for figure in drawn.specs(html) if "aged" in figure["title"]]
@@ -182,7 +182,7 @@ def test_problems_of_preconditioning_make_the_verdict_unknown(synthetic, tmp_pat
     manifest["problems"] = ["log0: steady state was not reached in 25 rounds"]
 
     run = synthetic.write(tmp_path / "run", manifest, synthetic.latency())
-    summary = reports.analyse(run).as_json()
+    summary = reports.analyse(run).summary.as_json()
     assert summary["verdict"] == "unknown"
     assert any("steady state was not reached" in reason for reason in summary["reasons"])
 

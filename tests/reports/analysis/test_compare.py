@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ def test_intervals_hold_the_truth_together():
 def test_one_run_on_a_side_is_no_statement(runs_a, runs_b):
     generator = np.random.default_rng(1)
     result = compare(make_side(generator, runs_a), make_side(generator, runs_b, 3.0))
-    assert "no statement" in result["conclusion"] and result["different"] == 0
+    assert "too few to compare" in result["conclusion"] and result["different"] == 0
     assert {r["words"] for r in result["rows"]} <= {"no statement", "withheld"}
     assert all(r["interval"] is None for r in result["rows"])
     assert found(result, "p50", "disk")["ratio"] == pytest.approx(3, rel=0.2)
@@ -167,7 +168,7 @@ def test_what_is_too_small_is_withheld():
     row = found(result, "p99", "l2arc")
     assert row["words"] == "withheld" and "300 I/Os" in row["withheld"] and "368" in row["withheld"]
     assert found(result, "p99.9", "dram")["withheld"]
-    assert found(result, "share", "slog")["withheld"] == "nothing else answered"
+    assert found(result, "share", "slog")["withheld"] == "only tier"
     assert found(result, "p50", "l2arc")["words"] == NO_DIFFERENCE
 
 
@@ -251,4 +252,17 @@ def test_text_of_a_comparison_is_inert():
     table = [line for line in text.splitlines() if line.startswith("| ")]
     assert len(table) == 2 + len(result["rows"])
     assert {line.replace("\\|", "").count("|") for line in table} == {11}
-    assert result["conclusion"] in comparison_table.plain(result)
+    assert result["conclusion"] in comparison_table.plain(result, 80)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_a_comparison_fits_the_terminal_and_has_units(width):
+    generator = np.random.default_rng(2)
+    a, b = make_side(generator, 5), make_side(generator, 5)
+    for run in [*a, *b]:
+        for row in run:
+            row["p50_us"] = 11_273.4
+    lines = list(comparison_table.plain(compare(a, b), width))
+    assert max(map(len, lines[lines.index("") :])) <= width
+    assert any(re.match(" p50:? +(A )?11.3 ms,? +(B )?11.3 ms", line) for line in lines)
+    assert "e+0" not in "".join(lines)

@@ -20,11 +20,13 @@ ROW = {
     "p50_us": 150.0, "p95_us": 170.0, "p99_us": 190.0, "p999_us": None,
     "range_us": [130, 180], "published": None,
 }  # fmt: skip
+FRAME = synthetic.latency()
 WISH = {"phase": "read", "op": "read", "tier": "l2arc", "min_count": 1, "inside": False}
 
 
 def judged(**limits):
-    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [{**WISH, **limits}]}), [ROW])
+    manifest = synthetic.parsed({"expect": [{**WISH, **limits}]})
+    (each,), reasons = expectations.judge(manifest, [ROW], FRAME)
     assert each["reasons"] == reasons and each["ok"] == (not reasons)
     return each
 
@@ -51,7 +53,7 @@ def test_a_withheld_percentile_is_not_met_and_says_so():
 
 def test_a_tier_without_ios():
     wish = {**WISH, "tier": "disk", "p50_us_max": 5.0, "share_max": 0.5}
-    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW])
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], FRAME)
     assert not each["ok"] and len(reasons) == 2 and each["limits"][1]["found"] == 0
 
 
@@ -60,9 +62,42 @@ def test_what_clients_see_is_judged_where_no_server_was_traced():
     wish = {**WISH, "tier": "all", "layer": "client", "p99_us_max": 180.0}
     for tracing in ({}, {"tracing": {"kind": "none"}}):
         manifest = {**tracing, "expect": [wish, WISH]}
-        (of_clients, on_a_tier), reasons = expectations.judge(synthetic.parsed(manifest), [row, ROW])
+        (of_clients, on_a_tier), reasons = expectations.judge(synthetic.parsed(manifest), [row, ROW], FRAME)
         assert of_clients["ok"] is False and "p99 is 190 us" in reasons[0]
         assert on_a_tier["ok"] is (None if tracing else True)
+
+
+# Of the L2ARC reads of FRAME, 50 in 55 are from 139.264 to 143.36 us, the others from there to 147.456.
+HALF_IN = {"reference": "r", "range_us": [100.0, 145.408], "inside": False}
+IN = (50 + 5 / 2) / 55
+
+
+def inside(published, **wish):
+    row = {**ROW, "min_us": 139.264, "max_us": 147.456, "published": published}
+    manifest = synthetic.parsed({"expect": [{**WISH, "inside": True, **wish}]})
+    (each,), _ = expectations.judge(manifest, [row], FRAME)
+    return each
+
+
+def test_the_share_inside_takes_the_place_of_the_range():
+    assert "95 % within" in inside(HALF_IN)["reasons"][0]
+    met = inside(HALF_IN, inside_share_min=IN - 1e-9)
+    assert met["ok"] and met["limits"][0]["found"] == pytest.approx(IN) and not met["reasons"]
+    unmet = inside(HALF_IN, inside_share_min=0.96)
+    assert unmet["limits"][0]["ok"] is unmet["ok"] is False
+    (reason,) = unmet["reasons"]
+    assert reason.endswith("95.45% of the I/Os are within 100-145.408 us, at least 96.00% were expected.")
+
+
+def test_the_share_inside_is_judged_where_inside_is():
+    assert inside(HALF_IN, inside=False, inside_share_min=1.0) == {**inside(HALF_IN, inside=False)}
+    assert "no published range" in inside(None, inside_share_min=0.5)["reasons"][0]
+
+
+def test_a_share_inside_without_any_io():
+    wish = {**WISH, "tier": "disk", "inside": True, "inside_share_min": 0.0, "min_count": 0}
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], FRAME)
+    assert not each["ok"] and "no I/O that could be inside" in reasons[0]
 
 
 def test_unset_limits_are_none():
@@ -139,6 +174,8 @@ def test_junit_text_is_no_markup():
     ("p99_us_max = 0", "p99_us_max"), ("p50_us_max = -3", "p50_us_max"), ("p999_us_max = nan", "p999_us_max"),
     ("share_min = 1.1", "share_min"), ("share_max = -0.1", "share_max"), ('p99_us_max = "5us"', "p99_us_max"),
     ("share_min = 0.5\nshare_max = 0.4", "share_min"), ("p98_us_max = 5", "p98_us_max"),
+    ("inside_share_min = 1.1", "inside_share_min"), ("inside_share_min = 90", "inside_share_min"),
+    ("inside = false\ninside_share_min = 0.9", "inside is false"),
 ])  # fmt: skip
 def test_limits_that_cannot_be(tmp_path, line, key):
     from kit.config.workload import WORKLOADS

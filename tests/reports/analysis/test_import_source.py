@@ -87,7 +87,7 @@ def test_a_vdev_layer_with_times_is_a_heat_map_with_lines():
 @pytest.mark.parametrize(
     ("layer", "tier", "says", "says_not"),
     [
-        ("nfs-server", "l2arc", "It was taken at the layer NFS server", "which tier answered"),
+        ("nfs-server", "l2arc", "measured at the NFS server", "which tier answered"),
         ("nfs-server", "all", "which tier answered", "what an NFS server saw"),
         ("client", "all", "what an NFS server saw", "The same I/Os"),
     ],

@@ -34,6 +34,18 @@ def test_damaged_reference(tmp_path, text):
         references.load("bad", tmp_path)
 
 
+def test_the_set_up_of_the_article_is_what_it_states():
+    """As in "Hybrid Storage Pool: Top Speeds", 8 October 2009."""
+    stated = references.setup_of("sun-7410-2009").model_dump(exclude_unset=True, exclude={"notes"})
+    assert stated == {
+        "server": "Sun Storage 7410 (Barcelona)", "disk_rpm": 7200, "cache_devices": 6,
+        "record_size": 512, "io_size": 512, "nfs_version": "3", "clients": 1, "threads": 1,
+        "working_set_min": 10**9, "aged": True,
+    }  # fmt: skip
+    with pytest.raises(ConfigError):
+        references.setup_of("sun")
+
+
 GOOD = 'title = "mine"\nsource = "me"\n[[ranges]]\nop = "read"\ntier = "l2arc"\nrange_us = [50, 90.5]\n'
 
 
@@ -84,3 +96,64 @@ def test_two_ranges_for_one_tier_are_told_with_their_numbers(tmp_path):
     with pytest.raises(ConfigError) as caught:
         load(file, references.Document)
     assert caught.value.message == f"{file}:3: ranges: [0] and [1] are both for op 'read' and tier 'l2arc'"
+
+
+SETUP = """[setup]
+server = "nas"
+disks = 3
+record_size = "128KiB"
+nfs_version = "4.2"
+aged = false
+duration = "1.5s"
+[setup.notes]
+disks = "in a shelf"
+"""
+
+
+def test_a_set_up_of_ones_own_changes_nothing_of_the_reference(tmp_path):
+    (tmp_path / "mine.toml").write_text(GOOD)
+    alone = load(tmp_path / "mine.toml", references.Document)
+    (tmp_path / "mine.toml").write_text(GOOD + SETUP)
+    document = load(tmp_path / "mine.toml", references.Document)
+    assert alone.setup is None and references.setup_of("mine", tmp_path) == document.setup
+    assert (document.setup.record_size, document.setup.duration) == (131072, 1_500_000_000)
+    assert document.setup.threads is None and document.setup.notes.disks == "in a shelf"
+    assert document.reference("mine").as_json() == alone.reference("mine").as_json()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "problem"),
+    [
+        ("disks = 3", "discs = 3", 9, "setup.discs: unknown key, did you mean 'disks'?"),
+        ("disks = 3", "disks = true", 9, "setup.disks: expected an integer, found true"),
+        ("disks = 3", "disks = 3.0", 9, "setup.disks: expected an integer"),
+        ("disks = 3", "disks = -1", 9, "setup.disks: must be greater than or equal to 0"),
+        ("disks = 3", "disks = 9999999", 9, "setup.disks: must be less than or equal to 1000000"),
+        ('"128KiB"', "131072", 10, "setup.record_size: expected a size such as"),
+        ('"128KiB"', '"128K"', 10, "did you mean 'KiB'?"),
+        ('"128KiB"', '"0B"', 10, "setup.record_size: must be greater than 0"),
+        ('"4.2"', '"5"', 11, "setup.nfs_version: unknown value"),
+        ('"4.2"', "4.2", 11, "setup.nfs_version: "),
+        ("aged = false", 'aged = "no"', 12, "setup.aged: expected true or false"),
+        ("1.5s", "0s", 13, "setup.duration: must be greater than 0"),
+        ('server = "nas"', 'server = ""', 8, "setup.server: must have at least 1 character"),
+        ('"nas"', '"' + "x" * 100_000 + '"', 8, "setup.server: must have at most 200 characters"),
+        ('"nas"', r'"a\u001b[31m"', 8, "setup.server: control characters cannot be shown: 'a?[31m'"),
+        ('"nas"', r'"a\nb"', 8, "setup.server: control characters"),
+        ('"nas"', r'"\u202egnp.exe"', 8, "setup.server: control characters"),
+        ('"in a shelf"', r'"\u0007"', 15, "setup.notes.disks: control characters"),
+        ('"in a shelf"', "3", 15, "setup.notes.disks: expected a string, found the integer 3"),
+        ('disks = "in', 'discs = "in', 15, "setup.notes.discs: unknown key, did you mean 'disks'?"),
+        ("[setup.notes]", "[[setup.notes]]", 14, "setup.notes: expected a table, found an array"),
+        (SETUP, "setup = 1", 7, "unknown key, valid keys: op, tier, range_us"),
+        (SETUP, "[[setup]]", 7, "setup: expected a table, found an array"),
+    ],
+)
+def test_a_bad_set_up_is_refused_with_file_line_and_key(tmp_path, old, new, line, problem):
+    file = tmp_path / "mine.toml"
+    file.write_text((GOOD + SETUP).replace(old, new))
+    with pytest.raises(ConfigError) as caught:
+        load(file, references.Document)
+    told = caught.value.message
+    assert told.startswith(f"{file}:{line}: ") and problem in told and "\n" not in told
+    assert len(told) < len(str(file)) + 400 and "\x1b" not in told

@@ -1,0 +1,45 @@
+"""All that a run says, in one value: the page and the terminal are made of it and of the stored counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from kit.store.manifest import Manifest
+from kit.store.summary import Reference, Summary
+from reports.analysis import references
+from reports.analysis.findings import Finding, findings
+from reports.analysis.headline import Headline, headline
+from reports.analysis.references import Setup
+from reports.analysis.setup import SetupTable, setup_table
+from reports.analysis.summary import summarise
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """`setup`: the run's set-up beside the published one, if that is known."""
+
+    summary: Summary
+    headline: Headline
+    findings: tuple[Finding, ...]
+    setup: SetupTable | None
+
+
+def analysed(
+    latency: pl.DataFrame,
+    manifest: Manifest,
+    aged: pl.DataFrame,
+    reference: Reference | None = None,
+    setup: Setup | None = None,
+) -> Analysed:
+    """`reference` takes the place of the published ranges that the workload names; `setup` is of it."""
+    summary = summarise(latency, manifest, aged, reference)
+    if reference is None and summary.reference:
+        setup = references.setup_of(summary.reference.name)
+    return Analysed(
+        summary,
+        headline(latency, manifest, summary),
+        findings(latency, manifest, summary),
+        setup_table(manifest, summary.reference, setup),
+    )

@@ -1,0 +1,235 @@
+"""What was measured on what: a publication beside this run, key by key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kit.core.units import format_duration_ns, format_latency, format_size_bytes
+from kit.store.manifest import Manifest
+from kit.store.stored import Json
+from kit.store.summary import Reference
+from reports.analysis.references import Setup
+
+NOT_STATED = "not stated"
+NOT_RECORDED = "not recorded"
+# By the title of a preset: parameters chosen so that the device is like the published ones. The comments of
+# kit/emulation/presets say so too.
+CHOSEN = {
+    "Disk of 10,000 turns a minute, write cache off": ("settle", "head_switch"),
+    "Disk of 7200 turns a minute, write cache off": ("stroke_percent",),
+    "Read-optimised SSD of 2009 (MLC, SATA 3 Gbit/s)": ("command",),
+    "Write-optimised SSD of 2009 (SLC, protected buffer)": ("write_command",),
+}
+
+
+@dataclass(frozen=True)
+class SetupRow:
+    """`published` and `run` as people read them; `same`: None if they cannot be compared."""
+
+    name: str
+    published: str
+    run: str
+    same: bool | None
+
+
+@dataclass(frozen=True)
+class SetupTable:
+    """`title`: of the publication. `chosen`: what was chosen to be like it; empty for real devices."""
+
+    title: str
+    rows: tuple[SetupRow, ...]
+    chosen: str
+
+
+def setup_table(manifest: Manifest, reference: Reference | None, setup: Setup | None) -> SetupTable | None:
+    """The set-up of a run beside the one that `reference` was measured on; None if either has none.
+
+    `same` is None where the publication does not state a value or the run does not record it. It is True if
+    each value of the run (each phase's, each disk's) equals the published one, else False. Not equality
+    decides three rows:
+
+    - Server: False for an emulated testbed, which is nobody's product; else None, for names say too little.
+    - Working set: False if it is below the published minimum, else None.
+    - Ageing: False if one of them aged its SSDs and the other did not, else None, because how much they were
+      written is no number that both have.
+
+    A thread has one I/O outstanding. An import is a log of some program: it has no table.
+    """
+    if reference is None or setup is None or manifest.import_ is not None:
+        return None
+    return SetupTable(reference.title, tuple(_rows(manifest, setup)), _chosen(manifest))
+
+
+def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
+    row = _Comparison(setup).row
+    testbed, phases = manifest.testbed, manifest.phases
+    server = "the built-in lab" if testbed.server == "lab" else testbed.server
+    other = False if testbed.emulated else None
+    yield row("Server", "server", [server] if server else [], same=lambda *_: other)
+    disks = _of_role(manifest, "data")
+    speeds = [speed for disk in disks if (speed := _rpm(disk)) is not None]
+    yield row("Disks", "disks", _number(manifest, disks), more=_titles(manifest, disks))
+    yield row("Disk speed", "disk_rpm", speeds if len(speeds) == len(disks) else [], _speed)
+    for role, name in (("cache", "L2ARC devices"), ("log", "SLOG devices")):
+        devices = _of_role(manifest, role)
+        yield row(name, f"{role}_devices", _number(manifest, devices), more=_titles(manifest, devices))
+    yield row("Record size", "record_size", _record_size(manifest), _size)
+    yield row("I/O size", "io_size", [p.block_bytes for p in phases if p.block_bytes], _size)
+    yield row("Protocol", "nfs_version", _nfs_versions(manifest), lambda version: f"NFSv{version}")
+    yield row("Clients", "clients", [len(testbed.clients)] if testbed.clients else [])
+    yield row("Threads of a client", "threads", [p.outstanding for p in phases if p.outstanding])
+    used = (manifest.working_set or {}).get("bytes")
+    sizes = [used] if isinstance(used, int) else []
+    yield row("Working set", "working_set_min", sizes, _size, least=" or more", same=_reaches)
+    aged, more = _aged(manifest)
+    yield row("Ageing of the SSDs", "aged", aged, _yes, more=more, same=_unlike)
+    lengths = [p.end_ns - p.start_ns for p in phases if p.end_ns > p.start_ns]
+    yield row("Duration of a phase", "duration", lengths, lambda ns: _spaced(format_duration_ns(ns)))
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    setup: Setup
+
+    def row(
+        self,
+        name: str,
+        key: str,
+        run: Sequence[Any],
+        write: Callable[[Any], str] = str,
+        *,
+        more: str = "",
+        least: str = "",
+        same: Callable[[Any, Sequence[Any]], bool | None] | None = None,
+    ) -> SetupRow:
+        """`run`: the values of the run, none if it does not record them; `more`: words on them.
+
+        `least`: words after a published value that is the least one; `same`: instead of equality.
+        """
+        value, note = getattr(self.setup, key), getattr(self.setup.notes, key)
+        published = NOT_STATED if value is None else write(value) + least
+        observed = ", ".join(dict.fromkeys(map(write, run))) or NOT_RECORDED
+        known = value is not None and run
+        judged = (same or _equal)(value, run) if known else None
+        return SetupRow(name, _with(published, note), _with(observed, more), judged)
+
+
+def _equal(value: Any, run: Sequence[Any]) -> bool:
+    return all(each == value for each in run)
+
+
+def _reaches(least: int, run: Sequence[int]) -> bool | None:
+    return None if min(run) >= least else False
+
+
+def _unlike(value: bool, run: Sequence[bool]) -> bool | None:
+    return None if value in run else False
+
+
+def _with(text: str, more: str | None) -> str:
+    return f"{text} ({more})" if more else text
+
+
+def _of_role(manifest: Manifest, role: str) -> list[Json]:
+    return [device for device in manifest.testbed.devices if device.get("role") == role]
+
+
+def _number(manifest: Manifest, devices: Sequence[Json]) -> list[int]:
+    """How many; of an appliance nobody knows."""
+    return [] if manifest.appliance else [len(devices)]
+
+
+def _titles(manifest: Manifest, devices: Sequence[Json]) -> str:
+    """The models of emulated devices; that of a real one is its serial number."""
+    titles = dict.fromkeys(str(device.get("model")) for device in devices)
+    return "; ".join(titles) if manifest.testbed.emulated else ""
+
+
+def _rpm(device: Json) -> int | None:
+    """Turns a minute: 0 of what does not turn, None of a device that says nothing about it."""
+    if device.get("latency_ns") is not None:
+        return 0
+    model = device.get("parameters") or {}
+    model = model.get("controller") or model
+    disk = model.get("disk")
+    if disk:
+        return int(disk["rpm"])
+    return 0 if model.get("ssd") else None
+
+
+def _record_size(manifest: Manifest) -> list[int]:
+    properties = (manifest.dataset and manifest.dataset.properties) or {}
+    size = properties.get("recordsize", "")
+    return [int(size)] if size.isdecimal() else []
+
+
+def _nfs_versions(manifest: Manifest) -> list[str]:
+    """Of the options in effect; on an appliance they are by the client's name."""
+    if manifest.mount is None:
+        return []
+    texts = [manifest.mount.options, *(manifest.mount.model_extra or {}).values()]
+    return [found[1] for text in texts if (found := re.search(r"(?:^|,)vers=([0-9.]+)", str(text)))]
+
+
+def _aged(manifest: Manifest) -> tuple[list[bool], str]:
+    """Whether all SSDs that age were written before, and how."""
+    table = manifest.precondition
+    if table is None:
+        return [], ""
+    names = ", ".join(str(device.get("device")) for device in table.get("devices") or ())
+    settings = table.get("settings") or {}
+    if not names:
+        return [False], ""
+    fills = settings.get("fills")
+    how = f"{fills} fills" if fills else str(settings.get("method")).upper()
+    return [not table.get("fresh")], f"{how}: {names}{' alone' if table.get('fresh') else ''}"
+
+
+def _speed(rpm: int) -> str:
+    return f"{rpm:,} rpm" if rpm >= 10_000 else f"{rpm} rpm" if rpm else "do not turn"
+
+
+def _size(size_bytes: int) -> str:
+    return _spaced(format_size_bytes(size_bytes))
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _spaced(quantity: str) -> str:
+    """With a space before the unit."""
+    return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", quantity)
+
+
+def _chosen(manifest: Manifest) -> str:
+    """What was chosen so that emulated devices are like the published ones, and what follows from it."""
+    if not manifest.testbed.emulated:
+        return ""
+    parts: dict[str, None] = {}
+    for device in manifest.testbed.devices:
+        title, values = str(device.get("model")), _values(device)
+        names = [
+            f"{name} {_parameter(name, values[name])}" for name in CHOSEN.get(title, ()) if name in values
+        ]
+        if names:
+            parts[f"{' and '.join(names)} ({title})"] = None
+    if not parts:
+        return "The devices are models: bands inside the published ranges say nothing about hardware."
+    return (
+        f"The devices are models. These values were chosen so that they are like the published ones: "
+        f"{'; '.join(parts)}. That the bands lie in the published ranges is therefore no discovery."
+    )
+
+
+def _values(device: Json) -> Json:
+    """The parameters of the model of an emulated device; times in ns."""
+    model = device.get("parameters") or {}
+    return model.get(str(model.get("model"))) or {}
+
+
+def _parameter(name: str, value: float) -> str:
+    return f"{value:g} %" if name.endswith("_percent") else format_latency(value / 1e3)

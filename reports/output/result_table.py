@@ -1,0 +1,178 @@
+"""The result of a run as lines for a terminal: verdict, sentence, a line per tier with its latency."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from kit.core.units import format_latency, format_latency_range
+from kit.store.stored import Json
+from kit.store.summary import Summary
+from reports.analysis.headline import Headline, Line
+from reports.analysis.tier_names import tier_name
+
+_HEAD = ("", "I/Os", "p50", "p99", "95 % of I/Os", "published", "in it", "")
+_COUNT = _HEAD.index("I/Os")
+# Spaces before each column: the first that fit the terminal.
+_WIDE = (0, *[2] * (len(_HEAD) - 1))
+_GAPS = (*_WIDE[:-2], 1, 1)
+_ONE = (0, *[1] * (len(_HEAD) - 1))
+_WITHHELD = "n too small"
+_LEAST_WIDTH = 24
+_NO_BREAK = "\N{NO-BREAK SPACE}"
+_BEFORE_UNIT = re.compile(r"(?<=[0-9]) (?=(ns|µs|ms|s)\b)")
+# Prose in longer lines is hard to read.
+PROSE_WIDTH = 100
+_MOST_BANDS = 8
+
+# A heading, or the cells under `_HEAD`.
+Entry = str | tuple[str, ...]
+
+
+def result_lines(
+    summary: Summary, headline: Headline, width: int, findings: Sequence[str] = ()
+) -> Iterator[str]:
+    """The lines, at most `width` characters each, except for words that are longer."""
+    width = max(width, _LEAST_WIDTH)
+    prose = min(width, PROSE_WIDTH)
+    yield from wrapped(_verdict(summary, headline), prose)
+    yield from wrapped(headline.sentence, prose)
+    for text in (*summary.notes, *_reasons(summary)):
+        yield from wrapped(text, prose, "- ")
+    if headline.lines:
+        yield ""
+        yield from _table(list(_entries(summary, headline)), width)
+    if any(line.inside is not None for line in headline.lines) and summary.reference:
+        yield from wrapped(f"published: {summary.reference.title}", prose)
+    for phase in summary.accounting.phases:
+        if phase.shares:
+            for tier, count in phase.shares.counts.items():
+                text = f"{phase.phase}: {count:,} {phase.shares.unit} from {tier_name(tier)}, by counters"
+                yield from wrapped(text, prose)
+    for text in findings:
+        yield from wrapped(text, prose, "! ")
+
+
+def wrapped(text: str, width: int, mark: str = "") -> list[str]:
+    """`text` in lines of at most `width` characters; the first begins with `mark`, the rest are indented.
+
+    No line ends between a number and its unit, or at a no-break space, which is shown as a space.
+    """
+    lines = textwrap.wrap(
+        _BEFORE_UNIT.sub(_NO_BREAK, text), width,
+        initial_indent=mark, subsequent_indent=" " * max(len(mark), 2), break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    return [line.replace(_NO_BREAK, " ") for line in lines]
+
+
+def _verdict(summary: Summary, headline: Headline) -> str:
+    """Such as "VALID  7,304 of 7,304 I/Os matched, 36/36 checks, emulated lab"."""
+    accounting = summary.accounting
+    at_clients, at_server = accounting.client_ios, accounting.server_ios
+    if not (at_clients and at_server):
+        # An import of one layer, a server that was not traced, or a run without I/O.
+        parts = [f"{sum(line.row.count for line in headline.lines):,} I/Os"]
+    elif at_server == at_clients:
+        parts = [f"{at_server:,} of {at_clients:,} I/Os matched"]
+    else:
+        parts = [f"{at_server:,} I/Os at the server, {at_clients:,} of the clients"]
+    checks = [check.ok for phase in accounting.phases for check in phase.checks]
+    missing = sum(len(phase.unavailable) for phase in accounting.phases)
+    if checks:
+        parts.append(f"{sum(checks)}/{len(checks)} checks" + (f" ({missing} unavailable)" if missing else ""))
+    if headline.emulated:
+        parts.append("emulated lab")
+    return f"{summary.verdict.upper()}  {', '.join(parts)}"
+
+
+def _reasons(summary: Summary) -> Sequence[str]:
+    """Why the verdict is what it is. The first line says all of a valid run, except for these two."""
+    untold = summary.power_loss or any(each.ok is None for each in summary.expect)
+    return summary.reasons if summary.verdict != "valid" or untold else ()
+
+
+def _entries(summary: Summary, headline: Headline) -> Iterator[Entry]:
+    layers = {line.row.layer for line in headline.lines}
+    groups = itertools.groupby(headline.lines, lambda line: (line.row.phase, line.row.layer))
+    for (_, layer), grouped in groups:
+        lines = list(grouped)
+        yield lines[0].phase + (f", {layer}" if len(layers) > 1 else "")
+        ops = {line.row.op for line in lines}
+        for line in lines:
+            yield _cells(line, with_op=len(ops) > 1 or line.row.tier == "all")
+            yield from _bands(summary, line)
+
+
+def _cells(line: Line, with_op: bool) -> tuple[str, ...]:
+    row = line.row
+    name = row.op if row.tier == "all" else f"{row.op} {line.name}" if with_op else line.name
+    return (
+        f" {name}", f"{row.count:,}", _percentile(row.p50_us), _percentile(row.p99_us),
+        _range(row.range_us), _range(row.published.range_us) if row.published else "",
+        "" if line.inside is None else f"{100 * line.inside:.0f} %",
+        f"{_ratio(line.times_of[1])}x {line.times_of[0].upper()}" if line.times_of else "",
+    )  # fmt: skip
+
+
+def _percentile(value_us: float | None) -> str:
+    return _WITHHELD if value_us is None else format_latency(value_us)
+
+
+def _range(range_us: Sequence[float]) -> str:
+    return format_latency_range(*range_us).replace(" to ", "\N{EN DASH}")
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"
+
+
+def _bands(summary: Summary, line: Line) -> Iterator[Entry]:
+    """The bands of I/Os whose tier is not known, under their row; none where there is only one."""
+    row = line.row
+    if row.tier != "all":
+        return
+    for entry in summary.bands:
+        if (entry["phase"], entry["layer"], entry["op"]) == (row.phase, row.layer, row.op):
+            bands: list[Json] = entry["bands"] if len(entry["bands"]) > 1 else []
+            for number, band in enumerate(bands[:_MOST_BANDS], start=1):
+                name = f"band {number} ({100 * band['share']:.0f} %)".replace(" ", _NO_BREAK)
+                yield (f"  {name}", f"{band['count']:,}", "", "", _range(band["range_us"]), "", "", "")
+            if len(bands) > _MOST_BANDS:
+                yield (f"  {len(bands) - _MOST_BANDS} more bands", *[""] * (len(_HEAD) - 1))
+
+
+def _table(entries: list[Entry], width: int) -> Iterator[str]:
+    """The entries in columns if they fit, otherwise each as a paragraph."""
+    rows = [entry for entry in entries if isinstance(entry, tuple)]
+    used = [n for n in range(len(_HEAD)) if any(row[n] for row in rows)]
+    least = max(len(word) for row in rows for word in row[0].split(" ")) + 2
+    fewer = [n for n in used if n != _COUNT]
+    for gaps, columns in ((_WIDE, used), (_GAPS, used), (_GAPS, fewer), (_ONE, fewer)):
+        widths = {n: max(len(cells[n]) for cells in (_HEAD, *rows)) for n in columns}
+        room = width - sum(widths[n] + gaps[n] for n in columns[1:])
+        if room >= widths[0] or (gaps is _ONE and room >= least):
+            widths[0] = min(widths[0], room)
+            for entry in (_HEAD, *entries):
+                yield from wrapped(entry, width) if isinstance(entry, str) else _row(entry, widths, gaps)
+            return
+    for entry in entries:
+        yield from wrapped(entry, width) if isinstance(entry, str) else _paragraph(entry, used, width)
+
+
+def _row(cells: tuple[str, ...], widths: dict[int, int], gaps: Sequence[int]) -> Iterator[str]:
+    indent = cells[0][: len(cells[0]) - len(cells[0].lstrip())]
+    name, *more = wrapped(cells[0].strip(), widths[0] - len(indent)) or [""]
+    figures = "".join(" " * gaps[n] + cells[n].rjust(width) for n, width in widths.items() if n)
+    yield f"{(indent + name).ljust(widths[0])}{figures}".rstrip()
+    for rest in more:
+        yield indent + rest
+
+
+def _paragraph(cells: tuple[str, ...], used: Sequence[int], width: int) -> Iterator[str]:
+    yield from wrapped(cells[0].strip(), width, " ")
+    # A figure stays beside its name and unit.
+    figures = [f"{_HEAD[n]} {cells[n]}".strip().replace(" ", _NO_BREAK) for n in used[1:] if cells[n]]
+    yield from wrapped(", ".join(figures), width, "   ")

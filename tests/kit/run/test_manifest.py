@@ -1,0 +1,54 @@
+"""What a manifest holds before anything is done."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.config.testbed import read_testbed
+from kit.config.workload import read_workload
+from kit.core.clock import Clock
+from kit.plan.plan import make_plan
+from kit.run.manifest import new_manifest
+from kit.run.site import Site, SiteClient
+from kit.store import run_directory
+from tests.fakes import ScriptedHost
+
+DATA = Path(__file__).parents[1] / "data" / "plan"
+WISH = '\n[[expect]]\nphase = "read"\nop = "read"\ntier = "disk"\n'
+
+
+def stored_expectation(tmp_path: Path, emulated: bool, lines: str) -> dict[str, Any]:
+    shutil.copytree(DATA, tmp_path / "plan")
+    path, testbed = tmp_path / "plan" / "top-speeds.toml", tmp_path / "plan" / "testbed.toml"
+    path.write_text(path.read_text() + WISH + lines)
+    plan = make_plan(read_workload(path), read_testbed(testbed), path, testbed)
+    host = ScriptedHost({})
+    paths = {device.name: f"/dev/{device.name}" for device in plan.testbed.device}
+    site = Site((SiteClient(host, "a", "b"),), Clock("virtual", 4), emulated, host, paths)
+    run = run_directory.create_run(tmp_path, "top-speeds")
+    observed: dict[str, Any] = new_manifest(plan, site, run, []).as_json()["expect"][-1]
+    return observed
+
+
+@pytest.mark.parametrize(
+    ("emulated", "lines", "inside", "share"),
+    [
+        (True, "", True, None),
+        (False, "", False, None),
+        (True, "inside_share_min = 0.9", True, 0.9),
+        (False, "inside_share_min = 0.9", False, None),
+        (False, "inside = true\ninside_share_min = 0.9", True, 0.9),
+    ],
+)
+def test_a_share_inside_is_stored_where_it_is_judged(
+    tmp_path: Path, emulated: bool, lines: str, inside: bool, share: float | None
+) -> None:
+    observed = stored_expectation(tmp_path, emulated, lines)
+    assert observed["inside"] is inside
+    assert observed.get("inside_share_min") == share
+    # Manifests without the key stay as they were.
+    assert ("inside_share_min" in observed) == (share is not None)
