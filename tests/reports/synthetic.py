@@ -16,10 +16,7 @@ from kit.store.run_directory import RunDir
 from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA, write_latency
 from reports.analysis import references, summary
-from reports.analysis.analysed import Analysed
-from reports.analysis.findings import findings
-from reports.analysis.headline import headline
-from reports.analysis.setup import setup_table
+from reports.analysis.analysed import described
 from reports.page import report_page
 
 SECOND = 1_000_000_000
@@ -114,12 +111,7 @@ def summarise(frame: pl.DataFrame, manifest_: dict[str, Any], *more: Any, **name
 def render(frame: pl.DataFrame, manifest_: dict[str, Any], summary_: dict[str, Any], *more: Any) -> str:
     read, of = Summary.from_json(summary_, "summary.json"), parsed(manifest_)
     published = references.setup_of(read.reference.name) if read.reference else None
-    result = Analysed(
-        read,
-        headline(frame, of, read),
-        findings(frame, of, read),
-        setup_table(of, read.reference, published),
-    )
+    result = described(frame, of, read, published)
     return report_page.render(frame, of, result, *more)
 
 
