@@ -14,6 +14,7 @@ import numpy as np
 from kit.core.units import format_latency, format_latency_range
 from kit.store.stored import Json
 from reports.analysis.headline import Line
+from reports.analysis.tier_names import tier_name
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid
@@ -54,7 +55,8 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
         merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
-        drawn = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), _names(lines))
+        names = {tier: tier_name(tier) for tier in merged.tiers}
+        drawn = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), names)
         # Each panel has its own scale. A tier is named beside its bar.
         for trace in heat_map.coloured(drawn, "octave"):
             if trace["type"] == "heatmap":
@@ -106,10 +108,6 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     return Figure(
         "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=narrow_layout
     )
-
-
-def _names(lines: Sequence[Line]) -> dict[str, str]:
-    return {line.row.tier: line.name for line in lines}
 
 
 def _wrapped(title: str, width: int, lines: int = 3) -> str:

@@ -128,6 +128,15 @@ def test_plotly_knows_every_word_of_the_figures():
         assert {str(t["colorscale"]) for t in drawn.heat_maps(figure.spec)} == {str(palette.scale(hue))}
 
 
+def test_the_caption_has_the_cells_of_both_maps():
+    few, many = (aged(ios=n, stages=[stage]) for n, stage in ((300, STAGES[0]), (40_000, STAGES[1])))
+    rows = pl.concat([few, many.with_columns(point=pl.col("point") + few["point"].max() + 1)])
+    captions = [figure.caption for figure in ageing_figures.figures(rows)[1:]]
+    for caption in captions:
+        fresh, _, old = caption.partition(" Aged: ")
+        assert "300 I/Os fresh, 40000 aged" in fresh and "Cell: " in fresh and "Cell: " in old
+
+
 def test_one_point_alone_has_no_pair_of_maps():
     figures = ageing_figures.figures(aged(stages=STAGES[:1]))
     assert [figure.title for figure in figures] == ["log0: latency as it ages"]

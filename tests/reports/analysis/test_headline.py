@@ -68,7 +68,7 @@ def test_one_ssd_tier() -> None:
 
 def test_no_ssd_tier() -> None:
     assert sentence(row("read", "read", "dram", 6.2), READS[1]) == (
-        "Median latency: read DRAM (ARC) 6.2 µs, read disk 5.83 ms."
+        "Median latency: reads from DRAM (ARC) 6.2 µs, reads from disk 5.83 ms."
     )
     assert sentence(row("read", "read", "dram", None)) == "Too few I/Os for a median."
 
@@ -141,7 +141,7 @@ def test_an_import_names_its_bands() -> None:
 
 def test_an_import_without_bands() -> None:
     made = of(IOSTAT, manifest_of(IOSTAT, "zpool-iostat"))
-    assert made.sentence.startswith("Median latency: read all tiers ")
+    assert made.sentence == "Median latency: reads 197 µs."
 
 
 def test_an_appliance() -> None:
@@ -149,8 +149,7 @@ def test_an_appliance() -> None:
     made = of(frame, manifest)
     # Rows of one name are told apart.
     assert made.sentence == (
-        "Median latency: read all tiers 26.7 µs, write all tiers (512 B write-slog) 162 µs, "
-        "write all tiers (512 B write-pool) 5.07 ms."
+        "Median latency: reads 26.7 µs, writes (512 B write-slog) 162 µs, writes (512 B write-pool) 5.07 ms."
     )
     assert made.measured.endswith("Latency at the clients.")
     assert "could not be looked into" in made.evidence[0]
@@ -167,7 +166,8 @@ def test_an_appliance() -> None:
 def test_many_rows_are_counted() -> None:
     rows = [row("read", "read", f"t{number}", 5.0) for number in range(7)]
     assert sentence(*rows) == (
-        "Median latency: read t0 5 µs, read t1 5 µs, read t2 5 µs, read t3 5 µs and 3 more."
+        "Median latency: reads from t0 5 µs, reads from t1 5 µs, reads from t2 5 µs, "
+        "reads from t3 5 µs and 3 more."
     )
 
 

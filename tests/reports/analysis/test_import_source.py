@@ -62,7 +62,7 @@ def test_iostat_has_a_histogram_for_each_direction():
     assert kinds(specs) == [("read", "histogram"), ("write", "histogram")]
     assert specs[0]["about"]["layer"] == "vdev" and specs[0]["about"]["histogram"]
     assert specs[0]["title"] == "zpool iostat -w: vdevs, read"
-    for words in ("what zpool wrote into 1 file", "what an NFS server saw", "which tier answered",
+    for words in ("zpool wrote 1 file (zpool iostat -w)", "what an NFS server saw", "which tier answered",
                   "when the I/Os were done", "up to 100 % wide", "One interval: the source has no times",
                   "cut short"):  # fmt: skip
         assert words in html
@@ -141,7 +141,7 @@ def test_a_run_stored_without_words_has_the_page_of_one_with_them(key):
     old["import"] |= {"counts": counts} if counts else {}
     new = {**old, "import": {**old["import"], "source": BY_FORMAT[key].as_json()}}
     html, _ = page(IOSTAT, old)
-    assert f"It has what {BY_FORMAT[key].program} wrote" in html.replace("&#39;", "'")
+    assert f"this kit. {BY_FORMAT[key].program} wrote 1 file" in html.replace("&#39;", "'")
     assert html == page(IOSTAT, new)[0]
 
 
@@ -150,8 +150,8 @@ def test_the_words_of_a_format_that_the_report_does_not_know():
     source = ImportSource(files="made-up logs", program="a maker", latency="as it was made up", timed=False)
     manifest["import"]["source"] = source.as_json()
     html, specs = page(IOSTAT, manifest)
-    for words in ("<h1>Imported made-up logs: f0.log</h1>", "what a maker wrote into 1 file",
-                  "Latency is as it was made up.", "when the I/Os were done"):  # fmt: skip
+    for words in ("<h1>Imported made-up logs: f0.log</h1>", "a maker wrote 1 file (made-up logs)",
+                  "Latency: as it was made up", "when the I/Os were done"):  # fmt: skip
         assert words in html
     assert {spec["title"].split(":")[0] for spec in specs} == {"made-up logs"}
 

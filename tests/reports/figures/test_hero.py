@@ -69,6 +69,7 @@ def test_phases_and_ranges_on_one_axis() -> None:
     figure = opened(hero.hero(panels, lines, "2009"))
     maps = drawn.heat_maps(figure.spec)
     assert {trace["yaxis"] for trace in maps} == {"y"}
+    assert [trace["name"] for trace in maps] == [line.name for line in lines]
     assert [trace["xaxis"] for trace in maps] == ["x", "x", "x", "x2", "x3"]
     bars = [trace for trace in figure.data if trace["type"] == "bar"]
     assert [(bar["base"][0], bar["base"][0] + bar["y"][0]) for bar in bars] == [
@@ -177,3 +178,11 @@ def test_titles_and_tiers_are_no_markup() -> None:
     figure = opened(hero.hero([Panel(HOSTILE, panels[0].stored)], lines, HOSTILE))
     drawn.assert_plain(figure.spec)
     assert max(len(each["text"]) for each in figure.layout["annotations"]) < 400
+
+
+def test_a_tier_that_has_no_bar_has_its_name() -> None:
+    _, lines = parts()
+    frame = synthetic.table([(5, "read", "nfs-server", "h", "read", "indirect", 1 << 22, 1 << 23, 2)])
+    rare = Panel("rare", heat_map.grid(frame, synthetic.manifest()["phases"][0]))
+    (trace,) = drawn.heat_maps(hero.hero([rare], lines, "2009").spec)
+    assert trace["name"] == "disk, metadata first" and trace["hovertemplate"].startswith(trace["name"])
