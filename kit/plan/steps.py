@@ -351,8 +351,10 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
     for number, phase in enumerate(measured, start=1):
         step = f"phase {phase.name}"
         if phase.remove and not testbed.is_appliance:
-            argv = pool.remove_command(names.pool, used_paths(plan, names, phase.remove))
-            yield Step(step, "server", (Command(tuple(argv)),))
+            removal = [pool.remove_command(names.pool, used_paths(plan, names, phase.remove))]
+            if phase.remove == "log":
+                removal += pool.begin_zil_commands(names.pool, names.path)
+            yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
         if is_traced:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
             yield Step(step, "server", (Command(tuple(argv)),))

@@ -303,7 +303,10 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
         return bench
     removed = steps.used_paths(run.plan, run.names, phase.remove)
     pool.remove_devices(bench.storage.server, bench.storage.pool, removed)
-    return replace(bench, storage=replace(bench.storage, log_devices=())) if phase.remove == "log" else bench
+    if phase.remove != "log":
+        return bench
+    pool.begin_zil(bench.storage.server, bench.storage.pool, bench.storage.path)
+    return replace(bench, storage=replace(bench.storage, log_devices=()))
 
 
 def _store(run_dir: run_directory.RunDir, outcome: Outcome) -> None:

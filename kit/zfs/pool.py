@@ -272,6 +272,27 @@ def remove_command(pool: str, devices: tuple[str, ...]) -> list[str]:
     return ["zpool", "remove", "-w", pool, *devices]
 
 
+def begin_zil(server: Host, pool: Pool, path: str) -> None:
+    """Write to the dataset at `path` so that its ZIL is there before a measurement. Raises HostError."""
+    for argv in begin_zil_commands(pool.name, path):
+        server.run(argv)
+
+
+def begin_zil_commands(pool: str, path: str) -> list[list[str]]:
+    """argv of a synchronous write, and of the end of the txgs that it dirties.
+
+    Who removes a log device destroys the ZILs of the pool (OpenZFS module/zfs/vdev_removal.c,
+    spa_vdev_remove_log; zil.c, zil_suspend). The first synchronous write after it makes a new one and waits
+    for a whole txg (zil_create), which is no property of the devices (docs/decisions/0021).
+    """
+    file = f"{path}/.hsp-begin-zil"
+    return [
+        ["dd", "if=/dev/zero", f"of={file}", "bs=512", "count=1", "oflag=dsync", "status=none"],
+        ["rm", "--", file],
+        ["zpool", "sync", pool],
+    ]
+
+
 def record_bytes(properties: dict[str, Setting]) -> int:
     """recordsize in bytes: a number, or a size with its unit. Raises ValueError for anything else."""
     value = properties.get("recordsize", 131072)

@@ -67,7 +67,7 @@ def test_only_devices_of_the_testbed_are_written(example_plan: Plan) -> None:
     for one in commands(example_plan):
         for word in one.argv if one.argv[0] != "sh" else ():
             for device in re.findall(r"/dev/[^\s,]+", word):
-                assert device.removesuffix("-part1") in paths | {"/dev/null"}, one
+                assert device.removesuffix("-part1") in paths | {"/dev/null", "/dev/zero"}, one
 
 
 def test_what_is_made_is_undone(example_plan: Plan) -> None:
@@ -90,6 +90,17 @@ def test_everything_is_undone_in_the_reverse_order(example_plan: Plan) -> None:
         assert step.undo is not None
         for later in step.undo.after & set(kinds):
             assert kinds.index(step.undo.kind) < kinds.index(later), (step.undo.kind, later)
+
+
+def test_the_zil_is_begun_between_the_removal_of_the_log_device_and_the_load(example_plan: Plan) -> None:
+    phase = [one.argv for one in commands(example_plan) if one.step == "phase write-pool"]
+    names = [argv[0] for argv in phase]
+    at = next(n for n, argv in enumerate(phase) if argv[:2] == ["zpool", "remove"])
+    assert names[at : at + 4] == ["zpool", "dd", "rm", "zpool"] and phase[at + 3][1] == "sync"
+    assert "oflag=dsync" in phase[at + 1] and f"of={phase[at + 2][-1]}" in phase[at + 1]
+    assert not [
+        one for one in commands(example_plan) if one.argv[0] == "dd" and one.step == "phase write-slog"
+    ]
 
 
 def test_without_a_tracer_its_settings_are_planned(tmp_path: Path) -> None:

@@ -112,6 +112,15 @@ def test_devices_are_removed() -> None:
         assert ("zpool", "remove", "-w", "hsp-a1", path) in server.calls
 
 
+def test_a_zil_is_begun_by_a_write_that_is_synced_and_gone() -> None:
+    server = server_of_run()
+    pools.begin_zil(server, OURS, "/run/hsp/a1/pool/bench")
+    assert [
+        tuple(argv) for argv in pools.begin_zil_commands("hsp-a1", "/run/hsp/a1/pool/bench")
+    ] == server.calls
+    assert server.calls[-1] == ("zpool", "sync", "hsp-a1")
+
+
 def test_a_device_that_was_not_removed_is_an_error() -> None:
     with pytest.raises(HostError, match="/dev/data0 is still part of the pool"):
         pools.remove_devices(server_of_run(), OURS, ("/dev/log0", "/dev/data0"))
