@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from kit.core.units import format_latency_range
+from reports.analysis.tier_names import tier_name
 from reports.statistics.band_detection import Band
 from reports.statistics.quantiles import Bins
 
@@ -63,21 +66,70 @@ def owners_of(table: Mapping[str, Sequence[int]]) -> list[str | None]:
     return [names[b] if counts[b, n] else None for n, b in enumerate(best)]
 
 
-def _tails(tier: str, row: Sequence[int], owners: Sequence[str | None], bands: Sequence[Band]) -> list[str]:
+@dataclass(frozen=True)
+class Misplaced:
+    """`count` of the `total` I/Os of `tier` lie in a band of `owner`, from `from_us` to `to_us`.
+
+    `beyond`: the percentile of the tier that is in that band or above it; "" if it is not a tail upwards.
+    """
+
+    tier: str
+    owner: str
+    count: int
+    total: int
+    from_us: float
+    to_us: float
+    beyond: str
+
+    def sentence(self) -> str:
+        """For people, with the names of tiers and units by magnitude."""
+        # A band reaches from border to border; the last one ends with the longest I/O.
+        at = format_latency_range(self.from_us, self.to_us)
+        share = f"{self.count / self.total:.2%}".replace("%", " %")
+        text = f"{self.count:,} of {self.total:,} I/Os of {tier_name(self.tier)} ({share}) "
+        text += f"lie in the band of {tier_name(self.owner)}, {at}"
+        return f"{text}; the {self.beyond} is there or above." if self.beyond else f"{text}."
+
+
+def misplaced(entry: Mapping[str, Any]) -> list[Misplaced]:
+    """What lies in another tier's band, from an entry of summary.bands; the same as its stored `warnings`.
+
+    Empty where the kernel labelled nothing. Raises KeyError, TypeError, ValueError or AttributeError if the
+    entry is not one of the kit's.
+    """
+    kernel = entry["kernel"]
+    if not kernel:
+        return []
+    edges = [(float(band["from_us"]), float(band["to_us"])) for band in entry["bands"]]
+    rows = {tier: row for tier, row in kernel["tiers"].items() if tier not in PLACELESS}
+    owners = [None if owner is None else str(owner) for owner in kernel["owners"]]
+    return [each for tier, row in rows.items() for each in _misplaced(tier, row, owners, edges)]
+
+
+def _misplaced(
+    tier: str, row: Sequence[int], owners: Sequence[str | None], edges_us: Sequence[Range]
+) -> Iterator[Misplaced]:
     """What of `tier` lies inside bands of others."""
-    total, told = sum(row), []
-    for count, owner, band in zip(row, owners, bands, strict=True):
-        if owner in (None, tier) or not count or count < _TAIL * total:
+    total = sum(row)
+    for count, owner, (low, high) in zip(row, owners, edges_us, strict=True):
+        if owner is None or owner == tier or not count or count < _TAIL * total:
             continue
-        at = f"{band.from_ns / 1e3:.4g}-{band.to_ns / 1e3:.4g} us"
-        text = f"{count} of {total} I/Os of {tier} ({count / total:.2%}) lie inside a band of {owner} ({at})"
-        beyond = sum(n for n, b in zip(row, bands, strict=True) if b.from_ns >= band.from_ns)
-        for q, name in ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")):
-            # Only a tail upwards has a percentile that names it.
-            if beyond >= (1 - q) * total and beyond < total:
-                text += f": its {name} is there or beyond"
-                break
-        told.append(text + ".")
+        beyond = sum(n for n, edge in zip(row, edges_us, strict=True) if edge[0] >= low)
+        # Only a tail upwards has a percentile that names it.
+        upwards = beyond < total
+        quantiles = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"))
+        named = next((name for q, name in quantiles if upwards and beyond >= (1 - q) * total), "")
+        yield Misplaced(tier, owner, count, total, low, high, named)
+
+
+def _tails(tier: str, row: Sequence[int], owners: Sequence[str | None], bands: Sequence[Band]) -> list[str]:
+    """The stored `warnings`: summary.json keeps these words."""
+    told = []
+    for each in _misplaced(tier, row, owners, [(band.from_ns / 1e3, band.to_ns / 1e3) for band in bands]):
+        at = f"{each.from_us:.4g}-{each.to_us:.4g} us"
+        text = f"{each.count} of {each.total} I/Os of {tier} ({each.count / each.total:.2%}) "
+        text += f"lie inside a band of {each.owner} ({at})"
+        told.append(f"{text}: its {each.beyond} is there or beyond." if each.beyond else f"{text}.")
     return told
 
 

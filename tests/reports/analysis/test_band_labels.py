@@ -1,5 +1,7 @@
 """Bands against labels: confusion, warnings, published ranges."""
 
+import json
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -43,6 +45,23 @@ def test_a_tail_inside_another_band_is_warned_of():
     assert entry["kernel"]["right"] == 2400 and entry["kernel"]["judged"] == 2412
     (warning,) = entry["kernel"]["warnings"]
     assert "12 of 812 I/Os of l2arc (1.48%)" in warning and "band of disk" in warning and "p99 " in warning
+
+
+def test_warnings_in_plain_words_come_from_the_stored_counts():
+    stray = [("l2arc", 5111808, 5242880, 12), ("disk", 139264, 143360, 20)]
+    entry = json.loads(json.dumps(described([*THREE, *stray])))
+    assert [each.sentence() for each in band_labels.misplaced(entry)] == [
+        "20 of 620 I/Os of disk (3.23 %) lie in the band of SSD cache (L2ARC), 29.5 to 844 µs.",
+        "12 of 812 I/Os of SSD cache (L2ARC) (1.48 %) lie in the band of disk, 0.844 to 5.24 ms; "
+        "the p99 is there or above.",
+    ]
+    # summary.json keeps its words.
+    assert entry["kernel"]["warnings"] == [
+        "20 of 620 I/Os of disk (3.23%) lie inside a band of l2arc (29.54-843.8 us).",
+        "12 of 812 I/Os of l2arc (1.48%) lie inside a band of disk (843.8-5243 us): "
+        "its p99 is there or beyond.",
+    ]
+    assert band_labels.misplaced(described([("all", 1000, 2000, 50)], "client")) == []
 
 
 def test_what_waited_for_another_is_shown_and_not_judged():

@@ -1,0 +1,304 @@
+"""Things to look at in a run: at most five sentences, each with the part of the heat map that it is about.
+
+They describe and do not judge: the verdict is another matter. Of what happened at the same time they say that
+it overlapped; a cause is named only where the run shows it. Latencies in microseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from kit.core.units import format_latency, format_latency_range
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from kit.store.summary import Row, Summary
+from kit.store.tables import SERVER
+from reports.analysis import import_source
+from reports.analysis.band_labels import PLACELESS, Json, Misplaced, Range, misplaced
+from reports.analysis.stalls import stalls
+from reports.analysis.tier_names import tier_name
+from reports.statistics import band_detection
+
+# Phase, layer and op.
+Place = tuple[str, str, str]
+
+MOST = 5
+# The most important first.
+KINDS = ("missing", "outlier", "stall", "overlap", "modes")
+# Of one kind, so many come before those of less important kinds.
+_OF_A_KIND = 2
+# An outlier takes more than so many times the p99; the I/O after a stall, so many times the p50.
+_FAR = 10
+# What holds less of a tier's I/Os is not called a mode.
+_LEAST_SHARE = 0.01
+_MOST_MODES = 4
+# Events by what people call them. The first that overlaps is named: L2ARC feeds overlap nearly everything.
+_EVENTS = {
+    "fault": "an injected fault",
+    "suspend": "a suspend",
+    "clock-step": "a step of the clock",
+    "throttling": "CPU throttling",
+    "resilver": "a resilver",
+    "scrub": "a scrub",
+    "trim": "a trim",
+    "txg": "a txg sync",
+    "l2arc-feed": "an L2ARC feed",
+}
+_OPS = {"read": "reads", "write": "writes", "commit": "commits"}
+_LONGEST = 400
+_UNSAFE = re.compile(r"[^\w .,:;()+%/-]")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`text`: one sentence, without a character that HTML or Plotly could take for markup.
+
+    `phase`, `layer`, `op`: names as in latency.parquet, not escaped. `from_s`, `to_s`: the part of the
+    phase, in seconds since it began; all of it where times are not known. `low_us`, `high_us`: the range
+    of latency.
+    """
+
+    kind: str
+    text: str
+    phase: str
+    layer: str
+    op: str
+    from_s: float
+    to_s: float
+    low_us: float
+    high_us: float
+
+
+def findings(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> tuple[Finding, ...]:
+    """What there is to look at, the most important first, at most MOST. Pure.
+
+    `latency` has the columns of latency.parquet.
+    """
+    run = _Run(latency.filter(pl.col("count") > 0), manifest, summary)
+    outliers = _outliers(run)
+    overlaps = _overlaps(run)
+    waits = [each for each in _stalls(run) if not any(_covers(other, each) for other in outliers)]
+    made = [*_missing(run), *outliers, *waits, *(each for _, each in overlaps), *_modes(run, overlaps)]
+    kinds = [each.kind for each in made]
+    order = [(kinds[:n].count(kind) >= _OF_A_KIND, KINDS.index(kind), n) for n, kind in enumerate(kinds)]
+    return tuple(made[n] for _, _, n in sorted(order)[:MOST])
+
+
+@dataclass(frozen=True)
+class _Run:
+    """`used`: the rows of latency.parquet that count an I/O."""
+
+    used: pl.DataFrame
+    manifest: Manifest
+    summary: Summary
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The server's rows, or the clients' where no server was traced."""
+        return self.summary.rows_of(SERVER) or self.summary.rows
+
+    def phase(self, name: str) -> Phase | None:
+        return next((phase for phase in self.manifest.phases if phase.name == name), None)
+
+    def cells(self, place: Place, tier: str) -> pl.DataFrame:
+        names = ("phase", "layer", "op", "tier")
+        return self.used.filter([pl.col(n) == v for n, v in zip(names, (*place, tier), strict=True)])
+
+    def finding(self, kind: str, text: str, place: Place, cells: pl.DataFrame, range_us: Range) -> Finding:
+        """A finding of the time that `cells` take; of all of its phase if there are none, or no times."""
+        phase = self.phase(place[0])
+        span = (0.0, (phase.end_ns - phase.start_ns) / 1e9) if phase else (0.0, 0.0)
+        if phase and import_source.timed(self.manifest) and not cells.is_empty():
+            times = cells.select(
+                (pl.col("time_ns").min() - phase.start_ns) / 1e9,
+                last=(pl.col("time_ns").max() - phase.start_ns + phase.interval_ns) / 1e9,
+            )
+            span = (max(times.item(0, 0), 0.0), max(times.item(0, 1), 0.0))
+        return Finding(kind, _plain(text), *place, *span, *range_us)
+
+    def overlapping(self, phase: Phase, from_ns: int, to_ns: int) -> str:
+        """What ran at some time from `from_ns` to `to_ns`, as the end of a sentence; "" if nothing did."""
+        if not import_source.timed(self.manifest):
+            return ""
+        events = (*self.manifest.events, *phase.events)
+        kinds = {e.kind for e in events if e.time_ns <= to_ns and max(e.end_ns or 0, e.time_ns) >= from_ns}
+        words = next((words for kind, words in _EVENTS.items() if kind in kinds), "")
+        return f", while there was {words} (overlap, not proof)" if words else ""
+
+
+def _missing(run: _Run) -> list[Finding]:
+    """Tiers that the workload expects and that answered nothing, of phases that were traced."""
+    made = []
+    published = run.summary.reference.ranges_us if run.summary.reference else {}
+    for phase in run.manifest.phases:
+        rows = [row for row in run.summary.rows_of(SERVER) if row.phase == phase.name and row.count]
+        for tier in dict.fromkeys(phase.expected_tiers):
+            if not rows or any(row.tier == tier for row in rows):
+                continue
+            op = phase.op or rows[0].op
+            text = f"No {op} was answered by the tier {tier_name(tier)}, which the workload expects."
+            anywhere = (min(row.min_us for row in rows), max(row.max_us for row in rows))
+            range_us = published.get((op, tier), anywhere)
+            made.append(run.finding("missing", text, (phase.name, SERVER, op), run.used.clear(), range_us))
+    return made
+
+
+def _outliers(run: _Run) -> list[Finding]:
+    """The worst first, by multiples of the p99. A client's only if no outlier of the server explains it."""
+    made: list[tuple[float, Finding]] = []
+    for row in (*run.rows, *(row for row in run.summary.rows if row not in run.rows)):
+        known = any(
+            each.phase == row.phase and each.layer != row.layer and 2 * each.high_us >= row.max_us
+            for _, each in made
+        )
+        if row.p99_us and row.max_us > _FAR * row.p99_us and not known:
+            made.append((row.max_us / row.p99_us, _outlier(run, row, row.p99_us)))
+    return [each for _, each in sorted(made, key=lambda item: -item[0])]
+
+
+def _outlier(run: _Run, row: Row, p99_us: float) -> Finding:
+    place, phase = (row.phase, row.layer, row.op), run.phase(row.phase)
+    cells = run.cells(place, row.tier)
+    far = cells.filter((pl.col("lo_ns") >= _FAR * p99_us * 1e3) | (pl.col("hi_ns") == pl.col("hi_ns").max()))
+    count, low_us, during = max(_count(far), 1), row.max_us, ""
+    if not far.is_empty():
+        time_ns, lo_ns, hi_ns = far.sort("hi_ns").select("time_ns", pl.col("lo_ns").min(), "hi_ns").row(-1)
+        low_us = min(lo_ns / 1e3, row.max_us)
+        if phase:
+            during = run.overlapping(phase, time_ns - hi_ns, time_ns + phase.interval_ns)
+    p99, longest = f"the p99 ({format_latency(p99_us)})", format_latency(row.max_us)
+    took = f"took {longest}, {row.max_us / p99_us:,.0f} times {p99}{during}"
+    if count > 1:
+        took = f"took more than {_FAR} times {p99}; the longest took {longest}{during}"
+    text = f"{count:,} of {_ios(row.count, row.op, row.tier)} {took}."
+    return run.finding("outlier", text, place, far, (low_us, row.max_us))
+
+
+def _stalls(run: _Run) -> list[Finding]:
+    """One of each phase where no I/O ended although the next took many times the p50; the longest first."""
+    made = []
+    for phase in run.manifest.phases if import_source.timed(run.manifest) else ():
+        rows = [row for row in run.rows if row.phase == phase.name]
+        usual_us = max((row.p50_us for row in rows if row.p50_us is not None), default=0.0)
+        far = [each for each in stalls(run.used, phase) if each.high_us > _FAR * usual_us]
+        if not rows or not far:
+            continue
+        worst = max(far, key=lambda each: each.high_us)
+        gaps_us = [(each.to_s - each.from_s) * 1e6 for each in far]
+        begin_ns, end_ns = (phase.start_ns + round(at * 1e9) for at in (worst.from_s, worst.to_s))
+        text = (
+            f"No {phase.op or 'I/O'} ended for {format_latency(sum(gaps_us))}"
+            f"{f' in {len(far):,} pieces' if len(far) > 1 else ''}: one waited up to "
+            f"{format_latency(worst.high_us)} for its answer{run.overlapping(phase, begin_ns, end_ns)}."
+        )
+        place = (phase.name, rows[0].layer, rows[0].op)
+        span = (far[0].from_s, far[-1].to_s + phase.interval_ns / 1e9)
+        made.append(Finding("stall", _plain(text), *place, *span, min(gaps_us), worst.high_us))
+    return sorted(made, key=lambda each: -each.high_us)
+
+
+def _covers(outlier: Finding, stall: Finding) -> bool:
+    return outlier.phase == stall.phase and outlier.high_us >= 0.9 * stall.high_us
+
+
+def _overlaps(run: _Run) -> list[tuple[str, Finding]]:
+    """Tiers with I/Os in another tier's band, most I/Os first, and what is said of them."""
+    made = []
+    for entry in run.summary.bands:
+        try:
+            place = (str(entry["phase"]), str(entry["layer"]), str(entry["op"]))
+            listed = [(each, each.count / each.total) for each in misplaced(entry)]
+        except (AttributeError, ArithmeticError, KeyError, TypeError, ValueError):
+            continue  # a summary.json of somebody else's
+        made += [(each.count, each.tier, _overlap(run, place, each, share)) for each, share in listed]
+    return [(tier, each) for _, tier, each in sorted(made, key=lambda item: -item[0])]
+
+
+def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> Finding:
+    middle = (pl.col("lo_ns") / 2 + pl.col("hi_ns") / 2) / 1e3
+    cells = run.cells(place, here.tier).filter((middle >= here.from_us) & (middle < here.to_us))
+    range_us = (here.from_us, here.to_us)
+    if not cells.is_empty():
+        range_us = (int(cells["lo_ns"].min()) / 1e3, int(cells["hi_ns"].max()) / 1e3)  # type: ignore[arg-type]
+    text = (
+        f"{here.count:,} of {_ios(here.total, place[2], here.tier)} ({_share(share)}) took "
+        f"{format_latency_range(*range_us)}, like those of {tier_name(here.owner)}; {_cause(run, here)}."
+    )
+    return run.finding("overlap", text, place, cells, range_us)
+
+
+def _cause(run: _Run, here: Misplaced) -> str:
+    buffered = any(_has_track_buffer(device) for device in run.manifest.testbed.devices)
+    if here.tier == "disk" and not here.beyond and buffered:
+        return "the disks have a track buffer, whose hits the run does not record"
+    return "the run does not record why"
+
+
+def _has_track_buffer(device: Json) -> bool:
+    parameters = device.get("parameters")
+    disk = parameters.get("disk") if isinstance(parameters, dict) else None
+    return isinstance(disk, dict) and bool(disk.get("track_buffer"))
+
+
+def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
+    """Tiers whose I/Os have several modes, but for those that an overlap speaks of; the least pure first."""
+    made = []
+    for row in run.rows:
+        place = (row.phase, row.layer, row.op)
+        cells = run.cells(place, row.tier)
+        if row.tier in ("all", *PLACELESS) or cells.is_empty():
+            continue
+        # Sums of 64-bit integers would wrap around.
+        sums = cells.group_by("lo_ns", "hi_ns").agg(pl.col("count").cast(pl.Float64).sum()).sort("lo_ns")
+        try:
+            bands = band_detection.find(sums.rows()).bands
+        except ValueError:
+            continue  # the bins overlap, or span more than a clock can tell
+        told = [
+            each for tier, each in overlaps if (tier, each.phase, each.op) == (row.tier, row.phase, row.op)
+        ]
+        modes = [
+            (band.modes_ns[0] / 1e3, band.share)
+            for band in bands
+            if band.share >= _LEAST_SHARE
+            and not any(each.low_us <= band.modes_ns[0] / 1e3 <= each.high_us for each in told)
+        ]
+        if len(modes) < 2:
+            continue
+        listed = ", ".join(f"{format_latency(at)} ({_share(share)})" for at, share in modes[:_MOST_MODES])
+        more = f" and {len(modes) - _MOST_MODES} more" if len(modes) > _MOST_MODES else ""
+        ios = f"{_OPS.get(row.op, row.op)} of {tier_name(row.tier)}"
+        text = f"The {ios} have {len(modes)} modes: {listed}{more}{_paths(run, row)}."
+        range_us = (row.min_us, row.max_us)
+        made.append((max(share for _, share in modes), run.finding("modes", text, place, cells, range_us)))
+    return [each for _, each in sorted(made, key=lambda item: item[0])]
+
+
+def _paths(run: _Run, row: Row) -> str:
+    """Why DRAM has modes, where it was measured: on a clock that counts instructions."""
+    virtual = run.manifest.clock is not None and run.manifest.clock.kind == "virtual"
+    if not (virtual and run.manifest.testbed.emulated and (row.op, row.tier) == ("read", "dram")):
+        return ""
+    return "; in the lab they are paths of the code, such as hits of the dbuf cache (docs/decisions/0022)"
+
+
+def _count(cells: pl.DataFrame) -> int:
+    return int(cells["count"].cast(pl.Float64).sum())
+
+
+def _ios(count: int, op: str, tier: str) -> str:
+    """Such as "4,125 writes of disk"; clients do not know the tier."""
+    return f"{count:,} {_OPS.get(op, op)}" + (f" of {tier_name(tier)}" if tier != "all" else "")
+
+
+def _share(part: float) -> str:
+    """Such as "89 %", "1.8 %"."""
+    return f"{part * 100:.0f} %" if part >= 0.0995 else f"{part * 100:.2g} %"
+
+
+def _plain(text: str) -> str:
+    return _UNSAFE.sub("", text)[:_LONGEST]

@@ -1,0 +1,57 @@
+"""When a closed loop waited: intervals in which no I/O ended because the next one was still on its way.
+
+Such an interval is a result, unlike one for which nothing was recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from kit.store.phase import Phase
+from kit.store.tables import SERVER
+
+# A phase whose intervals are shorter than its latencies has a gap before each I/O: the longest are kept.
+MOST = 1000
+
+
+@dataclass(frozen=True)
+class Stall:
+    """No I/O ended from `from_s` to `to_s`, seconds since the phase began; the next took up to `high_us`."""
+
+    from_s: float
+    to_s: float
+    high_us: float
+
+
+def stalls(latency: pl.DataFrame, phase: Phase) -> tuple[Stall, ...]:
+    """The stalls of a phase at the server, or at the clients if it was not traced; by time, at most MOST.
+
+    In a closed loop the I/O that ends a gap was on its way all through it, so it took as long as the gap or
+    longer. A gap that its I/Os do not explain is no stall: rows are missing for another reason. The first gap
+    begins with the first I/O of a client. None if it is not known how many I/Os were outstanding.
+    """
+    if not phase.outstanding:
+        return ()
+    used = latency.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
+    at_server = used.filter(pl.col("layer") == SERVER)
+    ended = (
+        (used if at_server.is_empty() else at_server)
+        .group_by("time_ns")
+        .agg(pl.col("hi_ns").max().cast(pl.Float64))
+        .sort("time_ns")
+        .select("hi_ns", to_ns=pl.col("time_ns").cast(pl.Float64) - phase.start_ns)
+        .with_columns(from_ns=pl.col("to_ns").shift(1) + phase.interval_ns)
+    )
+    first = min((each.first_ns for each in phase.clients if each.first_ns is not None), default=None)
+    begin = pl.col("to_ns") - pl.col("hi_ns") if first is None else pl.lit(float(first - phase.start_ns))
+    gaps = (
+        ended.with_columns(pl.col("from_ns").fill_null(begin).clip(0))
+        .with_columns(gap_ns=pl.col("to_ns") - pl.col("from_ns"))
+        .filter((pl.col("gap_ns") > 0) & (pl.col("hi_ns") >= pl.col("gap_ns")))
+        .top_k(MOST, by="gap_ns")
+        .sort("to_ns")
+    )
+    rows = gaps.select("from_ns", "to_ns", "hi_ns").iter_rows()
+    return tuple(Stall(low / 1e9, high / 1e9, longest / 1e3) for low, high, longest in rows)

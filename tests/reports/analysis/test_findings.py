@@ -1,0 +1,330 @@
+"""Things to look at: what is named, where, in which order and words, and that nothing hostile raises."""
+
+import copy
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.store.summary import Summary
+from kit.store.tables import LATENCY_SCHEMA
+from reports.analysis.findings import KINDS, MOST, findings
+from tests.reports import synthetic
+
+SECOND = synthetic.SECOND
+POOL = 200 * SECOND  # where the phase write-pool begins
+PLAIN = re.compile(r"[\w .,:;()+%/-]*")
+
+
+def of(frame, manifest=None, summary=None):
+    manifest = synthetic.manifest(frame) if manifest is None else manifest
+    summary = synthetic.summarise(frame, manifest) if summary is None else summary
+    return findings(frame, synthetic.parsed(manifest), Summary.from_json(summary, "summary.json"))
+
+
+def with_one(frame, at_s, ms, tier="pool", phase="write-pool", op="write", start=POOL):
+    """`frame` and one I/O of `ms` milliseconds that ended in the second `at_s` of a phase."""
+    row = (start + at_s * SECOND, phase, "nfs-server", "lab", op, tier, (ms - 1) * 10**6, ms * 10**6, 1)
+    return pl.concat([frame, synthetic.table([row])])
+
+
+def kinds(listed):
+    return [each.kind for each in listed]
+
+
+@pytest.fixture(scope="module")
+def calm():
+    """Five tiers, each of one mode."""
+    rows = []
+    for phase, op, tier, bins in synthetic.LOAD:
+        start = {"read": 0, "write-slog": 100, "write-pool": 200}[phase] * SECOND
+        lo, hi, _ = bins[len(bins) // 2]
+        for second in range(12):
+            rows.append((start + second * SECOND, phase, "nfs-server", "lab", op, tier, lo, hi, 100))
+    return synthetic.table(rows)
+
+
+def test_a_calm_run_has_nothing_to_look_at(calm):
+    assert of(calm) == ()
+
+
+def test_an_outlier_with_what_overlapped_it(calm):
+    frame = with_one(calm, 3, 400)
+    manifest = synthetic.manifest(frame)
+    manifest["phases"][2]["events"] = [
+        {"time_ns": POOL + 2 * SECOND, "end_ns": POOL + 3 * SECOND, "kind": "txg", "text": "<b>txg 7</b>"},
+        {"time_ns": POOL + 3 * SECOND, "end_ns": None, "kind": "l2arc-feed", "text": ""},
+        {"time_ns": POOL + 9 * SECOND, "end_ns": None, "kind": "fault", "text": "far away"},
+    ]
+    (found,) = of(frame, manifest)
+    assert found.text == (
+        "1 of 1,201 writes of disk took 400 ms, 77 times the p99 (5.18 ms), while there was a txg sync "
+        "(overlap, not proof)."
+    )
+    assert (found.kind, found.phase, found.layer, found.op) == (
+        "outlier",
+        "write-pool",
+        "nfs-server",
+        "write",
+    )
+    assert (found.from_s, found.to_s, found.low_us, found.high_us) == (3.0, 4.0, 399_000.0, 400_000.0)
+
+
+def test_an_outlier_without_events_names_none(calm):
+    (found,) = of(with_one(calm, 3, 400))
+    assert "while" not in found.text
+
+
+def test_several_outliers_of_a_tier_are_one_finding(calm):
+    frame = with_one(with_one(calm, 3, 400), 7, 100)
+    (found,) = of(frame)
+    assert found.text.startswith(
+        "2 of 1,202 writes of disk took more than 10 times the p99 (5.18 ms); the longest"
+    )
+    assert (found.from_s, found.to_s, found.low_us, found.high_us) == (3.0, 8.0, 99_000.0, 400_000.0)
+
+
+def test_ten_times_the_p99_is_no_outlier(calm):
+    assert of(with_one(calm, 3, 50)) == () and kinds(of(with_one(calm, 3, 52))) == ["outlier"]
+
+
+def test_a_client_tells_what_the_server_did_not_see(calm):
+    seen = calm.with_columns(layer=pl.lit("client"), tier=pl.lit("all"), host=pl.lit("lab/client0"))
+    slow = (POOL + SECOND, "write-pool", "client", "lab/client0", "write", "all", 899 * 10**6, 900 * 10**6, 1)
+    frame = pl.concat([calm, seen.filter(pl.col("phase") == "write-pool"), synthetic.table([slow])])
+    (found,) = of(frame)
+    assert (found.kind, found.layer) == ("outlier", "client")
+    assert found.text.startswith("1 of 1,201 writes took 900 ms")
+    assert [each.layer for each in of(with_one(frame, 1, 900))] == ["nfs-server"]
+
+
+def test_a_stall_of_a_closed_loop(calm):
+    """A fifth of the writes is slow: no outlier, as the p99 is slow, too."""
+    slow = [
+        (
+            POOL + at * SECOND,
+            "write-pool",
+            "nfs-server",
+            "lab",
+            "write",
+            "pool",
+            2_900 * 10**6,
+            3_000 * 10**6,
+            30,
+        )
+        for at in (2, 6, 9)
+    ]
+    waits = (pl.col("phase") == "write-pool") & pl.col("time_ns").is_in(
+        [POOL + n * SECOND for n in (4, 5, 7, 8)]
+    )
+    frame = pl.concat([calm.filter(~waits), synthetic.table(slow)])
+    found = next(each for each in of(frame) if each.kind == "stall")
+    assert found.text == "No write ended for 4 s in 2 pieces: one waited up to 3 s for its answer."
+    assert (found.from_s, found.to_s, found.high_us) == (4.0, 10.0, 3e6)
+
+
+def test_a_stall_that_an_outlier_explains_is_not_said_twice(calm):
+    gap = (pl.col("phase") == "write-pool") & pl.col("time_ns").is_in([POOL + SECOND, POOL + 2 * SECOND])
+    assert kinds(of(with_one(calm.filter(~gap), 3, 2500))) == ["outlier"]
+
+
+def test_a_tier_that_answered_nothing(calm):
+    frame = calm.filter(pl.col("tier") != "l2arc")
+    manifest = synthetic.manifest(frame)
+    manifest["expect"] = []
+    (found,) = of(frame, manifest)
+    assert found.text == "No read was answered by the tier SSD cache (L2ARC), which the workload expects."
+    assert (found.kind, found.from_s, found.to_s) == ("missing", 0.0, 12.0)
+    assert (found.low_us, found.high_us) == (128.0, 260.0)
+
+
+def test_an_untraced_phase_misses_no_tier(calm):
+    assert of(calm.filter(pl.col("phase") != "read")) == ()
+
+
+def test_ios_in_another_tiers_band(calm):
+    stray = [(4 * SECOND, "read", "nfs-server", "lab", "read", "disk", 143360, 147456, 25)]
+    frame = pl.concat([calm, synthetic.table(stray)])
+    (found,) = of(frame)
+    assert found.text == (
+        "25 of 1,225 reads of disk (2 %) took 143 to 147 µs, like those of SSD cache (L2ARC); "
+        "the run does not record why."
+    )
+    assert (found.kind, found.from_s, found.to_s) == ("overlap", 4.0, 5.0)
+    assert (found.low_us, found.high_us) == (143.36, 147.456)
+
+
+def test_the_track_buffer_is_named_where_the_disks_have_one(calm):
+    frame = pl.concat(
+        [calm, synthetic.table([(0, "read", "nfs-server", "lab", "read", "disk", 143360, 147456, 25)])]
+    )
+    manifest = synthetic.manifest(frame)
+    manifest["testbed"]["devices"][0]["parameters"] = {"disk": {"track_buffer": 1 << 20}}
+    (found,) = of(frame, manifest)
+    assert "the disks have a track buffer, whose hits the run does not record" in found.text
+
+
+def test_modes_inside_a_tier():
+    (found,) = (each for each in of(synthetic.latency()) if each.kind == "modes")
+    modes = "The reads of DRAM (ARC) have 3 modes: 4.14 µs (38 %), 6.21 µs (57 %), 8.28 µs (4.8 %)"
+    assert found.text.startswith(f"{modes}; in the lab they are paths of the code")
+    assert (found.phase, found.from_s, found.to_s) == ("read", 0.0, 12.0)
+    # It was not measured on other clocks and machines.
+    for change in ({"clock": {"kind": "real", "dilation": 1}}, {"clock": None}):
+        (found,) = (
+            each for each in of(synthetic.latency(), synthetic.manifest() | change) if each.kind == "modes"
+        )
+        assert found.text == f"{modes}."
+
+
+def test_a_real_looking_run_is_described():
+    listed = of(synthetic.realistic())
+    assert len(listed) <= MOST and set(kinds(listed)) <= set(KINDS)
+
+
+def test_of_one_kind_two_come_first(calm):
+    frame = calm.filter(pl.col("tier") != "l2arc")
+    for tier, phase, start in (("slog", "write-slog", 100), ("pool", "write-pool", 200)):
+        frame = with_one(frame, 3, 900, tier, phase, "write", start * SECOND)
+    frame = with_one(with_one(frame, 3, 900, "disk", "read", "read", 0), 3, 3, "dram", "read", "read", 0)
+    stray = (0, "read", "nfs-server", "lab", "read", "disk", 6144, 6272, 25)
+    listed = of(pl.concat([frame, synthetic.table([stray])]))
+    assert kinds(listed) == ["missing", "outlier", "outlier", "overlap", "outlier"]
+    # The worst first: 900 ms is more times 0.15 ms than 5 ms.
+    assert [each.phase for each in listed[1:3]] == ["write-slog", "read"]
+
+
+def test_an_import_without_times_has_no_part_of_the_phase(calm):
+    frame = with_one(calm, 3, 400).with_columns(tier=pl.lit("all"), layer=pl.lit("client"))
+    manifest = synthetic.manifest(frame)
+    for phase in manifest["phases"]:
+        phase |= {
+            "expected_tiers": [],
+            "outstanding": 1,
+            "events": [{"time_ns": POOL, "end_ns": None, "kind": "txg"}],
+        }
+    manifest |= {"import": {"format": "fio-json", "origin_ns": 0, "rows_counted": 9, "warnings": []}}
+    (found,) = (each for each in of(frame, manifest) if each.phase == "write-pool")
+    assert (found.kind, found.from_s, found.to_s) == ("outlier", 0.0, 12.0) and "txg" not in found.text
+
+
+def test_an_appliance_that_only_its_clients_saw(calm):
+    frame = with_one(calm, 3, 400).with_columns(tier=pl.lit("all"), layer=pl.lit("client"))
+    manifest = synthetic.manifest(frame)
+    for phase in manifest["phases"]:
+        phase |= {"expected_tiers": [], "server_ios": None, "lost_events": None}
+    manifest |= {"appliance": {"export": "nas:/x", "not_seen": ["tiers"]}, "expect": []}
+    summary = synthetic.summarise(frame, manifest)
+    found = next(each for each in of(frame, manifest, summary) if each.kind == "outlier")
+    assert found.text == "1 of 1,201 writes took 400 ms, 77 times the p99 (5.18 ms)."
+    assert (found.layer, found.from_s, found.to_s) == ("client", 3.0, 4.0)
+
+
+def test_an_empty_run():
+    empty = pl.DataFrame(schema=LATENCY_SCHEMA)
+    manifest = synthetic.manifest()
+    assert of(empty, manifest) == ()
+    manifest["phases"] = []
+    assert of(empty, manifest) == ()
+    assert findings(synthetic.latency(), synthetic.parsed(manifest), synthetic.summary_of()) == ()
+
+
+def test_bins_that_overlap(calm):
+    rows = [(0, "read", "nfs-server", "lab", "read", "dram", 1000 + n, 9000 + n, 50) for n in range(40)]
+    of(pl.concat([calm, synthetic.table(rows)]))
+
+
+def test_counts_beyond_64_bits(calm):
+    huge = calm.with_columns(count=pl.lit((1 << 63) - 1))
+    listed = findings(huge, synthetic.parsed(synthetic.manifest(calm)), synthetic.summary_of())
+    assert listed == ()
+    summary = synthetic.summarise(with_one(calm, 3, 400), synthetic.manifest(calm))
+    listed = of(with_one(huge, 3, 400), synthetic.manifest(calm), summary)
+    assert kinds(listed)[0] == "outlier"
+
+
+ATTACK = "<img src=x onerror=alert(1)>\x1b[31m\u202e&amp;{{7*7}}"
+
+
+def test_no_text_of_the_run_is_markup(calm):
+    """Only tables whose names are checked are read from files; these have not been."""
+    frame = with_one(calm, 3, 400).with_columns(
+        tier=pl.col("tier").replace("pool", ATTACK), op=pl.col("op").replace("write", ATTACK)
+    )
+    manifest = synthetic.manifest(with_one(calm, 3, 400))
+    manifest["phases"][2] |= {
+        "op": ATTACK, "title": ATTACK, "expected_tiers": ["x" * 10_000, ATTACK],
+        "events": [{"time_ns": POOL + 3 * SECOND, "end_ns": None, "kind": ATTACK, "text": ATTACK}],
+    }  # fmt: skip
+    listed = of(frame, manifest)
+    assert {"missing", "outlier"} <= set(kinds(listed))
+    assert all(PLAIN.fullmatch(each.text) and len(each.text) <= 400 for each in listed)
+
+
+PLACE = {"phase": "read", "layer": "nfs-server", "op": "read"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "tiers", "owner", "band"),
+    [
+        ({}, {}, None, {}),
+        ({"kernel": 5}, {}, None, {}),
+        (PLACE, [], "l2arc", {"from_us": 1, "to_us": 2}),
+        (PLACE, {"disk": ["x"]}, "l2arc", {"from_us": 1, "to_us": 2}),
+        (PLACE, {"disk": [10**400]}, "l2arc", {"from_us": 1e308, "to_us": float("inf")}),
+        (PLACE, {"disk": [4]}, "l2arc", {"from_us": 9, "to_us": 2}),
+        (
+            {"phase": [], "layer": {}, "op": None},
+            {"disk": [4]},
+            ["l2arc"],
+            {"from_us": -1, "to_us": float("nan")},
+        ),
+    ],
+)
+def test_bands_of_a_strangers_summary(calm, entry, tiers, owner, band):
+    entry = {"kernel": {"tiers": tiers, "owners": [owner]}, "bands": [band], **entry}
+    summary = synthetic.summarise(calm, synthetic.manifest(calm))
+    summary["bands"] = [entry, *copy.deepcopy(summary["bands"])]
+    assert len(of(calm, None, summary)) <= 1
+
+
+EDGES = st.integers(0, 2**40)
+ROWS = st.tuples(
+    st.integers(-(2**40), 2**42),
+    st.sampled_from(["read", "write-slog", "write-pool", "gone"]),
+    st.sampled_from(["nfs-server", "client"]),
+    st.just("lab"),
+    st.sampled_from(["read", "write", "commit"]),
+    st.sampled_from(["dram", "l2arc", "disk", "slog", "pool", "all", "shared"]),
+    EDGES,
+    st.integers(1, 2**40),
+    st.sampled_from([0, 1, 40, 10_000, 2**40]),
+)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(ROWS, max_size=40), st.integers(0, 2**32), st.booleans())
+def test_nothing_raises_and_all_findings_are_in_their_phase(rows, seed, timed):
+    frame = synthetic.table([(*row[:7], row[6] + row[7], row[8]) for row in rows])
+    manifest = synthetic.manifest()
+    generator = np.random.default_rng(seed)
+    for phase in manifest["phases"]:
+        begin, end = sorted(int(value) for value in generator.integers(-(2**42), 2**42, 2))
+        phase["events"] = [
+            {"time_ns": end, "end_ns": begin, "kind": "txg"},
+            {"time_ns": begin, "kind": "fault"},
+        ]
+    if not timed:
+        manifest["import"] = {"format": "fio-json", "origin_ns": 0, "rows_counted": 9, "warnings": []}
+    summary = synthetic.summarise(frame, manifest)
+    listed = of(frame, manifest, summary)
+    assert len(listed) <= MOST
+    for each in listed:
+        assert 0 <= each.from_s <= each.to_s
+        assert each.low_us <= each.high_us
+        assert (
+            PLAIN.fullmatch(each.text) and each.text.endswith(".") and not re.search(r"\de[+-]\d", each.text)
+        )
