@@ -82,6 +82,11 @@ def test_the_log_device_took_every_write_and_then_none(main_job: Finished) -> No
     assert found("write-pool", "zil_itx_metaslab_normal_count") > 3000
 
 
+def test_no_write_waits_until_a_zil_is_made(main_job: Finished) -> None:
+    """The removal of the log device destroys it: docs/decisions/0023."""
+    assert main_job.row("pool")["max_us"] < 100_000
+
+
 def test_settings_are_those_in_effect(main_job: Finished) -> None:
     manifest = main_job.manifest
     assert manifest["dataset"]["properties"]["recordsize"] == "512"
