@@ -54,7 +54,9 @@ def test_csv_has_a_stamp_and_the_counts_of_what_is_selected(opened):
     assert name == "512-b-read-disk-10-20-s.csv" and head[0].endswith("selected 10 to 20 s")
     assert [word for word in [DISK, *STAMP[:4], *STAMP[5:]] if word not in " ".join(head)] == []
     rows = saved_rows(page, DISK)
-    inside = mine.filter(pl.col("time_ns").is_between(10 * synthetic.SECOND, 20 * synthetic.SECOND, closed="left"))
+    inside = mine.filter(
+        pl.col("time_ns").is_between(10 * synthetic.SECOND, 20 * synthetic.SECOND, closed="left")
+    )
     assert sum(int(r["count"]) for r in rows) == inside.filter(pl.col("tier") == "disk")["count"].sum()
     assert {r["tier"] for r in rows} == {"disk"} and {float(r["from_s"]) for r in rows} == set(range(10, 20))
     assert {"tier", "p50_us", "share_inside"} <= set(saved_rows(page, HERO)[0])
@@ -97,7 +99,9 @@ def test_print_is_light_a_few_pages_and_the_first_is_complete(opened):
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.wait_for_timeout(500)
-    assert set(page.evaluate("[...document.querySelectorAll('.plot')].map(p => p._fullLayout.width)")) == {980}
+    assert set(page.evaluate("[...document.querySelectorAll('.plot')].map(p => p._fullLayout.width)")) == {
+        980
+    }
     assert page.evaluate(f"{plot(HERO)}._fullLayout.paper_bgcolor") == "#fff"
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert figure(page, HERO).bounding_box()["y"] + figure(page, HERO).bounding_box()["height"] <= 710
