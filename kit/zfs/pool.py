@@ -283,7 +283,7 @@ def begin_zil_commands(pool: str, path: str) -> list[list[str]]:
 
     Who removes a log device destroys the ZILs of the pool (OpenZFS module/zfs/vdev_removal.c,
     spa_vdev_remove_log; zil.c, zil_suspend). The first synchronous write after it makes a new one and waits
-    for a whole txg (zil_create): hundreds of milliseconds that are no property of the devices.
+    for a whole txg (zil_create), which is no property of the devices (docs/decisions/0023).
     """
     file = f"{path}/.hsp-begin-zil"
     return [

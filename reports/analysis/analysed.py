@@ -9,6 +9,7 @@ import polars as pl
 from kit.store.manifest import Manifest
 from kit.store.summary import Reference, Summary
 from reports.analysis import references
+from reports.analysis.damage import damage_refused
 from reports.analysis.findings import Finding, findings
 from reports.analysis.headline import Headline, headline
 from reports.analysis.references import Setup
@@ -37,6 +38,17 @@ def analysed(
     summary = summarise(latency, manifest, aged, reference)
     if reference is None and summary.reference:
         setup = references.setup_of(summary.reference.name)
+    return described(latency, manifest, summary, setup)
+
+
+@damage_refused(
+    "manifest, latency or summary of the run",
+    "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
+)
+def described(
+    latency: pl.DataFrame, manifest: Manifest, summary: Summary, setup: Setup | None = None
+) -> Analysed:
+    """A run with its summary. Raises ConfigError if a part of it is damaged."""
     return Analysed(
         summary,
         headline(latency, manifest, summary),

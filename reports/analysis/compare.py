@@ -18,6 +18,8 @@ Json = dict[str, Any]
 Key = tuple[str, str, str, str]  # phase, layer, op, tier
 NO_DIFFERENCE = "no difference shown"
 DIFFERENCE = "difference shown"
+# What people read for the words of a row.
+SHOWN = {"no statement": "not judged", "withheld": "n/a"}
 _PERCENTILES = (("p50", "p50_us", 0.5), ("p99", "p99_us", 0.99), ("p99.9", "p999_us", 0.999))
 # A bin is so wide for its lower edge (kit.core.bins), and never less than a nanosecond.
 _BIN, _LEAST_BIN_US = 1 / 32, 1e-3
@@ -80,8 +82,8 @@ def _conclusion(runs_a: int, runs_b: int, figures: int, different: int) -> str:
     if not figures:
         return "nothing that both sides have could be compared"
     if min(runs_a, runs_b) < 2:
-        few = "one run each" if runs_a == runs_b else "one run on a side"
-        return f"{few}: no statement"
+        few = "1 run each" if runs_a == runs_b else "1 run on a side"
+        return f"{few}: too few to compare"
     return f"{DIFFERENCE} in {different} of {figures} figures" if different else NO_DIFFERENCE
 
 
@@ -157,7 +159,7 @@ def _share(
         if not all(side):
             return f"{letter}: a run has no I/O in that phase and layer"
     if counts == wholes:
-        return "nothing else answered"
+        return "only tier"
     if max(n for side in counts for n in side) < _LEAST_IOS:
         return f"no run has {_LEAST_IOS} I/Os of it"
     add = 0.0 if all(n for side in counts for n in side) else 0.5

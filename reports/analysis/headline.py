@@ -5,7 +5,8 @@ The first screen of the report and the table in the terminal are made of this. L
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -21,6 +22,7 @@ from reports.analysis.tier_names import BELOW, tier_name
 # A tier that the workload does not expect is listed from this share of the phase's I/Os on.
 _LEAST_SHARE = 0.001
 _MOST_MODES = 4
+_MOST_PHASES = 4
 
 
 @dataclass(frozen=True)
@@ -59,21 +61,33 @@ class Headline:
 
 def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
     """The headline of a run, from its latency, manifest and summary."""
-    rows = list(_shown(manifest, summary))
-    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
-    lines = tuple(
-        Line(
-            row,
-            titles.get(row.phase, row.phase),
-            tier_name(row.tier),
-            share_inside(latency, row, row.published.range_us) if row.published else None,
-            _times_of(row, rows),
-        )
-        for row in rows
-    )
+    lines = _lines(latency, manifest, summary)
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
-    return Headline(_sentence(rows, summary), measured, _evidence(summary), emulated, lines)
+    return Headline(_sentence(lines, summary), measured, _evidence(summary), emulated, lines)
+
+
+def sentence(manifest: Manifest, summary: Summary) -> str:
+    """The sentence of the headline, for who does not need the shares inside published ranges."""
+    return _sentence(_lines(None, manifest, summary), summary)
+
+
+def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -> tuple[Line, ...]:
+    """The lines; without `latency` none has a share inside the published range."""
+    rows = list(_shown(manifest, summary))
+    above = _ssd_rows(rows)
+    # Thousands of phases: not all rows are looked at for each.
+    parts = {} if latency is None else latency.partition_by("phase", as_dict=True)
+    titles = {phase.name: import_source.name(manifest, phase.as_json()) for phase in manifest.phases}
+
+    def inside(row: Row) -> float | None:
+        part = parts.get((row.phase,))
+        return share_inside(part, row, row.published.range_us) if row.published and part is not None else None
+
+    return tuple(
+        Line(row, titles.get(row.phase, row.phase), tier_name(row.tier), inside(row), _times_of(row, above))
+        for row in rows
+    )
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:
@@ -84,16 +98,15 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     checks = sum(len(phase.checks) for phase in accounting.phases)
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
     words = (
-        f"Complete: {accounting.server_ios:,} of {accounting.client_ios:,} I/Os matched. "
+        f"Complete: {accounting.server_ios or 0:,} of {accounting.client_ios or 0:,} I/Os matched. "
         f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
     )
-    met = sum(bool(each.ok) for each in summary.expect)
-    return (f"{words} {met} of {len(summary.expect)} requirements met." if summary.expect else words,)
-
-
-def sentence(manifest: Manifest, summary: Summary) -> str:
-    """The sentence of the headline, for who does not need the shares inside published ranges."""
-    return _sentence(list(_shown(manifest, summary)), summary)
+    judged = [each.ok for each in summary.expect if each.ok is not None]
+    if judged:
+        words += f" {sum(judged)} of {len(judged)} requirements met."
+    if unjudged := len(summary.expect) - len(judged):
+        words += f" {unjudged} requirements not judged: the server was not traced."
+    return (words,)
 
 
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
@@ -125,28 +138,37 @@ def _bands_of(row: Row, summary: Summary) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def _times_of(row: Row, rows: Sequence[Row]) -> tuple[str, float] | None:
-    for tier, (op, below) in BELOW.items():
-        if (row.op, row.tier) == (op, below) and row.p50_us:
-            for above in rows:
-                if (above.op, above.tier) == (op, tier) and above.p50_us:
-                    return tier, row.p50_us / above.p50_us
+def _ssd_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str | None], float]:
+    """p50 (us) of each SSD tier by phase; by None, that of the first phase that has the tier."""
+    known: dict[tuple[str, str | None], float] = {}
+    for row in rows:
+        if row.p50_us and row.tier in BELOW and row.op == BELOW[row.tier][0]:
+            known.setdefault((row.tier, row.phase), row.p50_us)
+            known.setdefault((row.tier, None), row.p50_us)
+    return known
+
+
+def _times_of(row: Row, above: Mapping[tuple[str, str | None], float]) -> tuple[str, float] | None:
+    for tier, below in BELOW.items():
+        if (row.op, row.tier) == below and row.p50_us:
+            # The same phase first; a log device has a phase of its own.
+            p50_us = above.get((tier, row.phase)) or above.get((tier, None))
+            return (tier, row.p50_us / p50_us) if p50_us else None
     return None
 
 
-def _sentence(rows: Sequence[Row], summary: Summary) -> str:
+def _sentence(lines: Sequence[Line], summary: Summary) -> str:
     if summary.verdict == "unknown" and not summary.by_nature:
         return "The numbers of this run cannot be trusted."
-    if not rows:
+    if not lines:
         return "No I/O was measured."
-    slow = [row for row in rows if _times_of(row, rows)]
+    slow = [(line.row.p50_us, *line.times_of) for line in lines if line.times_of and line.row.p50_us]
     if not slow:
-        return _modes(summary) or _listed(rows)
-    ratios = [times[1] for row in slow if (times := _times_of(row, rows))]
-    tiers = [times[0] for row in slow if (times := _times_of(row, rows))]
-    fast = [row.p50_us for row in rows if row.tier in tiers and row.p50_us is not None]
+        return _modes(summary) or _listed(lines)
+    disks_us, tiers, ratios = zip(*slow, strict=True)
+    fast = [line.row.p50_us for line in lines if line.row.tier in tiers and line.row.p50_us is not None]
     answer = "The SSDs answer" if len(set(tiers)) > 1 else f"The {tier_name(tiers[0])} answers"
-    disks = _spread([row.p50_us for row in slow if row.p50_us is not None])
+    disks = _spread(disks_us)
     return f"{answer} in {_spread(fast)}; the disks behind take {disks}: {_times(ratios)}."
 
 
@@ -155,11 +177,10 @@ def _spread(values_us: Sequence[float]) -> str:
 
 
 def _times(ratios: Sequence[float]) -> str:
-    """How many times longer, in two digits."""
+    """How many times longer, in two digits; half as long is not longer."""
     low, high = (f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in (min(ratios), max(ratios)))
-    if max(ratios) < 1:
-        return f"{low} times as long" if low == high else f"{low} to {high} times as long"
-    return f"{low} times longer" if low == high else f"{low} to {high} times longer"
+    words = "longer" if min(ratios) >= 1.05 else "as long"
+    return f"{low} times {words}" if low == high else f"{low} to {high} times {words}"
 
 
 def _modes(summary: Summary) -> str:
@@ -172,9 +193,17 @@ def _modes(summary: Summary) -> str:
     return ""
 
 
-def _listed(rows: Sequence[Row]) -> str:
-    said = [f"{r.op} {tier_name(r.tier)} {format_latency(r.p50_us)}" for r in rows if r.p50_us is not None]
-    return f"Median latency: {', '.join(said[:_MOST_MODES])}." if said else "Too few I/Os for a median."
+def _listed(lines: Sequence[Line]) -> str:
+    ops = {"read": "reads", "write": "writes"}
+    known = [line for line in lines if line.row.p50_us is not None]
+    often = Counter((line.row.op, line.name) for line in known)
+    listed = []
+    for line in known[:_MOST_MODES]:
+        phase = f" ({line.phase})" if often[line.row.op, line.name] > 1 else ""
+        source = "" if line.row.tier == "all" else f" from {line.name}"
+        listed.append(f"{ops.get(line.row.op, line.row.op)}{source}{phase} {line.p50}")
+    more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
+    return f"Median latency: {', '.join(listed)}{more}." if listed else "Too few I/Os for a median."
 
 
 def _measured(manifest: Manifest, summary: Summary) -> str:
@@ -183,7 +212,8 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
         return f"Imported {manifest.import_.words.files}; latency: {manifest.import_.words.latency}."
     parts = list(dict.fromkeys(str(phase.title or phase.name) for phase in manifest.phases))
     at = "the NFS server" if summary.rows_of(SERVER) else "the clients"
-    what = " · ".join(parts) or "Nothing"
+    more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
+    what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
     return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Latency at {at}."
 
 

@@ -43,10 +43,10 @@ def sentences(section: Import, latency: pl.DataFrame) -> list[str]:
     layers = [str(value) for value in latency["layer"].unique().sort()]
     count = f"{len(files)} file{'s' * (len(files) != 1)}"
     told = [
-        f"This run was imported: the kit measured nothing of it. It has what {source.program} wrote into "
-        f"{count} ({source.files}), listed under Import.",
-        f"Latency is {source.latency}. It was taken at the layer "
-        f"{' and '.join(LAYERS.get(layer, layer) for layer in layers)}.",
+        "Imported: not measured by this kit. "
+        f"{source.program} wrote {count} ({source.files}), listed under Import.",
+        f"Latency: {source.latency}, measured at the "
+        f"{' and '.join(LAYERS.get(each, each) for each in layers)}.",
     ]
     unknown = []
     if SERVER not in layers:

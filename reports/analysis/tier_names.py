@@ -9,7 +9,7 @@ NAMES = {
     "slog": "log SSD (SLOG)",
     "disk": "disk",
     "pool": "disk",
-    "shared": "another I/O's read",
+    "shared": "read of another I/O",
     "indirect": "disk, metadata first",
     "direct": "disk, past the ARC",
     "all": "all tiers",

@@ -109,7 +109,7 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Json, aged: Json, part
     for number, row, grid in zip(("", "2"), (fresh, aged), grids, strict=True):
         stage = str(row["stage"])
         for trace in heat_map.traces(grid, [stage], "octave", (f"x{number}", f"y{number}"), {stage: stage}):
-            maps.append({**trace, "showlegend": False, "meta": {**trace["meta"], "tier": _HUES[op]}})
+            maps.append(heat_map.in_hue_of(trace, _HUES[op]))
     edges = [grid.edges_s for grid in grids]
     panels = (
         f"fresh: after the {fresh['stage']}",
@@ -120,7 +120,8 @@ def _maps_figure(device: str, of: tuple[str, str], fresh: Json, aged: Json, part
     table: list[list[Any]] = [["stage", "time_s", "lo_us", "hi_us", "count"]]
     table += [row for rows in shown for row in _table(rows)]
     ios = f"{fresh['ios']} I/Os fresh, {aged['ios']} aged"
-    caption = f"{ios}; same colours and axes. {heat_map.rows_text(grids[0])}"
+    cells = dict.fromkeys(heat_map.rows_text(grid) for grid in grids)
+    caption = f"{ios}; same colours and axes. {' Aged: '.join(cells)}"
     return Figure(
         f"{device}: {words}, fresh and aged", heat_map.coloured(maps, "octave"),
         _layout(360, panels, x, low, high), caption, about={"per": ""}, csv=table,

@@ -69,7 +69,7 @@ def _maps(frame: pl.DataFrame, runs: tuple[int, int], sides: Side, name: str, la
         for trace in heat_map.traces(
             shown, [side], "octave", (f"x{number}", f"y{number}"), {side: side}, weight
         ):
-            maps.append({**trace, "showlegend": False, "meta": {**trace["meta"], "tier": _HUES[side]}})
+            maps.append(heat_map.in_hue_of(trace, _HUES[side]))
     data = [
         *heat_map.coloured(maps, "octave", {"len": 0.6, "y": 0.68}),
         heat_map.difference(shown, {"A": -weights["A"], "B": weights["B"]}, ("x3", "y3"), "B less A"),

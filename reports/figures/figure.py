@@ -71,7 +71,7 @@ def latency_axis(low_s: float, high_s: float, **values: Any) -> Json:
     low, high = np.log10(max(low_s, FLOOR_S)), np.log10(max(high_s, 2 * FLOOR_S))
     return {
         "type": "log", "range": [float(low), float(high)], "tickformat": ".3~s", "ticksuffix": "s",
-        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 9, **values,
+        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 6, **values,
     }  # fmt: skip
 
 

@@ -249,6 +249,12 @@ def traces(
     return made
 
 
+def in_hue_of(trace: Json, tier: str) -> Json:
+    """A heat map of what is no tier, in the hue of `tier`, and without a place in the legend."""
+    meta = {**trace["meta"], "tier": tier}
+    return {**trace, "showlegend": False, "meta": meta, "colorscale": palette.scale(tier)}
+
+
 def difference(shown: Grid, weights: Mapping[str, float], axes: tuple[str, str], name: str) -> Json:
     """The heat map of a difference: the I/Os of each tier times its weight, added up, per octave and second.
 
@@ -314,8 +320,8 @@ def rows_text(shown: Grid) -> str:
     wide = f"{shown.width_ns / 1e9:.3g} s" + (f" ({intervals} intervals)" if intervals > 1 else "")
     rows = [row for cells in shown.tiers.values() for row in np.unique(cells.row) if shown.edges_ns[row]]
     percent = max((100 * (shown.edges_ns[row + 1] / shown.edges_ns[row] - 1) for row in rows), default=0)
-    high = f"{bins} stored bin{'s' * (bins > 1)}" + (f", up to {percent:.0f} %" if percent else "")
-    return f"Cell: {wide} by {high}."
+    high = f"{bins} bin{'s' * (bins > 1)}" + (f" ({percent:.0f} %)" if percent else "")
+    return f"Cell: {wide} x {high}."
 
 
 def block(stored: Grid) -> Json:

@@ -5,6 +5,7 @@ At the right, on the same axis: this run's range of each tier inside the publish
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ import numpy as np
 from kit.core.units import format_latency, format_latency_range
 from kit.store.stored import Json
 from reports.analysis.headline import Line
+from reports.analysis.tier_names import tier_name
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid
@@ -28,11 +30,13 @@ _NARROW_PANELS, _NARROW_BARS = 0.86, 0.12
 _COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 190, 58
 # A block of three lines of text beside its bar.
 _WORDS_PX = 52
+# So many blocks have room one above the other.
+_MOST_LINES = 7
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One phase: its title, its stored grid, and the name under which its figures share a selection."""
+    """One phase: its title and its stored grid."""
 
     title: str
     stored: Grid
@@ -41,6 +45,7 @@ class Panel:
 def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     """Up to four phases, and a bar per tier in `lines`. `source`: who published, such as "2009"."""
     shown = list(panels[:_MOST_PANELS])
+    every, lines = lines, lines[:_MOST_LINES]
     low, high = _span_s(shown, lines)
     maps: list[Json] = []
     axes: Json = {}
@@ -50,7 +55,8 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
         name = str(number + 1) if number else ""
         merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
-        drawn = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), _names(lines))
+        names = {tier: tier_name(tier) for tier in merged.tiers}
+        drawn = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), names)
         # Each panel has its own scale. A tier is named beside its bar.
         for trace in heat_map.coloured(drawn, "octave"):
             if trace["type"] == "heatmap":
@@ -81,37 +87,32 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
         shape for line, place in zip(lines, places, strict=True) for shape in _bar(line, place, last, low)
     ]
     words = _words(lines, low, high, bars[1] + 0.012, source)
-    heading = (
-        f"<b>this run</b> (solid) in <b>{plotly_text(source)}</b> (dotted)" if source else "<b>this run</b>"
-    )
+    heading = "<b>this run</b>"
+    if any(line.row.published for line in lines):
+        heading += f" (solid) in <b>{plotly_text(source)}</b> (dotted)"
     titles.append({**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}})
     layout = figure.layout(
         _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
         annotations=[*titles, *words], shapes=shapes, **axes,
-        yaxis=figure.latency_axis(low, high, nticks=8),
+        yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     anchor = {
         "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
     }  # fmt: skip
     data = [*maps, *_points(lines, places, last), anchor]
     caption = "Hue: tier. Darker: more I/Os per second and octave of latency, each panel by itself."
+    if len(panels) > len(shown):
+        caption += f" First {len(shown)} of {len(panels)} phases."
+    if len(every) > len(lines):
+        caption += f" {len(every) - len(lines)} more tiers below, under Numbers."
     return Figure(
-        "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(lines), narrow=narrow_layout
+        "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=narrow_layout
     )
-
-
-def _names(lines: Sequence[Line]) -> dict[str, str]:
-    return {line.row.tier: line.name for line in lines}
 
 
 def _wrapped(title: str, width: int, lines: int = 3) -> str:
     """A title in at most `lines` lines of plain text, `width` letters each."""
-    words, rows = plotly_text(title, 60).split(), [""]
-    for word in words:
-        if rows[-1] and len(rows[-1]) + len(word) >= width and len(rows) < lines:
-            rows.append("")
-        rows[-1] = f"{rows[-1]} {word}".strip()
-    return "<br>".join(rows)
+    return "<br>".join(textwrap.wrap(plotly_text(title), width, max_lines=lines, placeholder="..."))
 
 
 def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
@@ -190,10 +191,10 @@ def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source:
 
     def height(line: Line) -> float:
         middle = line.row.p50_us or float(np.sqrt(max(line.row.range_us[0], 1e-3) * line.row.range_us[1]))
-        return float(np.log(middle / 1e6 / low_s) / span * inner)
+        return float(np.log(max(middle / 1e6 / low_s, 1.0)) / span * inner)
 
     ordered = sorted(lines, key=height)
-    step = min(_WORDS_PX, inner / max(len(ordered), 1))
+    step = _WORDS_PX
     heights: list[float] = []
     for line in ordered:
         heights.append(max(height(line), heights[-1] + step if heights else step / 2))

@@ -39,9 +39,9 @@ _RATES, _MAP = [0, 0.09], [0.1, 1]
 class Subject:
     """What the figures of one phase and layer are drawn from.
 
-    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase, to share the range
-    of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited for one I/O. `source`: the
-    publication of the ranges.
+    `frame`: its rows of latency.parquet. `rows`: of the summary, by tier. `link`: the phase; figures of one
+    share the range of time that is selected. `waits`: (from_s, to_s) in which a closed loop waited.
+    `source`: who published the ranges.
     """
 
     name: str
@@ -96,7 +96,7 @@ def histogram(subject: Subject) -> Figure:
                 })  # fmt: skip
     layout = figure.layout(
         440, _MARGIN, xaxis={"title": {"text": "I/O per octave of latency"}, "rangemode": "tozero"},
-        yaxis=figure.latency_axis(low, high, title={"text": "latency"}), dragmode="zoom", **_bands(subject),
+        yaxis=figure.latency_axis(low, high), dragmode="zoom", **_bands(subject),
     )  # fmt: skip
     caption = "Bar: I/Os per octave of latency. Lines: percentiles."
     return Figure(
@@ -134,7 +134,7 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
                 "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
-    left_out = f" {ignored} events are damaged or too many: not drawn." if ignored else ""
+    left_out = f" Events not drawn (damaged or too many): {ignored}." if ignored else ""
     return Figure(
         subject.name, data, layout, heat_map.rows_text(shown) + left_out, cells, subject.link,
         _about(subject, "octave", panel=True), narrow=_NARROW,
@@ -160,7 +160,7 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
         yaxis=figure.linear_axis(high),
     )  # fmt: skip
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
-    caption = heat_map.rows_text(shown) + (f" {above} of {row.count} I/Os are above." if above else "")
+    caption = heat_map.rows_text(shown) + (f" Above the axis: {above} of {row.count} I/Os." if above else "")
     data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), *_anchor()]
     name = f"{subject.name}: {tier_name(tier)}"
     about = _about(subject, "us", tier=tier)
@@ -191,7 +191,7 @@ def _percentiles(subject: Subject, stored: Grid) -> Figure:
     layout = figure.layout(
         340, _MARGIN, dragmode="select", selectdirection="h",
         xaxis={"range": _times(stored), "title": {"text": "seconds"}},
-        yaxis=figure.latency_axis(low, high, title={"text": "latency"}),
+        yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     caption = "Lines break where the sample is too small."
     head = ["figure", "phase", "layer", "op", "line", "time_s", "latency_us"]
@@ -340,7 +340,8 @@ def _rates(
         used = np.flatnonzero(counts)
         made.append({
             "type": "bar", "orientation": "h", "name": plotly_text(tier_name(tier)),
-            "showlegend": axes[0] == "x", "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
+            "showlegend": axes[0] == "x",
+            "x": (counts[used] / rows[used] / max(length_s, 1e-9)).round(6).tolist(), "base": 0, "offset": 0,
             "y": edges[used].tolist(), "width": np.diff(edges)[used].tolist(),
             "customdata": counts[used].tolist(), "legendgroup": tier,
             "xaxis": axes[0], "yaxis": axes[1], "opacity": 0.85,

@@ -9,6 +9,7 @@ from typing import Any
 from kit.core.text import safe_text
 from kit.core.units import format_latency
 from kit.store.stored import Json
+from reports.analysis.compare import SHOWN
 from reports.analysis.tier_names import tier_name
 from reports.output.result_table import PROSE_WIDTH, wrapped
 
@@ -46,9 +47,14 @@ def plain(result: Json, width: int) -> Iterator[str]:
 
 
 def _figure_lines(row: Json, width: int) -> list[str]:
-    name, ratio, span, words = row["figure"], _number(row["ratio"]), _interval(row), row["words"]
+    name, ratio, span, words = (
+        row["figure"],
+        _number(row["ratio"]),
+        _interval(row),
+        SHOWN.get(str(row["words"]), str(row["words"])),
+    )
     if row["withheld"] is not None:
-        return wrapped(f"{name:6} withheld: {row['withheld']}", width, " ")
+        return wrapped(f"{name:6} n/a: {row['withheld']}", width, " ")
     a, b = (_figure(name, row[side]) for side in ("a", "b"))
     line = _FIGURE.format(name, a, b, ratio, span) + words
     if width >= max(_TABLE_WIDTH, len(line)):
@@ -85,7 +91,8 @@ def _counted(runs: list[Any]) -> str:
 def _cells(result: Json) -> list[list[str]]:
     made = []
     for row in result["rows"]:
-        words = row["words"] if row["withheld"] is None else f"withheld ({row['withheld']})"
+        words = SHOWN.get(str(row["words"]), str(row["words"]))
+        words += f": {row['withheld']}" if row["withheld"] else ""
         name = [str(row[k]) for k in ("phase", "layer", "op", "tier", "figure")]
         made.append(
             [*name, _number(row["a"]), _number(row["b"]), _number(row["ratio"]), _interval(row), words]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.store.stored import Json
+from reports.analysis.compare import SHOWN
 from reports.figures import comparison
 from reports.page import document
 
@@ -12,4 +13,8 @@ def render(result: Json, a: comparison.Side, b: comparison.Side) -> str:
     """The page as HTML that needs nothing else. Raises ConfigError if a part of a run is damaged."""
     collected = document.Figures()
     figures = [collected.add(figure, "") for figure in comparison.figures(a, b)]
-    return document.render("compare.html.j2", collected, result=result, figures=figures)
+    sides = " against ".join(f"{letter}: {', '.join(map(str, result['runs'][letter]))}" for letter in "ab")
+    stamp = [document.plain(line) for line in (f"A against B: {result['conclusion']}", sides)]
+    return document.render(
+        "compare.html.j2", collected, stamp, result=result, figures=figures, shown_words=SHOWN
+    )

@@ -5,19 +5,18 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ContextDecorator
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import polars as pl
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
-from kit.core.errors import ConfigError
 from kit.core.sample_size import sample_needed
 from kit.store.stored import Json
+from reports.analysis import damage
 from reports.figures import encoding, palette
 from reports.figures.figure import Figure
 from reports.figures.text import plotly_text
@@ -69,16 +68,9 @@ def plain(line: str) -> str:
     return plotly_text(line, 200)
 
 
-@contextmanager
-def damage_refused(what: str, hint: str) -> Iterator[None]:
+def damage_refused(what: str, hint: str) -> ContextDecorator:
     """Raise ConfigError where drawing fails because `what` of a stored run is damaged."""
-    try:
-        yield
-    except (
-        LookupError, TypeError, ValueError, AttributeError, ArithmeticError,
-        jinja2.TemplateError, pl.exceptions.PolarsError,
-    ) as error:  # fmt: skip
-        raise ConfigError(f"{what} is damaged ({type(error).__name__}: {error})", hint) from error
+    return damage.damage_refused(what, hint, jinja2.TemplateError)
 
 
 def render(template: str, collected: Figures, stamp: Sequence[str] = (), **values: Any) -> str:

@@ -16,7 +16,7 @@ from kit.core.errors import ConfigError
 from kit.store import tables
 from kit.store.json_file import read_json, write_json
 from kit.store.run_directory import RunDir
-from tests.reports import synthetic
+from tests.reports import drawn, synthetic
 
 Change = Callable[[dict[str, Any]], object]
 
@@ -64,6 +64,61 @@ def test_a_damaged_run_is_refused_and_its_last_report_stays(tmp_path: Path, chan
     with pytest.raises(ConfigError):
         reports.analyse(run)
     assert {path.name: path.read_bytes() for path in (run.path / "summary.json", run.report)} == before
+
+
+NAMES = ["__proto__", "constructor", "toString", "a" * 5000, "\u202e\u0000x", "scale", "<b>", "all"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tier_of_any_name_is_drawn_with_its_ios(tmp_path: Path, name: str) -> None:
+    run = stored(tmp_path / "run")
+    frame = tables.read_latency(run)
+    is_disk = pl.col("tier") == "disk"
+    renamed = pl.when(is_disk).then(pl.lit(name)).otherwise(pl.col("tier")).alias("tier")
+    frame.with_columns(renamed).write_parquet(run.path / "latency.parquet")
+    try:
+        reports.analyse(run)
+    except ConfigError as error:
+        assert "latency.parquet" in error.message
+        return
+    html = run.report.read_text("utf-8")
+    expected = frame.filter(is_disk)["count"].sum()
+    for spec in drawn.specs(html):
+        drawn.assert_plain(spec)
+    blocks = [block for block in drawn.cells(html).values() if name in block["tiers"]]
+    of_server = [sum(drawn.counts(block, name).values()) for block in blocks]
+    assert expected in of_server
+
+
+def test_a_million_ios_a_second_for_a_day_are_a_small_page(tmp_path: Path) -> None:
+    day, start = 86_400, 100 * synthetic.SECOND
+    manifest = synthetic.manifest()
+    phase = manifest["phases"][1]
+    total = day * 1_000_000
+    phase |= {
+        "start_ns": start,
+        "end_ns": start + day * synthetic.SECOND,
+        "client_ios": total,
+        "server_ios": total,
+    }
+    manifest["phases"] = [phase]
+    one = pl.DataFrame({"time_ns": pl.int_range(0, day, eager=True) * synthetic.SECOND + start})
+    rows = synthetic.latency()[:0].columns
+    frame = one.with_columns(
+        pl.lit("write-slog").alias("phase"), pl.lit("nfs-server").alias("layer"), pl.lit("lab").alias("host"),
+        pl.lit("write").alias("op"), pl.lit("slog").alias("tier"), pl.lit(139264).alias("lo_ns"),
+        pl.lit(143360).alias("hi_ns"), pl.lit(1_000_000).alias("count"),
+    )  # fmt: skip
+    frame = frame.select(pl.col(name).cast(dtype) for name, dtype in tables.LATENCY_SCHEMA.items())
+    assert frame.columns == rows
+    run = synthetic.write(tmp_path / "run", manifest, frame)
+    reports.analyse(run)
+    html = run.report.read_text("utf-8")
+    assert len(html.encode()) < 1_100_000
+    (block,) = drawn.cells(html).values()
+    assert sum(drawn.counts(block, "slog").values()) == total
+    for trace in (t for spec in drawn.specs(html) for t in drawn.heat_maps(spec)):
+        assert drawn.typed(trace["customdata"]).sum() == total
 
 
 def test_a_path_is_no_pattern(tmp_path: Path) -> None:

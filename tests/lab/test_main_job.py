@@ -31,19 +31,32 @@ def test_it_is_valid_and_stdout_is_the_summary_alone(main_job: Finished) -> None
     assert "measuring" in main_job.stderr
 
 
+# Of disks of 7200 turns: a share of the I/Os, not 95 % of them (docs/decisions/0021).
+OF_DISKS = ("disk", "pool")
+
+
 @pytest.mark.parametrize("tier", PUBLISHED_US)
 def test_each_tier_is_inside_its_published_range(main_job: Finished, tier: str) -> None:
     row = main_job.row(tier)
     assert row["count"] >= 3000
     assert row["p999_us"] is not None
-    assert row["published"] == {
-        "reference": "sun-7410-2009",
-        "range_us": list(PUBLISHED_US[tier]),
-        "inside": True,
-    }
     low, high = PUBLISHED_US[tier]
-    assert low <= row["range_us"][0] < row["range_us"][1] <= high
+    assert (row["published"]["reference"], row["published"]["range_us"]) == ("sun-7410-2009", [low, high])
     assert low <= row["p50_us"] <= high
+    if tier not in OF_DISKS:
+        assert row["published"]["inside"]
+        assert low <= row["range_us"][0] < row["range_us"][1] <= high
+
+
+@pytest.mark.parametrize("tier", OF_DISKS)
+def test_most_of_what_disks_answer_is_inside_the_published_range(main_job: Finished, tier: str) -> None:
+    (wish,) = (each for each in main_job.summary["expect"] if each["tier"] == tier)
+    (limit,) = wish["limits"]
+    assert (limit["name"], limit["limit"], limit["ok"]) == ("inside_share_min", 0.8, True)
+    assert 0.8 <= limit["found"] <= 1
+    assert [disk["parameters"]["disk"]["rpm"] for disk in main_job.manifest["testbed"]["devices"][:2]] == [
+        7200
+    ] * 2
 
 
 def test_the_accounting_closes(main_job: Finished) -> None:
@@ -67,6 +80,11 @@ def test_the_log_device_took_every_write_and_then_none(main_job: Finished) -> No
     assert found("write-slog", "zil_itx_metaslab_normal_count") == 0
     assert found("write-pool", "zil_itx_metaslab_slog_count") == 0
     assert found("write-pool", "zil_itx_metaslab_normal_count") > 3000
+
+
+def test_no_write_waits_until_a_zil_is_made(main_job: Finished) -> None:
+    """The removal of the log device destroys it: docs/decisions/0023."""
+    assert main_job.row("pool")["max_us"] < 100_000
 
 
 def test_settings_are_those_in_effect(main_job: Finished) -> None:

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,27 @@ def specs(html: str) -> list[Json]:
 def cells(html: str) -> dict[str, Json]:
     """The blocks of stored counts by the name that figures have for them."""
     return _scripts(html, "cells")
+
+
+# What the kit itself writes: lines, bold words, and places for values of a tooltip.
+_MARKUP = re.compile(r"</?(?:b|br|extra)>|%\{(?:[xy]|(?:customdata|text)(?:\[\d\])?)(?::[+,.~\w]+)?\}")
+
+
+def assert_plain(spec: Json) -> None:
+    """Nothing that a figure shows has markup of HTML or of Plotly but what the kit itself writes."""
+    # A tier is a key in these.
+    traces = [{k: v for k, v in trace.items() if k not in ("meta", "legendgroup")} for trace in spec["data"]]
+    about = [value for key, value in spec["about"].items() if key != "tier"]
+    for text in _strings([spec["title"], spec["layout"], spec["narrow"], traces, about]):
+        assert not set(_MARKUP.sub("", text)) & set("<>{}$\\"), text
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
 
 
 def heat_maps(figure: Json) -> list[Json]:

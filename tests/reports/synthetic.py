@@ -15,7 +15,8 @@ from kit.store.manifest import Manifest
 from kit.store.run_directory import RunDir
 from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA, write_latency
-from reports.analysis import headline, summary
+from reports.analysis import references, summary
+from reports.analysis.analysed import described
 from reports.page import report_page
 
 SECOND = 1_000_000_000
@@ -109,7 +110,9 @@ def summarise(frame: pl.DataFrame, manifest_: dict[str, Any], *more: Any, **name
 
 def render(frame: pl.DataFrame, manifest_: dict[str, Any], summary_: dict[str, Any], *more: Any) -> str:
     read, of = Summary.from_json(summary_, "summary.json"), parsed(manifest_)
-    return report_page.render(frame, of, read, headline.headline(frame, of, read), *more)
+    published = references.setup_of(read.reference.name) if read.reference else None
+    result = described(frame, of, read, published)
+    return report_page.render(frame, of, result, *more)
 
 
 def write(path: Path, manifest_: dict[str, Any], frame: pl.DataFrame) -> RunDir:

@@ -76,7 +76,8 @@ def test_the_page_has_the_note_first_and_a_table_of_shares(untraced, tmp_path):
     manifest, frame = untraced
     run = synthetic.write(tmp_path, manifest, frame)
     text = _drawn(run, frame, manifest)
-    assert text.index("lab has no bpftrace") < text.index('id="reading"')
+    assert text.index("lab has no bpftrace") < text.index('class="hero"')
+    assert "5 requirements not judged: the server was not traced." in text and "0 of 5" not in text
     assert 'id="shares"' in text and "Which tier answered each I/O could not be seen" in text
     assert "not available on OpenZFS 2.1" in text and "neither passed nor failed" in text
     assert "not judged" in text

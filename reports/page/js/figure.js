@@ -8,8 +8,8 @@ const MOST = [600, 256];
 const NARROW_PX = 520;
 
 function hue(tier) {
-  const {hues} = theme();
-  return hues[chosen("palette", "classic")][tier] ?? hues.other;
+  const {hues} = theme(), known = hues[chosen("palette", "classic")];
+  return Object.hasOwn(known, tier) ? known[tier] : hues.other;
 }
 
 const scaled = colours => colours.map((colour, n) => [n / (colours.length - 1), colour]);

@@ -33,6 +33,7 @@ def refused(tmp_path: Path, text: str) -> str:
 def test_the_shipped_testbed_loads() -> None:
     testbed = read_testbed(LAB_TESTBED)
     assert {device.role for device in testbed.device} == {"data", "cache", "log"}
+    assert {device.preset for device in testbed.devices("data")} == {"disk-7200"}
 
 
 def test_values_are_those_of_the_file() -> None:

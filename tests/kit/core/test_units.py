@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -13,6 +14,8 @@ from kit.core.units import (
     DurationNs,
     SizeBytes,
     format_duration_ns,
+    format_latency,
+    format_latency_range,
     format_size_bytes,
     parse_duration_ns,
     parse_size_bytes,
@@ -145,3 +148,81 @@ def test_models_take_strings_and_keep_integers() -> None:
     for bare in (130, True, 1.5):
         with pytest.raises(ValidationError, match='expected a duration such as "130us"'):
             Model.model_validate({"latency": bare})
+
+
+@pytest.mark.parametrize(
+    ("value_us", "text"),
+    [
+        (0, "0"),
+        (0.001, "1 ns"),
+        (0.0004, "0.4 ns"),
+        (0.5, "500 ns"),
+        (0.9994, "999 ns"),
+        (0.9996, "1 µs"),
+        (1, "1 µs"),
+        (6.2, "6.2 µs"),
+        (9.996, "10 µs"),
+        (178.4, "178 µs"),
+        (999.4, "999 µs"),
+        (999.6, "1 ms"),
+        (1127.0, "1.13 ms"),
+        (11_270.0, "11.3 ms"),
+        (99_960.0, "100 ms"),
+        (323_000.0, "323 ms"),
+        (999_600.0, "1 s"),
+        (1_070_000.0, "1.07 s"),
+        (3_600_000_000.0, "3600 s"),
+        (1e15, "1000000000 s"),
+    ],
+)
+def test_a_latency_for_people(value_us: float, text: str) -> None:
+    assert format_latency(value_us) == text
+
+
+@pytest.mark.parametrize(
+    ("low_us", "high_us", "text"),
+    [
+        (158.0, 178.0, "158 to 178 µs"),
+        (1900.0, 9700.0, "1.9 to 9.7 ms"),
+        (128, 260, "128 to 260 µs"),
+        (0, 10, "0 to 10 µs"),
+        (0, 0, "0 ns"),
+        (150.0, 1100.0, "0.15 to 1.1 ms"),
+        # Less than a tenth of the upper one's unit: each has its own.
+        (90.0, 1100.0, "90 µs to 1.1 ms"),
+        (5.4, 8912.9, "5.4 µs to 8.91 ms"),
+        (177.6, 178.4, "178 µs"),
+        (999.6, 1000.2, "1 ms"),
+        (0.0, 0.002, "0 to 2 ns"),
+    ],
+)
+def test_a_range_of_latencies_for_people(low_us: float, high_us: float, text: str) -> None:
+    assert format_latency_range(low_us, high_us) == text
+
+
+LATENCY = re.compile(r"(\d+(?:\.\d+)?) (ns|µs|ms|s)")
+US_PER_UNIT = {"ns": 1e-3, "µs": 1.0, "ms": 1e3, "s": 1e6}
+
+
+@given(st.floats(1e-3, 1e12))
+def test_a_latency_is_within_half_a_percent_of_what_it_says(value_us: float) -> None:
+    text = format_latency(value_us)
+    match = LATENCY.fullmatch(text)
+    assert match is not None, text
+    number = float(match[1])
+    assert number * US_PER_UNIT[match[2]] == pytest.approx(value_us, rel=5.1e-3)
+    # The unit suits it: no number of four digits but seconds.
+    assert (1 <= number < 1000) or match[2] == "s"
+
+
+@given(st.just(0.0) | st.floats(1e-3, 1e9), st.floats(1e-3, 1e9))
+def test_a_range_has_both_ends(low_us: float, width_us: float) -> None:
+    text = format_latency_range(low_us, low_us + width_us)
+    high = LATENCY.fullmatch(text.split(" to ")[-1])
+    assert high is not None
+    first = text.split(" to ")[0]
+    low = LATENCY.fullmatch(first if " " in first else f"{first} {high[2]}")
+    assert low is not None
+    assert float(low[1]) * US_PER_UNIT[low[2]] == pytest.approx(
+        low_us, rel=5.1e-3, abs=1e-3 + low_us * 5.1e-3
+    )

@@ -1,5 +1,4 @@
 import json
-import re
 
 import numpy as np
 import plotly.graph_objects as go
@@ -12,7 +11,9 @@ from kit.core.errors import ConfigError
 from kit.precondition.latency_curve import frame, point
 from kit.store.tables import read_ageing, write_ageing
 from reports.analysis import ageing, comparability
-from reports.figures import ageing as figures
+from reports.figures import ageing as ageing_figures
+from reports.figures import palette
+from tests.reports import drawn
 
 CAPACITY = 1 << 30
 STAGES = [("purge", 0.0), ("fill 1", 1.1), ("fill 2", 2.2), ("round 1", 2.5)]
@@ -49,11 +50,6 @@ def report(synthetic, tmp_path, rows=None, **precondition):
     return run.report.read_text("utf-8"), summary
 
 
-def figures_of(html):
-    blocks = re.findall(r'<script type="application/json" id="figure-\d+-data">(.*?)</script>', html, re.S)
-    return [json.loads(block) for block in blocks]
-
-
 def test_the_curve_has_each_point_in_order_and_sees_it_grow_slower():
     rows = [row for row in ageing.curve(aged()) if row["op"] == "write"]
     assert [row["stage"] for row in rows] == [stage for stage, _ in STAGES]
@@ -80,25 +76,25 @@ def test_a_percentile_that_too_few_ios_bear_is_withheld():
 
 def test_the_page_has_curve_and_maps_side_by_side(synthetic, tmp_path):
     html, summary = report(synthetic, tmp_path, aged())
-    found = [f for f in figures_of(html) if "log0" in f["title"]]
-    assert [f["title"] for f in found] == [
-        "log0 ageing curve", "log0 reads fresh and aged", "log0 sync writes fresh and aged",
-    ]  # fmt: skip
-    curve, _, maps = (f["figure"] for f in found)
-    assert [t["name"] for t in curve["data"]] == ["p50", "p99", "p99.9"] * 2
+    curve, _, maps = (figure for figure in drawn.specs(html) if "log0" in figure["title"])
+    assert [curve["title"], maps["title"]] == [
+        "log0: latency as it ages",
+        "log0: sync writes, fresh and aged",
+    ]
+    assert [t["name"] for t in curve["data"]] == [
+        f"{op} {name}" for op in ("read", "write") for name in ("p50", "p99", "p99.9")
+    ]
     assert {t["xaxis"] for t in curve["data"]} == {"x", "x2"}
-    fresh, old = maps["data"]
+    fresh, old = drawn.heat_maps(maps)
     assert (fresh["xaxis"], old["xaxis"]) == ("x", "x2")
-    assert [t["meta"] for t in (fresh, old)] == [
-        {"block": 0, "weights": {"purge": 1}}, {"block": 1, "weights": {"round 1": 1}},
-    ]  # fmt: skip
-    assert len(found[2]["blocks"]) == 2
+    assert (fresh["zmin"], fresh["zmax"]) == (old["zmin"], old["zmax"])
+    assert [drawn.typed(t["customdata"]).sum() for t in (fresh, old)] == [4000, 4000]
     layout = maps["layout"]
     assert layout["yaxis"]["range"] == layout["yaxis2"]["range"]
     names = [a["text"] for a in layout["annotations"]]
     assert names == ["fresh: after the purge", "aged: after round 1, 2.5 x capacity"]
     # What is saved as CSV has every I/O.
-    head, *cells = found[2]["csv"]
+    head, *cells = maps["csv"]
     assert sum(cell[head.index("count")] for cell in cells) == 2 * 4000
     assert "Proven by its counter" in html and "blkdiscard" in html and "attained" in html
     assert "3.1 % (at most 10 %)" in html
@@ -109,7 +105,8 @@ def test_a_run_without_is_as_before(synthetic, tmp_path):
     run = synthetic.write(tmp_path / "run", synthetic.manifest(), synthetic.latency())
     assert "precondition" not in reports.analyse(run).summary.as_json()
     html = run.report.read_text("utf-8")
-    assert 'id="ageing"' not in html and len(figures_of(html)) == 1 + 3 * 3 + 5
+    assert "Preconditioning and ageing" not in html
+    assert not [figure for figure in drawn.specs(html) if "aged" in figure["title"]]
     assert read_ageing(run).height == 0
 
 
@@ -121,20 +118,28 @@ def test_fresh_devices_are_told(synthetic, tmp_path):
 
 
 def test_plotly_knows_every_word_of_the_figures():
-    drawn = figures.figures(aged())
-    assert len(drawn) > 1
-    for figure in drawn:
-        traces = [
-            {k: v for k, v in trace.items() if (trace["type"], k) != ("heatmap", "marker")}
-            for trace in figure.spec["figure"]["data"]
-        ]
-        plotly = go.Figure({**figure.spec["figure"], "data": traces})
-        assert json.loads(plotly.to_json())["data"] == traces
+    figures = ageing_figures.figures(aged())
+    assert len(figures) == 3
+    for figure in figures:
+        plotly = go.Figure(data=figure.spec["data"], layout=figure.spec["layout"])
+        plotly.update_layout(figure.narrow)
+    # Without the page's script the hue is that of the tier, too.
+    for figure, hue in zip(figures[1:], ("l2arc", "slog"), strict=True):
+        assert {str(t["colorscale"]) for t in drawn.heat_maps(figure.spec)} == {str(palette.scale(hue))}
 
 
-def test_one_point_alone_has_no_pair_of_maps(synthetic, tmp_path):
-    drawn = figures.figures(aged(stages=STAGES[:1]))
-    assert [d.spec["title"] for d in drawn] == ["log0 ageing curve"]
+def test_the_caption_has_the_cells_of_both_maps():
+    few, many = (aged(ios=n, stages=[stage]) for n, stage in ((300, STAGES[0]), (40_000, STAGES[1])))
+    rows = pl.concat([few, many.with_columns(point=pl.col("point") + few["point"].max() + 1)])
+    captions = [figure.caption for figure in ageing_figures.figures(rows)[1:]]
+    for caption in captions:
+        fresh, _, old = caption.partition(" Aged: ")
+        assert "300 I/Os fresh, 40000 aged" in fresh and "Cell: " in fresh and "Cell: " in old
+
+
+def test_one_point_alone_has_no_pair_of_maps():
+    figures = ageing_figures.figures(aged(stages=STAGES[:1]))
+    assert [figure.title for figure in figures] == ["log0: latency as it ages"]
 
 
 def test_what_was_not_attained_is_told(synthetic, tmp_path):
@@ -148,8 +153,10 @@ def test_hostile_names_are_inert(synthetic, tmp_path):
     evil = "<img src=x onerror=alert(1)></script>"
     html, _ = report(synthetic, tmp_path, aged(device=evil), devices=[entry(device=evil)])
     assert "<img" not in html and "onerror=alert(1)>" not in html
-    for figure in figures_of(html):
-        assert "<img" not in json.dumps(figure.get("figure"))
+    figures = drawn.specs(html)
+    assert any("img src=x" in figure["title"] for figure in figures)
+    for figure in figures:
+        assert "<img" not in json.dumps([figure["title"], figure["data"], figure["layout"]])
 
 
 @pytest.mark.parametrize("precondition", [{"devices": [{"criteria": [3]}]}, {"devices": 7}])

@@ -1,6 +1,3 @@
-import json
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +5,7 @@ from hypothesis import strategies as st
 from kit.core.errors import ConfigError
 from kit.store.phase import Event
 from reports.figures import event_marks
-from tests.reports import synthetic
+from tests.reports import drawn, synthetic
 
 AXIS = (1000, 2000)
 
@@ -74,11 +71,9 @@ def test_events_of_the_run_are_marks_of_each_phase_they_touch():
     at = manifest["phases"][0]["start_ns"] + 5
     manifest["events"] = [{"time_ns": at, "kind": "fault", "text": "data0 fails"}]
     html = synthetic.render(frame, manifest, synthetic.summarise(frame, manifest))
-    blocks = [json.loads(t) for t in re.findall(r'id="cells-\d+">(.*?)</script>', html, re.S)]
-    marked = [block for block in blocks if block["events"]]
-    assert [(e["kind"], e["text"]) for block in marked for e in block["events"]] == [
-        ("fault", "data0 fails")
-    ] * 2  # at the server and at the clients
+    marked = [t for spec in drawn.specs(html) for t in spec["data"] if t.get("name") == "fault"]
+    # At the server and at the clients.
+    assert [mark["text"][0] for mark in marked] == ["0.000 s: data0 fails"] * 2
 
 
 def test_a_fault_is_not_pushed_out_by_others():

@@ -163,7 +163,7 @@ def test_a_grid_of_one_column_and_one_without_any_io():
         # The second trace is the bar of colours.
         assert len(maps) == 2 * tiers and len(shown.tiers) == tiers
         go.Figure({"data": maps})
-        assert heat_map.rows_text(shown).startswith("Cell: 1e-06 s by")
+        assert heat_map.rows_text(shown).startswith("Cell: 1e-06 s x ")
 
 
 # Bins of the kit's division, of fio's (64 an octave), of a power of two, and of no division at all.
@@ -190,15 +190,6 @@ def grids(draw):
     frame = frame_of([(column * 10, tier, lo, hi, count) for column, tier, (lo, hi), count in rows])
     end = columns * 10 - draw(st.integers(0, 9))
     return frame, heat_map.grid(frame, {"start_ns": 0, "end_ns": max(end, 1), "interval_ns": 10})
-
-
-def histogram(grid, tier):
-    """[(lo_ns, hi_ns, count)] of a tier's rows."""
-    cells = grid.tiers[tier]
-    counts = np.bincount(cells.row, weights=cells.count, minlength=len(grid.edges_ns) - 1)
-    return [
-        (int(grid.edges_ns[r]), int(grid.edges_ns[r + 1]), int(counts[r])) for r in np.flatnonzero(counts)
-    ]
 
 
 @settings(max_examples=200, deadline=None)
@@ -239,22 +230,22 @@ def test_no_more_rows_are_merged_than_the_picture_needs():
     assert heat_map.display(rich).merged == (1, 1)
     poor = heat_map.grid(frame_of([(100, "dram", 64 * n, 1) for n in range(32, 60)]), PHASE)
     assert heat_map.display(poor).merged == (1, 4)
-    assert heat_map.rows_text(heat_map.display(poor)) == "Cell: 1e-08 s by 4 stored bins (up to 12 %)."
+    assert heat_map.rows_text(heat_map.display(poor)) == "Cell: 1e-08 s x 4 bins (12 %)."
 
 
 @pytest.mark.parametrize(
     ("bins", "text"),
     [
-        ([(4096, 4224), (4224, 4352)], "one stored bin (up to 3 %)"),
-        ([(4096, 8192), (8192, 16384)], "one stored bin (up to 100 %)"),
-        ([(0, 1000), (1000, 1500)], "one stored bin (up to 50 %)"),
-        ([(0, 1000)], "one stored bin"),
-        ([], "one stored bin"),
+        ([(4096, 4224), (4224, 4352)], "1 bin (3 %)"),
+        ([(4096, 8192), (8192, 16384)], "1 bin (100 %)"),
+        ([(0, 1000), (1000, 1500)], "1 bin (50 %)"),
+        ([(0, 1000)], "1 bin"),
+        ([], "1 bin"),
     ],
 )  # fmt: skip
 def test_the_height_of_a_row_is_that_of_the_source(bins, text):
     frame = frame_of([(100 + n, "all", lo, hi, 99) for n, (lo, hi) in enumerate(bins)])
-    assert heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE))) == f"Cell: 1e-08 s by {text}."
+    assert heat_map.rows_text(heat_map.display(heat_map.grid(frame, PHASE))) == f"Cell: 1e-08 s x {text}."
 
 
 LOW_NS, HIGH_NS = 100_000, 1_600_000
@@ -321,12 +312,12 @@ def test_each_map_of_a_figure_has_one_scale_of_three_powers_of_ten():
     assert maps[0]["zmax"] == maps[0]["meta"]["zmax"]
     marker = key["marker"]
     assert (marker["cmin"], marker["cmax"]) == (maps[0]["zmin"], maps[0]["zmax"])
-    assert marker["colorbar"]["title"]["text"] == "I/O per s and octave"
+    assert marker["colorbar"]["title"]["text"] == "I/O/s/octave"
     # A value of one is no scale: it gets some width, and a number.
     one = heat_map.traces(heat_map.grid(frame_of([(100, "dram", 1024, 5)]), PHASE), ["dram"], "us")
     alone = heat_map.coloured(one, "us")[-1]["marker"]
     assert alone["cmax"] > alone["cmin"] and alone["colorbar"]["ticktext"]
-    assert alone["colorbar"]["title"]["text"] == "I/O per s and µs"
+    assert alone["colorbar"]["title"]["text"] == "I/O/s/µs"
 
 
 def test_a_difference_is_added_up_over_the_tiers_with_their_weights():

@@ -32,9 +32,8 @@ ENTRY = "var last=w((e,t)=>{core.register([m0,m1,m2])});last();"
 def test_a_small_bundle_of_the_same_shape():
     script = plotly_bundle.reduced("var w=f=>f;" + MODULES + ENTRY)
     assert 'name:"bar"' in script and 'name:"heatmap"' in script and 'name:"pie"' not in script
-    assert (
-        script.startswith("var w=f=>f;") and "register([m0(),m1()])" in script and script.endswith("last();")
-    )
+    assert script.startswith("var w=f=>f;") and script.endswith("last();")
+    assert "register([m0(),m1()])" in script
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 import json
 import re
+from html.parser import HTMLParser
 
+import plotly.graph_objects as go
 import polars as pl
 import pytest
 
@@ -8,14 +10,47 @@ import reports
 from kit.core.errors import ConfigError
 from kit.store.summary import read_summary
 from reports.page import filters
-from tests.reports import synthetic
+from tests.reports import drawn, synthetic
 from tests.reports.synthetic import render, summarise
 
 
-def drawn(tmp_path, manifest, frame):
+def page(tmp_path, manifest, frame):
     run = synthetic.write(tmp_path / "run", manifest, frame)
     reports.analyse(run)
     return run.report.read_text("utf-8")
+
+
+def rendered(frame, manifest):
+    return render(frame, manifest, summarise(frame, manifest))
+
+
+def settings_of(html):
+    return json.loads(re.search(r'id="page-settings">(.*?)</script>', html, re.DOTALL)[1])
+
+
+class Visible(HTMLParser):
+    """The words of a page by whether they are inside a closed <details>; and every element's attributes."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.open, self.folded, self.attributes, self.tags = [], [], [], []
+        self._stack = []
+        self.feed(html)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in ("meta", "link", "input", "img", "br"):
+            self._stack.append(tag)
+
+    def handle_endtag(self, tag):
+        while self._stack and self._stack.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if not {"script", "style"} & set(self._stack):
+            is_folded = "details" in self._stack and "summary" not in self._stack
+            (self.folded if is_folded else self.open).append(data)
 
 
 def test_analyse_writes_what_it_returns(tmp_path):
@@ -26,52 +61,99 @@ def test_analyse_writes_what_it_returns(tmp_path):
 
 
 def test_page_stands_alone(tmp_path):
-    html = drawn(tmp_path, synthetic.manifest(), synthetic.latency())
+    html = page(tmp_path, synthetic.manifest(), synthetic.latency())
     assert "default-src 'none'" in html and "unsafe-eval" not in html
     assert not re.search(r"<(script|img|iframe|link)[^>]+(src|href)=[\"']?https?:", html)
-    blocks = re.findall(r'<script type="application/json" id="(figure-\d+)-data">(.*?)</script>', html, re.S)
-    # summary, and per phase: one logarithmic, its percentiles, one per tier, one of the clients
-    assert len(blocks) == 1 + 3 * 3 + 5
-    for name, text in blocks:
-        json.loads(text)
-        assert f'id="{name}"' in html
-    order = ["Verdict: valid", "What you are looking at", 'id="ranges"', 'class="plot"', 'id="phases"',
-             'id="accounting"', 'id="testbed"', 'id="settings"']  # fmt: skip
-    places = [html.index(word) for word in order]
-    assert places == sorted(places)
     assert html.count('id="plotly-code"') == 1
-    assert "less than a pixel" in html
-    assert "Closed loop, 1 outstanding" in html
-    assert "not what your hardware does" in html
+    assert len(html.encode()) < 1_100_000
     for word in ("arcstats", "zfs_arc_max", "recordsize", "vers=3", "null_blk", "2.3.9", "Brendan Gregg"):
         assert word in html
-    assert " - verdict unknown" not in html
+
+
+def test_every_figure_has_its_place_and_is_what_plotly_knows(tmp_path):
+    html = page(tmp_path, synthetic.manifest(), synthetic.latency())
+    specs = drawn.specs(html)
+    # First screen; per phase: all tiers, its percentiles, each tier, the clients.
+    assert len(specs) == 1 + 3 * 3 + 5
+    assert [spec["id"] for spec in specs] == re.findall(r'class="plot" id="(figure-\d+)"', html)
+    cells = drawn.cells(html)
+    for spec in specs:
+        go.Figure(data=spec["data"], layout=spec["layout"])
+        assert spec["cells"] in {"", *cells}
+        is_lines = "percentiles" in spec["title"]
+        assert bool(drawn.heat_maps(spec)) is not is_lines
+    # Figures of one phase and layer have the same stored counts: once at the server, once at the clients.
+    assert len(cells) == 3 * 2 == len({spec["cells"] for spec in specs} - {""})
+    # Their sums are the run's I/Os.
+    stored = sum(
+        sum(drawn.counts(block, tier).values()) for block in cells.values() for tier in block["tiers"]
+    )
+    assert stored == synthetic.latency()["count"].sum()
+
+
+def test_the_first_screen_says_the_result_and_the_rest_follows(tmp_path):
+    html = page(tmp_path, synthetic.manifest(), synthetic.latency())
+    order = ['id="verdict">Valid', "Emulated lab, not your hardware", 'class="headline">The SSDs answer in',
+             "512 B read · 512 B write-slog", "I/Os matched", 'class="hero"', 'id="maps"', 'id="phase-1"',
+             'id="phase-3"', 'id="numbers"', 'id="bands"', 'id="own"', 'id="accounting"', 'id="testbed"',
+             'id="settings"']  # fmt: skip
+    places = [html.index(word) for word in order]
+    assert places == sorted(places)
+    assert html.count("Emulated lab") == 1 + sum(
+        "Emulated lab" in line for line in settings_of(html)["stamp"]
+    )
+    seen = Visible(html)
+    opened, folded = " ".join(seen.open), " ".join(seen.folded)
+    # Percentiles, checks, testbed and settings are there, folded; not one word of them is open.
+    for words in ("Lines break where", "I/Os of read", "arcstats", "zfs_arc_max", "/dev/data0", "ashift"):
+        assert words in folded and words not in opened
+    for words in ("The SSDs answer in", "Heat maps", "SSD cache (L2ARC)", "Accounting and checks"):
+        assert words in opened
+    assert len(opened.split()) < 1500
+
+
+def test_what_is_not_emulated_is_not_called_so(tmp_path):
+    manifest = synthetic.manifest()
+    manifest["testbed"]["emulated"] = False
+    html = page(tmp_path, manifest, synthetic.latency())
+    assert "Emulated lab" not in html and "are models" not in html
+    assert any("Real hardware" in line for line in settings_of(html)["stamp"])
+
+
+def test_a_saved_figure_says_whose_it_is(tmp_path):
+    html = page(tmp_path, synthetic.manifest(), synthetic.latency())
+    stamp = "\n".join(settings_of(html)["stamp"])
+    for words in ("Synthetic run, run 20261121T053000Z-ab12cd", "verdict: valid", "Emulated lab", "hsp 0.1.0",
+                  "Published: ", "DRAM (ARC) p50 ", "log SSD (SLOG) p50 "):  # fmt: skip
+        assert words in stamp
 
 
 @pytest.mark.parametrize("seed", [0, 7, (1 << 63) - 1, None])
 def test_a_seed_can_be_read_off_the_page(tmp_path, seed):
-    html = drawn(tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
-    assert (f"random numbers from <code>--seed {seed}</code>" in html) is (seed is not None)
-    assert ("random numbers from" in html) is (seed is not None)
+    html = page(tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
+    assert (f"<code>--seed {seed}</code>" in html) is (seed is not None)
+    assert ("--seed" in html) is (seed is not None)
 
 
 @pytest.mark.parametrize("seed", ["<b>", [1], {"x": 1}, -1, 1 << 63, True])
 def test_a_damaged_seed_is_refused(tmp_path, seed):
     with pytest.raises(ConfigError, match="seed"):
-        drawn(tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
+        page(tmp_path, {**synthetic.manifest(), "seed": seed}, synthetic.latency())
 
 
-def test_unknown_marks_every_map(tmp_path):
+def test_an_unknown_verdict_is_on_the_page_and_on_every_saved_figure(tmp_path):
     manifest = synthetic.manifest()
     manifest["problems"] = ["the server rebooted"]
-    html = drawn(tmp_path, manifest, synthetic.latency())
-    assert html.count(" - verdict unknown") == 3 * 3 + 5
-    assert "the server rebooted" in html
+    html = page(tmp_path, manifest, synthetic.latency())
+    assert 'class="chip unknown" id="verdict">Unknown' in html
+    assert "The numbers of this run cannot be trusted." in html and "The SSDs answer" not in html
+    assert "the server rebooted" in " ".join(Visible(html).open)
+    assert "verdict: unknown" in settings_of(html)["stamp"][0]
 
 
 def test_withheld_percentiles_say_so(tmp_path):
     frame = synthetic.latency(1)
-    html = drawn(tmp_path, synthetic.manifest(frame, 1), frame)
+    html = page(tmp_path, synthetic.manifest(frame, 1), frame)
     assert "n too small" in html
 
 
@@ -79,8 +161,8 @@ def test_withheld_percentiles_say_so(tmp_path):
 def test_a_manifest_that_lacks_something_is_drawn(missing):
     frame, manifest = synthetic.latency(), synthetic.manifest()
     del manifest[missing]
-    verdict = "unknown" if missing in ("testbed", "clock") else "valid"
-    assert f"Verdict: {verdict}" in render(frame, manifest, summarise(frame, manifest))
+    verdict = "Unknown" if missing in ("testbed", "clock") else "Valid"
+    assert f'id="verdict">{verdict}' in rendered(frame, manifest)
 
 
 @pytest.mark.parametrize("phases", [[3], [{}], [{"name": "read"}], {"name": "read"}, 7])
@@ -94,66 +176,142 @@ def test_a_damaged_manifest_is_not_a_traceback(phases):
         assert "damaged" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"lo_ns": pl.col("lo_ns") - 1},
+        {"hi_ns": pl.col("lo_ns")},
+        {"lo_ns": pl.lit(-5, dtype=pl.Int64)},
+        {"hi_ns": pl.col("hi_ns") * 2},
+    ],
+)
+def test_bins_that_cannot_be_are_refused(change):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    result = summarise(frame, manifest)
+    with pytest.raises(ConfigError, match="damaged"):
+        render(frame.with_columns(**change), manifest, result)
+
+
+@pytest.mark.parametrize("value", [None, "5", [], {}])
+@pytest.mark.parametrize("key", ["start_ns", "end_ns", "interval_ns", "events", "expected_tiers"])
+def test_a_damaged_phase_is_refused_or_drawn(key, value):
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    result = summarise(frame, manifest)
+    manifest["phases"][0][key] = value
+    try:
+        assert 'id="phase-1"' in render(frame, manifest, result)
+    except ConfigError as error:
+        assert key in error.message or "damaged" in error.message
+
+
 def test_merged_columns_are_told():
     frame, manifest = synthetic.latency(), synthetic.manifest()
-    html = render(frame, manifest, summarise(frame, manifest))
-    assert "stored intervals" not in html
+    html = rendered(frame, manifest)
+    assert " intervals) x" not in html
     manifest["phases"][0]["interval_ns"] = 1_000_000
-    html = render(frame, manifest, summarise(frame, manifest))
-    assert "A column is 3 ms, the sum of 3 stored intervals" in html
+    html = rendered(frame, manifest)
+    # 12000 intervals: 3 make one of 4000 stored columns, and 7 of those one of 600 on the screen.
+    assert "Cell: 0.021 s (21 intervals) x " in html
+    assert max(block["merged"] for block in drawn.cells(html).values()) == 3
 
 
 def test_an_unexpected_tier_has_its_map():
     frame, manifest = synthetic.latency(), synthetic.manifest()
     manifest["phases"][0]["expected_tiers"] = ["dram", "slog"]
-    html = render(frame, manifest, summarise(frame, manifest))
-    for tier in ("dram", "l2arc", "disk"):
-        assert f"Only I/Os from {tier}" in html
-    assert "No I/O from: slog" in html
+    html = rendered(frame, manifest)
+    titles = [spec["title"] for spec in drawn.specs(html)]
+    for name in ("DRAM (ARC)", "SSD cache (L2ARC)", "disk"):
+        assert f"512 B read: {name}" in titles
+    assert "No I/O from: log SSD (SLOG)" in html
 
 
 def test_a_server_that_was_not_traced():
     frame, manifest = synthetic.latency(), synthetic.manifest()
     frame = frame.filter(pl.col("layer") == "client")
-    html = render(frame, manifest, summarise(frame, manifest))
-    assert "the server was not traced" in html and "as the kernel told" not in html
+    html = rendered(frame, manifest)
+    assert "the server was not traced" in html and "the kernel reported" not in html
 
 
 def test_a_long_run_stays_small():
-    # 2000 columns in each phase: as many as a heat map has.
+    # 2000 columns in each phase, a tenth of a second each.
     frame = synthetic.realistic(2000, 60).with_columns(pl.col("time_ns") // 20)
     frame = frame.with_columns(pl.col("time_ns") + (pl.col("phase") != "read") * 95 * synthetic.SECOND)
     manifest = synthetic.manifest(frame, 100)
     for phase in manifest["phases"]:
         phase["interval_ns"] = synthetic.SECOND // 20
-    html = render(frame, manifest, summarise(frame, manifest))
-    assert "A column is 50 ms; a row" in html
-    assert len(html.encode()) < 4_000_000
+    html = rendered(frame, manifest)
+    assert "Cell: 0.2 s (4 intervals) x " in html
+    assert len(html.encode()) < 3_000_000
+    for spec in drawn.specs(html):
+        for trace in drawn.heat_maps(spec):
+            rows, columns = drawn.typed(trace["z"]).shape
+            assert columns <= 600 and rows <= 256
 
 
-def test_foreign_text_is_escaped():
-    frame, manifest = synthetic.latency(), synthetic.manifest()
-    attack = "</script><img src=x onerror=alert(1)>{{ 7*7 }}"
-    manifest["title"] = manifest["phases"][0]["title"] = attack
+ATTACKS = [
+    "</script><img src=x onerror=alert(1)>{{ 7*7 }}",
+    '"><svg onload=alert(1)>',
+    "<b>bold</b><a href='javascript:alert(1)'>%{x}</a>",
+    "]]><!--<script>alert(1)//",
+    "&lt;img src=x onerror=alert(1)&gt;",
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_foreign_text_is_escaped(attack):
+    manifest = synthetic.manifest()
+    # Every text of the run: titles, tiers, ops, hosts, layers, versions, devices, commands.
+    frame = synthetic.latency().with_columns(
+        pl.when(pl.col("tier") == "disk").then(pl.lit(attack)).otherwise(pl.col("tier")).alias("tier"),
+        pl.when(pl.col("op") == "write").then(pl.lit(attack)).otherwise(pl.col("op")).alias("op"),
+        pl.lit(attack).alias("host"),
+    )
+    manifest["title"] = manifest["workload"] = manifest["run"] = manifest["load"] = attack
+    manifest["command"], manifest["notes"] = [attack], [attack]
     manifest["versions"][attack] = attack
-    html = render(frame, manifest, summarise(frame, manifest))
-    assert "<img src=x" not in html
-    assert "{{ 7*7 }}" in html
+    manifest["testbed"]["devices"][0] |= {"name": attack, "model": attack}
+    for phase in manifest["phases"]:
+        phase |= {"title": attack, "tiers": [attack], "expected_tiers": [attack, f"{attack}2"]}
+        phase["checks"][0]["name"] = attack
+        phase["events"] = [{"time_ns": phase["start_ns"], "kind": attack, "text": attack}]
+    html = rendered(frame, manifest)
+    seen = Visible(html)
+    assert not {"img", "svg"} & set(seen.tags)
+    assert not [name for name, _ in seen.attributes if name.startswith("on")]
+    assert not [v for name, v in seen.attributes if name == "href" and not v.startswith(("#", "data:,"))]
+    # The scripts are those of a page without an attack.
+    plain = rendered(synthetic.latency(), synthetic.manifest())
+    assert seen.tags.count("script") == 3 + len(drawn.specs(html)) + len(drawn.cells(html))
+    assert html.count('<script type="module">') == plain.count('<script type="module">') == 1
+    assert attack in " ".join([*seen.open, *seen.folded])
+    for spec in drawn.specs(html):
+        drawn.assert_plain(spec)
+    assert not set("".join(settings_of(html)["stamp"])) & set("<>&")
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "n too small"), (5012.8, "5.01 ms"), (0.5, "0.5 µs")])
+@pytest.mark.parametrize(("value", "text"), [(None, "n too small"), (5012.8, "5.01 ms"), (0.5, "500 ns")])
 def test_microseconds_for_people(value, text):
     assert filters.us(value) == text
 
 
-def test_the_load_is_told_with_each_figure():
+def test_the_load_is_told_with_each_phase():
     frame, manifest = synthetic.latency(), synthetic.manifest()
     for number, phase in enumerate(manifest["phases"]):
         phase["outstanding"] = number + 3
-    html = render(frame, manifest, summarise(frame, manifest))
-    specs = [json.loads(t) for t in re.findall(r'id="figure-\d+-data">(.*?)</script>', html, re.S)]
-    loads = [spec["load"] for spec in specs if "load" in spec]
-    assert len(loads) == 14
-    assert set(loads) == {f"Closed loop, {n} outstanding" for n in (3, 4, 5)}
-    ranges = next(spec for spec in specs if "figure" in spec)
-    assert "3 outstanding" in ranges["figure"]["layout"]["title"]["text"]
+    html = rendered(frame, manifest)
+    headings = re.findall(r"<h3>512 B .*?</h3>", html)
+    assert [re.search(r"Closed loop, \d outstanding", each)[0] for each in headings] == [
+        f"Closed loop, {n} outstanding" for n in (3, 4, 5)
+    ]
+
+
+def test_many_phases_have_a_first_screen_of_four():
+    frame, manifest = synthetic.latency(2), synthetic.manifest(synthetic.latency(2), 2)
+    first = manifest["phases"][0]
+    rows = frame.filter(pl.col("phase") == "read")
+    manifest["phases"] = [{**first, "name": f"p{n}", "title": f"phase {n}"} for n in range(40)]
+    frame = pl.concat(rows.with_columns(pl.lit(f"p{n}").alias("phase")) for n in range(40))
+    html = rendered(frame, manifest)
+    assert html.count("<section id=") == 40 and "First 4 of 40 phases." in html
+    hero = drawn.specs(html)[0]
+    assert len({trace["xaxis"] for trace in drawn.heat_maps(hero)}) == 4

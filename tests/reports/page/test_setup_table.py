@@ -36,6 +36,6 @@ def test_foreign_text_is_text() -> None:
 
 
 def test_what_was_chosen_is_said_for_models_alone() -> None:
-    assert "<p>The devices are models.</p>" in drawn(TABLE)
-    assert "<p>" not in drawn(SetupTable("title", TABLE.rows, ""))
+    assert '<p class="soft">The devices are models.</p>' in drawn(TABLE)
+    assert "<p" not in drawn(SetupTable("title", TABLE.rows, ""))
     assert not drawn(None).strip()

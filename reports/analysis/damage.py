@@ -1,0 +1,24 @@
+"""A stored run that is damaged is refused with what is wrong, never with a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import polars as pl
+
+from kit.core.errors import ConfigError
+
+# What code raises that meets another value than the kit writes.
+_RAISED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, pl.exceptions.PolarsError)
+
+
+@contextmanager
+def damage_refused(what: str, hint: str, *more: type[Exception]) -> Iterator[None]:
+    """Raise ConfigError where work fails because `what` of a stored run is damaged; also for `more`."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, (*_RAISED, *more)):
+            raise
+        raise ConfigError(f"{what} is damaged ({type(error).__name__}: {error})", hint) from error

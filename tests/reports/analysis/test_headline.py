@@ -1,0 +1,204 @@
+"""What a run says in one look, of every kind of run."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kit.store.summary import Summary
+from reports.analysis.headline import Headline, headline
+from tests.reports import synthetic
+from tests.reports.analysis.test_appliance import run as appliance_run
+from tests.reports.analysis.test_import_source import IOSTAT, manifest_of
+
+EMPTY = synthetic.latency()[:0]
+
+
+def of(frame: pl.DataFrame, manifest: dict[str, Any]) -> Headline:
+    summary = Summary.from_json(synthetic.summarise(frame, manifest), "summary.json")
+    return headline(frame, synthetic.parsed(manifest), summary)
+
+
+def row(phase: str, op: str, tier: str, p50_us: float | None, share: float = 0.3) -> dict[str, Any]:
+    return {"phase": phase, "op": op, "tier": tier, "p50_us": p50_us, "share": share, "count": 100}
+
+
+def sentence(*rows: dict[str, Any], **fields: Any) -> str:
+    made = headline(EMPTY, synthetic.parsed(synthetic.manifest()), synthetic.summary_of(rows, **fields))
+    return made.sentence
+
+
+READS = row("read", "read", "l2arc", 178.0), row("read", "read", "disk", 5830.0)
+WRITES = row("write-slog", "write", "slog", 158.0), row("write-pool", "write", "pool", 5960.0)
+
+
+def test_both_ssd_tiers() -> None:
+    assert sentence(*READS, *WRITES) == (
+        "The SSDs answer in 158 to 178 µs; the disks behind take 5.83 to 5.96 ms: 33 to 38 times longer."
+    )
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    made = of(frame, manifest)
+    assert made.sentence.startswith("The SSDs answer in ") and made.sentence.endswith(" times longer.")
+    assert made.emulated and [line.name for line in made.lines] == [
+        "DRAM (ARC)", "SSD cache (L2ARC)", "disk", "log SSD (SLOG)", "disk"
+    ]  # fmt: skip
+    assert [line.times_of and line.times_of[0] for line in made.lines] == [None, None, "l2arc", None, "slog"]
+    assert [line.inside for line in made.lines] == [1, 1, 1, 1, 1]
+    assert made.measured == (
+        "512 B read · 512 B write-slog · 512 B write-pool. NFSv3. Closed loop, 1 outstanding. "
+        "Latency at the NFS server."
+    )
+    total = synthetic.latency().filter(pl.col("layer") == "client")["count"].sum()
+    assert made.evidence == (
+        f"Complete: {total:,} of {total:,} I/Os matched. 3 of 3 checks passed. 5 of 5 requirements met.",
+    )
+
+
+def test_one_ssd_tier() -> None:
+    assert sentence(*READS) == (
+        "The SSD cache (L2ARC) answers in 178 µs; the disks behind take 5.83 ms: 33 times longer."
+    )
+    assert sentence(*WRITES) == (
+        "The log SSD (SLOG) answers in 158 µs; the disks behind take 5.96 ms: 38 times longer."
+    )
+
+
+def test_no_ssd_tier() -> None:
+    assert sentence(row("read", "read", "dram", 6.2), READS[1]) == (
+        "Median latency: reads from DRAM (ARC) 6.2 µs, reads from disk 5.83 ms."
+    )
+    assert sentence(row("read", "read", "dram", None)) == "Too few I/Os for a median."
+
+
+@pytest.mark.parametrize(
+    ("ssd_us", "disk_us", "words"),
+    [
+        (10_000.0, 5000.0, "0.5 times as long"),
+        (5000.0, 5000.0, "1 times as long"),
+        (5000.0, 5100.0, "1 times as long"),
+        (1000.0, 5250.0, "5.2 times longer"),
+        (100.0, 996.0, "10 times longer"),
+        (1.0, 123_456.0, "123456 times longer"),
+    ],
+)
+def test_an_ssd_slower_than_the_disk_is_not_called_faster(ssd_us: float, disk_us: float, words: str) -> None:
+    output = sentence(row("read", "read", "l2arc", ssd_us), row("read", "read", "disk", disk_us))
+    assert output.endswith(f": {words}.")
+
+
+def test_one_ssd_faster_and_one_slower() -> None:
+    slow = row("write-slog", "write", "slog", 11_920.0)
+    assert sentence(*READS, slow, WRITES[1]).endswith(": 0.5 to 33 times as long.")
+
+
+def test_a_tier_is_compared_within_its_phase_where_it_can_be() -> None:
+    later = row("read-2", "read", "l2arc", 583.0), row("read-2", "read", "disk", 5830.0)
+    assert sentence(*READS, *later) == (
+        "The SSD cache (L2ARC) answers in 178 to 583 µs; the disks behind take 5.83 ms: "
+        "10 to 33 times longer."
+    )
+
+
+def test_a_tier_without_a_median_has_no_ratio() -> None:
+    assert "times" not in sentence(row("read", "read", "l2arc", None), READS[1])
+    assert "times" not in sentence(READS[0], row("read", "read", "disk", None))
+
+
+def test_no_io_and_nothing_to_trust() -> None:
+    assert sentence() == "No I/O was measured."
+    assert sentence(*READS, verdict="unknown") == "The numbers of this run cannot be trusted."
+    # An import is unknown by nature: its numbers are what they are.
+    assert "times longer" in sentence(*READS, verdict="unknown", by_nature="an import")
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    manifest["problems"] = ["the server rebooted"]
+    made = of(frame, manifest)
+    assert made.sentence == "The numbers of this run cannot be trusted."
+    assert "the server rebooted" in made.evidence
+
+
+def test_an_empty_run() -> None:
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    for phase in manifest["phases"]:
+        phase |= {"client_ios": 0, "server_ios": 0}
+    made = of(frame[:0], manifest)
+    assert made.lines == () and made.sentence in (
+        "No I/O was measured.", "The numbers of this run cannot be trusted."
+    )  # fmt: skip
+
+
+def test_an_import_names_its_bands() -> None:
+    frame = synthetic.realistic().filter((pl.col("layer") == "nfs-server") & (pl.col("phase") == "read"))
+    frame = frame.with_columns(
+        pl.lit("client").alias("layer"), pl.lit("all").alias("tier"), pl.lit("import").alias("phase")
+    )
+    made = of(frame, manifest_of(frame, "fio-log"))
+    assert made.sentence.startswith("3 bands of read latency: ") and made.sentence.count("%") == 3
+    assert not made.emulated and made.measured.startswith("Imported fio latency logs; latency: ")
+
+
+def test_an_import_without_bands() -> None:
+    made = of(IOSTAT, manifest_of(IOSTAT, "zpool-iostat"))
+    assert made.sentence == "Median latency: reads 197 µs."
+
+
+def test_an_appliance() -> None:
+    frame, manifest = appliance_run()
+    made = of(frame, manifest)
+    # Rows of one name are told apart.
+    assert made.sentence == (
+        "Median latency: reads 26.7 µs, writes (512 B write-slog) 162 µs, writes (512 B write-pool) 5.07 ms."
+    )
+    assert made.measured.endswith("Latency at the clients.")
+    assert "could not be looked into" in made.evidence[0]
+    frame = synthetic.realistic().filter(pl.col("layer") == "client")
+    assert of(frame, manifest).sentence == "The numbers of this run cannot be trusted."
+    for phase in manifest["phases"]:
+        total = int(frame.filter(pl.col("phase") == phase["name"])["count"].sum())
+        check = {"source": "/proc/self/mountstats of c, READ", "expected": total, "found": total}
+        phase["checks"][0] |= check
+        phase |= {"client_ios": total, "end_ns": phase["start_ns"] + 60 * synthetic.SECOND}
+    assert of(frame, manifest).sentence.startswith("3 bands of read latency: ")
+
+
+def test_many_rows_are_counted() -> None:
+    rows = [row("read", "read", f"t{number}", 5.0) for number in range(7)]
+    assert sentence(*rows) == (
+        "Median latency: reads from t0 5 µs, reads from t1 5 µs, reads from t2 5 µs, "
+        "reads from t3 5 µs and 3 more."
+    )
+
+
+def test_an_unexpected_tier_with_few_ios_is_not_listed() -> None:
+    rows = [*READS, row("read", "read", "shared", 90.0, share=0.0009)]
+    summary = synthetic.summary_of([{**r, "layer": "nfs-server"} for r in rows])
+    listed = headline(EMPTY, synthetic.parsed(synthetic.manifest()), summary).lines
+    assert [line.row.tier for line in listed] == ["l2arc", "disk"]
+
+
+def test_thousands_of_phases_take_a_moment() -> None:
+    names = [f"p{number}" for number in range(3000)]
+    manifest = synthetic.manifest()
+    first = manifest["phases"][0]
+    manifest["phases"] = [{**first, "name": name, "title": name} for name in names]
+    published = {"reference": "sun-7410-2009", "range_us": [128, 260], "inside": True}
+    rows = [
+        {**row(name, "read", tier, us), "published": published}
+        for name in names
+        for tier, us in (("disk", 5830.0), ("dram", 6.0))
+    ]
+    frame = synthetic.latency().filter(pl.col("phase") == "read").drop("phase")
+    frame = frame.join(pl.DataFrame({"phase": names}), how="cross").select(synthetic.latency().columns)
+    summary = synthetic.summary_of(rows)
+    parsed = synthetic.parsed(manifest)
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        made = headline(frame, parsed, summary)
+        times.append(time.perf_counter() - begin)
+        if times[-1] < 5:
+            break
+    assert min(times) < 5
+    assert len(made.lines) == 6000 and len(made.sentence) < 200 and len(made.measured) < 400
