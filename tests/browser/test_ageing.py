@@ -5,7 +5,7 @@ import pytest
 
 from kit.core.clock import Clock
 from kit.precondition.latency_curve import frame, point
-from tests.browser.page import opened_wholly, plot
+from tests.browser.page import plot, violations
 from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -27,7 +27,7 @@ def test_curve_and_maps_are_drawn(opened, theme):
     manifest = synthetic.manifest()
     manifest["precondition"] = {"method": "fills", "fresh": False, "devices": []}
     page = opened(manifest, aged=aged(), color_scheme=theme)
-    opened_wholly(page)
+    assert violations(page) == []
     for title in TITLES:
         kinds = page.evaluate(f"{plot(title)}._fullData.map(t => t.type)")
         assert kinds == (["scatter"] * 6 if "ages" in title else ["heatmap"] * 2 + ["scatter"])

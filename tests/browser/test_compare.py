@@ -6,7 +6,7 @@ import pytest
 from reports.analysis import summary
 from reports.analysis.compare import compare
 from reports.page import comparison_page
-from tests.browser.page import ATTACK, until
+from tests.browser.page import ATTACK, until, violations
 from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -42,8 +42,10 @@ def path(sides, tmp_path_factory):
     return written(sides, tmp_path_factory.mktemp("compare") / "page.html")
 
 
-def test_three_maps_a_phase_and_nothing_foreign(show, path):
-    page = show(path)
+@pytest.mark.parametrize("width", [360, 1280])
+def test_three_maps_a_phase_and_nothing_foreign(show, path, width):
+    page = show(path, width)
+    assert violations(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
     maps = "p => p.data.filter(t => t.type === 'heatmap').length"
     assert page.evaluate(f"[...document.querySelectorAll('.plot')].map({maps})") == [3] * 6
     assert path.stat().st_size <= 1_100_000
