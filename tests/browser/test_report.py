@@ -1,4 +1,4 @@
-"""The report in a real browser: Plotly draws everything, the page asks for nothing and runs no foreign text."""
+"""The report in a real browser: Plotly draws all, the page asks for nothing and runs no foreign text."""
 
 import re
 
