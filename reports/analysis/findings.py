@@ -297,18 +297,22 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
         listed = ", ".join(f"{format_latency(at)} ({_share(share)})" for at, share in modes[:_MOST_MODES])
         more = f" and {len(modes) - _MOST_MODES} more" if len(modes) > _MOST_MODES else ""
         ios = f"{_OPS.get(row.op, row.op)} of {tier_name(row.tier)}"
-        text = f"The {ios} have {len(modes)} modes: {listed}{more}{_paths(run, row)}."
+        text = f"The {ios} have {len(modes)} modes: {listed}{more}{_paths(run, row, len(modes))}."
         range_us = (row.min_us, row.max_us)
         made.append((max(share for _, share in modes), run.finding("modes", text, place, cells, range_us)))
     return [each for _, each in sorted(made, key=lambda item: item[0])]
 
 
-def _paths(run: _Run, row: Row) -> str:
+def _paths(run: _Run, row: Row, modes: int) -> str:
     """Why DRAM has modes, where it was measured: on a clock that counts instructions."""
     virtual = run.manifest.clock is not None and run.manifest.clock.kind == "virtual"
     if not (virtual and run.manifest.testbed.emulated and (row.op, row.tier) == ("read", "dram")):
         return ""
-    return "; in the lab they are paths of the code, such as hits of the dbuf cache (docs/decisions/0022)"
+    if modes == 3:
+        what = "hits of the dbuf cache, hits of the ARC, and those after which nfsd frees pages"
+    else:
+        what = "paths of the code, such as hits of the dbuf cache"
+    return f"; in the lab they are {what} (docs/decisions/0022)"
 
 
 def _count(cells: pl.DataFrame) -> int:
