@@ -66,28 +66,39 @@ def test_a_damaged_run_is_refused_and_its_last_report_stays(tmp_path: Path, chan
     assert {path.name: path.read_bytes() for path in (run.path / "summary.json", run.report)} == before
 
 
-NAMES = ["__proto__", "constructor", "toString", "a" * 5000, "\u202e\u0000x", "scale", "<b>", "all"]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_tier_of_any_name_is_drawn_with_its_ios(tmp_path: Path, name: str) -> None:
-    run = stored(tmp_path / "run")
-    frame = tables.read_latency(run)
+def renamed(path: Path, tier: str) -> RunDir:
+    """A run whose disks are called `tier`."""
+    run = stored(path)
     is_disk = pl.col("tier") == "disk"
-    renamed = pl.when(is_disk).then(pl.lit(name)).otherwise(pl.col("tier")).alias("tier")
-    frame.with_columns(renamed).write_parquet(run.path / "latency.parquet")
-    try:
+    name = pl.when(is_disk).then(pl.lit(tier)).otherwise(pl.col("tier")).alias("tier")
+    tables.read_latency(run).with_columns(name).write_parquet(run.path / "latency.parquet")
+    return run
+
+
+@pytest.mark.parametrize(
+    "name", ["__proto__", "constructor", "a" * 5000, "\u202e\u0000x", "scale", "<b>", ""]
+)
+def test_a_tier_that_no_run_has_is_refused(tmp_path: Path, name: str) -> None:
+    run = renamed(tmp_path / "run", name)
+    with pytest.raises(ConfigError, match=r"latency\.parquet"):
         reports.analyse(run)
-    except ConfigError as error:
-        assert "latency.parquet" in error.message
-        return
+    assert not run.report.exists()
+
+
+@pytest.mark.parametrize("name", sorted(tables.TIERS))
+def test_every_tier_that_a_run_can_have_is_drawn_with_all_its_ios(tmp_path: Path, name: str) -> None:
+    run = renamed(tmp_path / "run", name)
+    frame = tables.read_latency(run).filter((pl.col("tier") == name) & (pl.col("layer") == "nfs-server"))
+    reports.analyse(run)
     html = run.report.read_text("utf-8")
-    expected = frame.filter(is_disk)["count"].sum()
-    for spec in drawn.specs(html):
-        drawn.assert_plain(spec)
-    blocks = [block for block in drawn.cells(html).values() if name in block["tiers"]]
-    of_server = [sum(drawn.counts(block, name).values()) for block in blocks]
-    assert expected in of_server
+    cells = drawn.cells(html)
+    maps = [spec for spec in drawn.specs(html) if spec["about"].get("tier") == name]
+    assert maps
+    for spec in maps:
+        (trace,) = drawn.heat_maps(spec)
+        of_phase = frame.filter(pl.col("phase") == spec["link"])["count"].sum()
+        assert drawn.typed(trace["customdata"]).sum() == of_phase
+        assert sum(drawn.counts(cells[spec["cells"]], name).values()) == of_phase
 
 
 def test_a_million_ios_a_second_for_a_day_are_a_small_page(tmp_path: Path) -> None:
@@ -119,6 +130,16 @@ def test_a_million_ios_a_second_for_a_day_are_a_small_page(tmp_path: Path) -> No
     assert sum(drawn.counts(block, "slog").values()) == total
     for trace in (t for spec in drawn.specs(html) for t in drawn.heat_maps(spec)):
         assert drawn.typed(trace["customdata"]).sum() == total
+
+
+@pytest.mark.parametrize("counts", [[1 << 62] * 3, [(1 << 63) - 1, 5], [1 << 62]])
+def test_counts_that_no_sum_can_hold_are_refused(tmp_path: Path, counts: list[int]) -> None:
+    run = stored(tmp_path / "run")
+    frame = tables.read_latency(run)
+    more = frame.head(len(counts)).with_columns(pl.Series("count", counts, dtype=pl.Int64))
+    pl.concat([frame, more]).write_parquet(run.path / "latency.parquet")
+    with pytest.raises(ConfigError, match="more than any run can have"):
+        reports.analyse(run)
 
 
 def test_a_path_is_no_pattern(tmp_path: Path) -> None:
