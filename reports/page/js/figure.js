@@ -64,7 +64,7 @@ export function layoutOf(figure, isWide = isPrinting()) {
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
   if (isPrinting()) {
     // Two maps fill a page; nothing is longer than one.
-    const most = {octave: 290, us: 262}[spec.about.per] ?? 620;
+    const most = {octave: 268, us: 236}[spec.about.per] ?? 620;
     Object.assign(layout, {width: 980, autosize: false, height: Math.min(layout.height, most)});
   }
   return layout;
