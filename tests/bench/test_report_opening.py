@@ -45,7 +45,10 @@ def opened(page: Any, address: str, pans: bool) -> dict[str, Any]:
     if not pans:
         return found
     target = page.evaluate("[...document.querySelectorAll('.map .plot')][0].id")
-    page.evaluate("id => Plotly.relayout(id, {dragmode: 'pan', 'xaxis.range': [1000, 1600]})", target)
+    page.evaluate("id => Plotly.relayout(id, {'xaxis.range': [1000, 1600]})", target)
+    page.wait_for_timeout(1000)
+    page.evaluate("id => document.getElementById(id).scrollIntoView({block: 'center'})", target)
+    page.evaluate("document.querySelector('.map .modebar-btn[data-val=pan]').click()")
     page.wait_for_timeout(1000)
     page.evaluate("long.length = 0")
     x, y = page.evaluate(INSIDE, target)

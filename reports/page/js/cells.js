@@ -72,6 +72,12 @@ export function percentile(cells, counts, total, {q, needed}) {
 // A heat map's x, y (seconds), z (log10 of the density) and counts, bin by bin, of the part in view.
 export function exact(cells, tier, per, [c0, c1], [r0, r1]) {
   const {row, count, starts} = cells.tiers.get(tier), {edges_us, width_s} = cells;
+  // No rows below and above its I/Os: each costs time in every drawing.
+  let lowest = r1, after = r0;
+  for (const r of row.subarray(starts[c0], starts[c1])) {
+    if (r >= r0 && r < r1) [lowest, after] = [Math.min(lowest, r), Math.max(after, r + 1)];
+  }
+  [r0, r1] = lowest < after ? [lowest, after] : [r0, r0 + 1];
   const unit = Array.from({length: r1 - r0}, (_, r) => {
     const low = edges_us[r0 + r], high = edges_us[r0 + r + 1];
     return per === "octave" ? Math.log2(high / low) : high - low;
