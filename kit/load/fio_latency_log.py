@@ -24,7 +24,7 @@ MIN_COLUMNS, MAX_COLUMNS = 4, 7
 MAX_LATENCY_NS = 2**53
 MAX_TIME_MS = 2**62 // 10**6
 _NAMES = ("time", "latency", "direction", "block size")
-_NUMBER = re.compile(rb"[ \t]*([0-9]{1,19})[ \t\r]*")
+_NUMBER = re.compile(rb"[ \t]*0*([0-9]{1,19})[ \t\r]*")
 _EXTRA = re.compile(rb"[ \t]*(?:[0-9]{1,20}|0x[0-9a-fA-F]{1,16})[ \t\r]*")
 # The same for polars. Other bytes are refused first: polars also accepts signs, quotes and fractions.
 _BYTES = b"0123456789, \nxabcdefABCDEF"

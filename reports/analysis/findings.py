@@ -7,8 +7,10 @@ it overlapped; a cause is named only where the run shows it. Latencies in micros
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
@@ -83,9 +85,12 @@ def findings(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> tup
     overlaps = _overlaps(run)
     waits = [each for each in _stalls(run) if not any(_covers(other, each) for other in outliers)]
     made = [*_missing(run), *outliers, *waits, *(each for _, each in overlaps), *_modes(run, overlaps)]
-    kinds = [each.kind for each in made]
-    order = [(kinds[:n].count(kind) >= _OF_A_KIND, KINDS.index(kind), n) for n, kind in enumerate(kinds)]
-    return tuple(made[n] for _, _, n in sorted(order)[:MOST])
+    seen: Counter[str] = Counter()
+    order: list[tuple[bool, int, int]] = []
+    for number, each in enumerate(made):
+        order.append((seen[each.kind] >= _OF_A_KIND, KINDS.index(each.kind), number))
+        seen[each.kind] += 1
+    return tuple(made[number] for _, _, number in sorted(order)[:MOST])
 
 
 @dataclass(frozen=True)
@@ -96,28 +101,33 @@ class _Run:
     manifest: Manifest
     summary: Summary
 
-    @property
+    @cached_property
     def rows(self) -> tuple[Row, ...]:
         """The server's rows, or the clients' where no server was traced."""
         return self.summary.rows_of(SERVER) or self.summary.rows
 
-    def phase(self, name: str) -> Phase | None:
-        return next((phase for phase in self.manifest.phases if phase.name == name), None)
+    @cached_property
+    def phases(self) -> dict[str, Phase]:
+        return {phase.name: phase for phase in self.manifest.phases}
+
+    @cached_property
+    def parts(self) -> dict[object, pl.DataFrame]:
+        """`used` by phase."""
+        return {key[0]: part for key, part in self.used.partition_by("phase", as_dict=True).items()}
 
     def cells(self, place: Place, tier: str) -> pl.DataFrame:
-        names = ("phase", "layer", "op", "tier")
-        return self.used.filter([pl.col(n) == v for n, v in zip(names, (*place, tier), strict=True)])
+        phase, layer, op = place
+        mine = (pl.col("layer") == layer) & (pl.col("op") == op) & (pl.col("tier") == tier)
+        return self.parts[phase].filter(mine) if phase in self.parts else self.used.clear()
 
     def finding(self, kind: str, text: str, place: Place, cells: pl.DataFrame, range_us: Range) -> Finding:
         """A finding of the time that `cells` take; of all of its phase if there are none, or no times."""
-        phase = self.phase(place[0])
+        phase = self.phases.get(place[0])
         span = (0.0, (phase.end_ns - phase.start_ns) / 1e9) if phase else (0.0, 0.0)
         if phase and import_source.timed(self.manifest) and not cells.is_empty():
-            times = cells.select(
-                (pl.col("time_ns").min() - phase.start_ns) / 1e9,
-                last=(pl.col("time_ns").max() - phase.start_ns + phase.interval_ns) / 1e9,
-            )
-            span = (max(times.item(0, 0), 0.0), max(times.item(0, 1), 0.0))
+            first_ns, last_ns = cells.select(pl.col("time_ns").min(), last=pl.col("time_ns").max()).row(0)
+            ends = (first_ns - phase.start_ns, last_ns - phase.start_ns + phase.interval_ns)
+            span = (max(ends[0] / 1e9, 0.0), max(ends[1] / 1e9, 0.0))
         return Finding(kind, _plain(text), *place, *span, *range_us)
 
     def overlapping(self, phase: Phase, from_ns: int, to_ns: int) -> str:
@@ -130,12 +140,20 @@ class _Run:
         return f", while there was {words} (overlap, not proof)" if words else ""
 
 
+def _by_phase(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.phase, []).append(row)
+    return found
+
+
 def _missing(run: _Run) -> list[Finding]:
     """Tiers that the workload expects and that answered nothing, of phases that were traced."""
     made = []
     published = run.summary.reference.ranges_us if run.summary.reference else {}
+    at_server = _by_phase(run.summary.rows_of(SERVER))
     for phase in run.manifest.phases:
-        rows = [row for row in run.summary.rows_of(SERVER) if row.phase == phase.name and row.count]
+        rows = [row for row in at_server.get(phase.name, []) if row.count]
         for tier in dict.fromkeys(phase.expected_tiers):
             if not rows or any(row.tier == tier for row in rows):
                 continue
@@ -150,7 +168,9 @@ def _missing(run: _Run) -> list[Finding]:
 def _outliers(run: _Run) -> list[Finding]:
     """The worst first, by multiples of the p99. A client's only if no outlier of the server explains it."""
     made: list[tuple[float, Finding]] = []
-    for row in (*run.rows, *(row for row in run.summary.rows if row not in run.rows)):
+    # Without a row of the server, those of the clients are `rows`.
+    at_server = run.summary.rows_of(SERVER)
+    for row in (*at_server, *(row for row in run.summary.rows if row.layer != SERVER)):
         known = any(
             each.phase == row.phase and each.layer != row.layer and 2 * each.high_us >= row.max_us
             for _, each in made
@@ -161,10 +181,13 @@ def _outliers(run: _Run) -> list[Finding]:
 
 
 def _outlier(run: _Run, row: Row, p99_us: float) -> Finding:
-    place, phase = (row.phase, row.layer, row.op), run.phase(row.phase)
+    place, phase = (row.phase, row.layer, row.op), run.phases.get(row.phase)
     cells = run.cells(place, row.tier)
-    far = cells.filter((pl.col("lo_ns") >= _FAR * p99_us * 1e3) | (pl.col("hi_ns") == pl.col("hi_ns").max()))
+    far = cells.filter(pl.col("lo_ns") >= _FAR * p99_us * 1e3)
     count, low_us, during = max(_count(far), 1), row.max_us, ""
+    if far.is_empty():
+        # The bin of the longest begins below.
+        far = cells.filter(pl.col("hi_ns") == pl.col("hi_ns").max())
     if not far.is_empty():
         time_ns, lo_ns, hi_ns = far.sort("hi_ns").select("time_ns", pl.col("lo_ns").min(), "hi_ns").row(-1)
         low_us = min(lo_ns / 1e3, row.max_us)
@@ -181,11 +204,13 @@ def _outlier(run: _Run, row: Row, p99_us: float) -> Finding:
 def _stalls(run: _Run) -> list[Finding]:
     """One of each phase where no I/O ended although the next took many times the p50; the longest first."""
     made = []
+    by_phase = _by_phase(run.rows)
     for phase in run.manifest.phases if import_source.timed(run.manifest) else ():
-        rows = [row for row in run.rows if row.phase == phase.name]
+        rows = by_phase.get(phase.name, [])
         usual_us = max((row.p50_us for row in rows if row.p50_us is not None), default=0.0)
-        far = [each for each in stalls(run.used, phase) if each.high_us > _FAR * usual_us]
-        if not rows or not far:
+        part = run.parts.get(phase.name) if rows else None
+        far = [s for s in stalls(part, phase) if s.high_us > _FAR * usual_us] if part is not None else []
+        if not far:
             continue
         worst = max(far, key=lambda each: each.high_us)
         gaps_us = [(each.to_s - each.from_s) * 1e6 for each in far]
@@ -272,18 +297,22 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
         listed = ", ".join(f"{format_latency(at)} ({_share(share)})" for at, share in modes[:_MOST_MODES])
         more = f" and {len(modes) - _MOST_MODES} more" if len(modes) > _MOST_MODES else ""
         ios = f"{_OPS.get(row.op, row.op)} of {tier_name(row.tier)}"
-        text = f"The {ios} have {len(modes)} modes: {listed}{more}{_paths(run, row)}."
+        text = f"The {ios} have {len(modes)} modes: {listed}{more}{_paths(run, row, len(modes))}."
         range_us = (row.min_us, row.max_us)
         made.append((max(share for _, share in modes), run.finding("modes", text, place, cells, range_us)))
     return [each for _, each in sorted(made, key=lambda item: item[0])]
 
 
-def _paths(run: _Run, row: Row) -> str:
+def _paths(run: _Run, row: Row, modes: int) -> str:
     """Why DRAM has modes, where it was measured: on a clock that counts instructions."""
     virtual = run.manifest.clock is not None and run.manifest.clock.kind == "virtual"
     if not (virtual and run.manifest.testbed.emulated and (row.op, row.tier) == ("read", "dram")):
         return ""
-    return "; in the lab they are paths of the code, such as hits of the dbuf cache (docs/decisions/0022)"
+    if modes == 3:
+        what = "hits of the dbuf cache, hits of the ARC, and those after which nfsd frees pages"
+    else:
+        what = "paths of the code, such as hits of the dbuf cache"
+    return f"; in the lab they are {what} (docs/decisions/0022)"
 
 
 def _count(cells: pl.DataFrame) -> int:

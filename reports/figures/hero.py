@@ -27,7 +27,7 @@ _HEIGHT_PX, _TOP_PX, _BOTTOM_PX = 470, 60, 44
 _PANELS, _BARS, _GAP = 0.64, 0.08, 0.02
 _NARROW_PANELS, _NARROW_BARS = 0.86, 0.12
 # Columns and letters over the whole width: cells of eight pixels, letters of six.
-_COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 190, 58
+_COLUMNS, _LETTERS, _NARROW_LETTERS = 150, 160, 58
 # A block of three lines of text beside its bar.
 _WORDS_PX = 52
 # So many blocks have room one above the other.

@@ -1,16 +1,19 @@
-"""How long the report of an hour takes to open and to pan in a browser. Prints; limits no time."""
+"""How long reports take to open in a browser, and that of an hour to pan. Prints; limits no time."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import reports
+from kit.store.run_directory import RunDir
 from tests.bench.conftest import Tell
 from tests.bench.test_report_cost import an_hour
+from tests.reports import synthetic
 
 pytestmark = pytest.mark.bench
 
@@ -30,8 +33,8 @@ INSIDE = """id => {
 ROUNDS = 3
 
 
-def opened(page: Any, address: str) -> dict[str, Any]:
-    """Milliseconds since the page was asked for, and the longest task of a pan over a map."""
+def opened(page: Any, address: str, pans: bool) -> dict[str, Any]:
+    """Milliseconds since the page was asked for, and the longest task of opening and of a pan over a map."""
     page.goto(address)
     for _ in range(600):
         if page.evaluate("seen.all"):
@@ -39,6 +42,8 @@ def opened(page: Any, address: str) -> dict[str, Any]:
         page.wait_for_timeout(100)
     found: dict[str, Any] = page.evaluate("seen")
     found["longest_task_opening"] = page.evaluate("Math.max(0, ...long)")
+    if not pans:
+        return found
     target = page.evaluate("[...document.querySelectorAll('.map .plot')][0].id")
     page.evaluate("id => Plotly.relayout(id, {dragmode: 'pan', 'xaxis.range': [1000, 1600]})", target)
     page.wait_for_timeout(1000)
@@ -55,25 +60,33 @@ def opened(page: Any, address: str) -> dict[str, Any]:
     return found
 
 
-def test_an_hour_opens_and_pans(tmp_path: Path, tell: Tell) -> None:
+def a_demo(path: Path) -> RunDir:
+    """As many phases, seconds and I/Os as the demo has."""
+    frame = synthetic.realistic(36, 220)
+    return synthetic.write(path, synthetic.manifest(frame, 36), frame)
+
+
+@pytest.mark.parametrize(("what", "make"), [("a demo's", a_demo), ("an hour's", an_hour)])
+def test_a_report_opens_and_pans(
+    tmp_path: Path, tell: Tell, what: str, make: Callable[[Path], RunDir]
+) -> None:
     chromium = shutil.which("chromium")
     if not chromium:
         pytest.skip("no chromium")
     from playwright.sync_api import sync_playwright
 
-    run = an_hour(tmp_path / "run")
+    run = make(tmp_path / "run")
     reports.analyse(run)
-    address = run.report.as_uri() + "#maps"
     rounds = []
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for _ in range(ROUNDS):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             page.add_init_script(WATCH)
-            rounds.append(opened(page, address))
+            rounds.append(opened(page, run.report.as_uri(), make is an_hour))
             page.close()
         browser.close()
     middle = {key: sorted(r[key] for r in rounds)[ROUNDS // 2] for key in rounds[0]}
     for key, value in middle.items():
-        tell("", f"opening an hour's report, {key.replace('_', ' ')}", value, "ms")
-    tell("", "an hour's report with Plotly", run.report.stat().st_size / 1e6, "MB", at_most=8)
+        tell("", f"opening {what} report, {key.replace('_', ' ')}", value, "ms")
+    tell("", f"{what} report with Plotly", run.report.stat().st_size / 1e6, "MB", at_most=8)

@@ -45,7 +45,7 @@ def show(browser):
     yield open_page
     for context in contexts:
         context.close()
-    # Plotly paints heat maps as images that are part of the page; a file that is saved comes from the page.
+    # Plotly paints heat maps as images of the page; a file that is saved comes from the page itself.
     assert [w for w in wrong if not w.startswith(("request: data:", "request: blob:"))] == []
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 
 import reports
 from kit.store.tables import write_ageing
@@ -56,6 +57,13 @@ def figure(page, title=READ):
 def opened_wholly(page):
     """Open all that is folded away."""
     page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+
+
+def violations(page):
+    """What axe-core finds in a page, all of it opened."""
+    opened_wholly(page)
+    found = Axe().run(page).response["violations"]
+    return [(each["id"], [node["html"][:120] for node in each["nodes"][:3]]) for each in found]
 
 
 def at(page, title, x, y):

@@ -6,7 +6,7 @@ import pytest
 from reports.analysis import summary
 from reports.analysis.compare import compare
 from reports.page import comparison_page
-from tests.browser.page import ATTACK
+from tests.browser.page import ATTACK, until, violations
 from tests.reports import synthetic
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -42,33 +42,41 @@ def path(sides, tmp_path_factory):
     return written(sides, tmp_path_factory.mktemp("compare") / "page.html")
 
 
-def test_three_maps_a_phase_and_nothing_foreign(show, path):
-    page = show(path)
-    assert page.evaluate("window.drawn") == 6 and page.locator(".plot .hm").count() == 18
+@pytest.mark.parametrize("width", [360, 1280])
+def test_three_maps_a_phase_and_nothing_foreign(show, path, width):
+    page = show(path, width)
+    assert violations(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
+    maps = "p => p.data.filter(t => t.type === 'heatmap').length"
+    assert page.evaluate(f"[...document.querySelectorAll('.plot')].map({maps})") == [3] * 6
+    assert path.stat().st_size <= 1_100_000
     assert page.evaluate("window.hit") is None
-    assert "no difference shown" in page.inner_text("h1")
+    assert "no difference shown" in page.inner_text(".headline")
 
 
 def test_a_layer_that_only_one_side_has_leaves_a_panel_empty(show, sides, tmp_path):
     clients = [(manifest, f.filter(pl.col("layer") == "client")) for manifest, f in sides[1]]
     page = show(written((sides[0], clients), tmp_path / "page.html"))
-    names = page.evaluate("document.querySelector('.plot')._fullData.filter(t => t.visible).map(t => t.name)")
+    names = page.evaluate(
+        "document.querySelector('.plot').data.filter(t => t.type === 'heatmap').map(t => t.name)"
+    )
     assert names == ["A", "B less A"]
 
 
 def test_values_are_ios_per_run_and_their_difference(show, path, sides):
     page = show(path)
     maps = page.evaluate("""() => [...document.querySelectorAll(".plot")].map(plot =>
-        [JSON.parse(document.getElementById(`${plot.id}-data`).textContent).title,
-         plot._fullData.map(t => t.customdata.flat().reduce((sum, n) => sum + (n || 0), 0))])""")
+        [plot.ariaLabel, plot._fullData.filter(t => t.type === "heatmap")
+            .map(t => t.customdata.flatMap(r => [...r]).reduce((sum, n) => sum + (n || 0), 0))])""")
     assert len(maps) == 6
     for title, (a, b, difference) in maps:
         phase, layer = title.split(": ")
-        of = pl.col("phase").eq(phase) & pl.col("layer").eq(layer)
+        key = {"NFS server": "nfs-server", "clients": "client"}[layer]
+        of = pl.col("phase").eq(phase.removeprefix("512 B ")) & pl.col("layer").eq(key)
         expected = [sum(f.filter(of)["count"].sum() for _, f in side) / len(side) for side in sides]
         assert [a, b] == pytest.approx(expected) and difference == pytest.approx(b - a, abs=1e-6)
     scales = page.evaluate(
-        "[...document.querySelectorAll('.plot')].map(p => p._fullData.map(t => [t.zmin, t.zmax]))"
+        """[...document.querySelectorAll(".plot")].map(p =>
+            p._fullData.filter(t => t.type === "heatmap").map(t => [t.zmin, t.zmax]))"""
     )
     for a, b, difference in scales:
         # One scale for both sides, one around zero for the difference.
@@ -76,7 +84,7 @@ def test_values_are_ios_per_run_and_their_difference(show, path, sides):
 
 
 COLOURS = """() => {
-  const layout = document.querySelector(".plot").layout, body = getComputedStyle(document.body);
+  const layout = document.querySelector(".plot")._fullLayout, body = getComputedStyle(document.body);
   return [body.backgroundColor, body.color, layout.paper_bgcolor, layout.font.color];
 }"""
 
@@ -87,9 +95,9 @@ def test_dark_where_the_system_is_dark_and_white_on_paper(show, path):
     assert page.evaluate(COLOURS) == dark
     page.emulate_media(media="print")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.wait_for_function("document.querySelector('.plot').layout.paper_bgcolor == '#ffffff'")
-    assert page.evaluate(COLOURS) == ["rgb(255, 255, 255)", "rgb(34, 38, 43)", "#ffffff", "#22262b"]
+    until(page, "document.querySelector('.plot')._fullLayout.paper_bgcolor === '#fff'")
+    assert page.evaluate(COLOURS) == ["rgb(255, 255, 255)", "rgb(34, 38, 43)", "#fff", "#22262b"]
     page.emulate_media(media="screen")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    page.wait_for_function("document.querySelector('.plot').layout.paper_bgcolor == '#14181d'")
+    until(page, "document.querySelector('.plot')._fullLayout.paper_bgcolor === '#14181d'")
     assert page.evaluate(COLOURS) == dark

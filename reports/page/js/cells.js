@@ -38,7 +38,8 @@ export function summed(cells, tier, [first, last]) {
 // The columns [first, last) that a range in seconds touches, one at least; all without a range.
 export function columnsOf({columns, width_s}, range) {
   if (!range) return [0, columns];
-  const [a, b] = range.map(v => v / width_s), first = Math.max(0, Math.min(Math.floor(a + 1e-9), columns - 1));
+  const [a, b] = range.map(v => v / width_s);
+  const first = Math.max(0, Math.min(Math.floor(a + 1e-9), columns - 1));
   return [first, Math.max(first + 1, Math.min(Math.ceil(b - 1e-9), columns))];
 }
 
@@ -75,7 +76,8 @@ export function exact(cells, tier, per, [c0, c1], [r0, r1]) {
     const low = edges_us[r0 + r], high = edges_us[r0 + r + 1];
     return per === "octave" ? Math.log2(high / low) : high - low;
   });
-  const z = unit.map(() => new Float32Array(c1 - c0).fill(NaN)), customdata = unit.map(() => new Float64Array(c1 - c0));
+  const z = unit.map(() => new Float32Array(c1 - c0).fill(NaN));
+  const customdata = unit.map(() => new Float64Array(c1 - c0));
   for (let c = c0; c < c1; c++) {
     const length = lengthOf(cells, [c, c + 1]);
     for (let n = starts[c]; n < starts[c + 1]; n++) {

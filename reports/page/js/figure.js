@@ -15,7 +15,9 @@ function hue(tier) {
 const scaled = colours => colours.map((colour, n) => [n / (colours.length - 1), colour]);
 
 function painted(trace) {
-  const {tier, ink, difference} = trace.meta ?? {}, colours = theme(), {marker, line} = trace, made = {...trace};
+  const {tier, ink, difference} = trace.meta ?? {}, colours = theme(), {marker, line} = trace;
+  // What nobody can click on paper needs no name there.
+  const made = {...trace, ...isPrinting() && trace.visible === "legendonly" ? {showlegend: false} : {}};
   if (difference) return {...made, colorscale: scaled(colours.difference)};
   if (ink) return {...made, line: {...line, color: colours.ink}};
   if (!tier) return made;
@@ -52,7 +54,7 @@ function selected({spec, link}) {
   return made;
 }
 
-// A copy, as Plotly writes into it. The time axis is the phase's; where somebody zoomed otherwise, that is kept.
+// A copy, as Plotly writes into it. The time axis is the phase's; another that was zoomed is kept.
 export function layoutOf(figure, isWide = isPrinting()) {
   const {spec, target, link} = figure, narrow = target.clientWidth < NARROW_PX && !isWide;
   const layout = structuredClone(narrow ? merged(spec.layout, spec.narrow) : spec.layout);
@@ -62,7 +64,8 @@ export function layoutOf(figure, isWide = isPrinting()) {
   if (link.view) Object.assign(layout.xaxis, {range: link.view, autorange: false});
   if (isPrinting()) {
     // Two maps fill a page; nothing is longer than one.
-    Object.assign(layout, {width: 980, autosize: false, height: Math.min(layout.height, {octave: 290, us: 262}[spec.about.per] ?? 620)});
+    const most = {octave: 268, us: 236}[spec.about.per] ?? 620;
+    Object.assign(layout, {width: 980, autosize: false, height: Math.min(layout.height, most)});
   }
   return layout;
 }
@@ -71,7 +74,8 @@ export function layoutOf(figure, isWide = isPrinting()) {
 function detailed(figure) {
   const {cells, spec, exactly, target, link} = figure, {per} = spec.about;
   if (!cells || !per || spec.about.histogram) return spec.data;
-  const {type, range} = spec.layout.yaxis, shown = target._fullLayout?.yaxis.range ?? range, edges = cells.edges_us;
+  const {type, range} = spec.layout.yaxis, edges = cells.edges_us;
+  const shown = target._fullLayout?.yaxis.range ?? range;
   if (!exactly && !link.view && String(shown) === String(range)) return spec.data;
   const columns = columnsOf(cells, link.view ?? spec.layout.xaxis.range);
   const [y0, y1] = shown.map(edge => (type === "log" ? 10 ** edge : edge) * 1e6);
@@ -85,15 +89,17 @@ function detailed(figure) {
 // The bars at the left are the rates of the selected range.
 function rated({cells, link}, trace) {
   if (!trace.meta?.rates || !link.range) return trace;
-  const span = columnsOf(cells, link.range), counts = summed(cells, trace.meta.tier, span), edges = cells.edges_us;
+  const {y, width, meta} = trace, {edges_us: edges} = cells;
+  const span = columnsOf(cells, link.range), length = lengthOf(cells, span);
+  const counts = summed(cells, meta.tier, span);
   let r = 0;
-  const customdata = trace.y.map((low, k) => {
+  const customdata = y.map((low, k) => {
     let sum = 0;
     while (r < cells.rows && edges[r] < low * 1e6 * (1 - 1e-9)) r += 1;
-    while (r < cells.rows && edges[r + 1] <= (low + trace.width[k]) * 1e6 * (1 + 1e-9)) sum += counts[r++];
+    while (r < cells.rows && edges[r + 1] <= (low + width[k]) * 1e6 * (1 + 1e-9)) sum += counts[r++];
     return sum;
   });
-  const x = customdata.map((sum, k) => sum / Math.log2(1 + trace.width[k] / trace.y[k]) / lengthOf(cells, span));
+  const x = customdata.map((sum, k) => sum / Math.log2(1 + width[k] / y[k]) / length);
   return {...trace, x, customdata};
 }
 

@@ -22,11 +22,11 @@ function firstOf(trace) {
   return null;
 }
 
-// To the left and right: the next cell of the row, then the map beside it. Up and down: the next of the column,
-// whatever its tier.
+// To the left and right: the next cell of the row, then the map beside it.
+// Up and down: the next of the column, whatever its tier.
 function next(maps, {trace, r, c}, [dx, dy]) {
   if (dx) {
-    for (let n = c + dx; n >= 0 && n < trace.z[r].length; n += dx) if (has(trace, r, n)) return {trace, r, c: n};
+    for (let n = c + dx; n in trace.z[r]; n += dx) if (has(trace, r, n)) return {trace, r, c: n};
     const beside = maps.filter(map => (map.index - trace.index) * dx > 0 && panel(map) !== panel(trace));
     return firstOf(beside.at(dx > 0 ? 0 : -1));
   }

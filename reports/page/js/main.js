@@ -50,7 +50,8 @@ async function openFigures() {
     figures.set(target, figure);
     const box = target.closest("figure");
     const isMap = spec.data.some(trace => trace.type === "heatmap"), merges = figure.cells && isMap;
-    box.prepend(element("div", {className: "controls"}, ...(merges ? [exactly(figure)] : []), saving(figure)));
+    const controls = merges ? [exactly(figure), saving(figure)] : [saving(figure)];
+    box.prepend(element("div", {className: "controls"}, ...controls));
     if (spec.about.panel || spec.about.histogram) target.after(rangePanel(figure));
     if (isMap) cursor(figure);
     tell(figure);
@@ -72,7 +73,8 @@ function listenToPage() {
   addEventListener("afterprint", () => { setPrinting(false); repaint(); });
   addEventListener("hashchange", () => fromAddress(links));
   addEventListener("keydown", ({key}) => {
-    if (key === "Escape") for (const link of links.values()) if (link.range || link.band) select(link, null, null);
+    if (key !== "Escape") return;
+    for (const link of links.values()) if (link.range || link.band) select(link, null, null);
   });
   for (const type of ["pointerdown", "pointermove", "wheel", "keydown", "scroll"]) {
     addEventListener(type, () => { lastInput = performance.now(); }, {capture: true, passive: true});
@@ -90,8 +92,8 @@ const seen = new IntersectionObserver(entries => {
   }
 }, {rootMargin: "300px 0px"});
 for (const target of figures.keys()) seen.observe(target);
-// The others in idle time, so that they are drawn before somebody scrolls, searches or prints. Those in a closed
-// part of the page have no size yet: they are drawn when it is opened.
+// The others in idle time, so that they are drawn before somebody scrolls, searches or prints.
+// Those without a size yet are drawn when they get one.
 for (const figure of figures.values()) {
   if (!figure.target.clientWidth) continue;
   while (!figure.begun && (await idle(), performance.now() - lastInput < 500)) await pause(100);

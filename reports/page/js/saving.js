@@ -11,7 +11,8 @@ const ABOVE_PX = 26 + 16 * STAMP.length;
 
 function fileName({spec, link}) {
   const range = link.range ? ` ${link.range.map(seconds).join("-")} s` : "";
-  return (spec.title + range).toLowerCase().replace(/[^a-z0-9.]+/g, "-").replace(/^-|-$/g, "").slice(0, 80) || "figure";
+  const name = (spec.title + range).toLowerCase().replace(/[^a-z0-9.]+/g, "-");
+  return name.replace(/^-|-$/g, "").slice(0, 80) || "figure";
 }
 
 // A heat map as polygons, one trace a level of colour: Plotly would put a picture into the SVG.
@@ -29,11 +30,11 @@ function vectors(trace, full) {
     }
   }
   const colours = full.colorscale.map(([, colour]) => colour);
-  return levels.flatMap((level, n) => !level.x.length ? [] : [{...level, type: "scatter", mode: "lines", fill: "toself",
-    line: {width: 0}, fillcolor: mixed(colours, n / (LEVELS - 1)), showlegend: false, xaxis: trace.xaxis,
-    yaxis: trace.yaxis, hoverinfo: "skip"}])
-    .concat([{type: "scatter", mode: "markers", x: [null], y: [null], name: trace.name, showlegend: trace.showlegend,
-      marker: {symbol: "square", size: 10, color: colours.at(-1)}, xaxis: trace.xaxis, yaxis: trace.yaxis}]);
+  const {xaxis, yaxis, name, showlegend} = trace, common = {type: "scatter", xaxis, yaxis};
+  return levels.map((level, n) => ({...common, ...level, mode: "lines", fill: "toself", line: {width: 0},
+    fillcolor: mixed(colours, n / (LEVELS - 1)), showlegend: false})).filter(level => level.x.length)
+    .concat([{...common, mode: "markers", x: [null], y: [null], name, showlegend,
+      marker: {symbol: "square", size: 10, color: colours.at(-1)}}]);
 }
 
 function mixed(colours, part) {
@@ -48,7 +49,8 @@ async function picture(figure, format) {
   await begin(figure);
   const {data, _fullData: full} = target, layout = layoutOf(figure, true), height = layout.height + ABOVE_PX;
   for (const name in layout) if (/^[xy]axis/.test(name)) layout[name].range = target.layout[name].range;
-  const text = [`<b>${spec.title}</b>`, ...STAMP.map(line => `<span style="font-size:11px">${line}</span>`)].join("<br>");
+  const stamp = STAMP.map(line => `<span style="font-size:11px">${line}</span>`);
+  const text = [`<b>${spec.title}</b>`, ...stamp].join("<br>");
   await Plotly.downloadImage({
     data: format === "svg" ? data.flatMap((trace, n) => vectors(trace, full[n])) : data,
     layout: {...layout, height, margin: {...layout.margin, t: layout.margin.t + ABOVE_PX},
@@ -78,9 +80,10 @@ function rowsOf(figure) {
 }
 
 function table(figure) {
-  const {spec, link} = figure, range = link.range ? `, selected ${link.range.map(seconds).join(" to ")} s` : "";
-  const head = [`${spec.title}${range}`, ...STAMP].map(line => `# ${line.replace(/[\r\n]/g, " ")}\r\n`).join("");
-  const address = URL.createObjectURL(new Blob(["\ufeff", head, csvText(rowsOf(figure))], {type: "text/csv"}));
+  const {spec, link: {range}} = figure, of = range ? `, selected ${range.map(seconds).join(" to ")} s` : "";
+  const head = [spec.title + of, ...STAMP].map(line => `# ${line.replace(/[\r\n]/g, " ")}\r\n`);
+  const file = new Blob(["\ufeff", ...head, csvText(rowsOf(figure))], {type: "text/csv"});
+  const address = URL.createObjectURL(file);
   element("a", {href: address, download: `${fileName(figure)}.csv`}).click();
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }

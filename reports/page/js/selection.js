@@ -8,7 +8,7 @@ function tableOf({cells, ui, spec}, span) {
   const length = lengthOf(cells, span), all = new Float64Array(cells.rows), rows = [];
   const us = v => v === null ? "n too small" : latency(v);
   const row = (name, counts) => {
-    const total = totalOf(counts), first = counts.findIndex(n => n > 0), last = counts.findLastIndex(n => n > 0);
+    const total = totalOf(counts), [first, last] = [counts.findIndex(Boolean), counts.findLastIndex(Boolean)];
     const texts = [String(total), spec.about.histogram ? "-" : (total / length).toPrecision(3),
       total ? us(cells.edges_us[first]) : "-", ...QUANTILES.map(q => us(percentile(cells, counts, total, q))),
       total ? us(cells.edges_us[last + 1]) : "-"];
@@ -47,12 +47,13 @@ export function tell(figure) {
   const {cells, ui, link, spec} = figure;
   if (!ui) return;
   const span = columnsOf(cells, link.range), all = tableOf(figure, span), total = totalOf(all);
-  const [start, end] = [span[0] * cells.width_s, Math.min(span[1] * cells.width_s, cells.duration_s)].map(seconds);
+  const [start, last] = span.map(column => seconds(column * cells.width_s));
+  const end = Math.min(last, seconds(cells.duration_s));
   ui.summary.textContent = (spec.about.histogram ? `Percentiles of ${total} I/Os`
     : `${link.range ? "Selected" : "Whole phase"}: ${start} to ${end} s, ${total} I/Os`)
     + (link.band ? `. ${bandText(figure, all, span)}` : "");
   ui.from.value = start;
-  ui.to.value = seconds(span[1] * cells.width_s);
+  ui.to.value = last;
 }
 
 // Selects [from, to] in seconds and a band of latency in seconds, in all figures of a phase; null: all.
@@ -106,8 +107,8 @@ export function listen(figure) {
   target.on("plotly_relayout", change => {
     const moved = name => Object.keys(change).some(key => key.startsWith(name));
     if (moved("xaxis.")) {
-      const {range} = target.layout.xaxis;
-      zoom(link, moved("xaxis.autorange") || String(range) === String(spec.layout.xaxis.range) ? null : [...range]);
+      const {range} = target.layout.xaxis, isWhole = String(range) === String(spec.layout.xaxis.range);
+      zoom(link, moved("xaxis.autorange") || isWhole ? null : [...range]);
     } else if (moved("yaxis.") && figure.cells) draw(figure);
   });
 }
@@ -129,7 +130,7 @@ export function rangePanel(figure) {
   const heads = ["Tier", "I/Os", "I/O/s", "From", ...QUANTILES.map(q => q.name), "To"]
     .map((h, n) => element("th", {textContent: h, className: n ? "n" : ""}));
   ui.panel = element("details", {className: "range"}, ui.summary, ...(spec.about.histogram ? [] : [controls]),
-    element("div", {className: "table", tabIndex: 0, role: "region", "aria-label": `Selected range: ${spec.title}`},
+    element("div", {className: "table", tabIndex: 0, role: "group", "aria-label": "Selected range"},
       element("table", {}, element("thead", {}, element("tr", {}, ...heads)), ui.body)));
   return ui.panel;
 }

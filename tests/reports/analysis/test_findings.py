@@ -170,7 +170,9 @@ def test_the_track_buffer_is_named_where_the_disks_have_one(calm):
 def test_modes_inside_a_tier():
     (found,) = (each for each in of(synthetic.latency()) if each.kind == "modes")
     modes = "The reads of DRAM (ARC) have 3 modes: 4.14 µs (38 %), 6.21 µs (57 %), 8.28 µs (4.8 %)"
-    assert found.text.startswith(f"{modes}; in the lab they are paths of the code")
+    assert found.text.startswith(
+        f"{modes}; in the lab they are hits of the dbuf cache, hits of the ARC, and "
+    )
     assert (found.phase, found.from_s, found.to_s) == ("read", 0.0, 12.0)
     # It was not measured on other clocks and machines.
     for change in ({"clock": {"kind": "real", "dilation": 1}}, {"clock": None}):
