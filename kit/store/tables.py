@@ -150,6 +150,6 @@ def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: 
         raise ConfigError(f"{path}: {bad.height} rows are impossible, the first is {bad.row(0)}", DAMAGED)
     # Sums of 64-bit integers would wrap around.
     total = float(frame["count"].cast(pl.Float64).sum())
-    if total >= 1 << 62:
+    if total >= 1 << 63:
         raise ConfigError(f"{path}: {total:.3g} I/Os in all are more than any run can have", DAMAGED)
     return frame

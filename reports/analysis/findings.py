@@ -222,7 +222,9 @@ def _stalls(run: _Run) -> list[Finding]:
         )
         place = (phase.name, rows[0].layer, rows[0].op)
         span = (far[0].from_s, far[-1].to_s + phase.interval_ns / 1e9)
-        made.append(Finding("stall", _plain(text), *place, *span, min(gaps_us), worst.high_us))
+        made.append(
+            Finding("stall", _plain(text), *place, *span, min(*gaps_us, worst.high_us), worst.high_us)
+        )
     return sorted(made, key=lambda each: -each.high_us)
 
 

@@ -132,7 +132,7 @@ def test_a_million_ios_a_second_for_a_day_are_a_small_page(tmp_path: Path) -> No
         assert drawn.typed(trace["customdata"]).sum() == total
 
 
-@pytest.mark.parametrize("counts", [[1 << 62] * 3, [(1 << 63) - 1, 5], [1 << 62]])
+@pytest.mark.parametrize("counts", [[1 << 62] * 3, [(1 << 63) - 1, 5]])
 def test_counts_that_no_sum_can_hold_are_refused(tmp_path: Path, counts: list[int]) -> None:
     run = stored(tmp_path / "run")
     frame = tables.read_latency(run)

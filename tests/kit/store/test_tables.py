@@ -57,7 +57,7 @@ rows = st.fixed_dictionaries(
         "tier": st.sampled_from(tables.TIERS),
         "lo_ns": st.integers(0, 2**40),
         "hi_ns": st.integers(2**40 + 1, 2**62),
-        "count": st.integers(0, 2**62),
+        "count": st.integers(0, 2**60),
     }
 )
 
