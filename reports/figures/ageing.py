@@ -40,13 +40,13 @@ def _layout(height_px: int, panels: tuple[str, str], x: Json, low_s: float, high
     """Two panels, named above: the same axis `x`, the same latencies."""
     titles = [plotly_text(panel) for panel in panels]
     return figure.layout(
-        height_px, {"l": 62, "r": 84, "t": 40, "b": 62}, dragmode="zoom",
+        height_px, {"l": 62, "r": 84, "t": 40, "b": 78}, dragmode="zoom",
         annotations=[
             figure.panel_title(titles[0], _LEFT[0], 1), figure.panel_title(titles[1], _RIGHT[0], 1)
         ],
-        legend={"orientation": "h", "x": 0, "y": -0.16, "yanchor": "top"},
+        legend={"orientation": "h", "x": 0, "y": -0.22, "yanchor": "top"},
         xaxis={**x, "domain": _LEFT, "anchor": "y"}, xaxis2={**x, "domain": _RIGHT, "anchor": "y2"},
-        yaxis=figure.latency_axis(low_s, high_s, anchor="x", title={"text": "latency", "standoff": 8}),
+        yaxis=figure.latency_axis(low_s, high_s, anchor="x"),
         yaxis2=figure.latency_axis(low_s, high_s, anchor="x2", matches="y"),
     )  # fmt: skip
 

@@ -59,6 +59,9 @@ def render(
         for phase, of_phase in zip(listed, subjects, strict=True)
     ]
     curves = ageing.figures(aged) if aged is not None and aged.height else []
+    drawn = [collected.add(figure, "ageing") for figure in curves]
+    # Rounds after the fills: the run is about ageing, and the first screen has the first device's curve.
+    rounds = aged is not None and bool(aged["stage"].str.starts_with("round").any())
     return document.render(
         "page.html.j2",
         collected,
@@ -71,7 +74,8 @@ def render(
         reference=summary.reference,
         hero=first,
         phases=phases,
-        ageing=[collected.add(figure, "ageing") for figure in curves],
+        curve=drawn[0] if rounds else None,
+        ageing=drawn[1:] if rounds else drawn,
         title=import_source.title(manifest),
         imported=stored.get("import"),
         sentences=import_source.sentences(manifest.import_, latency) if manifest.import_ else [],
