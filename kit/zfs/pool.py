@@ -286,11 +286,14 @@ def begin_zil_commands(pool: str, path: str) -> list[list[str]]:
     for a whole txg (zil_create), which is no property of the devices (docs/decisions/0023).
     """
     file = f"{path}/.hsp-begin-zil"
+    # A client may write there: what it put under that name is removed, never followed.
     return [
-        ["dd", "if=/dev/zero", f"of={file}", "bs=512", "count=1", "oflag=dsync", "status=none"],
+        ["rm", "-f", "--", file],
+        ["dd", "if=/dev/zero", f"of={file}", "bs=512", "count=1", "oflag=dsync,nofollow", "conv=excl",
+         "status=none"],
         ["rm", "--", file],
         ["zpool", "sync", pool],
-    ]
+    ]  # fmt: skip
 
 
 def record_bytes(properties: dict[str, Setting]) -> int:

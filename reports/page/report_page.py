@@ -87,10 +87,10 @@ def render(
 
 
 def _address(finding: Finding) -> str:
-    """What selects the range of a finding, as selection.js reads it; empty for all of a phase."""
-    if finding.to_s <= finding.from_s:
-        return ""
-    return f"{quote(finding.phase)}:{finding.from_s:.3f}-{finding.to_s:.3f}"
+    """What selects the times and latencies of a finding, as selection.js reads it; empty for none."""
+    times = f":{finding.from_s:.3f}-{finding.to_s:.3f}" if finding.to_s > finding.from_s else ""
+    band = f"@{finding.low_us:.3f}-{finding.high_us:.3f}" if finding.high_us > finding.low_us else ""
+    return f"{quote(finding.phase)}{times}{band}" if times or band else ""
 
 
 def _subjects(
