@@ -214,7 +214,7 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
     at = "the NFS server" if summary.rows_of(SERVER) else "the clients"
     more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
     what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
-    return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Latency at {at}."
+    return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Median latency at {at}."
 
 
 def _protocol(mount: Mount | None) -> str:

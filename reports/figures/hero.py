@@ -42,8 +42,11 @@ class Panel:
     stored: Grid
 
 
-def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
-    """Up to four phases, and a bar per tier in `lines`. `source`: who published, such as "2009"."""
+def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str, published: str = "") -> Figure:
+    """Up to four phases, and a bar per tier in `lines`.
+
+    `source`: who published, in a word such as "2009"; `published`: the title of the publication.
+    """
     shown = list(panels[:_MOST_PANELS])
     every, lines = lines, lines[:_MOST_LINES]
     low, high = _span_s(shown, lines)
@@ -62,7 +65,7 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
             if trace["type"] == "heatmap":
                 maps.append({**trace, "showlegend": False})
         axes[f"xaxis{name}"] = {
-            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds" if not number else "s"},
+            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds"},
             "range": [0, merged.columns * merged.width_ns / 1e9],
         }  # fmt: skip
         narrow_layout[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
@@ -89,7 +92,7 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
     words = _words(lines, low, high, bars[1] + 0.012, source)
     heading = "<b>this run</b>"
     if any(line.row.published for line in lines):
-        heading += f" (solid) in <b>{plotly_text(source)}</b> (dotted)"
+        heading += f" (solid), <b>{plotly_text(published or source, 40)}</b> (dotted)"
     titles.append({**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}})
     layout = figure.layout(
         _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
@@ -100,7 +103,9 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str) -> Figure:
         "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
     }  # fmt: skip
     data = [*maps, *_points(lines, places, last), anchor]
-    caption = "Hue: tier. Darker: more I/Os per second and octave of latency, each panel by itself."
+    caption = "Darker: more I/Os per second and octave of latency, each panel by itself."
+    if any(line.row.tier in palette.HUES["light"]["classic"] and line.row.tier != "all" for line in lines):
+        caption = f"Hue: tier. {caption}"
     if len(panels) > len(shown):
         caption += f" First {len(shown)} of {len(panels)} phases."
     if len(every) > len(lines):

@@ -53,7 +53,8 @@ def render(
     ]
     shown = [subject for of_phase in subjects for subject in of_phase[: 1 if not manifest.import_ else None]]
     panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
-    first = collected.add(hero.hero(panels, headline.lines, source), "hero")
+    published = summary.reference.title if summary.reference else ""
+    first = collected.add(hero.hero(panels, headline.lines, source, published), "hero")
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(listed, subjects, strict=True)
