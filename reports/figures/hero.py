@@ -162,7 +162,7 @@ def _places(lines: Sequence[Line]) -> list[int]:
 
 def _bar(line: Line, place: int, axis: str, low_s: float) -> list[Json]:
     """The published range as a dotted box around this run's."""
-    common: Json = {"type": "rect", "xref": f"x{axis}", "yref": "y"}
+    common: Json = {"type": "rect", "xref": f"x{axis}", "yref": "y", "layer": "below"}
     made: list[Json] = []
     if span := _published(line):
         made.append({
