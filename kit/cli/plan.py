@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,7 +50,7 @@ def plan_command(
             "seconds": {"at_least": times[0], "if_slow": times[1]}, "commands": commands,
         })  # fmt: skip
         return
-    width = None if commands_ else shutil.get_terminal_size().columns
+    width = None if commands_ or not sys.stdout.isatty() else shutil.get_terminal_size().columns
     emit_text([*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands, width)])
 
 

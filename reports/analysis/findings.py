@@ -241,16 +241,22 @@ def _overlaps(run: _Run) -> list[tuple[str, Finding]]:
             listed = [(each, each.count / each.total) for each in misplaced(entry)]
         except (AttributeError, ArithmeticError, KeyError, TypeError, ValueError):
             continue  # a summary.json of somebody else's
-        made += [(each.count, each.tier, _overlap(run, place, each, share)) for each, share in listed]
+        for each, share in listed:
+            if overlap := _overlap(run, place, each, share):
+                made.append((each.count, each.tier, overlap))
     return [(tier, each) for _, tier, each in sorted(made, key=lambda item: -item[0])]
 
 
-def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> Finding:
+def _overlap(run: _Run, place: Place, here: Misplaced, share: float) -> Finding | None:
+    """None unless they took as long as the owner of the band: a band may end far above its I/Os."""
     middle = (pl.col("lo_ns") / 2 + pl.col("hi_ns") / 2) / 1e3
     cells = run.cells(place, here.tier).filter((middle >= here.from_us) & (middle < here.to_us))
     range_us = (here.from_us, here.to_us)
     if not cells.is_empty():
         range_us = (int(cells["lo_ns"].min()) / 1e3, int(cells["hi_ns"].max()) / 1e3)  # type: ignore[arg-type]
+    owners = [r for r in run.summary.rows if (r.phase, r.layer, r.op, r.tier) == (*place, here.owner)]
+    if not any(range_us[0] <= r.range_us[1] and r.range_us[0] <= range_us[1] for r in owners):
+        return None
     text = (
         f"{here.count:,} of {_ios(here.total, place[2], here.tier)} ({_share(share)}) took "
         f"{format_latency_range(*range_us)}, like those of {tier_name(here.owner)}; {_cause(run, here)}."
@@ -308,7 +314,8 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
 def _paths(run: _Run, row: Row, modes: int) -> str:
     """Why DRAM has modes, where it was measured: on a clock that counts instructions."""
     virtual = run.manifest.clock is not None and run.manifest.clock.kind == "virtual"
-    if not (virtual and run.manifest.testbed.emulated and (row.op, row.tier) == ("read", "dram")):
+    measured = run.manifest.workload == "top-speeds" and (row.op, row.tier) == ("read", "dram")
+    if not (virtual and run.manifest.testbed.emulated and measured):
         return ""
     if modes == 3:
         what = "hits of the dbuf cache, hits of the ARC, and those after which nfsd frees pages"

@@ -49,7 +49,7 @@ class Line:
 class Headline:
     """`sentence`: the result; `measured`: what, on what; `evidence`: why the verdict is what it is.
 
-    `emulated`: the devices were models.
+    `emulated`: the devices were models. `bars`: the lines; of unknown tiers their bands.
     """
 
     sentence: str
@@ -57,6 +57,7 @@ class Headline:
     evidence: tuple[str, ...]
     emulated: bool
     lines: tuple[Line, ...]
+    bars: tuple[Line, ...] = ()
 
 
 def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
@@ -64,7 +65,8 @@ def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Hea
     lines = _lines(latency, manifest, summary)
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
-    return Headline(_sentence(lines, summary), measured, _evidence(summary), emulated, lines)
+    bars = tuple(bar for line in lines for bar in _bars(line, summary))
+    return Headline(_sentence(lines, summary), measured, _evidence(summary), emulated, lines, bars)
 
 
 def sentence(manifest: Manifest, summary: Summary) -> str:
@@ -113,29 +115,27 @@ def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     """The server's rows, or the clients' where no server was traced; without what is almost never there."""
     expected = {phase.name: phase.expected_tiers for phase in manifest.phases}
     for row in summary.rows_of(SERVER) or summary.rows:
-        bands = _bands_of(row, summary) if row.tier == "all" else ()
-        yield from bands
-        if bands:
-            continue
         if row.share >= _LEAST_SHARE or row.published or row.tier in expected.get(row.phase, ()):
             yield row
 
 
-def _bands_of(row: Row, summary: Summary) -> tuple[Row, ...]:
-    """The bands of a row whose tiers are not known, if there are several. They have no percentiles."""
+def _bars(line: Line, summary: Summary) -> tuple[Line, ...]:
+    """The line, or its bands if its tier is not known and it has several. Bands have no percentiles."""
+    row = line.row
     key = row.phase, row.layer, row.op
     bands = [e["bands"] for e in summary.bands if (e["phase"], e["layer"], e["op"]) == key]
-    if not bands or not 1 < len(bands[0]) <= _MOST_MODES:
-        return ()
-    return tuple(
-        row.model_copy(update={
-            "tier": f"band {number} of {len(bands[0])}", "count": band["count"], "share": band["share"],
-            "range_us": tuple(band["range_us"]),
+    if row.tier != "all" or not bands or not 1 < len(bands[0]) <= _MOST_MODES:
+        return (line,)
+    made = []
+    for number, band in enumerate(bands[0], 1):
+        name = f"band {number} of {len(bands[0])}"
+        of_band = {
+            "tier": name, "count": band["count"], "share": band["share"], "range_us": tuple(band["range_us"]),
             "p50_us": None, "p95_us": None, "p99_us": None, "p999_us": None,
             "min_us": band["from_us"], "max_us": band["to_us"], "published": None,
-        })
-        for number, band in enumerate(bands[0], 1)
-    )  # fmt: skip
+        }  # fmt: skip
+        made.append(Line(row.model_copy(update=of_band), line.phase, name, None, None))
+    return tuple(made)
 
 
 def _ssd_rows(rows: Sequence[Row]) -> Mapping[tuple[str, str | None], float]:

@@ -15,6 +15,8 @@ from reports.analysis.references import Setup
 
 NOT_STATED = "not stated"
 NOT_RECORDED = "not recorded"
+# The publication that the presets were chosen for.
+_CHOSEN_FOR = "sun-7410-2009"
 # By the title of a preset: parameters chosen so that the device resembles the published ones; times in ns.
 # Comments of kit/emulation/presets say so too. Another value than these is the choice of a testbed.
 CHOSEN: Mapping[str, Mapping[str, float]] = {
@@ -60,7 +62,7 @@ def setup_table(manifest: Manifest, reference: Reference | None, setup: Setup | 
     """
     if reference is None or setup is None or manifest.import_ is not None:
         return None
-    return SetupTable(reference.title, tuple(_rows(manifest, setup)), _chosen(manifest))
+    return SetupTable(reference.title, tuple(_rows(manifest, setup)), _chosen(manifest, reference))
 
 
 def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
@@ -205,14 +207,14 @@ def _spaced(quantity: str) -> str:
     return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", quantity)
 
 
-def _chosen(manifest: Manifest) -> str:
+def _chosen(manifest: Manifest, reference: Reference) -> str:
     """What was chosen so that emulated devices are like the published ones, and what follows from it."""
     if not manifest.testbed.emulated:
         return ""
     parts: dict[str, None] = {}
     for device in manifest.testbed.devices:
         title, values = str(device.get("model")), _values(device)
-        chosen = CHOSEN.get(title, {}).items()
+        chosen = CHOSEN.get(title, {}).items() if reference.name == _CHOSEN_FOR else ()
         names = [f"{name} {_parameter(name, value)}" for name, value in chosen if values.get(name) == value]
         if names:
             parts[f"{' and '.join(names)} ({title})"] = None

@@ -42,10 +42,13 @@ class Panel:
     stored: Grid
 
 
-def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str, published: str = "") -> Figure:
+def hero(
+    panels: Sequence[Panel], lines: Sequence[Line], source: str, published: str = "", timed: bool = True
+) -> Figure:
     """Up to four phases, and a bar per tier in `lines`.
 
-    `source`: who published, in a word such as "2009"; `published`: the title of the publication.
+    `source`: who published, in a word such as "2009"; `published`: the title of the publication. `timed`:
+    the source has times.
     """
     shown = list(panels[:_MOST_PANELS])
     every, lines = lines, lines[:_MOST_LINES]
@@ -65,7 +68,8 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str, published:
             if trace["type"] == "heatmap":
                 maps.append({**trace, "showlegend": False})
         axes[f"xaxis{name}"] = {
-            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds"},
+            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds" if timed else ""},
+            "showticklabels": timed,
             "range": [0, merged.columns * merged.width_ns / 1e9],
         }  # fmt: skip
         narrow_layout[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
@@ -103,7 +107,8 @@ def hero(panels: Sequence[Panel], lines: Sequence[Line], source: str, published:
         "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
     }  # fmt: skip
     data = [*maps, *_points(lines, places, last), anchor]
-    caption = "Darker: more I/Os per second and octave of latency, each panel by itself."
+    per = "second and octave" if timed else "octave"
+    caption = f"Darker: more I/Os per {per} of latency, each panel by itself."
     if any(line.row.tier in palette.HUES["light"]["classic"] and line.row.tier != "all" for line in lines):
         caption = f"Hue: tier. {caption}"
     if len(panels) > len(shown):
@@ -136,7 +141,7 @@ def _domains(panels: Sequence[Panel], part: float) -> list[list[float]]:
 
 
 def _span_s(panels: Sequence[Panel], lines: Sequence[Line]) -> tuple[float, float]:
-    """All ranges, ours and the published, and nine hundred and ninety-nine thousandths of the I/Os."""
+    """All ranges, ours and the published, and 99 % of the I/Os of each tier."""
     spans = [span for line in lines for span in (line.row.range_us, _published(line)) if span]
     lows = [span[0] for span in spans if span[0] > 0] or [1.0]
     highs = [span[1] for span in spans] + [line.row.p99_us or 0.0 for line in lines] or [1000.0]

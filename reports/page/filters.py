@@ -8,6 +8,7 @@ from typing import Any
 import jinja2
 
 from kit.core.units import format_latency, format_latency_range
+from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
 
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
@@ -80,4 +81,12 @@ def parameters(device: Any) -> str:
     return ", ".join(shown) or "-"
 
 
-ALL = (us, span, tier, ns, size, number, text, pairs, parameters)
+def misplaced(entry: Any) -> list[str]:
+    """Sentences about I/Os in another tier's band, from an entry of a summary's bands."""
+    try:
+        return [each.sentence() for each in band_labels.misplaced(entry)]
+    except (AttributeError, ArithmeticError, KeyError, TypeError, ValueError):
+        return []  # a summary.json of somebody else's
+
+
+ALL = (us, span, tier, ns, size, number, text, pairs, parameters, misplaced)

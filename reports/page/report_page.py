@@ -51,10 +51,16 @@ def render(
         list(_subjects(latency, phase, typed, summary, manifest, source))
         for phase, typed in zip(listed, manifest.phases, strict=True)
     ]
-    shown = [subject for of_phase in subjects for subject in of_phase[: 1 if not manifest.import_ else None]]
+    shown = [
+        subject
+        for of_phase in subjects
+        for subject in of_phase
+        if manifest.import_ or subject.layer == of_phase[0].layer
+    ]
     panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
+    timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
-    first = collected.add(hero.hero(panels, headline.lines, source, published), "hero")
+    first = collected.add(hero.hero(panels, headline.bars, source, published, timed=timed), "hero")
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(listed, subjects, strict=True)
@@ -70,7 +76,9 @@ def render(
         manifest=stored,
         summary=summary,
         headline=headline,
-        findings=[{"text": each.text, "address": _address(each)} for each in result.findings],
+        findings=[
+            {"text": each.text, "address": _address(each) if timed else ""} for each in result.findings
+        ],
         setup=result.setup,
         reference=summary.reference,
         hero=first,
@@ -80,7 +88,7 @@ def render(
         title=import_source.title(manifest),
         imported=stored.get("import"),
         sentences=import_source.sentences(manifest.import_, latency) if manifest.import_ else [],
-        timed=import_source.timed(manifest),
+        timed=timed,
         unseen=stored.get("appliance"),
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
@@ -134,8 +142,8 @@ def _phase(
     """The figures of a phase: open ones, and those that are folded."""
     drawn = [
         figure
-        for number, each in enumerate(subjects)
-        for figure in _figures(each, not number, manifest, collected)
+        for each in subjects
+        for figure in _figures(each, each.layer == subjects[0].layer, manifest, collected)
     ]
     expected = {str(t) for t in phase.get("expected_tiers") or phase.get("tiers") or []}
     seen = {row.tier for row in summary.rows if row.phase == phase["name"]}

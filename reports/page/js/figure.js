@@ -4,7 +4,7 @@ import {figures} from "./library.js";
 import {chosen, isPrinting, pause, theme} from "./page.js";
 
 // Stored columns and rows that are drawn at most; more are merged, as Python has them.
-const MOST = [600, 256];
+const MOST = [480, 256];
 const NARROW_PX = 520;
 
 function hue(tier) {

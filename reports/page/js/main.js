@@ -74,7 +74,9 @@ function listenToPage() {
   addEventListener("hashchange", () => fromAddress(links));
   addEventListener("keydown", ({key}) => {
     if (key !== "Escape") return;
-    for (const link of links.values()) if (link.range || link.band) select(link, null, null);
+    for (const link of new Set([...figures.values()].map(figure => figure.link))) {
+      if (link.range || link.band) select(link, null, null);
+    }
   });
   for (const type of ["pointerdown", "pointermove", "wheel", "keydown", "scroll"]) {
     addEventListener(type, () => { lastInput = performance.now(); }, {capture: true, passive: true});

@@ -83,7 +83,7 @@ function decoded(text) {
 export function fromAddress(links) {
   const match = /^#(.+?)(?::([\d.]+)-([\d.]+))?(?:@([\d.]+)-([\d.]+))?$/.exec(location.hash);
   const link = match && links.get(decoded(match[1]));
-  if (!link) return;
+  if (!link || !(match[2] || match[4])) return;
   const [from, to, low, high] = match.slice(2).map(Number);
   select(link, match[2] ? [from, to] : null, match[4] ? [low / 1e6, high / 1e6] : null);
   linked(link)[0].target.closest("figure").scrollIntoView({block: "center"});

@@ -96,10 +96,12 @@ def test_the_zil_is_begun_between_the_removal_of_the_log_device_and_the_load(exa
     phase = [one.argv for one in commands(example_plan) if one.step == "phase write-pool"]
     names = [argv[0] for argv in phase]
     at = next(n for n, argv in enumerate(phase) if argv[:2] == ["zpool", "remove"])
-    assert names[at : at + 5] == ["zpool", "rm", "dd", "rm", "zpool"] and phase[at + 4][1] == "sync"
-    assert "oflag=dsync,nofollow" in phase[at + 2] and f"of={phase[at + 3][-1]}" in phase[at + 2]
+    assert names[at : at + 4] == ["zpool", "fio", "rm", "zpool"] and phase[at + 3][1] == "sync"
+    assert "--sync=1" in phase[at + 1] and f"--filename={phase[at + 2][-1]}" in phase[at + 1]
     assert not [
-        one for one in commands(example_plan) if one.argv[0] == "dd" and one.step == "phase write-slog"
+        one
+        for one in commands(example_plan)
+        if "--name=begin-zil" in one.argv and one.step == "phase write-slog"
     ]
 
 
