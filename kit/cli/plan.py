@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -50,7 +51,9 @@ def plan_command(
             "seconds": {"at_least": times[0], "if_slow": times[1]}, "commands": commands,
         })  # fmt: skip
         return
-    width = None if commands_ or not sys.stdout.isatty() else shutil.get_terminal_size().columns
+    # A file or a program gets them whole.
+    narrow = not commands_ and (sys.stdout.isatty() or "COLUMNS" in os.environ)
+    width = shutil.get_terminal_size().columns if narrow else None
     emit_text([*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands, width)])
 
 
