@@ -44,7 +44,10 @@ def test_a_demo_says_in_a_line_what_it_does_and_how_long_that_takes() -> None:
     )
 
 
-def test_a_plan_cuts_long_commands_and_unfolds_them(hsp_here: Called) -> None:
+def test_a_plan_cuts_long_commands_and_unfolds_them(
+    hsp_here: Called, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     short = hsp_here("plan", "top-speeds", COLUMNS="80").stdout.splitlines()
     whole = hsp_here("plan", "top-speeds", "--commands", COLUMNS="80").stdout.splitlines()
     assert hsp_here("plan", "top-speeds").stdout.splitlines() == whole, "a file gets all"
