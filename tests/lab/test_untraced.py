@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from kit.zfs import pool
 from kit.zfs.tunables import READ_HISTORY, read_tunables, write_tunable
 from tests.lab.conftest import RunningLab
 from tests.lab.workloads import write_small, write_testbed
+from tests.reports import drawn
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900, func_only=True)]
 
@@ -101,7 +103,7 @@ def test_without_bpftrace_tiers_are_shares_by_counters_and_the_verdict_is_unknow
     assert words in capsys.readouterr().err
     assert summary["verdict"] == "unknown"
     assert summary["reasons"][0].startswith(words) and len(summary["reasons"]) == 1
-    assert page.index("lab has no bpftrace") < page.index('id="reading"')
+    assert page.index("lab has no bpftrace") < page.index("How to read this page")
     assert manifest["tracing"]["kind"] == "none" and manifest["versions"]["bpftrace"] == "none"
 
     write, read = summary["accounting"]["phases"]
@@ -176,7 +178,8 @@ def test_a_clock_that_is_set_during_the_phase_is_on_the_time_axis_and_in_the_ver
     assert (event["time_ns"], event["end_ns"]) == (phase["start_ns"], phase["end_ns"])
     [machine] = phase["machines"]
     assert 4_900_000_000 < machine["clock_step_ns"] <= 5_000_000_000 and machine["slept_ns"] == 0
-    assert event["text"] in page and "clock step" in page
+    figures = json.dumps(drawn.specs(page))
+    assert event["text"] in figures and "clock step" in figures
 
 
 def test_reads_that_the_arc_had_and_had_not(site: Site) -> None:
