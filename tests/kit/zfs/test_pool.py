@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kit.core.errors import HostError, SafetyRefusal
+from kit.hosts.sudo import SERVER_PROGRAMS
 from kit.zfs import pool as pools
 from kit.zfs.pool import Pool, PoolSpec
 from tests.fakes import ScriptedHost
@@ -119,6 +120,8 @@ def test_a_zil_is_begun_by_a_write_that_is_synced_and_gone() -> None:
         tuple(argv) for argv in pools.begin_zil_commands("hsp-a1", "/run/hsp/a1/pool/bench")
     ] == server.calls
     assert server.calls[-1] == ("zpool", "sync", "hsp-a1")
+    # The dataset's root directory is root's: without sudo the write would fail.
+    assert {argv[0] for argv in server.calls} <= SERVER_PROGRAMS
 
 
 def test_a_device_that_was_not_removed_is_an_error() -> None:
