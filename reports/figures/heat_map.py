@@ -30,7 +30,7 @@ Per = Literal["octave", "us"]
 
 # An hour of seconds, and what a phase takes longer than asked for.
 MAX_COLUMNS = 4000
-# What is drawn at most: 600 x 256 pans in 0.2 s on two busy cores (docs/benchmarks.md), and some are slower.
+# What is drawn at most: an hour of seconds then pans without a pause (docs/benchmarks.md).
 DISPLAY = (480, 224)
 # 60 octaves of 32 bins; what has more was not written by the kit.
 _MAX_ROWS = 1920
