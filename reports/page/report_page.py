@@ -185,7 +185,7 @@ def _year(summary: Summary) -> str:
     return title[-4:] if title[-4:].isdigit() else title
 
 
-_WHERE = {True: "Emulated lab, not your hardware", False: "Real hardware"}
+_WHERE: dict[bool | None, str] = {True: "Emulated lab, not your hardware", False: "Real hardware"}
 
 
 def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str]:
