@@ -18,7 +18,7 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError
-from kit.plan import combination
+from kit.plan import combination, limits
 from kit.zfs.tunables import Tunable, tunable
 
 
@@ -70,6 +70,7 @@ def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed
     tunables: tuple[Tunable, ...] = ()
     if not testbed.is_appliance:
         tunables = tuple(tunable(name, value, testbed.clock) for name, value in workload.tunables.items())
+    limits.check(workload, source)
     combination.check(workload, source, testbed, jobs)
     sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
     return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload
+from kit.config.workload_source import find_workload, read_source
 from kit.plan.plan import Plan, make_plan
+from kit.session import published_expectations
 
 
 @dataclass(frozen=True)
@@ -21,4 +22,6 @@ class Side:
     def plan(self) -> Plan:
         """Make the plan. Raises ConfigError."""
         path = find_workload(self.workload)
-        return make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
+        plan = make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
+        published_expectations.check(plan, read_source(path))
+        return plan

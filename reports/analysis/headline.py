@@ -49,7 +49,8 @@ class Line:
 class Headline:
     """`sentence`: the result; `measured`: what, on what; `evidence`: why the verdict is what it is.
 
-    `emulated`: the devices were models. `bars`: the lines; of unknown tiers their bands.
+    `emulated`: the devices were models. `bars`: the lines; of unknown tiers their bands. `unpublished`: why
+    no published range stands beside some or all lines.
     """
 
     sentence: str
@@ -58,6 +59,7 @@ class Headline:
     emulated: bool
     lines: tuple[Line, ...]
     bars: tuple[Line, ...] = ()
+    unpublished: tuple[str, ...] = ()
 
 
 def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
@@ -66,7 +68,9 @@ def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Hea
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
-    return Headline(_sentence(lines, summary), measured, _evidence(summary), emulated, lines, bars)
+    return Headline(
+        _sentence(lines, summary), measured, _evidence(summary), emulated, lines, bars, _unpublished(lines)
+    )
 
 
 def sentence(manifest: Manifest, summary: Summary) -> str:
@@ -90,6 +94,16 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
         Line(row, titles.get(row.phase, row.phase), tier_name(row.tier), inside(row), _times_of(row, above))
         for row in rows
     )
+
+
+def _unpublished(lines: Sequence[Line]) -> tuple[str, ...]:
+    """Why lines have no published range; with the phases where another phase has one, or another reason."""
+    phases: dict[str, dict[str, None]] = {}
+    for line in lines:
+        if line.row.not_published:
+            phases.setdefault(line.row.not_published, {})[line.phase] = None
+    one = len(phases) == 1 and not any(line.row.published for line in lines)
+    return tuple(why if one else f"{', '.join(names)}: {why}" for why, names in phases.items())
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:

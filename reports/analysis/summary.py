@@ -6,7 +6,7 @@ Stored latencies are in nanoseconds, those of the summary in microseconds.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -17,7 +17,8 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, expectations, power_loss, references, verdict
+from reports.analysis import band_table, clients, expectations, power_loss, published, references, verdict
+from reports.analysis.published import Beside
 from reports.statistics.quantiles import Bins, figures_us, limits_ns
 
 _KEY = ("phase", "layer", "op", "tier")
@@ -40,12 +41,18 @@ def summarise(
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
-    rows = _rows(latency, phases, reference, reasons)
+    names = dict.fromkeys((*(p.name for p in phases), *latency["phase"].unique().sort()))
+    named = {phase.name: phase for phase in phases}
+    shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
+    rows = _rows(latency, phases, reference, shown, reasons)
     by_nature = verdict.judge_accounting(manifest, latency, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
-    bands = band_table.describe(latency, [p.name for p in phases], reference) if with_bands else []
+    bands = []
+    if with_bands:
+        ranges = {name: each.ranges_us for name, each in shown.items()}
+        bands = band_table.describe(latency, [p.name for p in phases], reference, ranges)
     of_clients = _clients(latency, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
@@ -74,7 +81,8 @@ def summarise(
         "expect": expect,
         "power_loss": promised,
     }
-    return Summary.from_json(value, "summary")
+    # With its conditions, which are not stored.
+    return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
 
 
 def _known_reference(name: str, reasons: list[str]) -> Reference | None:
@@ -105,6 +113,7 @@ def _rows(
     latency: pl.DataFrame,
     phases: Sequence[Phase],
     reference: Reference | None,
+    shown: Mapping[str, Beside],
     reasons: list[str],
 ) -> list[Json]:
     named = {phase.name: phase for phase in phases}
@@ -136,7 +145,7 @@ def _rows(
         except ValueError as error:
             limits = (bins[0][0], bins[-1][1])
             reasons.append(f"The extremes of {' '.join(key)} are not those of the counts: {error}.")
-        rows.append(_row(row, bins, limits, totals[key[0], key[1]], reference))
+        rows.append(_row(row, bins, limits, totals[key[0], key[1]], reference, shown[key[0]]))
     return rows
 
 
@@ -147,7 +156,9 @@ def _extremes(phase: Phase | None, row: Json, hosts: set[str]) -> list[tuple[int
     return [(e.min_ns, e.max_ns) for e in mine] if hosts <= {e.host for e in mine} else []
 
 
-def _row(row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: Reference | None) -> Json:
+def _row(
+    row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: Reference | None, shown: Beside
+) -> Json:
     count = sum(b[2] for b in bins)
     result: Json = {
         **row,
@@ -157,10 +168,13 @@ def _row(row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: 
         **figures_us(bins, limits),
     }
     low, high = result["range_us"]
-    published = reference.ranges_us.get((row["op"], row["tier"])) if reference else None
-    if reference and published and row["layer"] == SERVER:
-        inside = published[0] <= low and high <= published[1]
-        result["published"] = {"reference": reference.name, "range_us": list(published), "inside": inside}
+    if reference and row["layer"] == SERVER:
+        key = (row["op"], row["tier"])
+        if span := shown.ranges_us.get(key):
+            inside = span[0] <= low and high <= span[1]
+            result["published"] = {"reference": reference.name, "range_us": list(span), "inside": inside}
+        elif sentence := shown.why_not.get(key):
+            result["not_published"] = sentence
     return result
 
 
