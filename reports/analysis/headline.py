@@ -16,6 +16,7 @@ from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
+from reports.analysis.published import beside
 from reports.analysis.published_share import share_inside
 from reports.analysis.tier_names import BELOW, op_name, tier_name
 
@@ -69,7 +70,13 @@ def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Hea
     measured = _measured(manifest, summary)
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
     return Headline(
-        _sentence(lines, summary), measured, _evidence(summary), emulated, lines, bars, _unpublished(lines)
+        _sentence(lines, summary),
+        measured,
+        _evidence(summary),
+        emulated,
+        lines,
+        bars,
+        _unpublished(lines, manifest, summary),
     )
 
 
@@ -96,12 +103,18 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
     )
 
 
-def _unpublished(lines: Sequence[Line]) -> tuple[str, ...]:
+def _unpublished(lines: Sequence[Line], manifest: Manifest, summary: Summary) -> tuple[str, ...]:
     """Why lines have no published range; with the phases where another phase has one, or another reason."""
     phases: dict[str, dict[str, None]] = {}
+    of = {phase.name: phase for phase in manifest.phases}
     for line in lines:
-        if line.row.not_published:
-            phases.setdefault(line.row.not_published, {})[line.phase] = None
+        why = {line.row.not_published or ""}
+        if line.row.tier == "all":
+            # Its bands have none.
+            shown = beside(summary.reference, manifest, of.get(line.row.phase))
+            why = {text for (op, _), text in shown.why_not.items() if op == line.row.op}
+        for text in filter(None, why):
+            phases.setdefault(text, {})[line.phase] = None
     one = len(phases) == 1 and not any(line.row.published for line in lines)
     return tuple(why if one else f"{', '.join(names)}: {why}" for why, names in phases.items())
 
