@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kit.config.toml import dotted, nearest, placed_refusal
+from kit.config.toml import dotted, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload_source import WorkloadSource
-from kit.core.errors import ConfigError
 from kit.plan.plan import Plan
 from kit.store.manifest import Manifest, Mount, Testbed
 from kit.store.phase import Phase
@@ -17,36 +16,26 @@ _KEYS = ("inside_share_min", "inside")
 
 
 def check(plan: Plan, source: WorkloadSource) -> None:
-    """Raises ConfigError with file and line.
-
-    An expectation of a base is not refused: where its phase does not meet the conditions, it is not judged.
-    """
+    """Raises ConfigError with file and line."""
     if problems := list(_problems(plan, source)):
         raise placed_refusal([(source.place_of(key), f"{dotted(key)}: {text}") for key, text in problems])
 
 
 def _problems(plan: Plan, source: WorkloadSource) -> Iterator[tuple[KeyPath, str]]:
     workload = plan.workload
-    try:
-        # A workload without one says "".
-        reference = references.load(workload.reference) if workload.reference else None
-    except ConfigError:
-        known = references.known()
-        text = f"no reference '{workload.reference}', {nearest(workload.reference, known, 'references')}"
-        yield ("reference",), text
-        return
+    reference = references.load(workload.reference) if workload.reference else None
     for number, expectation in enumerate(workload.expect):
         judged = [name for name in _KEYS if getattr(expectation, name) not in (None, False)]
-        keys = [key for name in judged if source.is_own(key := ("expect", number, name))]
-        if not keys:
+        if not judged:
             continue
+        key = ("expect", number, judged[0])
         shown = published.beside(reference, *_expected(plan, expectation.phase))
         row = (expectation.op, expectation.tier)
         if row in shown.why_not:
-            yield keys[0], f"{shown.why_not[row]} Remove the key, or measure with the same"
+            yield key, f"{shown.why_not[row]} Remove the key, or measure with the same"
         elif row not in shown.ranges_us:
             text = f"'{workload.reference}' has no range for {row[0]}/{row[1]}"
-            yield keys[0], f"{text}: remove the key, or name another reference"
+            yield key, f"{text}: remove the key, or name another reference"
 
 
 def _expected(plan: Plan, name: str) -> tuple[Manifest, Phase]:

@@ -77,13 +77,3 @@ def test_limits_that_cannot_be_judged(
     assert caught.value.exit_code == 2
     assert caught.value.message.startswith(f"{tmp_path}/mine.toml:{line}: expect[0].{key}: ")
     assert words in caught.value.message
-
-
-def test_a_limit_of_the_base_is_refused_where_it_stands(tmp_path: Path) -> None:
-    (tmp_path / "base.toml").write_text(MINE + "stall_ms_max = 100\n")
-    path = tmp_path / "mine.toml"
-    phase = '[[phase]]\nname = "write-slog"\ninterval = "100ms"\n'
-    path.write_text(f'format = 1\nbase = "base.toml"\nname = "slower"\ntitle = "Slower"\n\n{phase}')
-    with pytest.raises(ConfigError) as caught:
-        make_plan(read_workload(path), read_testbed(LAB_TESTBED), path, LAB_TESTBED)
-    assert caught.value.message.startswith(f"{tmp_path}/base.toml:10: expect[0].stall_ms_max: ")

@@ -50,7 +50,7 @@ def test_another_load_is_refused_where_the_file_asks_for_the_range(
     planned(tmp_path, options + INSIDE)
 
 
-def test_what_a_base_asks_for_is_not_refused(tmp_path: Path) -> None:
+def test_what_a_base_asks_for_is_not_asked_of_a_workload_on_it(tmp_path: Path) -> None:
     planned(tmp_path, INSIDE + "inside = true", name="base.toml")
     planned(tmp_path, "[job]\nnumjobs = 4\n", base="base.toml")
 
