@@ -116,7 +116,13 @@ def _unpublished(lines: Sequence[Line], manifest: Manifest, summary: Summary) ->
         for text in filter(None, why):
             phases.setdefault(text, {})[line.phase] = None
     one = len(phases) == 1 and not any(line.row.published for line in lines)
-    return tuple(why if one else f"{', '.join(names)}: {why}" for why, names in phases.items())
+    return tuple(why if one else f"{_some([*names])}: {why}" for why, names in phases.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them; titles may have commas."""
+    more = f"; {len(names) - _MOST_PHASES} more phases" if len(names) > _MOST_PHASES + 1 else ""
+    return "; ".join(names[: _MOST_PHASES + (not more)]) + more
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:

@@ -120,7 +120,9 @@ def hero(
         caption += f" First {len(shown)} of {len(panels)} phases."
     if len(every) > len(lines):
         caption += f" {len(every) - len(lines)} more tiers below, under Numbers."
-    caption = " ".join([caption, *unpublished])
+    if unpublished:
+        many = "Why phases have no published range: below, under Numbers."
+        caption += f" {unpublished[0] if len(unpublished) == 1 else many}"
     return Figure(
         "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=narrow_layout
     )

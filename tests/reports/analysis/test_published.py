@@ -109,3 +109,21 @@ def test_a_run_without_any_published_range_says_so_once() -> None:
     assert [(each.inside, each.ok, each.not_published) for each in read.expect] == [
         (True, True, sentence)
     ] * 5
+
+
+def test_each_reason_has_its_phases() -> None:
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    manifest["expect"] = []
+    for phase, outstanding in zip(manifest["phases"], (2, 2, 4), strict=True):
+        phase["outstanding"] = outstanding
+    parsed = synthetic.parsed(manifest)
+    read = synthetic.summary.summarise(frame, parsed)
+    result = synthetic.described(frame, parsed, read)
+    unlike = "No published range: measured with 1 I/O outstanding, this phase has"
+    assert result.headline.unpublished == (
+        f"512 B read; 512 B write-slog: {unlike} 2 I/Os outstanding.",
+        f"512 B write-pool: {unlike} 4 I/Os outstanding.",
+    )
+    html = synthetic.report_page.render(frame, parsed, result)
+    assert "Why phases have no published range: below, under Numbers." in html
+    assert all(f'<p class="soft">{sentence}</p>' in html for sentence in result.headline.unpublished)
