@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kit.store import tables
-from kit.store.run_directory import RunDir
+from kit.store.run_directory import named_run
 from kit.store.summary import Row
 from reports.analysis.published_share import share_inside
 from tests import process
@@ -55,7 +55,7 @@ def test_each_tier_is_inside_its_published_range(main_job: Finished, tier: str) 
 @pytest.mark.parametrize("tier", OF_DISKS)
 def test_most_of_what_disks_answer_is_inside_the_published_range(main_job: Finished, tier: str) -> None:
     latency, row = (
-        tables.read_latency(RunDir(main_job.run)),
+        tables.read_latency(named_run(main_job.run)),
         Row.from_json(main_job.row(tier), "summary.json"),
     )
     share = share_inside(latency, row, PUBLISHED_US[tier])
