@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core.core_schema import ValidationInfo
 
-from kit.config.toml import Table, dotted, load, printable, read_text
+from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -203,7 +203,8 @@ class Controller(Table):
     @model_validator(mode="after")
     def _check_one_device(self) -> Self:
         if [self.backing, self.disk, self.ssd].count(None) != 2:
-            raise ValueError('needs exactly one of backing = "PRESET", a table disk or a table ssd')
+            key = next((k for k in ("disk", "ssd") if getattr(self, k) is not None), "backing")
+            raise KeyProblem(key, 'needs exactly one of backing = "PRESET", a table disk or a table ssd')
         return self
 
     @property
@@ -239,7 +240,10 @@ class DeviceModel(Table):
         tables = [name for name in ("disk", "ssd", "controller") if getattr(self, name) is not None]
         if tables != [self.model]:
             given = " and ".join(f"[{name}]" for name in tables) or "none"
-            raise ValueError(f'model = "{self.model}" needs the table [{self.model}] alone, found {given}')
+            key = next((name for name in tables if name != self.model), "model")
+            raise KeyProblem(
+                key, f'model = "{self.model}" needs the table [{self.model}] alone, found {given}'
+            )
         return self
 
     @property
@@ -256,10 +260,9 @@ def preset_names() -> list[str]:
 def preset_path(name: str) -> Path:
     """Path of a preset's file. Raises ConfigError that lists the known presets."""
     if name not in preset_names():
-        known = ", ".join(preset_names())
+        known = nearest(name, preset_names(), "known presets")
         raise ConfigError(
-            f"unknown preset '{printable(name[:60])}'; known presets: {known}",
-            "`hsp device presets` describes each of them",
+            f"unknown preset '{printable(name[:60])}', {known}", "`hsp device presets` describes each of them"
         )
     return PRESETS / f"{name}.toml"
 

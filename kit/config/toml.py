@@ -41,11 +41,11 @@ class Table(BaseModel):
 
 
 class KeyProblem(ValueError):
-    """A validator's refusal of one key of its table."""
+    """A validator's refusal of one key of its table, or of one within it (a path)."""
 
-    def __init__(self, key: str, text: str) -> None:
+    def __init__(self, key: str | KeyPath, text: str) -> None:
         super().__init__(text)
-        self.key = key
+        self.key: KeyPath = (key,) if isinstance(key, str) else key
 
 
 def load(path: Path, model: type[M]) -> M:
@@ -214,7 +214,7 @@ def _model_problems(
             values[path] = value
         else:
             error = detail.get("ctx", {}).get("error")
-            own = (*path, error.key) if isinstance(error, KeyProblem) else path
+            own = (*path, *error.key) if isinstance(error, KeyProblem) else path
             problems.append((own, _problem_text(detail, path, value, model)))
     for path, kinds in expected.items():
         problems.append(

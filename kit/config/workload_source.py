@@ -106,7 +106,8 @@ def find_workload(name_or_path: str) -> Path:
     known = sorted(file.stem for file in WORKLOADS.glob("*.toml"))
     if name_or_path not in known:
         raise ConfigError(
-            f"there is no workload '{name_or_path}'", f"the kit has: {', '.join(known)}; or give a .toml file"
+            f"there is no workload '{name_or_path}', {nearest(name_or_path, known, 'the kit has')}",
+            f"the kit has {', '.join(known)}; or give a .toml file",
         )
     return WORKLOADS / f"{name_or_path}.toml"
 

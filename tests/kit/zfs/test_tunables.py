@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError, SafetyRefusal
-from kit.zfs import tunables
+from kit.zfs import parameters, tunables
 from kit.zfs.tunables import TIME_TUNABLES_NS, tunable, write_tunable
 from tests.fakes import Answer, Command, ScriptedHost
 
@@ -113,7 +113,8 @@ def test_values_without_a_meaning_are_refused(name: str, value: str, clock: Cloc
 
 
 def test_no_tunable_is_both_time_and_size() -> None:
-    assert not tunables.SIZE_TUNABLES & set(TIME_TUNABLES_NS)
+    sizes = {name for name, each in parameters.known().items() if each.is_size}
+    assert not sizes & set(TIME_TUNABLES_NS)
 
 
 def test_values_are_read_by_name() -> None:
