@@ -203,7 +203,7 @@ class Controller(Table):
     @model_validator(mode="after")
     def _check_one_device(self) -> Self:
         if [self.backing, self.disk, self.ssd].count(None) != 2:
-            key = next((k for k in ("disk", "ssd") if getattr(self, k) is not None), "backing")
+            key = tuple(k for k in ("disk", "ssd") if getattr(self, k) is not None)[:1]
             raise KeyProblem(key, 'needs exactly one of backing = "PRESET", a table disk or a table ssd')
         return self
 
@@ -260,9 +260,12 @@ def preset_names() -> list[str]:
 def preset_path(name: str) -> Path:
     """Path of a preset's file. Raises ConfigError that lists the known presets."""
     if name not in preset_names():
-        known = nearest(name, preset_names(), "known presets")
+        close = nearest(name, preset_names(), "")
+        known = f"known presets: {', '.join(preset_names())}"
         raise ConfigError(
-            f"unknown preset '{printable(name[:60])}', {known}", "`hsp device presets` describes each of them"
+            f"unknown preset '{printable(name[:60])}'; "
+            f"{f'{close} ' if close.startswith('did') else ''}{known}",
+            "`hsp device presets` describes each of them",
         )
     return PRESETS / f"{name}.toml"
 

@@ -269,9 +269,9 @@ def _tables(annotation: Any) -> list[type[BaseModel]]:
     return [table for argument in get_args(annotation) for table in _tables(argument)]
 
 
-def nearest(text: str, valid: list[str], noun: str) -> str:
+def nearest(text: str, valid: list[str], noun: str, cutoff: float = 0.6) -> str:
     """Suggest the member of `valid` most similar to `text`, else list all of them as `noun`."""
-    close = difflib.get_close_matches(text[:100], valid, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(text[:100], valid, n=1, cutoff=cutoff)
     return f"did you mean {close[0]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
 
 

@@ -143,10 +143,10 @@ class Phase(Table):
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
         if self.interval < 1_000_000 or self.interval % 1_000_000:
-            raise KeyProblem("interval", "must be whole milliseconds")
+            raise KeyProblem("interval", "interval must be whole milliseconds")
         if not self.interval <= self.duration:
-            text = f"{format_duration_ns(self.duration)} is less than one interval"
-            raise KeyProblem("duration", f"{text} ({format_duration_ns(self.interval)})")
+            text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
+            raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
         return self
 
 

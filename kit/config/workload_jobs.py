@@ -36,7 +36,8 @@ def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:
                 place = section.place_of("filename")
                 text = f"but the working set is the file '{workload.working_set.file}'"
                 advice = f"write filename={workload.working_set.file}"
-                raise placed_refusal([(place, f"[{section.name}] filename is {file!r}, {text}: {advice}")])
+                found = "is missing" if file is None else f"is {file!r}"
+                raise placed_refusal([(place, f"[{section.name}] filename {found}, {text}: {advice}")])
     return jobs
 
 

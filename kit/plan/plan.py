@@ -67,10 +67,10 @@ def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed
     """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget)."""
     source = read_source(workload_path)
     jobs = read_jobs(workload, source)
+    combination.check(workload, source, testbed, testbed_path, jobs)
     tunables: tuple[Tunable, ...] = ()
     if not testbed.is_appliance:
         tunables = tuple(tunable(name, value, testbed.clock) for name, value in workload.tunables.items())
-    combination.check(workload, source, testbed, jobs)
     sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
     return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
 

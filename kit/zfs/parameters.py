@@ -118,7 +118,7 @@ def _pair_problem(name: str, values: Mapping[str, int]) -> str:
         if other == name or other not in known() or (word == "max" and other in values):
             continue  # where both are set, it is the minimum's problem
         default = known()[other].default
-        if (limit := values.get(other, default)) is None or not values[name]:
+        if not (limit := values.get(other, default)) or not values[name]:
             continue
         low, high = (name, other) if word == "min" else (other, name)
         pair = {name: values[name], other: limit}

@@ -174,7 +174,8 @@ def why_refused(kind: Kind, name: str, value: Setting, version: ZfsVersion | Non
     if name in others or name.startswith(_FEATURE):
         other = "pool" if kind == "dataset" else "dataset"
         return f"a property of the {other}: write it into {other}.properties"
-    return f"not a {kind} property that a workload may set, {nearest(name, sorted(valid), 'there are')}"
+    close = nearest(name, sorted(valid), "; remove it, or use one of", 0.75)
+    return f"not a {kind} property that a workload may set{', ' if close.startswith('did') else ''}{close}"
 
 
 def _value_problem(name: str, valid: _Property, value: Setting, version: ZfsVersion | None) -> str:

@@ -33,7 +33,6 @@ TIME_TUNABLES_NS = {
     "zfs_arc_min_prescient_prefetch_ms": 1_000_000,
     "zfs_multihost_interval": 1_000_000,
     "zfs_delay_scale": 1,
-    "zfs_delay_max_ns": 1,
     "zil_min_commit_timeout": 1,
 }
 
