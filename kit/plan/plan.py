@@ -18,7 +18,7 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError
-from kit.plan import combination
+from kit.plan import combination, notes
 from kit.zfs.tunables import Tunable, tunable
 
 
@@ -39,6 +39,11 @@ class Plan:
     def digest(self) -> str:
         """Identifies the plan."""
         return str(self.as_json()["digest"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What is no mistake, but decides what the numbers mean."""
+        return notes.of(self.workload, self.jobs, len(self.testbed.client))
 
     @property
     def hosts(self) -> dict[str, str]:

@@ -256,8 +256,14 @@ def _too_new(since: tuple[int, int], version: ZfsVersion | None, noun: str) -> s
     )
 
 
-def record_limit_bytes(version: ZfsVersion, tunables: Mapping[str, int]) -> int:
-    """The largest recordsize: before 2.2 that of zfs_max_recordsize (`tunables`: values in bytes), 1 MiB."""
-    if version >= ZfsVersion(2, 2):
-        return _MAX_RECORD_BYTES
-    return tunables.get("zfs_max_recordsize") or 1 << 20
+def record_problem(record_bytes: int, version: ZfsVersion, most_bytes: int | None) -> str:
+    """Why this server cannot have such records; "" if it can. `most_bytes`: of zfs_max_recordsize, if it is "
+    "set."""
+    limit = most_bytes or (1 << 20 if version < ZfsVersion(2, 2) else _MAX_RECORD_BYTES)
+    if record_bytes <= limit:
+        return ""
+    return (
+        f"{format_size_bytes(record_bytes)} is above {format_size_bytes(limit)}, the most of OpenZFS "
+        f"{version.major}.{version.minor} of the server (zfs_max_recordsize): make it smaller, or set that "
+        "tunable"
+    )
