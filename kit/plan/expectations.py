@@ -47,7 +47,7 @@ def _tier_problem(expectation: Expectation, phase: Phase) -> str:
     if expectation.layer == "client" or tier in phase.tiers:
         return ""
     return (
-        f"expect: phase '{phase.name}' does not have tier {tier}, "
+        f"phase '{phase.name}' does not have tier {tier}, "
         f"{nearest(tier, list(phase.tiers), 'it has')}; add it to the phase's tiers, or remove the "
         "expectation"
     )

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.config.testbed import read_testbed
+from kit.config.toml import nearest
 from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload
+from kit.config.workload_source import find_workload, read_source
 from kit.plan.plan import Plan, make_plan
+from reports.analysis import references
 
 
 @dataclass(frozen=True)
@@ -21,4 +23,9 @@ class Side:
     def plan(self) -> Plan:
         """Make the plan. Raises ConfigError."""
         path = find_workload(self.workload)
-        return make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
+        workload = read_workload(path)
+        if workload.reference not in references.known():
+            hint = nearest(workload.reference, references.known(), "there are")
+            text = f"no published ranges are called '{workload.reference}', {hint}"
+            read_source(path).refuse(("reference",), text)
+        return make_plan(workload, read_testbed(self.testbed), path, self.testbed)

@@ -122,11 +122,14 @@ def _pair_problem(name: str, values: Mapping[str, int]) -> str:
             continue
         low, high = (name, other) if word == "min" else (other, name)
         pair = {name: values[name], other: limit}
-        if pair[low] > pair[high] or (name == "zfs_arc_min" and pair[low] == pair[high]):
+        must_differ = low == "zfs_arc_min"
+        if pair[low] > pair[high] or (must_differ and pair[low] == pair[high]):
             own = "" if other in values else ", its default"
+            relation = "below" if must_differ else "not above"
             return (
-                f"{_shown(name, values[name])} with {other} = {_shown(other, limit)}{own}: OpenZFS does not "
-                f"take a minimum that is not below its maximum: set both, {low} below {high}"
+                f"{_shown(name, values[name])} with {other} = {_shown(other, limit)}{own}: OpenZFS would not "
+                f"do what it says, because the minimum is to be {relation} the maximum: set both, {low} "
+                f"{relation} {high}"
             )
     return ""
 
@@ -136,7 +139,8 @@ def _memory_problems(values: Mapping[str, int], memory: Memory) -> Iterator[tupl
     for name in ("zfs_arc_min", "zfs_arc_max"):
         if values.get(name, 0) >= memory.all_bytes:
             text = f"{_shown(name, values[name])} is not below the memory of the server"
-            yield ("tunables", name), f"{text}, {format_mib(memory.all_bytes)}; OpenZFS ignores it"
+            text += f", {format_mib(memory.all_bytes)}, so OpenZFS ignores it: make it smaller"
+            yield ("tunables", name), text
     arc_max = values.get("zfs_arc_max", 0)
     if arc_max and not values.get("zfs_arc_min") and arc_max <= memory.arc_min_bytes:
         yield (

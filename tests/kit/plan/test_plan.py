@@ -196,7 +196,7 @@ def test_a_read_tier_with_a_writing_job_is_refused(files: Files) -> None:
 
 def test_an_expected_tier_must_be_one_of_the_phase(files: Files) -> None:
     files.change(files.workload, 'tier = "slog"', 'tier = "pool"')
-    assert "expect: phase 'write-slog' does not have tier pool" in files.refusal().message
+    assert "expect[3].tier: phase 'write-slog' does not have tier pool" in files.refusal().message
 
 
 @pytest.mark.parametrize(("layout", "needed"), [("mirror", 2), ("raidz1", 2), ("raidz2", 3), ("raidz3", 4)])
