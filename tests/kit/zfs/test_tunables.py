@@ -193,3 +193,17 @@ def test_other_pools_keep_their_arc_unless_agreed(value: str, pools: str, refuse
     assert "--beside-other-pools" in caught.value.hint
     assert "tank, home" in tunables.refuse_small_arc(server, [setting], agreed=True)
     assert not any(command.argv[0] == "tee" for command in server.commands)
+
+
+def test_what_only_the_server_shows_is_refused_before_anything_is_set() -> None:
+    server = Server(zfs_arc_max="0")
+    server.effects["memory_all_bytes"] = 4 << 30
+    settings = [tunable("zfs_arc_max", "100MiB", REAL), tunable("zfs_arc_meta_balance", 500, REAL)]
+    assert [key for key, _ in tunables.server_problems(server, settings, "2.1.11")] == [
+        ("tunables", "zfs_arc_meta_balance")
+    ]
+    # Below the minimum in effect, a 32nd of the memory.
+    ((key, text),) = tunables.server_problems(server, settings[:1], "2.1.11")
+    assert key == ("tunables", "zfs_arc_max") and 'add zfs_arc_min = "32MiB"' in text
+    assert not tunables.server_problems(server, [tunable("zfs_arc_max", "1GiB", REAL)], "2.1.11")
+    assert not any(command.argv[0] == "tee" for command in server.commands)
