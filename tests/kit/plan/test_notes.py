@@ -105,6 +105,6 @@ def test_reads_in_order_draw_nothing(tmp_path: Path) -> None:
 def test_a_part_of_the_working_set_is_noted(tmp_path: Path, size: str, part: str) -> None:
     (note,) = noted(tmp_path, READ.replace("size=${HSP_SIZE}", f"size={size}"))
     assert note.startswith(
-        f"read.fio:8: [read] size={size}: only the first {part} of the working set (72MiB)"
+        f"read.fio:9: [read] size={size}: only the first {part} of the working set (72MiB)"
     )
     assert noted(tmp_path, READ.replace("size=${HSP_SIZE}", "size=100%")) == []
