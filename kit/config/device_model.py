@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
 from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
@@ -298,10 +299,17 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         problems = dict.fromkeys(
-            printable(f"set.{dotted(detail['loc'][1:])}: {detail['msg'].removeprefix('Value error, ')}")
+            printable(f"set.{dotted(detail['loc'][1:])}: {_reason(detail, model)}")
             for detail in error.errors(include_url=False)
         )
         raise ConfigError("\n".join(problems).replace("Input should ", "must ")) from None
+
+
+def _reason(detail: ErrorDetails, model: DeviceModel) -> str:
+    if detail["type"] == "extra_forbidden":
+        keys = list(type(model.table).model_fields)
+        return f"unknown key, {nearest(str(detail['loc'][-1]), keys, 'valid keys')}"
+    return detail["msg"].removeprefix("Value error, ")
 
 
 def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:

@@ -271,8 +271,9 @@ def _tables(annotation: Any) -> list[type[BaseModel]]:
 
 def nearest(text: str, valid: list[str], noun: str, cutoff: float = 0.6) -> str:
     """Suggest the member of `valid` most similar to `text`, else list all of them as `noun`."""
-    close = difflib.get_close_matches(text[:100], valid, n=1, cutoff=cutoff)
-    return f"did you mean {close[0]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
+    lower = {each.lower(): each for each in reversed(valid)}
+    close = difflib.get_close_matches(text[:100].lower(), lower, n=1, cutoff=cutoff)
+    return f"did you mean {lower[close[0]]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
 
 
 def shorten(text: str) -> str:

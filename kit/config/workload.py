@@ -31,9 +31,10 @@ def _check_settings(settings: dict[str, Setting], names: str) -> dict[str, Setti
     """Allow only names and values that are safe as one argument of a command."""
     for name, value in settings.items():
         if not re.fullmatch(names, name):
-            raise KeyProblem(name, f"'{name}' is not a name that can be set here")
+            raise KeyProblem(name, f"'{name}' is not a name that can be set here: they have small letters")
         if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
-            raise KeyProblem(name, f"{value!r} is not a value that can be set")
+            text = "is not a value that can be set: letters, digits and _.,:/+- only, a letter or digit first"
+            raise KeyProblem(name, f"{value!r} {text}")
     return settings
 
 

@@ -87,8 +87,10 @@ def name_problem(name: str) -> str:
 
 def range_problems(values: Mapping[str, int], memory: Memory | None) -> Iterator[tuple[KeyPath, str]]:
     """Key and text for each value that OpenZFS would not take. `values`: in the module's units, by name."""
-    for name, value in values.items():
-        if text := _range_problem(name, value) or _pair_problem(name, values):
+    texts = {name: _range_problem(name, value) for name, value in values.items()}
+    good = {name: value for name, value in values.items() if not texts[name]}
+    for name, text in texts.items():
+        if text := text or _pair_problem(name, good):
             yield ("tunables", name), text
     if memory:
         yield from _memory_problems(values, memory)
