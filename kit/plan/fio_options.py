@@ -46,14 +46,14 @@ def problems(job: FioJob, set_bytes: int) -> Problems:
 
 
 def cache_problems(job: FioJob) -> Problems:
-    """I/Os that the client's own cache would answer, so that the server never sees them."""
+    """I/Os that the client's own cache would answer unnoticed; `direct=0` is a choice (kit.plan.notes)."""
     for section in job.sections:
-        if section.options.get("direct", "0") in ("0", ""):
+        if "direct" not in section.options:
             what = "answer reads" if "read" in section.operations else "collect writes into others"
             yield (
-                section.place_of("direct"),
-                f"[{section.name}] direct: the page cache of the client would {what}, so the server's I/Os "
-                "are not the client's and cannot be compared: add direct=1",
+                section.place,
+                f"[{section.name}] direct is missing: the page cache of the client would {what}, so the "
+                "server's I/Os are not the client's and cannot be compared: add direct=1",
             )
 
 

@@ -25,7 +25,8 @@ def of(workload: Workload, jobs: Mapping[str, FioJob], clients: int) -> list[str
     loads = {phase.name: jobs[phase.load] for phase in workload.phase}
     if workload.warmup:
         loads = {WARM_UP: jobs[workload.warmup.job], **loads}
-    return [*_same_blocks(loads, clients), *_parts(loads, workload.working_set.size)]
+    cached = _cached(loads) if workload.nfs.engine == "kernel" else ()
+    return [*_same_blocks(loads, clients), *_parts(loads, workload.working_set.size), *cached]
 
 
 def _same_blocks(loads: Mapping[str, FioJob], clients: int) -> Iterator[str]:
@@ -99,6 +100,18 @@ def _parts(loads: Mapping[str, FioJob], set_bytes: int) -> Iterator[str]:
                     f"tiers. size={SIZE} uses all of it."
                 )
     yield from texts.values()
+
+
+def _cached(loads: Mapping[str, FioJob]) -> Iterator[str]:
+    """Loads through the page cache of the client."""
+    sections = {section.place_of("direct"): section for job in loads.values() for section in job.sections}
+    for (path, line), section in sections.items():
+        if section.options.get("direct", "1") == "0":
+            yield (
+                f"{path.name}:{line}: [{section.name}] direct=0: the page cache of the client answers some "
+                "I/Os, which the server never sees, so the counts do not agree and the result is unknown. "
+                "direct=1 sends each to the server."
+            )
 
 
 def _part_bytes(value: str, set_bytes: int) -> int:

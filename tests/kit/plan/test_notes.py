@@ -97,6 +97,11 @@ def test_an_older_fio_has_a_constant_with_allrandrepeat(tmp_path: Path) -> None:
     assert "allrandrepeat=1 (fio before 3.35): read-1 and read-2 draw" in note
 
 
+def test_a_cache_of_the_client_is_noted(tmp_path: Path) -> None:
+    (note,) = noted(tmp_path, READ.replace("direct=1", "direct=0"))
+    assert note.startswith("read.fio:6: [read] direct=0: the page cache of the client answers some I/Os")
+
+
 def test_reads_in_order_draw_nothing(tmp_path: Path) -> None:
     assert noted(tmp_path, seed("randseed=7\n").replace("rw=randread", "rw=read")) == []
 
