@@ -48,13 +48,15 @@ def plan_command(
         emit_json({
             "format": 1, "digest": plan.digest, "workload": plan.workload.name, "testbed": plan.testbed.name,
             "hosts": plan.hosts, "devices": devices, "written": [entry.__dict__ for entry in bytes_],
-            "seconds": {"at_least": times[0], "if_slow": times[1]}, "commands": commands,
+            "seconds": {"at_least": times[0], "if_slow": times[1]}, "notes": plan.notes, "commands": commands,
         })  # fmt: skip
         return
     # A file or a program gets them whole.
     narrow = not commands_ and (sys.stdout.isatty() or "COLUMNS" in os.environ)
     width = shutil.get_terminal_size().columns if narrow else None
-    emit_text([*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands, width)])
+    notes = [f"note: {note}" for note in plan.notes]
+    parts = (_head(plan), _devices(plan), [*notes, ""] if notes else [], _written(bytes_, times))
+    emit_text([*(line for part in parts for line in part), *_commands(commands, width)])
 
 
 def _head(plan: Plan) -> list[str]:

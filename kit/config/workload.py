@@ -12,15 +12,17 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.config import fio_job
 from kit.config.nfs_options import MountOption, Version
 from kit.config.precondition_table import PreconditionTable
-from kit.config.toml import KeyProblem, Table, validate
+from kit.config.toml import KeyProblem, Table, nearest, validate
 from kit.config.workload_source import read_source
 from kit.core.sample_size import sample_needed
-from kit.core.units import DurationNs, SizeBytes
+from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 Setting = str | int | bool
+# Name of the load of [warmup], as of a phase: its random numbers are derived from it.
+WARM_UP = "warm-up"
 
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
 
@@ -29,17 +31,23 @@ def _check_settings(settings: dict[str, Setting], names: str) -> dict[str, Setti
     """Allow only names and values that are safe as one argument of a command."""
     for name, value in settings.items():
         if not re.fullmatch(names, name):
-            raise KeyProblem(name, f"'{name}' is not a name that can be set here")
+            raise KeyProblem(name, f"'{name}' is not a name that can be set here: they have small letters")
         if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
-            raise KeyProblem(name, f"{value!r} is not a value that can be set")
+            text = "is not a value that can be set: letters, digits and _.,:/+- only, a letter or digit first"
+            raise KeyProblem(name, f"{value!r} {text}")
     return settings
 
 
 Properties = Annotated[
     dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, "[a-z][a-z0-9_@:.-]*"))
 ]
-TUNABLE = "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+"
-Tunables = Annotated[dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, TUNABLE))]
+TUNABLE = (
+    "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol|zfetch|vdev|zap|brt|ddt|raidz|zstd|icp|send|ignore"
+    "|reference)_[a-z0-9_]+"
+)
+Tunables = Annotated[
+    dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, "[a-z][a-z0-9_]*"))
+]
 
 
 # Canonical names and fio's values.
@@ -76,12 +84,14 @@ class Nfs(Table):
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
         if self.engine == "libnfs" and self.version != "3":
-            raise ValueError(
+            raise KeyProblem(
+                "version",
                 f'engine = "libnfs" is for version = 3: libnfs 5 cannot open files over NFSv{self.version} '
-                "of a Linux server"
+                "of a Linux server",
             )
         if self.engine == "libnfs" and self.options not in ((), ("hard",)):
-            raise ValueError('engine = "libnfs" has no mount, so it has no mount options: remove options')
+            text = 'engine = "libnfs" has no mount, so it has no mount options: remove options'
+            raise KeyProblem("options", text)
         return self
 
 
@@ -136,9 +146,10 @@ class Phase(Table):
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
         if self.interval < 1_000_000 or self.interval % 1_000_000:
-            raise ValueError("interval must be whole milliseconds")
+            raise KeyProblem("interval", "interval must be whole milliseconds")
         if not self.interval <= self.duration:
-            raise ValueError("duration must be at least one interval")
+            text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
+            raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
         return self
 
 
@@ -203,13 +214,18 @@ class Expectation(Table):
     @model_validator(mode="after")
     def _check_shares(self) -> Self:
         if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
-            raise ValueError(f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}")
+            text = f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}"
+            raise KeyProblem("share_min", text)
         if (self.tier == "all") != (self.layer == "client"):
-            raise ValueError('tier = "all" goes with layer = "client", and any other tier with "nfs-server"')
+            raise KeyProblem(
+                "tier", 'tier = "all" goes with layer = "client", and any other tier with "nfs-server"'
+            )
         if (self.inside or self.inside_share_min is not None) and self.layer == "client":
-            raise ValueError("inside: the published ranges are those at the NFS server, not at the clients")
+            text = "the published ranges are those at the NFS server, not at the clients: remove it"
+            raise KeyProblem("inside" if self.inside else "inside_share_min", text)
         if "inside" in self.model_fields_set and not self.inside and self.inside_share_min is not None:
-            raise ValueError("inside_share_min is judged where inside is, and inside is false")
+            text = "inside_share_min is judged where inside is, and inside is false: remove one of them"
+            raise KeyProblem("inside_share_min", text)
         return self
 
     @model_validator(mode="after")
@@ -251,12 +267,19 @@ class Workload(Table):
     @model_validator(mode="after")
     def _check_phases(self) -> Self:
         names = [phase.name for phase in self.phase]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two phases are called '{name}'")
-        for expectation in self.expect:
+        for number, name in enumerate(names):
+            key = ("phase", number, "name")
+            if name in names[:number]:
+                raise KeyProblem(key, f"two phases are called '{name}': give each its own name")
+            if name == WARM_UP and self.warmup:
+                text = "is the name of the load of [warmup], which then drew the same random numbers"
+                raise KeyProblem(key, f"'{name}' {text}: choose another")
+        for number, expectation in enumerate(self.expect):
             if expectation.phase not in names:
-                raise ValueError(f"expect names the phase '{expectation.phase}'; there is {', '.join(names)}")
+                text = (
+                    f"no phase is called '{expectation.phase}', {nearest(expectation.phase, names, 'phases')}"
+                )
+                raise KeyProblem(("expect", number, "phase"), text)
         return self
 
 

@@ -19,10 +19,12 @@ LONGEST_LOAD_NS = 15 * 60 * 10**9
 
 _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
-# Added to every job: a log of each I/O with its latency in ns, and the time of the client's monotonic
-# clock (1 is CLOCK_MONOTONIC, clock_gettime(2)).
+# Put before every job: a log of each I/O with its latency in ns, and the time of the client's monotonic
+# clock (1 is CLOCK_MONOTONIC, clock_gettime(2)). And a seed for jobs that have none: fio's own is a constant,
+# so that each phase would read the blocks of the one before it again.
 _LOG_OPTIONS = """\
 [global]
+randseed=${{HSP_SEED}}
 write_lat_log={log}
 per_job_logs=1
 log_avg_msec=0
@@ -76,13 +78,13 @@ class FioFiles:
 
 def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str]) -> bytes:
     """The job for one client. The kit replaces its variables, because sudo drops the environment."""
-    return (_LOG_OPTIONS.format(log=files.log_prefix) + _replaced(job.text, values)).encode()
+    return _replaced(_LOG_OPTIONS.format(log=files.log_prefix) + job.text, values).encode()
 
 
 def group_job_text(job: FioJob, values: Mapping[str, str]) -> bytes:
     """The job for several clients. fio runs in the directory of the phase."""
-    text = _THREAD.sub("", _replaced(job.text, values))
-    return (_LOG_OPTIONS.format(log="fio") + _GROUP_OPTIONS + text).encode()
+    text = _LOG_OPTIONS.format(log="fio") + _GROUP_OPTIONS + _THREAD.sub("", job.text)
+    return _replaced(text, values).encode()
 
 
 def _replaced(text: str, values: Mapping[str, str]) -> str:
@@ -112,6 +114,11 @@ def socket_name(number: int) -> str:
     return f"c{number}"
 
 
+def group_job(socket: str) -> str:
+    """Name of the job file of a client in the client/server mode. Each has its own: their seeds differ."""
+    return f"{socket}.fio"
+
+
 def group_directory(work_dir: str, number: int, phase: str) -> str:
     """The directory of client `number` in the client/server mode."""
     return f"{work_dir}/fio{number}-{phase}"
@@ -128,7 +135,7 @@ def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
     Without estimates of the remaining time, which wake every server and have a deadline of 5 s: the clock of
     an idle guest passes it before an answer can arrive.
     """
-    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
+    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", group_job(socket))]
     return [
         "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
         "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,

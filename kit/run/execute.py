@@ -88,6 +88,7 @@ def execute(
         entry = registry.enter(run_dir.path.name, run_dir.path)
         journal.begin(entry.run, plan.digest, registry.digest(entry.token))
         run = Context(plan, site, run_dir, journal, progress, record, entry.token)
+        _tell_notes(run)
         started, before = time.monotonic(), None
         try:
             with journal.step("look at the hosts"):
@@ -111,6 +112,13 @@ def execute(
                 record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
                 _store_last(run_dir, outcome)
     return outcome
+
+
+def _tell_notes(run: Context) -> None:
+    """The plan's notes, for the user and for the report; a run that is resumed may have them already."""
+    for note in run.plan.notes:
+        run.progress.note(f"note: {note}")
+        run.record.add_notes(*({note} - set(run.record.manifest.notes)))
 
 
 def _store_last(run_dir: run_directory.RunDir, outcome: Outcome) -> None:

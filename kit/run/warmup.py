@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kit.config.fio_job import FioJob
-from kit.config.workload import Warmup
+from kit.config.workload import WARM_UP, Warmup
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.core.units import format_size_bytes
@@ -53,7 +53,7 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate | None
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    load = load_on(bench, [client], "warm-up", job, warmup.duration)
+    load = load_on(bench, [client], WARM_UP, job, warmup.duration)
     load.prepare()
     if drive(bench, load, warmup.duration):
         raise KeyboardInterrupt

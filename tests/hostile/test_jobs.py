@@ -73,8 +73,8 @@ JOBS = {
     "larger than the working set": ("size=${HSP_SIZE}", "size=1t", 9, "size=1t: fio would make the"),
     "percentage": ("size=${HSP_SIZE}", "size=101%", 9, "size=101%: fio would make the working set larger"),
     "filesize": ("norandommap", "filesize=73m", 10, "filesize=73m: fio would make the working set larger"),
-    "runtime": ("runtime=${HSP_RUNTIME}", "runtime=901", 13, "runtime: 901s is longer than 15min"),
-    "runtime with its unit": ("runtime=${HSP_RUNTIME}", "runtime=1h", 13, "runtime: 1h is longer than 15min"),
+    "runtime": ("runtime=${HSP_RUNTIME}", "runtime=901", 13, "runtime=901: the duration of the phase"),
+    "runtime with its unit": ("runtime=${HSP_RUNTIME}", "runtime=1h", 13, "runtime=1h: the duration"),
     "ramp_time": ("norandommap", "ramp_time=1s", 10, "ramp_time=1s: the server answers its I/Os"),
 }  # fmt: skip
 MEASURED = {
@@ -118,7 +118,7 @@ def test_a_warm_up_job_is_held_to_what_is_safe(crafted: Crafted, case: str) -> N
     crafted.change("top-speeds.toml", f'job = "{READ}"', 'job = "warm.fio"')
     old, new, _, text = JOBS[case]
     crafted.change("warm.fio", old, new)
-    assert text in crafted.refusal()[0]
+    assert any(text in problem for problem in crafted.refusal())
 
 
 def test_a_warm_up_may_mix_what_a_phase_may_not(crafted: Crafted) -> None:
