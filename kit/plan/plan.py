@@ -18,7 +18,7 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError
-from kit.plan import combination
+from kit.plan import auto_sizes, combination
 from kit.zfs.tunables import Tunable, tunable
 
 
@@ -66,6 +66,7 @@ class Plan:
 def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
     """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget)."""
     source = read_source(workload_path)
+    workload = auto_sizes.resolve(workload, testbed)
     jobs = read_jobs(workload, source)
     tunables: tuple[Tunable, ...] = ()
     if not testbed.is_appliance:
