@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -13,6 +14,7 @@ from kit.config.nfs_options import MountOption, Version
 from kit.config.precondition_table import PreconditionTable
 from kit.config.toml import KeyProblem, Table, validate
 from kit.config.workload_source import read_source
+from kit.core.sample_size import sample_needed
 from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
@@ -240,6 +242,20 @@ class Workload(Table):
 
 
 def read_workload(path: Path) -> Workload:
-    """Read a workload file and those that it is based on. Raises ConfigError with file, line and key."""
+    """Read a workload file and those that it is based on. Raises ConfigError with file, line and key.
+
+    Of one that has a base and no expectations, each tier of a phase must answer as many I/Os as a p99 needs.
+    """
     source = read_source(path)
-    return validate(source.document, Workload, source.place_of)
+    workload = validate(source.document, Workload, source.place_of)
+    if len(source.files) == 1 or "expect" in source.document:
+        return workload
+    return workload.model_copy(update={"expect": tuple(_samples(workload.phase))})
+
+
+def _samples(phases: tuple[Phase, ...]) -> Iterator[Expectation]:
+    for phase in phases:
+        for tier in phase.tiers:
+            op: Op = "write" if tier in ("slog", "pool") else "read"
+            ios = sample_needed(0.99)
+            yield Expectation(phase=phase.name, op=op, tier=tier, min_count=ios, inside=False)

@@ -3,8 +3,9 @@
 `base = "top-speeds"` takes every key from there that the file does not have. Tables are merged key by key.
 Arrays are not, but for phases: the `[[phase]]` tables of the file are the phases that run; each takes the
 keys that it does not have from the base's phase of its own name, or from the phase that its `base` names, of
-the base or above it in the file. A file without phases has those of its base. Expectations are the file's, or
-the base's for the phases that remain.
+the base or above it in the file. A file without phases has those of its base.
+
+Expectations are not taken over: they are limits for what the base measures.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kit.core.errors import ConfigError
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 Document = dict[str, Any]
 # What a file says of itself alone.
-_OWN = ("base", "format", "name", "title")
+_OWN = ("base", "format", "name", "title", "expect")
 # A table that has another value of this key replaces the base's: its other keys would mean something else.
 _KIND: dict[tuple[str, ...], str] = {("precondition",): "method", ("nfs",): "engine"}
 _MOST_FILES = 8
@@ -163,9 +164,6 @@ def _with_base(
             origins.append(((number, index), *origin))
             known.insert(0, (made, origins[-1]))
         merged["phase"] = phases
-        if "expect" not in own and "expect" in beneath:
-            names = [phase.get("name") for phase in phases]
-            merged["expect"] = [each for each in _tables(beneath["expect"]) if each.get("phase") in names]
     return merged, origins
 
 

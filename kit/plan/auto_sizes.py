@@ -109,13 +109,13 @@ def _set_bytes(sizes: Sizes | None, asked: frozenset[str]) -> int:
         return _WRITES_BYTES
     if sizes is None or not sizes.arc_data:
         return _DISK_BYTES
-    dram, held = tier_sizes.content(sizes).data, tier_sizes.tiers(sizes)
+    dram = tier_sizes.content(sizes).data
     if asked == {"dram"}:
         return max(_STEP_BYTES, sizes.arc * 3 // 8 // _STEP_BYTES * _STEP_BYTES)
     if "disk" in asked:
         return _rounded(max(2 * dram, sizes.l2arc) + dram)
     # All of it is in the L2ARC, and some room remains.
-    return _rounded((held.dram + held.l2arc) * 0.9)
+    return _rounded((sizes.l2arc - tier_sizes.l2arc_metadata(sizes)) * 0.9)
 
 
 def _most_set_bytes(workload: Workload, testbed: Testbed) -> int:

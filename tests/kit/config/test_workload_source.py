@@ -10,6 +10,7 @@ from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import Workload, read_workload
 from kit.config.workload_source import WORKLOADS, find_workload, read_source
 from kit.core.errors import ConfigError
+from kit.core.sample_size import sample_needed
 from kit.plan.plan import Plan, make_plan
 
 HEAD = 'format = 1\nname = "mine"\ntitle = "Mine"\nbase = "top-speeds"\n'
@@ -36,7 +37,7 @@ def refused(folder: Path, text: str) -> str:
 def test_everything_else_is_the_base_s(tmp_path: Path) -> None:
     mine = workload(tmp_path, f"{HEAD}[dataset.properties]\nrecordsize = 4096\n")
     assert mine.dataset.properties == {**BASE.dataset.properties, "recordsize": 4096}
-    own = {"name": "mine", "title": "Mine", "dataset": mine.dataset}
+    own = {"name": "mine", "title": "Mine", "dataset": mine.dataset, "expect": mine.expect}
     assert mine == BASE.model_copy(update=own)
 
 
@@ -44,7 +45,13 @@ def test_the_phases_of_the_file_are_those_that_run(tmp_path: Path) -> None:
     mine = workload(tmp_path, f'{HEAD}[[phase]]\nname = "read"\nduration = "2s"\n')
     (phase,) = mine.phase
     assert phase == BASE.phase[0].model_copy(update={"duration": 2 * 10**9})
-    assert mine.expect == tuple(each for each in BASE.expect if each.phase == "read")
+    needed = [(each.op, each.tier, each.min_count, each.inside) for each in mine.expect]
+    assert needed == [("read", tier, sample_needed(0.99), False) for tier in ("dram", "l2arc", "disk")]
+
+
+def test_the_expectations_of_the_file_are_all(tmp_path: Path) -> None:
+    mine = workload(tmp_path, f'{HEAD}[[expect]]\nphase = "write-pool"\nop = "write"\ntier = "pool"\n')
+    assert [(each.phase, each.min_count) for each in mine.expect] == [("write-pool", 1)]
 
 
 def test_a_phase_of_another_name(tmp_path: Path) -> None:
@@ -55,7 +62,7 @@ def test_a_phase_of_another_name(tmp_path: Path) -> None:
     two, four = plan(tmp_path, text).workload.phase
     assert two == BASE.phase[0].model_copy(update={"name": "two", "options": {"numjobs": "2"}})
     assert four == two.model_copy(update={"name": "four", "options": {"numjobs": "4"}})
-    assert plan(tmp_path, text).workload.expect == ()
+    assert {each.phase for each in plan(tmp_path, text).workload.expect} == {"two", "four"}
 
 
 def test_the_options_replace_those_of_the_jobs(tmp_path: Path) -> None:
