@@ -61,7 +61,8 @@ def plan_command(
     narrow = not commands_ and (sys.stdout.isatty() or "COLUMNS" in os.environ)
     width = shutil.get_terminal_size().columns if narrow else None
     emit_text([
-        *_head(plan), *_devices(plan), *_tiers(plan, held), *_written(bytes_, times), *_commands(commands, width)
+        *_head(plan), *_devices(plan), *_tiers(plan, held), *_written(bytes_, times),
+        *_commands(commands, width),
     ])  # fmt: skip
 
 

@@ -151,11 +151,12 @@ def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Test
             '"auto", which chooses sizes for the tiers of the phases',
         )
     for phase, tier, held in short_tiers(workload, sizes):
+        remedy = _sizes_that_work(workload, testbed)
         parts = ", ".join(f"{name} {format_mib(held.of(name))}" for name in READ_TIERS)
         source.refuse(
             key,
             f"phase '{phase}' asks for {tier}, but of {format_size_bytes(sizes.working_set)} in records of "
-            f"{format_size_bytes(sizes.record)} the tiers would answer: {parts}; {_sizes_that_work(workload, testbed)}",
+            f"{format_size_bytes(sizes.record)} the tiers would answer: {parts}; {remedy}",
         )
 
 
