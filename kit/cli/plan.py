@@ -19,8 +19,8 @@ from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
 from kit.plan.steps import listed
-from kit.plan.tier_sizes import Tiers
-from kit.plan.workload_sizes import READ_TIERS, planned_tiers, tunable_bytes
+from kit.plan.tier_sizes import ArcContent, Tiers, content
+from kit.plan.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
 from kit.session.side import Side
 from kit.zfs.pool import record_bytes
 
@@ -45,6 +45,8 @@ def plan_command(
     plan = Side(workload, testbed).plan()
     commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
     held = planned_tiers(plan.workload, plan.testbed)
+    sizes = sizes_of(plan.workload, plan.testbed) if held else None
+    arc = content(sizes) if sizes else None
     if json_output:
         devices = [
             {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
@@ -54,14 +56,15 @@ def plan_command(
             "format": 1, "digest": plan.digest, "workload": plan.workload.name, "testbed": plan.testbed.name,
             "hosts": plan.hosts, "devices": devices, "written": [entry.__dict__ for entry in bytes_],
             "seconds": {"at_least": times[0], "if_slow": times[1]},
-            "tiers": held.__dict__ if held else None, "commands": commands,
+            "tiers": held.__dict__ if held else None, "arc": arc.__dict__ if arc else None,
+            "commands": commands,
         })  # fmt: skip
         return
     # A file or a program gets them whole.
     narrow = not commands_ and (sys.stdout.isatty() or "COLUMNS" in os.environ)
     width = shutil.get_terminal_size().columns if narrow else None
     emit_text([
-        *_head(plan), *_devices(plan), *_tiers(plan, held), *_written(bytes_, times),
+        *_head(plan), *_devices(plan), *_tiers(plan, held, arc), *_written(bytes_, times),
         *_commands(commands, width),
     ])  # fmt: skip
 
@@ -80,9 +83,9 @@ def _devices(plan: Plan) -> list[str]:
     return ["everything on these devices will be erased:", *lines, f"  confirm with {flags}", ""]
 
 
-def _tiers(plan: Plan, held: Tiers | None) -> list[str]:
+def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     """What each tier holds after the warm-up; a block that is in a faster tier as well counts there."""
-    if held is None:
+    if held is None or arc is None:
         return []
     workload = plan.workload
     size = workload.working_set.size
@@ -96,7 +99,14 @@ def _tiers(plan: Plan, held: Tiers | None) -> list[str]:
     lines += [
         f"  {tier:6} {format_mib(held.of(tier)):>10}  {held.of(tier) / size:4.0%}" for tier in READ_TIERS
     ]
-    return [*lines, ""]
+    parts = {
+        "data": arc.data,
+        "metadata": arc.metadata,
+        "headers": arc.hdr,
+        "headers of the L2ARC": arc.l2_hdr,
+    }
+    listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
+    return [*lines, f"  the ARC then has: {listed}", ""]
 
 
 def _amount(size_bytes: int) -> str:

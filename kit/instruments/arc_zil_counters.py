@@ -127,12 +127,14 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
     from_devices = reads.get("l2arc", 0) + reads.get("disk", 0) + indirect
     # OpenZFS counts a hit before it reads; the disk answers if that fails.
     failed = _failed_l2arc_reads(arc)
+    from_dram = reads.get("dram", 0)
+    from_dram += _read_again(arc, from_dram, total, block_bytes)
     rows = [
         ("reads that missed the ARC", "demand_data_misses", "", from_devices, slack),
         ("reads from L2ARC", "l2_hits", "", reads.get("l2arc", 0) + failed, slack + failed),
         (
             "reads from DRAM", "demand_data_hits", " (without those of the dbuf cache)",
-            reads.get("dram", 0) + _read_again(arc, reads.get("dram", 0), total, block_bytes), slack + _tolerance(total, _DBUF_CACHE_SHARE),
+            from_dram, slack + _tolerance(total, _DBUF_CACHE_SHARE),
         ),
     ]  # fmt: skip
     for name, counter, remark, expected, tolerance in rows:

@@ -23,17 +23,22 @@ from kit.run.bench import Bench, Storage
 from kit.run.phase import drive, load_on
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
+_ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "dbuf_size", "l2_asize")
 _READ_DEADLINE_S = 3600.0
 
 
 @dataclass
 class Gate:
-    """What the last windows showed. Bytes; `problems` say what is short, and by how much."""
+    """What the last windows showed. Bytes; `problems` say what is short, and by how much.
+
+    `arc`: parts of the ARC at the end, by the names of arcstats (kit.plan.tier_sizes has a model of them).
+    """
 
     l2arc_bytes: int
     fed_bytes: list[int] = field(default_factory=list)
     trouble: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    arc: dict[str, int] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -108,6 +113,7 @@ def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
         l2arc_bytes=last["l2_size"],
         fed_bytes=fed,
         trouble={name: last[name] - first[name] for name in _TROUBLE},
+        arc={name: last[name] for name in _ARC_PARTS if name in last},
     )
     if gate.l2arc_bytes < warmup.l2arc_min:
         gate.problems.append(

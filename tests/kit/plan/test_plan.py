@@ -96,14 +96,14 @@ def test_a_working_set_in_the_arc_is_refused_with_sizes_that_work(files: Files) 
     files.change(files.workload, "recordsize = 512", "recordsize = 4096")
     error = files.refusal()
     assert error.message.startswith(
-        f"{files.workload}:36: working_set.size: phase 'read' asks for l2arc, but"
+        f"{files.workload}:40: working_set.size: phase 'read' asks for l2arc, but"
     )
     assert "of 72MiB in records of 4KiB the tiers would answer: dram" in error.message
     assert "l2arc 0 MiB" in error.message
     # The cache device of this testbed has 64 MiB: no size of the working set would do.
     assert "no sizes would do with the devices of this testbed" in error.message
     files.change(files.testbed, 'size = "64MiB"', 'size = "256MiB"')
-    assert 'pool.cache_size = "104MiB", tunables.zfs_arc_max = "64MiB"' in files.refusal().message
+    assert 'pool.cache_size = "112MiB", tunables.zfs_arc_max = "64MiB"' in files.refusal().message
 
 
 def test_small_records_leave_a_third_of_the_arc_to_data(files: Files) -> None:

@@ -36,7 +36,7 @@ def test_the_parts_of_the_arc_are_those_of_arcstats(seen: tuple[int, ...]) -> No
 
 
 def test_reads_of_a_run_fall_into_the_tiers() -> None:
-    # 5,390 reads of 4 KiB in 160 MiB, cache device 128 MiB: 1,698 from DRAM, 2,045 from the L2ARC, 1,647 from disk.
+    # 5,390 reads of 4 KiB, cache device 128 MiB: 1,698 from DRAM, 2,045 from the L2ARC, 1,647 from disk.
     held = tiers(Sizes(4096, 160 * MIB, 64 * MIB + MIB // 2, l2arc_room(128 * MIB, 4 * MIB, 4 * MIB)))
     assert held.dram / (160 * MIB) == pytest.approx(1698 / 5390, abs=0.03)
     assert held.l2arc / (160 * MIB) == pytest.approx(2045 / 5390, abs=0.03)
