@@ -116,7 +116,8 @@ class Warmup(Table):
     fill from the ARC, so that ARC and L2ARC hold different parts. Then the job runs for `duration`
     (not traced). Then, over `windows` windows of `window`, all must hold: at least `l2arc_min` is in
     the L2ARC, at most `feed_max` was written to it per window, and none of its error and low-memory
-    counters changed. The kit retries until `deadline`; without success the verdict is unknown.
+    counters changed. The kit retries until `deadline`; without success the run ends before the load.
+    Without a phase that asks for the L2ARC nothing is judged.
     """
 
     job: str

@@ -13,7 +13,7 @@ from kit.core.units import format_mib, format_size_bytes
 from kit.nfs import libnfs
 from kit.plan import auto_sizes, measurable
 from kit.plan.appliance_limits import left_out
-from kit.plan.workload_sizes import READ_TIERS, short_tiers, sizes_of, tiers_asked
+from kit.plan.workload_sizes import READ_TIERS, short_tiers, sizes_of, tiers_asked, tunable_bytes
 from kit.precondition import selection
 
 MAX_BYTES = 2**63 - 1
@@ -169,7 +169,7 @@ def _sizes_that_work(workload: Workload, testbed: Testbed) -> str:
     needed = {
         "working_set.size": format_size_bytes(sizes.working_set),
         "pool.cache_size": format_size_bytes(cache) if cache else "",
-        "tunables.zfs_arc_max": format_size_bytes(sizes.arc),
+        "tunables.zfs_arc_max": format_size_bytes(tunable_bytes(works, "zfs_arc_max")),
     }
     listed = ", ".join(f'{name} = "{value}"' for name, value in needed.items() if value)
     return f'write {listed}, or "auto" for each'
