@@ -15,7 +15,7 @@ from kit.config.precondition_table import PreconditionTable
 from kit.config.toml import KeyProblem, Table, nearest, validate
 from kit.config.workload_source import read_source
 from kit.core.sample_size import sample_needed
-from kit.core.units import DurationNs, SizeBytes, format_duration_ns
+from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes, format_duration_ns
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
@@ -50,6 +50,21 @@ Tunables = Annotated[
 ]
 
 
+def _check_cache_size(size_bytes: int) -> int:
+    if size_bytes != AUTO and (size_bytes < LEAST_CACHE_BYTES or size_bytes % (1 << 20)):
+        raise ValueError("must be whole MiB, at least 64MiB (the smallest device that ZFS accepts)")
+    return size_bytes
+
+
+def _check_not_empty(size_bytes: int) -> int:
+    if not size_bytes:
+        raise ValueError("must be greater than 0")
+    return size_bytes
+
+
+LEAST_CACHE_BYTES = 64 << 20
+CacheSize = Annotated[AutoSizeBytes, AfterValidator(_check_cache_size)]
+
 # Canonical names and fio's values.
 FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)]
 
@@ -57,11 +72,12 @@ FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)
 class Pool(Table):
     """The pool. `data`: layout of the data devices; `properties`: of `zpool create -o`.
 
-    `cache_size`: part of each cache device that is used, as a partition if the device is larger.
+    `cache_size`: part of each cache device that is used, as a partition if the device is larger. Here and
+    below AUTO is replaced when the plan is made (kit.plan.auto_sizes).
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
-    cache_size: Annotated[SizeBytes, Field(ge=64 << 20, multiple_of=1 << 20)] | None = None
+    cache_size: CacheSize | None = None
     properties: Properties = Field(default_factory=dict)
 
 
@@ -99,7 +115,7 @@ class WorkingSet(Table):
     """The file that is read and written; filled once with random data, on the server."""
 
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
-    size: Annotated[SizeBytes, Field(gt=0)]
+    size: Annotated[AutoSizeBytes, AfterValidator(_check_not_empty)]
     fill_block: Annotated[SizeBytes, Field(gt=0)] = 128 << 10
 
 
@@ -110,13 +126,14 @@ class Warmup(Table):
     fill from the ARC, so that ARC and L2ARC hold different parts. Then the job runs for `duration`
     (not traced). Then, over `windows` windows of `window`, all must hold: at least `l2arc_min` is in
     the L2ARC, at most `feed_max` was written to it per window, and none of its error and low-memory
-    counters changed. The kit retries until `deadline`; without success the verdict is unknown.
+    counters changed. The kit retries until `deadline`; without success the run ends before the load.
+    Without a phase that asks for the L2ARC nothing is judged.
     """
 
     job: str
     duration: DurationNs
-    read_first: SizeBytes = 0
-    l2arc_min: SizeBytes
+    read_first: AutoSizeBytes = 0
+    l2arc_min: AutoSizeBytes
     feed_max: SizeBytes
     windows: Annotated[int, Field(ge=1, le=20)] = 3
     window: Annotated[DurationNs, Field(gt=0)] = 1_000_000_000

@@ -69,7 +69,7 @@ def once(
         place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
         if resume and journal:
             clean_first(resume, progress, journal)
-        measured = measure(plan, place, results, progress, resume, earlier, asked.seed, journal)
+        measured = measure(plan, place, results, progress, resume, earlier, asked, journal)
     # First: standard output may have no room.
     write_junit(junit, measured.summary)
     _present(measured, json_output)
@@ -95,15 +95,15 @@ def measure(
     progress: Progress,
     resume: Path | None = None,
     earlier: Earlier | None = None,
-    seed: int | None = None,
+    asked: Asked = AS_PLANNED,
     journal: Journal | None = None,
 ) -> Measured:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `seed`: from the command line; it is stored at once, so that a killed run resumes with it. `journal`: of
-    a run that is resumed. It is locked until the site is closed.
+    `asked.seed`: from the command line; it is stored at once, so that a killed run resumes with it.
+    `journal`: of a run that is resumed. It is locked until the site is closed.
     """
-    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, seed)
+    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked.seed)
     failure: KitError | None = None
     outcome = None
     with progress.numbered(_steps(plan)), ExitStack() as stack:
@@ -112,7 +112,10 @@ def measure(
             with place(run_dir.path.name) as site:
                 run_directory.point_latest(run_dir)
                 command = ["hsp", *sys.argv[1:]]
-                outcome = execute(plan, site, run_dir, progress, command, earlier, journal)
+                despite = asked.despite_warm_up
+                outcome = execute(
+                    plan, site, run_dir, progress, command, earlier, journal, despite_warm_up=despite
+                )
                 if outcome.failure:
                     raise outcome.failure
         except KitError as error:

@@ -90,7 +90,7 @@ def repeat(
     code, result = EXIT_OK, None
     for number, letter in enumerate(turns, start=1):
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
-        measured = measure(plans[letter], places[letter], results, progress)
+        measured = measure(plans[letter], places[letter], results, progress, asked=asked)
         done[letter].append(measured)
         line = f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}"
         say(line) if json_output else emit_text([line])
