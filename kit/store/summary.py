@@ -58,11 +58,24 @@ class Reference(Stored):
         return {(each.op, each.tier): each.range_us for each in self.ranges}
 
 
+class Interpolated(Stored):
+    """A percentile interpolated within its bin, in us. `bound_us`: the exact one is in it, for certain.
+
+    `error_us`: how far off it is at most where latencies around it are spread as in the bins beside.
+    """
+
+    us: float
+    bound_us: Range
+    error_us: float
+
+
 class Row(Stored):
     """One phase x layer x op x tier. `share` of 1; a percentile is None where the I/Os are too few for it.
 
     `range_us`: the shortest range that holds 95 % of the I/Os. `not_published`: why no published range stands
     beside it although there is one, as a sentence.
+    `mean_us`: from the exact sum of latencies; None where the run has none. `interpolated`: by name (`p50`,
+    ...); `p50_us` is the middle of a bin.
     """
 
     phase: str
@@ -80,6 +93,8 @@ class Row(Stored):
     range_us: Range
     published: Published | None = None
     not_published: str | None = None
+    mean_us: float | None = None
+    interpolated: dict[str, Interpolated | None] = Field(default_factory=dict)
 
 
 class PhaseAccounting(Stored):

@@ -6,7 +6,8 @@ Stored latencies are in nanoseconds, those of the summary in microseconds.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
@@ -19,7 +20,7 @@ from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
 from reports.analysis import band_table, clients, expectations, power_loss, published, references, verdict
 from reports.analysis.published import Beside
-from reports.statistics.quantiles import Bins, figures_us, limits_ns
+from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
 
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
@@ -122,10 +123,10 @@ def _rows(
     binned = (
         used.group_by(*_KEY, "lo_ns", "hi_ns").agg(pl.col("count").sum()).sort(*_KEY, "lo_ns", "hi_ns")
     ).collect(engine="streaming")
-    seen = used.select(*_KEY, "host").unique().collect(engine="streaming")
-    hosts_of: dict[tuple[str, ...], set[str]] = {}
-    for *labels, host in seen.iter_rows():
-        hosts_of.setdefault(tuple(labels), set()).add(host)
+    seen = used.group_by(*_KEY, "host").agg(pl.col("count").sum()).collect(engine="streaming")
+    ios_of: dict[tuple[str, ...], dict[str, int]] = {}
+    for *labels, host, ios in seen.iter_rows():
+        ios_of.setdefault(tuple(labels), {})[host] = ios
     totals: dict[tuple[str, str], int] = {}
     groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]]]] = []
     for key, grouped in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
@@ -141,15 +142,44 @@ def _rows(
             # Interpolation and the shortest range both take each I/O to be in one bin.
             reasons.append(f"{' '.join(key)}: the bins overlap.")
         try:
-            limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, hosts_of[key]))
+            limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, ios_of[key].keys()))
         except ValueError as error:
             limits = (bins[0][0], bins[-1][1])
             reasons.append(f"The extremes of {' '.join(key)} are not those of the counts: {error}.")
-        rows.append(_row(row, bins, limits, totals[key[0], key[1]], reference, shown[key[0]]))
+        try:
+            mean_us = _mean_us(named.get(row["phase"]), row, ios_of[key], bins)
+        except ValueError as error:
+            mean_us = None
+            reasons.append(f"The sums of {' '.join(key)} are not those of the counts: {error}.")
+        rows.append(
+            {**_row(row, bins, limits, totals[key[0], key[1]], reference, shown[key[0]]), "mean_us": mean_us,
+             "interpolated": interpolated_us(bins, limits)}
+        )  # fmt: skip
     return rows
 
 
-def _extremes(phase: Phase | None, row: Json, hosts: set[str]) -> list[tuple[int, int]]:
+def _mean_us(phase: Phase | None, row: Json, ios_of: Mapping[str, int], bins: Bins) -> float | None:
+    """The mean of `row` from the exact sums; None unless each of its hosts has one. `ios_of`: by host.
+
+    Raises ValueError if a sum is not one of the I/Os in the bins.
+    """
+    key = (row["layer"], row["op"], row["tier"])
+    mine = [s for s in phase.sums if (s.layer, s.op, s.tier) == key] if phase else []
+    if not ios_of.keys() <= {s.host for s in mine}:
+        return None
+    summed = Counter[str]()
+    for each in mine:
+        summed[each.host] += each.ios
+    if summed != ios_of:
+        raise ValueError(f"they are of {summed.total()} I/Os, the counts of {sum(ios_of.values())}")
+    sum_ns = sum(s.sum_ns for s in mine)
+    low, high = (sum(b[edge] * b[2] for b in bins) for edge in (0, 1))
+    if not low <= sum_ns <= high:
+        raise ValueError(f"{sum_ns} ns are not in the {low} to {high} ns of the bins")
+    return sum_ns / summed.total() / 1e3
+
+
+def _extremes(phase: Phase | None, row: Json, hosts: Set[str]) -> list[tuple[int, int]]:
     """The exact (min, max) in ns of `row` at each host; none unless each of its hosts has some."""
     key = (row["layer"], row["op"], row["tier"])
     mine = [e for e in phase.extremes if (e.layer, e.op, e.tier) == key] if phase else []
