@@ -15,6 +15,7 @@ from kit.cli.options import OUTPUT, JsonOption
 from kit.config.testbed import LAB_TESTBED
 from kit.core.output import emit_json, emit_text
 from kit.core.units import format_mib, format_size_bytes
+from kit.lab import run_time
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
@@ -44,6 +45,7 @@ def plan_command(
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
     plan = Side(workload, testbed).plan()
     commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
+    aged_s, anew_s = (run_time.expected_s(plan, aged=aged) for aged in (True, False))
     held = planned_tiers(plan.workload, plan.testbed)
     sizes = sizes_of(plan.workload, plan.testbed) if held else None
     arc = content(sizes) if sizes else None
@@ -55,7 +57,7 @@ def plan_command(
         emit_json({
             "format": 1, "digest": plan.digest, "workload": plan.workload.name, "testbed": plan.testbed.name,
             "hosts": plan.hosts, "devices": devices, "written": [entry.__dict__ for entry in bytes_],
-            "seconds": {"at_least": times[0], "if_slow": times[1]},
+            "seconds": {"at_least": times[0], "if_slow": times[1], "expected": aged_s, "aged_anew": anew_s},
             "tiers": held.__dict__ if held else None, "arc": arc.__dict__ if arc else None,
             "notes": plan.notes, "commands": commands,
         })  # fmt: skip
@@ -66,7 +68,7 @@ def plan_command(
     notes = [f"note: {note}" for note in plan.notes]
     parts = (
         _head(plan), _devices(plan), _tiers(plan, held, arc), [*notes, ""] if notes else [],
-        _written(bytes_, times), _commands(commands, width),
+        _written(bytes_), _time(times, aged_s, anew_s), _commands(commands, width),
     )  # fmt: skip
     emit_text([line for part in parts for line in part])
 
@@ -119,18 +121,23 @@ def _amount(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
-def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
+def _written(bytes_: list[Written]) -> list[str]:
     lines = ["written before anything is measured:"]
     for entry in bytes_:
         least, most = _amount(entry.min_bytes), _amount(entry.max_bytes)
         amount = least if least == most else f"{least} to {most}"
         lines.append(f"  {entry.device:14} {amount} ({entry.text})")
-    return [
-        *lines,
-        f"time, without starting and stopping: {times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if "
-        "they take 100 MB/s (a run measures their speed first)",
-        "",
-    ]
+    return [*lines, ""]
+
+
+def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:
+    """What the run takes: in the lab on this machine, else without starting and stopping."""
+    if aged_s is None or anew_s is None:
+        rates = f"{times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if they take 100 MB/s"
+        return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
+    anew = f"; {anew_s:.0f} s if its SSDs are aged anew" if anew_s > aged_s else ""
+    unknown = "" if run_time.read_pace() else " (this machine's pace is not known yet)"
+    return [f"time on this machine: about {aged_s:.0f} s{anew}{unknown}", ""]
 
 
 def _commands(commands: list[dict[str, Any]], width: int | None) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import reports
 from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
 from kit.core.output import check_target, say
 from kit.core.progress import Progress
+from kit.lab import run_time
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.recovery.clean import clean
@@ -105,7 +107,7 @@ def measure(
     """
     run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked.seed)
     failure: KitError | None = None
-    outcome = None
+    outcome, started = None, time.monotonic()
     with progress.numbered(_steps(plan)), ExitStack() as stack:
         journal = journal or stack.enter_context(Journal(run_dir.journal))
         try:
@@ -126,8 +128,16 @@ def measure(
             _say_left(outcome)
         with progress.step("drawing the report"):
             analysed = reports.analyse(run_dir)
+    if analysed.summary.verdict != "unknown" and not (failure or earlier):
+        run_time.learn(plan, time.monotonic() - started, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
     return Measured(run_dir, analysed, code, failure)
+
+
+def _was_aged(outcome: Outcome | None) -> bool:
+    """Whether all devices had the state of an earlier ageing."""
+    entries = outcome.record.manifest.precondition if outcome else None
+    return all(entry.get("aged_in") for entry in entries.get("devices", ())) if entries else True
 
 
 def _steps(plan: Plan) -> int:
