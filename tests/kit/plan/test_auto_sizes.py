@@ -23,7 +23,8 @@ def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> Plan:
 
 def of_record(record: str, tiers: str = '"dram", "l2arc", "disk"', more: str = "") -> str:
     read = f'[[phase]]\nname = "read"\ntiers = [{tiers}]\n'
-    return f'dataset.properties.recordsize = "{record}"\njob.bs = "{"512" if record == "512B" else record}"\n{more}{read}'
+    block = "512" if record == "512B" else record
+    return f'dataset.properties.recordsize = "{record}"\njob.bs = "{block}"\n{more}{read}'
 
 
 def test_the_main_job_has_the_sizes_that_were_chosen_by_hand() -> None:
