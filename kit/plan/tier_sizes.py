@@ -36,6 +36,8 @@ _POOL_METADATA_BYTES = 1_300_000
 _OTHER_BYTES = 300_000
 # The dbuf cache has a 32nd of the ARC (dbuf_cache_shift).
 _DBUF_CACHE_SHIFT = 5
+# Measured: the part of the records that the ARC remembers without their data which the L2ARC has.
+_GHOSTS_IN_L2ARC = 0.3
 # Metadata is evicted too: it does not take more than this part of the ARC.
 _MOST_METADATA = 0.75
 
@@ -185,7 +187,8 @@ def _content(sizes: Sizes, data: int) -> ArcContent:
     metadata = int(min(_MOST_METADATA * sizes.arc, _POOL_METADATA_BYTES + blocks))
     # What was evicted is remembered: its header stays, for up to half as many bytes as the metadata have.
     ghosts = min(metadata // 2, max(0, sizes.working_set - data))
-    l2_only = max(0, min(sizes.working_set, _l2arc_data(sizes)) - data)
+    in_l2arc = min(sizes.working_set, _l2arc_data(sizes))
+    l2_only = max(0, in_l2arc - data - int(ghosts * _GHOSTS_IN_L2ARC))
     return ArcContent(
         data=data * rounded // sizes.record,
         metadata=metadata,

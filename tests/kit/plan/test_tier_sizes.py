@@ -35,6 +35,14 @@ def test_the_parts_of_the_arc_are_those_of_arcstats(seen: tuple[int, ...]) -> No
         assert model == pytest.approx(observed, rel=0.15, abs=0.01 * size)
 
 
+def test_the_arc_after_the_main_jobs_warm_up() -> None:
+    """arcstats at its gate: size, l2_asize, then the parts."""
+    arc = content(Sizes(512, 72 * MIB, 67_717_728, 47_763_968))
+    seen = {"data": 21_668_352, "metadata": 25_997_824, "hdr": 15_734_896, "l2_hdr": 2_916_960}
+    for name, value in seen.items():
+        assert getattr(arc, name) == pytest.approx(value, rel=0.1), name
+
+
 def test_reads_of_a_run_fall_into_the_tiers() -> None:
     # 5,390 reads of 4 KiB, cache device 128 MiB: 1,698 from DRAM, 2,045 from the L2ARC, 1,647 from disk.
     held = tiers(Sizes(4096, 160 * MIB, 64 * MIB + MIB // 2, l2arc_room(128 * MIB, 4 * MIB, 4 * MIB)))
