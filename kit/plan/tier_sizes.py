@@ -37,7 +37,7 @@ _OTHER_BYTES = 300_000
 # The dbuf cache has a 32nd of the ARC (dbuf_cache_shift).
 _DBUF_CACHE_SHIFT = 5
 # Measured: the part of the records that the ARC remembers without their data which the L2ARC has.
-_GHOSTS_IN_L2ARC = 0.3
+_GHOSTS_IN_L2ARC = 0.4
 # Metadata is evicted too: it does not take more than this part of the ARC.
 _MOST_METADATA = 0.75
 
