@@ -32,10 +32,16 @@ _RECORDS_PER_INDIRECT = 1024
 # Measured: an indirect block of a file of random data, compressed with LZ4.
 _INDIRECT_PACKED_BYTES = 38 << 10
 # Measured: the pool's own metadata (space maps, object sets, dnodes), and dnodes, bonus buffers and waste.
-_POOL_METADATA_BYTES = 1_300_000
+_POOL_METADATA_BYTES = 1_900_000
+_POOL_HEADERS_BYTES = 40_000
 _OTHER_BYTES = 300_000
 # The dbuf cache has a 32nd of the ARC (dbuf_cache_shift).
 _DBUF_CACHE_SHIFT = 5
+# Measured: the part of the records that the ARC remembers without their data which the L2ARC has, by what
+# limits their number: metadata, or records that were read again.
+_GHOSTS_IN_L2ARC, _READ_AGAIN_IN_L2ARC = 0.4, 0.9
+# Measured: random reads of the main job's warm-up. A record that is read again is in the list MFU.
+_WARM_UP_READS = 450
 # Metadata is evicted too: it does not take more than this part of the ARC.
 _MOST_METADATA = 0.75
 
@@ -183,13 +189,19 @@ def _content(sizes: Sizes, data: int) -> ArcContent:
     held = indirect * (1 - (1 - 1 / indirect) ** dbufs) if indirect > 1 else indirect
     blocks = held * _INDIRECT_BYTES + indirect * _INDIRECT_PACKED_BYTES
     metadata = int(min(_MOST_METADATA * sizes.arc, _POOL_METADATA_BYTES + blocks))
-    # What was evicted is remembered: its header stays, for up to half as many bytes as the metadata have.
-    ghosts = min(metadata // 2, max(0, sizes.working_set - data))
-    l2_only = max(0, min(sizes.working_set, _l2arc_data(sizes)) - data)
+    # What was evicted is remembered: its header stays, for half as many bytes as metadata and MFU have.
+    again = data * -math.expm1(-_WARM_UP_READS * sizes.record / sizes.working_set)
+    evicted = max(0, sizes.working_set - data)
+    by_metadata = min(metadata / 2, evicted)
+    by_reads = min(again / 2, evicted - by_metadata)
+    remembered = _GHOSTS_IN_L2ARC * by_metadata + _READ_AGAIN_IN_L2ARC * by_reads
+    in_l2arc = min(sizes.working_set, _l2arc_data(sizes))
+    l2_only = max(0, int(in_l2arc - data - remembered))
+    headers = int(data + by_metadata + by_reads) // sizes.record * own.header
     return ArcContent(
         data=data * rounded // sizes.record,
         metadata=metadata,
-        hdr=(data + ghosts) // sizes.record * own.header + dbufs * own.buffer,
+        hdr=_POOL_HEADERS_BYTES + headers + dbufs * own.buffer,
         l2_hdr=l2_only // sizes.record * own.l2_header,
         dbuf=int(dbufs + held) * own.dbuf,
     )

@@ -273,12 +273,11 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
     if gate is None:
         return
     run.record.fill(warmup=gate.as_json())
+    run.record.add_problems("warm-up", *gate.problems)
     if gate.problems and not despite:
         held = planned_tiers(workload, run.plan.testbed)
-        raise MeasurementUnknown(
-            f"nothing was measured: {'; '.join(gate.problems)}", advice(gate, warmup, held)
-        )
-    run.record.add_problems("warm-up", *gate.problems)
+        text = "nothing was measured: after the warm-up the L2ARC is not as the workload asks for"
+        raise MeasurementUnknown(text, advice(gate, warmup, held))
 
 
 def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome) -> None:

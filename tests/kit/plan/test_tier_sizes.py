@@ -16,23 +16,19 @@ from kit.plan.tier_sizes import (
 )
 from kit.zfs.openzfs_version import ZfsVersion
 
-# Record, working set in MiB; then of arcstats: size, data, metadata, headers, dbufs (bytes).
+# Record, working set in MiB; of arcstats at the gate of a run: size, l2_asize, and the parts (bytes).
 SEEN = [
-    (512, 72, 65_228_720, 18_685_952, 25_810_944, 14_476_224, 1_451_024),
-    (4096, 72, 67_579_600, 59_092_992, 4_232_704, 3_878_320, 195_776),
-    (16384, 160, 73_489_432, 68_747_264, 3_011_584, 1_328_640, 68_816),
-    (131072, 160, 68_666_024, 66_846_720, 1_469_440, 134_208, 27_968),
+    (512, 72, 67_717_728, 47_763_968, 21_668_352, 25_997_824, 15_734_896, 2_916_960),
+    (131072, 128, 66_666_776, 95_976_448, 64_094_208, 2_201_088, 178_816, 15_360),
 ]
 
 
 @pytest.mark.parametrize("seen", SEEN, ids=lambda seen: str(seen[0]))
 def test_the_parts_of_the_arc_are_those_of_arcstats(seen: tuple[int, ...]) -> None:
-    record, working_set, size, *parts = seen
-    arc = content(Sizes(record, working_set * MIB, size, l2arc_room(64 * MIB, 4 * MIB, 4 * MIB)))
-    assert arc.data == pytest.approx(parts[0], rel=0.1)
-    # Few and small where records are large: a part of the whole then.
-    for model, observed in zip((arc.metadata, arc.hdr, arc.dbuf), parts[1:], strict=True):
-        assert model == pytest.approx(observed, rel=0.15, abs=0.01 * size)
+    record, working_set, size, l2arc, *parts = seen
+    arc = content(Sizes(record, working_set * MIB, size, l2arc))
+    for model, observed in zip((arc.data, arc.metadata, arc.hdr, arc.l2_hdr), parts, strict=True):
+        assert model == pytest.approx(observed, rel=0.1)
 
 
 def test_reads_of_a_run_fall_into_the_tiers() -> None:
