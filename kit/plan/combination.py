@@ -11,11 +11,12 @@ from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
 from kit.config.workload import Phase, Workload
 from kit.config.workload_source import WorkloadSource
-from kit.core.errors import ConfigError, SafetyRefusal
-from kit.core.units import format_duration_ns, format_size_bytes, parse_size_bytes
+from kit.core.errors import SafetyRefusal
+from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
-from kit.plan import expectations, measurable
+from kit.plan import auto_sizes, expectations, measurable
 from kit.plan.appliance_limits import left_out
+from kit.plan.workload_sizes import READ_TIERS, short_tiers, sizes_of, tiers_asked, tunable_bytes
 from kit.precondition import selection
 
 MAX_BYTES = 2**63 - 1
@@ -48,7 +49,7 @@ def check(
     except SafetyRefusal as error:
         path, line = source.place_of(("precondition", "budget"))
         raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
-    _check_working_set(workload, testbed, source.path)
+    _check_working_set(workload, source, testbed)
 
 
 def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
@@ -169,31 +170,38 @@ def _warmup_problems(workload: Workload, testbed: Testbed) -> Problems:
         )
 
 
-def _check_working_set(workload: Workload, testbed: Testbed, path: Path) -> None:
-    """Refuses a working set whose size rules out a tier of the workload."""
-    size = workload.working_set.size
-    tiers = {tier for phase in workload.phase for tier in phase.tiers}
-    arc = workload.tunables.get("zfs_arc_max")
-    arc_bytes = parse_size_bytes(arc) if isinstance(arc, str) else int(arc or 0)
-    most = workload.pool.cache_size or MAX_BYTES
-    cache_bytes = sum(min(device.size, most) for device in testbed.devices("cache"))
-    size_text = format_size_bytes(size)
-    if tiers & {"l2arc", "disk"}:
-        if not arc_bytes:
-            raise ConfigError(
-                f"{path}: tunables: zfs_arc_max is not set, so it is not known whether the working set "
-                "fits into the ARC",
-                "set zfs_arc_max below working_set.size",
-            )
-        if size <= arc_bytes:
-            raise ConfigError(
-                f"{path}: working_set.size: {size_text} fits into the ARC (zfs_arc_max "
-                f"{format_size_bytes(arc_bytes)}), so neither L2ARC nor disk would answer",
-                "make the working set larger or zfs_arc_max smaller",
-            )
-    if "disk" in tiers and size <= cache_bytes:
-        raise ConfigError(
-            f"{path}: working_set.size: {size_text} fits into the cache devices "
-            f"({format_size_bytes(cache_bytes)}), so after warm-up no disk would answer",
-            "make the working set larger, or use less of the cache devices (pool.cache_size)",
+def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Testbed) -> None:
+    """Refuses sizes that leave a tier of a phase with too little to be measured."""
+    asked, key = tiers_asked(workload), ("working_set", "size")
+    if not asked & {"l2arc", "disk"}:
+        return
+    sizes = sizes_of(workload, testbed)
+    if sizes is None:
+        source.refuse(
+            ("tunables", "zfs_arc_max"),
+            "not set, so it is not known how much of the working set the ARC holds: set it, or write "
+            '"auto", which chooses sizes for the tiers of the phases',
         )
+    for phase, tier, held in short_tiers(workload, sizes):
+        remedy = _sizes_that_work(workload, testbed)
+        parts = ", ".join(f"{name} {format_mib(held.of(name))}" for name in READ_TIERS)
+        source.refuse(
+            key,
+            f"phase '{phase}' asks for {tier}, but of {format_size_bytes(sizes.working_set)} in records of "
+            f"{format_size_bytes(sizes.record)} the tiers would answer: {parts}; {remedy}",
+        )
+
+
+def _sizes_that_work(workload: Workload, testbed: Testbed) -> str:
+    """The nearest sizes that hold enough for each tier."""
+    works = auto_sizes.resolve(auto_sizes.left_to_plan(workload), testbed)
+    if (sizes := sizes_of(works, testbed)) is None or any(short_tiers(works, sizes)):
+        return "no sizes would do with the devices of this testbed: larger ones are needed"
+    cache = works.pool.cache_size
+    needed = {
+        "working_set.size": format_size_bytes(sizes.working_set),
+        "pool.cache_size": format_size_bytes(cache) if cache else "",
+        "tunables.zfs_arc_max": format_size_bytes(tunable_bytes(works, "zfs_arc_max")),
+    }
+    listed = ", ".join(f'{name} = "{value}"' for name, value in needed.items() if value)
+    return f'write {listed}, or "auto" for each'

@@ -18,7 +18,7 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError
-from kit.plan import combination, notes
+from kit.plan import auto_sizes, combination, limits, notes
 from kit.zfs.tunables import Tunable, tunable
 
 
@@ -71,7 +71,9 @@ class Plan:
 def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
     """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget)."""
     source = read_source(workload_path)
+    workload = auto_sizes.resolve(workload, testbed)
     jobs = read_jobs(workload, source)
+    limits.check(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
     tunables: tuple[Tunable, ...] = ()
     if not testbed.is_appliance:

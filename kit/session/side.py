@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from kit.config.testbed import read_testbed
 from kit.config.toml import nearest
-from kit.config.workload import read_workload
-from kit.config.workload_source import find_workload, read_source
+from kit.config.workload import Workload, read_workload
+from kit.config.workload_source import WORKLOADS, WorkloadSource, find_workload, read_source
 from kit.plan.plan import Plan, make_plan
 
-# By its files: to import the reports takes longer than to plan.
-_REFERENCES = Path(__file__).parents[2] / "reports" / "analysis" / "references"
+_REFERENCES = WORKLOADS.parent / "reports" / "analysis" / "references"
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,18 @@ class Side:
     def plan(self) -> Plan:
         """Make the plan. Raises ConfigError."""
         path = find_workload(self.workload)
-        workload = read_workload(path)
-        known = sorted(file.stem for file in _REFERENCES.glob("*.toml"))
-        if workload.reference not in known:
-            hint = nearest(workload.reference, known, "there are")
-            text = f"no published ranges are called '{workload.reference}', {hint}"
-            read_source(path).refuse(("reference",), text)
-        return make_plan(workload, read_testbed(self.testbed), path, self.testbed)
+        plan = make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
+        source = read_source(path)
+        _check_reference(plan.workload, source)
+        if any(each.inside or each.inside_share_min is not None for each in plan.workload.expect):
+            # So late because the reports take long to load.
+            import_module("kit.session.published_expectations").check(plan, source)
+        return plan
+
+
+def _check_reference(workload: Workload, source: WorkloadSource) -> None:
+    """The published ranges must exist; a workload without any says "". Raises ConfigError."""
+    known = sorted(path.stem for path in _REFERENCES.glob("*.toml"))
+    if workload.reference and workload.reference not in known:
+        text = f"no reference '{workload.reference}', {nearest(workload.reference, known, 'references')}"
+        source.refuse(("reference",), text)

@@ -21,6 +21,7 @@ from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
 from reports.analysis.band_labels import PLACELESS, Json, Misplaced, Range, misplaced
+from reports.analysis.published import beside
 from reports.analysis.stalls import stalls
 from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics import band_detection
@@ -149,7 +150,6 @@ def _by_phase(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _missing(run: _Run) -> list[Finding]:
     """Tiers that the workload expects and that answered nothing, of phases that were traced."""
     made = []
-    published = run.summary.reference.ranges_us if run.summary.reference else {}
     at_server = _by_phase(run.summary.rows_of(SERVER))
     for phase in run.manifest.phases:
         rows = [row for row in at_server.get(phase.name, []) if row.count]
@@ -159,7 +159,7 @@ def _missing(run: _Run) -> list[Finding]:
             op = phase.op or rows[0].op
             text = f"No {op} was answered by the tier {tier_name(tier)}, which the workload expects."
             anywhere = (min(row.min_us for row in rows), max(row.max_us for row in rows))
-            range_us = published.get((op, tier), anywhere)
+            range_us = beside(run.summary.reference, run.manifest, phase).ranges_us.get((op, tier), anywhere)
             made.append(run.finding("missing", text, (phase.name, SERVER, op), run.used.clear(), range_us))
     return made
 

@@ -60,7 +60,10 @@ def render(
     panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
-    first = collected.add(hero.hero(panels, headline.bars, source, published, timed=timed), "hero")
+    first = collected.add(
+        hero.hero(panels, headline.bars, source, published, timed=timed, unpublished=headline.unpublished),
+        "hero",
+    )
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(listed, subjects, strict=True)
@@ -191,7 +194,8 @@ _WHERE: dict[bool | None, str] = {True: "Emulated lab, not your hardware", False
 def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str]:
     """What a figure needs to stand alone, in lines: run, verdict, tiers, publication, version."""
     where = "Imported" if manifest.import_ else _WHERE.get(manifest.testbed.emulated, "")
-    published = f"Published: {summary.reference.source}" if summary.reference else ""
+    shown = summary.reference and any(line.row.published for line in headline.lines)
+    published = f"Published: {summary.reference.source}" if summary.reference and shown else ""
     version = (summary.versions or {}).get("hsp", "")
     lines = [
         f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}; "

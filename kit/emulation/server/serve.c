@@ -21,7 +21,7 @@ enum kind { REQUEST = 1, TIMER, STARTED, COMMAND };
 enum {
 	CALIBRATION_NS = 300000, /* longer than the server's own cost */
 	CALIBRATION_WARM = 8,
-	CALIBRATION_COUNT = 31,
+	CALIBRATION_COUNT = 127,
 };
 
 uint64_t hsp_host_ns(void)
@@ -244,7 +244,12 @@ static int compare(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Measure the server's own cost: the median time of a request beyond the delay that was set. */
+/*
+ * Measure the server's own cost: the time of a request beyond the delay that was set. The lower quartile: programs
+ * that look at a new disk (udev) compete for the CPU meanwhile, and what they delay is none of the server's cost.
+ * A median was up to 30 us of the guest's clock too large after one start in five: a device of the lab was then
+ * faster by as much.
+ */
 static void *measure_own_cost(void *argument)
 {
 	struct calibration *calibration = argument;
@@ -265,8 +270,8 @@ static void *measure_own_cost(void *argument)
 			duration_ns[i] = hsp_host_ns() - start_ns;
 	}
 	qsort(duration_ns, CALIBRATION_COUNT, sizeof *duration_ns, compare);
-	if (duration_ns[CALIBRATION_COUNT / 2] > CALIBRATION_NS)
-		calibration->cost_ns = duration_ns[CALIBRATION_COUNT / 2] - CALIBRATION_NS;
+	if (duration_ns[CALIBRATION_COUNT / 4] > CALIBRATION_NS)
+		calibration->cost_ns = duration_ns[CALIBRATION_COUNT / 4] - CALIBRATION_NS;
 out:
 	if (file >= 0)
 		close(file);

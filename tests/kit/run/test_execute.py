@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,17 +15,20 @@ from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import find_workload
 from kit.core.clock import Clock
-from kit.core.errors import ConfigError, HostError, SafetyRefusal
+from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRefusal
 from kit.core.progress import Progress
 from kit.hosts.base import HostLost
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import registry
 from kit.recovery.journal import Journal, read_journal
+from kit.run import execute as execute_module
 from kit.run import server_setup
+from kit.run.bench import Bench
 from kit.run.context import Context
 from kit.run.execute import execute, tear_down
 from kit.run.record import RunRecord
 from kit.run.site import Site, SiteClient
+from kit.run.warmup import Gate
 from kit.session.measure import measure
 from kit.store import run_directory
 from kit.store.manifest import Manifest
@@ -243,3 +247,22 @@ def test_a_second_run_says_whether_the_first_still_lives(
     }
     assert expected[state] in outcome.failure.hint
     assert json.loads(run.journal.read_text().splitlines()[-1])["finished"]
+
+
+def test_a_cold_l2arc_ends_the_run_unless_the_user_wants_it(
+    plan: Plan, run: run_directory.RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(l2arc_bytes=5, fed_bytes=[0], problems=["the L2ARC is not warm"])
+    monkeypatch.setattr(execute_module, "warm_up", lambda *_, gated: gate if gated else None)
+    warmup = plan.workload.warmup
+    assert warmup is not None
+    bench, job = cast(Bench, None), plan.jobs[warmup.job]
+    with Journal(run.journal) as journal:
+        site, quiet = site_of(plan, ScriptedHost({}), None), Progress(quiet=True)
+        record = RunRecord(Manifest())
+        context = Context(plan, site, run, journal, quiet, record, "token")
+        with pytest.raises(MeasurementUnknown, match="nothing was measured: the L2ARC is not warm") as caught:
+            execute_module._warm_up(context, bench, warmup, job, despite=False)
+        assert caught.value.exit_code == 3 and "--despite-warm-up" in caught.value.hint
+        execute_module._warm_up(context, bench, warmup, job, despite=True)
+    assert [problem.code for problem in record.manifest.problems] == ["warm-up"]

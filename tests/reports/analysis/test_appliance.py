@@ -40,6 +40,17 @@ def test_what_closes_has_one_reason_and_is_unknown() -> None:
     assert not summary["tracebacks"]
 
 
+def test_bands_of_another_load_have_no_published_range_and_the_page_says_why() -> None:
+    latency, manifest = run()
+    for phase in manifest["phases"]:
+        phase["block_bytes"] = 4096
+    of = synthetic.parsed(manifest)
+    summary = synthetic.summary.summarise(latency, of)
+    assert [entry["published"] for entry in summary.bands] == [None] * 3
+    html = synthetic.report_page.render(latency, of, synthetic.described(latency, of, summary))
+    assert '<p class="soft">No published range: measured with 512 B, this phase has 4 KiB.</p>' in html
+
+
 def test_an_expectation_of_the_clients_decides_where_nothing_else_is_wrong() -> None:
     latency, manifest = run()
     wish = {"phase": "read", "layer": "client", "op": "read", "tier": "all", "min_count": 1, "inside": False}
