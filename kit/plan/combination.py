@@ -147,13 +147,11 @@ def _warmup_problems(workload: Workload, testbed: Testbed) -> Problems:
     if warmup is None:
         return
     cache_bytes = sum(min(device.size, most) for device in testbed.devices("cache"))
-    limits = (("the cache devices have", cache_bytes), ("the working set has", workload.working_set.size))
-    name, limit = min(limits, key=lambda each: each[1])
-    if warmup.l2arc_min > limit:
+    if warmup.l2arc_min > cache_bytes:
         yield (
             ("warmup", "l2arc_min"),
-            f"{format_size_bytes(warmup.l2arc_min)} can never be in the L2ARC: {name} "
-            f"{format_size_bytes(limit)}: make it smaller"
+            f"{format_size_bytes(warmup.l2arc_min)} can never be in the L2ARC: the cache devices have "
+            f"{format_size_bytes(cache_bytes)}: make it smaller"
             + ("" if cache_bytes else ", add a device of role cache, or remove the table [warmup]"),
         )
     if warmup.read_first > workload.working_set.size:

@@ -89,7 +89,7 @@ def test_a_working_set_that_leaves_no_reads_to_the_l2arc_is_refused(hsp_here: Ca
     for file in (ROOT / "workloads").iterdir():
         shutil.copy(file, tmp_path)
     workload = tmp_path / "top-speeds.toml"
-    workload.write_text(workload.read_text().replace('\nsize = "auto"', '\nsize = "16MiB"'))
+    workload.write_text(workload.read_text().replace('\nsize = "auto" ', '\nsize = "16MiB" '))
     done = hsp_here("run", "./top-speeds.toml", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "working_set.size: phase 'read' asks for l2arc, but of 16MiB in records of 512B" in done.stderr

@@ -138,16 +138,15 @@ def test_an_io_of_several_records_is_refused_where_the_kit_sets_the_recordsize(c
 
 
 def test_an_io_of_several_calls_is_refused(crafted: Crafted) -> None:
-    crafted.change("top-speeds.toml", "recordsize = 512", "recordsize = 1048576")
     crafted.change("top-speeds-write.fio", "bs=512", "bs=256k")
-    assert "but wsize of nfs.options is 131072" in crafted.refusal()[0]
+    assert "but wsize of nfs.options is 131072" in crafted.refusal("appliance")[0]
     crafted.change("top-speeds.toml", "wsize=131072", "wsize=262144")
-    assert crafted.plan()
+    assert crafted.plan("appliance")
     # Without them the client asks for 1 MiB.
     crafted.change("top-speeds.toml", ', "rsize=131072", "wsize=262144"', "")
-    assert crafted.plan()
+    assert crafted.plan("appliance")
     crafted.change("top-speeds-write.fio", "bs=256k", "bs=2m")
-    assert any("but wsize of nfs.options is 1048576" in problem for problem in crafted.refusal())
+    assert any("but wsize of nfs.options is 1048576" in problem for problem in crafted.refusal("appliance"))
 
 
 def test_an_io_of_several_calls_is_refused_once_the_mount_shows_it(crafted: Crafted) -> None:

@@ -42,7 +42,7 @@ def noted(
     file.write_text(WORKLOAD.format(warmup=warmup, job=job, more=more))
     workload = read_workload(file)
     plan = make_plan(workload, read_testbed(LAB_TESTBED), file, LAB_TESTBED)
-    found = notes.of(workload, plan.jobs, clients)
+    found = notes.of(plan.workload, plan.jobs, clients)
     assert clients > 1 or found == plan.notes
     return found
 

@@ -62,8 +62,8 @@ def test_what_a_base_asks_for_is_not_asked_of_a_workload_on_it(tmp_path: Path) -
         ('reference = "sun-7410-2008"\n', "5: reference", "did you mean 'sun-7410-2009'?"),
         ('reference = ""\n' + INSIDE + "inside = true", "11: expect[0].inside",
          "'' has no range for read/dram"),
-        (INSIDE.replace('op = "read"', 'op = "commit"') + "inside = true", "10: expect[0].inside",
-         "'sun-7410-2009' has no range for commit/dram"),
+        (INSIDE.replace('op = "read"', 'op = "commit"') + "inside = true", "8: expect[0].op",
+         "does no such I/O"),
     ],
 )  # fmt: skip
 def test_ranges_that_do_not_exist(tmp_path: Path, lines: str, place: str | None, words: str) -> None:
