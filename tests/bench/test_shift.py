@@ -1,7 +1,7 @@
 """1 % of a log device's latency, found in five runs against five; and five against five of the same.
 
-HSP_BENCH_SHIFT says how many runs of each side, at least 10; without it none is made: a run takes half a minute or
-more. The choices of five are drawn from these runs, so they overlap: they show the share, not its error.
+HSP_BENCH_SHIFT says how many runs of each side, at least 10; without it none is made: a run takes half a minute
+or more. The choices of five are drawn from these runs, so they overlap: they show the share, not its error.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def measured(folder: Path, runs: int) -> dict[str, list[Summary]]:
 
 
 def share_found(a: Sequence[Summary], b: Sequence[Summary], figure: str) -> float:
-    """The share (%) of choices of five of A and five of B that show a difference in `figure` at the server."""
+    """The share (%) of choices of five of A and of B that show a difference in `figure` at the server."""
     draw = random.Random(figure)
     shown = 0
     for _ in range(CHOICES):

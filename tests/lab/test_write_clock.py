@@ -1,7 +1,7 @@
 """The kit's client layer against another program's clock: O_DSYNC writes of 8 KiB in the same cell.
 
-Both run right after a txg sync: in a cell that has one (the first write after a fill does) about forty writes wait
-150 to 600 us for the guest's one CPU, which is a part of the cell and the p99 of a short phase.
+Both run right after a txg sync. During one, about forty writes wait 150 to 600 us for the guest's one CPU: no
+error of a clock, but the p99 of a phase of few I/Os, and only of that of the two in which the sync falls.
 """
 
 from __future__ import annotations
