@@ -10,7 +10,7 @@ import typer
 
 from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption
 from kit.config.testbed import Testbed, read_testbed
-from kit.config.workload import find_workload
+from kit.config.workload_source import find_workload
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.progress import Progress

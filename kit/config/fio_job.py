@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from kit.config.toml import Problem, nearest, read_text, refusal, shorten
+from kit.config.toml import KeyProblem, Place, Problem, nearest, read_text, refusal, shorten
+from kit.core.units import parse_size_bytes
 
 DIRECTORY = "${HSP_DIRECTORY}"
 SIZE = "${HSP_SIZE}"
@@ -129,18 +131,18 @@ _REASONS = {
 class FioSection:
     """One job of the file, including the options of the global sections before it.
 
-    Option names are fio's canonical ones (`rw`, `bs`); an option without value has "1". `line` is that of the
-    heading, `lines` those of the options.
+    Option names are fio's canonical ones (`rw`, `bs`); an option without value has "1". `place` is that of
+    the heading, `places` those of the options: in the job file, or in the workload that has the option.
     """
 
     name: str
     options: Mapping[str, str]
-    line: int = field(default=1, compare=False)
-    lines: Mapping[str, int] = field(default_factory=dict, compare=False)
+    place: Place = field(default=(Path(), 1), compare=False)
+    places: Mapping[str, Place] = field(default_factory=dict, compare=False)
 
-    def line_of(self, option: str) -> int:
-        """The line of an option; that of the heading where it has its default."""
-        return self.lines.get(option, self.line)
+    def place_of(self, option: str) -> Place:
+        """File and line of an option; of the heading where it has its default."""
+        return self.places.get(option, self.place)
 
     @property
     def operations(self) -> frozenset[str]:
@@ -233,12 +235,49 @@ def read_job(path: Path) -> FioJob:
                     (line, f"[{name}]: a second job of this name; their results could not be distinguished")
                 )
             both = MappingProxyType({**shared, **options})
-            sections.append(FioSection(name, both, line, {**shared_lines, **lines}))
+            places = {option: (path, at) for option, at in {**shared_lines, **lines}.items()}
+            sections.append(FioSection(name, both, (path, line), places))
     if not sections and not problems:
         problems.append((1, "no job in it: expected a [section] besides [global]"))
     if problems:
         raise refusal(path, problems)
     return FioJob(text, tuple(sections))
+
+
+def with_options(job: FioJob, options: Mapping[str, tuple[str, Place]]) -> FioJob:
+    """The job with other options in each of its sections: value and place by canonical name."""
+    if not options:
+        return job
+    values = {name: value for name, (value, _) in options.items()}
+    places = {name: place for name, (_, place) in options.items()}
+    sections = tuple(
+        replace(
+            section,
+            options=MappingProxyType({**section.options, **values}),
+            places={**section.places, **places},
+        )
+        for section in job.sections
+    )
+    blocks = ("".join(f"{name}={value}\n" for name, value in each.options.items()) for each in sections)
+    text = "\n".join(f"[{each.name}]\n{block}" for each, block in zip(sections, blocks, strict=True))
+    return FioJob(text, sections)
+
+
+def check_options(settings: Mapping[str, str | int | bool]) -> dict[str, str]:
+    """Options that a workload has itself, as a job file has them: canonical names, values in fio's syntax.
+
+    Sizes may have the workload's units too ("4KiB"), flags may be true or false. Raises KeyProblem.
+    """
+    options: dict[str, str] = {}
+    for key, setting in settings.items():
+        value = str(int(setting)) if isinstance(setting, bool) else str(setting)
+        name = _ALIASES.get(key, key)
+        if _OPTIONS.get(name) in (_BLOCK, _BYTES) and value.endswith("iB"):
+            with suppress(ValueError):  # refused below, with what fio takes
+                value = str(parse_size_bytes(value))
+        if problem := next(_add_option(f"{key}={value}", options), ""):
+            raise KeyProblem(key, problem.removeprefix(f"{key}: "))
+    return options
 
 
 def _sections(

@@ -14,7 +14,7 @@ import math
 import re
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, time
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -30,6 +30,7 @@ _HINT = "correct these lines; docs/formats.md of the kit has every key and unit"
 MAX_PROBLEMS = 100  # listed one by one; a file with more is probably the wrong file
 
 Problem = tuple[int, str]  # line, text
+Place = tuple[Path, int]  # file, line
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -39,11 +40,25 @@ class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+class KeyProblem(ValueError):
+    """A validator's refusal of one key of its table."""
+
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(text)
+        self.key = key
+
+
 def load(path: Path, model: type[M]) -> M:
     """Read the file at `path` and validate it as `model` (a Table).
 
     Raises ConfigError with one line `file:line: key: problem` for each problem, in line order.
     """
+    document, lines = read_document(path)
+    return validate(document, model, lambda key: (path, lines.line_of(key)))
+
+
+def read_document(path: Path) -> tuple[dict[str, Any], KeyLines]:
+    """The content of the file at `path` before it is validated, and its lines. Raises ConfigError."""
     text = read_text(path)
     lines = KeyLines(text)
     if lines.too_deep:
@@ -54,11 +69,16 @@ def load(path: Path, model: type[M]) -> M:
         raise refusal(path, [_syntax_problem(str(error), text, lines)]) from None
     if problems := list(_unusable(document, lines)):
         raise refusal(path, problems)
+    return document, lines
+
+
+def validate(document: dict[str, Any], model: type[M], place_of: Callable[[KeyPath], Place]) -> M:
+    """`document` as `model` (a Table); `place_of` gives file and line of a key. Raises ConfigError."""
     try:
         return model.model_validate_json(json.dumps(document))
     except ValidationError as error:
-        details = error.errors(include_url=False)
-        raise refusal(path, _model_problems(details, document, model, lines)) from None
+        problems = _model_problems(error.errors(include_url=False), document, model)
+        raise placed_refusal([(place_of(key), text) for key, text in problems]) from None
 
 
 def dotted(path: KeyPath) -> str:
@@ -116,10 +136,17 @@ def read_text(path: Path) -> str:
 
 def refusal(path: Path, problems: list[Problem]) -> ConfigError:
     """One error for all `problems` of the file at `path`, one per line, in line order."""
-    ordered = sorted(problems, key=lambda problem: problem[0])
-    lines = [printable(f"{path}:{line}: {text}") for line, text in ordered[:MAX_PROBLEMS]]
+    return placed_refusal([((path, line), text) for line, text in problems])
+
+
+def placed_refusal(problems: Sequence[tuple[Place, str]]) -> ConfigError:
+    """One error for all `problems`, one per line, by file (in the order given) and line."""
+    files = list(dict.fromkeys(path for (path, _), _ in problems))
+    ordered = sorted(problems, key=lambda problem: (files.index(problem[0][0]), problem[0][1]))
+    lines = [printable(f"{path}:{line}: {text}") for (path, line), text in ordered[:MAX_PROBLEMS]]
     if len(ordered) > MAX_PROBLEMS:
-        lines.append(printable(f"{path}:{ordered[MAX_PROBLEMS][0]}: and {len(ordered) - MAX_PROBLEMS} more"))
+        path, line = ordered[MAX_PROBLEMS][0]
+        lines.append(printable(f"{path}:{line}: and {len(ordered) - MAX_PROBLEMS} more"))
     return ConfigError("\n".join(lines), _HINT)
 
 
@@ -169,8 +196,8 @@ _EXPECTED = {
 
 
 def _model_problems(
-    details: list[ErrorDetails], document: dict[str, Any], model: type[BaseModel], lines: KeyLines
-) -> list[Problem]:
+    details: list[ErrorDetails], document: dict[str, Any], model: type[BaseModel]
+) -> list[tuple[KeyPath, str]]:
     expected: dict[KeyPath, list[str]] = {}  # per path: each member of a union expects a different kind
     values: dict[KeyPath, Any] = {}
     problems: list[tuple[KeyPath, str]] = []
@@ -186,13 +213,14 @@ def _model_problems(
             expected.setdefault(path, []).append(kind)
             values[path] = value
         else:
-            problems.append((path, _problem_text(detail, path, value, model)))
+            error = detail.get("ctx", {}).get("error")
+            own = (*path, error.key) if isinstance(error, KeyProblem) else path
+            problems.append((own, _problem_text(detail, path, value, model)))
     for path, kinds in expected.items():
         problems.append(
             (path, f"expected {' or '.join(dict.fromkeys(kinds))}, found {describe(values[path])}")
         )
-    named = ((path, f"{dotted(path)}: {text}" if path else text) for path, text in problems)
-    return list(dict.fromkeys((lines.line_of(path), text) for path, text in named))
+    return list(dict.fromkeys((path, f"{dotted(path)}: {text}" if path else text) for path, text in problems))
 
 
 def _problem_text(detail: ErrorDetails, path: KeyPath, value: Any, model: type[BaseModel]) -> str:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from kit.config import fio_job
 from kit.config.nfs_options import MountOption, Version
 from kit.config.precondition_table import PreconditionTable
-from kit.config.toml import Table, load
-from kit.core.errors import ConfigError
+from kit.config.toml import KeyProblem, Table, validate
+from kit.config.workload_source import read_source
+from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
-
-WORKLOADS = Path(__file__).parents[2] / "workloads"
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
@@ -28,9 +29,9 @@ def _check_settings(settings: dict[str, Setting], names: str) -> dict[str, Setti
     """Allow only names and values that are safe as one argument of a command."""
     for name, value in settings.items():
         if not re.fullmatch(names, name):
-            raise ValueError(f"'{name}' is not a name that can be set here")
+            raise KeyProblem(name, f"'{name}' is not a name that can be set here")
         if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
-            raise ValueError(f"{name}: {value!r} is not a value that can be set")
+            raise KeyProblem(name, f"{value!r} is not a value that can be set")
     return settings
 
 
@@ -39,6 +40,10 @@ Properties = Annotated[
 ]
 TUNABLE = "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+"
 Tunables = Annotated[dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, TUNABLE))]
+
+
+# Canonical names and fio's values.
+FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)]
 
 
 class Pool(Table):
@@ -109,15 +114,24 @@ class Warmup(Table):
 
 
 class Phase(Table):
-    """One phase of load with one fio job. `remove`: devices removed from the pool before it."""
+    """One phase of load with one fio job. `remove`: devices removed from the pool before it.
+
+    `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
+    """
 
     name: Name
     title: str
     job: str
+    options: FioOptions = Field(default_factory=dict)
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
     duration: DurationNs
     interval: DurationNs = 1_000_000_000
     remove: Literal["log", "cache"] | None = None
+
+    @property
+    def load(self) -> str:
+        """Name of its load in a plan: the job file's; of the phase too where it has options of its own."""
+        return f"{self.job} ({self.name})" if self.options else self.job
 
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
@@ -191,6 +205,8 @@ class Workload(Table):
     dataset: Dataset
     nfs: Nfs = Nfs()
     tunables: Tunables = Field(default_factory=dict)
+    # fio options of every job, of the warm-up's too, instead of those in the job files.
+    job: FioOptions = Field(default_factory=dict)
     working_set: WorkingSet
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
@@ -209,19 +225,21 @@ class Workload(Table):
         return self
 
 
-def find_workload(name_or_path: str) -> Path:
-    """Path of a workload: a file, or the name of one of the kit's workloads. Raises ConfigError."""
-    path = Path(name_or_path)
-    if path.suffix == ".toml" or "/" in name_or_path:
-        return path
-    known = sorted(file.stem for file in WORKLOADS.glob("*.toml"))
-    if name_or_path not in known:
-        raise ConfigError(
-            f"there is no workload '{name_or_path}'", f"the kit has: {', '.join(known)}; or give a .toml file"
-        )
-    return WORKLOADS / f"{name_or_path}.toml"
-
-
 def read_workload(path: Path) -> Workload:
-    """Read a workload file. Raises ConfigError with file, line and key."""
-    return load(path, Workload)
+    """Read a workload file and those that it is based on. Raises ConfigError with file, line and key.
+
+    Of one that has a base and no expectations, each tier of a phase must answer as many I/Os as a p99 needs.
+    """
+    source = read_source(path)
+    workload = validate(source.document, Workload, source.place_of)
+    if len(source.files) == 1 or "expect" in source.document:
+        return workload
+    return workload.model_copy(update={"expect": tuple(_samples(workload.phase))})
+
+
+def _samples(phases: tuple[Phase, ...]) -> Iterator[Expectation]:
+    for phase in phases:
+        for tier in phase.tiers:
+            op: Op = "write" if tier in ("slog", "pool") else "read"
+            ios = sample_needed(0.99)
+            yield Expectation(phase=phase.name, op=op, tier=tier, min_count=ios, inside=False)

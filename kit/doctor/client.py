@@ -9,7 +9,7 @@ from kit.doctor.facts import Facts, Unknown
 from kit.doctor.finding import Examination, Subject, Verdict, undetermined
 
 FILES = ("/proc/filesystems",)
-PROGRAMS = ("fio", "getent", "install", "ip", "mount", "mount.nfs", "umount")
+PROGRAMS = ("fio", "getent", "install", "ip", "mount", "mount.nfs", "setpriv", "umount")
 COMMANDS = {
     "fio": ("fio", "--version"),
     "fio-engines": ("fio", "--enghelp"),
@@ -18,7 +18,7 @@ COMMANDS = {
 MIN_FIO = (3, 30)
 # mount(8) does not use PATH to find its helpers.
 _HELPERS = ("mount.nfs",)
-_MOUNT_PROGRAMS = ("mount", "mount.nfs", "umount")
+_MOUNT_PROGRAMS = ("mount", "mount.nfs", "setpriv", "umount")
 
 
 def _fio_version(facts: Facts) -> str:

@@ -7,9 +7,10 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from kit.config.address import HostAddress
-from kit.config.fio_job import read_job
 from kit.config.testbed import Testbed
 from kit.config.workload import read_workload
+from kit.config.workload_jobs import read_jobs
+from kit.config.workload_source import read_source
 from kit.doctor.diagnosis import Role, Target
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
@@ -70,7 +71,7 @@ def targets_in(site: Site) -> list[Target]:
 def requirements_of(path: Path, clients: int) -> Requirements:
     """Requirements of a workload on a testbed with that many clients. Raises ConfigError."""
     workload = read_workload(path)
-    jobs = [read_job(path.parent / phase.job) for phase in workload.phase]
+    jobs = read_jobs(workload, read_source(path)).values()
     return Requirements(
         nfs_version=str(workload.nfs.version),
         outstanding=clients * max(job.outstanding for job in jobs),

@@ -7,6 +7,7 @@ from pathlib import Path
 from kit.config.fio_job import FioJob
 from kit.config.testbed import Testbed
 from kit.config.workload import Expectation, Phase, Workload
+from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes, parse_size_bytes
 from kit.nfs import libnfs
@@ -18,10 +19,11 @@ MAX_BYTES = 2**63 - 1
 _LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}
 
 
-def check(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob], path: Path) -> None:
-    """`path`: of the workload. Raises ConfigError, SafetyRefusal (a budget)."""
+def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: dict[str, FioJob]) -> None:
+    """`jobs` by Phase.load. Raises ConfigError, SafetyRefusal (a budget)."""
+    path = source.path
     libnfs.check_workload(workload, jobs, path)
-    measurable.check(workload, jobs, path, is_appliance=testbed.is_appliance)
+    measurable.check(workload, source, jobs, is_appliance=testbed.is_appliance)
     if testbed.is_appliance:
         _check_appliance(workload, path)
     else:
@@ -88,7 +90,7 @@ def _check_phases(workload: Workload, testbed: Testbed, jobs: dict[str, FioJob],
                     "add such a device to the testbed, or remove this key",
                 )
             present.discard(phase.remove)
-        _check_tiers(phase, jobs[phase.job], present, path)
+        _check_tiers(phase, jobs[phase.load], present, path)
 
 
 def _check_tiers(phase: Phase, job: FioJob, present: set[str], path: Path) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from kit.config.fio_job import DIRECTORY, FioJob, FioSection, parse_fio_bytes
-from kit.config.toml import Problem, dotted, read_text, refusal
-from kit.config.toml_lines import KeyLines, KeyPath
+from kit.config.toml import Place, dotted, placed_refusal
+from kit.config.toml_lines import KeyPath
 from kit.config.workload import Workload
+from kit.config.workload_source import WorkloadSource
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
 from kit.load.fio import LONGEST_LOAD_NS
@@ -32,25 +32,25 @@ _TIME_NS = {"us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "": 10**9, "
 _TIME_NS |= {"m": 60 * 10**9, "h": 3600 * 10**9}
 
 
-def check(workload: Workload, jobs: dict[str, FioJob], path: Path, *, is_appliance: bool) -> None:
-    """`path`: of the workload, with the jobs beside it. Raises ConfigError with the lines of a file."""
-    if problems := list(_workload_problems(workload, path, is_appliance)):
-        raise refusal(path, problems)
-    measured = {phase.job for phase in workload.phase}
+def check(workload: Workload, source: WorkloadSource, jobs: dict[str, FioJob], *, is_appliance: bool) -> None:
+    """`jobs` by Phase.load. Raises ConfigError with file and line."""
+    if keys := list(_workload_problems(workload, is_appliance)):
+        raise placed_refusal([(source.place_of(key), f"{dotted(key)}: {text}") for key, text in keys])
+    measured = {phase.load for phase in workload.phase}
     for name, job in sorted(jobs.items()):
         problems = list(_load_problems(job, workload))
         if name in measured:
             problems += _unlike_sections(job)
             problems += _block_problems(job, workload, is_appliance)
         if problems:
-            raise refusal(path.parent / name, problems)
+            raise placed_refusal(problems)
 
 
 def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, options: str) -> None:
     """What only the mount shows: rsize and wsize in effect (`options`, of /proc/mounts). Raises HostError."""
     sizes = dict(option.split("=", 1) for option in options.split(",") if "=" in option)
     for phase in workload.phase:
-        job = jobs[phase.job]
+        job = jobs[phase.load]
         for op, name in _CALL_SIZES:
             most = sizes.get(name, "")
             if op in job.operations and most.isdecimal() and (job.block_bytes or 0) > int(most):
@@ -61,47 +61,47 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
                 )
 
 
-def _workload_problems(workload: Workload, path: Path, is_appliance: bool) -> Iterator[Problem]:
-    lines = KeyLines(read_text(path))
-    key: KeyPath
+def _workload_problems(workload: Workload, is_appliance: bool) -> Iterator[tuple[KeyPath, str]]:
     for kind, properties in (("dataset", workload.dataset.properties), ("pool", workload.pool.properties)):
         for name, value in properties.items():
             if reason := why_refused(kind, name, value):
-                key = (kind, "properties", name)
-                yield lines.line_of(key), f"{dotted(key)}: {reason}"
+                yield (kind, "properties", name), reason
     if not is_appliance:
         try:
             record_bytes(workload.dataset.properties)
         except ValueError as error:
-            key = ("dataset", "properties", "recordsize")
-            yield lines.line_of(key), f'{dotted(key)}: {error}; write 512 or "128KiB", for example'
+            yield (
+                ("dataset", "properties", "recordsize"),
+                f'{error}; write 512 or "128KiB", for example',
+            )
     loads: list[tuple[KeyPath, int]] = [
         (("phase", number), phase.duration) for number, phase in enumerate(workload.phase)
     ]
     if workload.warmup:
         loads.append((("warmup",), workload.warmup.duration))
     for table, duration_ns in loads:
-        duration = (*table, "duration")
-        yield from _too_long(lines.line_of(duration), dotted(duration), duration_ns)
+        if text := _too_long(duration_ns):
+            yield (*table, "duration"), text
 
 
-def _too_long(line: int, key: str, duration_ns: int) -> Iterator[Problem]:
-    if duration_ns > LONGEST_LOAD_NS:
-        yield (
-            line,
-            f"{key}: {format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_LOAD_NS)}, "
-            "the longest load that the kit can measure (the lab ends it then, and fio keeps a log of every "
-            "I/O in memory): measure several shorter phases",
-        )
+def _too_long(duration_ns: int) -> str:
+    """Why a load cannot be so long; "" if it can."""
+    if duration_ns <= LONGEST_LOAD_NS:
+        return ""
+    return (
+        f"{format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_LOAD_NS)}, "
+        "the longest load that the kit can measure (the lab ends it then, and fio keeps a log of every "
+        "I/O in memory): measure several shorter phases"
+    )
 
 
-def _load_problems(job: FioJob, workload: Workload) -> Iterator[Problem]:
+def _load_problems(job: FioJob, workload: Workload) -> Iterator[tuple[Place, str]]:
     """What no load may do, also one that is not measured."""
     size_bytes = workload.working_set.size
     for section in job.sections:
         if "directory" not in section.options:
             yield (
-                section.line,
+                section.place,
                 f"[{section.name}]: directory is missing, so fio would make the file on the client's own "
                 f"disk, where it happens to start: add directory={DIRECTORY}",
             )
@@ -109,7 +109,7 @@ def _load_problems(job: FioJob, workload: Workload) -> Iterator[Problem]:
             value = section.options.get(name, "")
             if (value.endswith("%") and int(value[:-1]) > 100) or _bytes(value) > size_bytes:
                 yield (
-                    section.line_of(name),
+                    section.place_of(name),
                     f"[{section.name}] {name}={value}: fio would make the working set larger than its "
                     f"{format_size_bytes(size_bytes)}: write {name}=${{HSP_SIZE}}",
                 )
@@ -118,14 +118,14 @@ def _load_problems(job: FioJob, workload: Workload) -> Iterator[Problem]:
     if copies > MOST_JOBS:
         most = max(job.sections, key=lambda section: section.copies)
         yield (
-            most.line_of("numjobs"),
+            most.place_of("numjobs"),
             f"[{most.name}] numjobs={most.copies}: {copies} jobs, the kit can run {MOST_JOBS} on a client "
             "(each has a log of its own): use fewer, or more clients",
         )
     elif job.outstanding > MOST_OUTSTANDING or _buffer_bytes(job) > MOST_BUFFER_BYTES:
         most = max(job.sections, key=lambda section: section.outstanding * section.block_bytes)
         yield (
-            most.line_of("iodepth"),
+            most.place_of("iodepth"),
             f"[{most.name}]: {job.outstanding} I/Os on the way with buffers of "
             f"{format_size_bytes(_buffer_bytes(job))}; a client can have {MOST_OUTSTANDING}, of "
             f"{format_size_bytes(MOST_BUFFER_BYTES)}: make iodepth, numjobs or bs smaller",
@@ -141,47 +141,46 @@ def _bytes(value: str) -> int:
     return parse_fio_bytes(value) if value and not value.startswith("$") and not value.endswith("%") else 0
 
 
-def _time_problems(section: FioSection) -> Iterator[Problem]:
+def _time_problems(section: FioSection) -> Iterator[tuple[Place, str]]:
     value = section.options.get("runtime", "")
     if match := re.fullmatch("([0-9]+)([a-z]*)", value):
-        yield from _too_long(
-            section.line_of("runtime"), f"[{section.name}] runtime", int(match[1]) * _TIME_NS[match[2]]
-        )
+        if text := _too_long(int(match[1]) * _TIME_NS[match[2]]):
+            yield section.place_of("runtime"), f"[{section.name}] runtime: {text}"
     ramp = section.options.get("ramp_time", "0")
     if not re.fullmatch("0+[a-z]*", ramp):
         yield (
-            section.line_of("ramp_time"),
+            section.place_of("ramp_time"),
             f"[{section.name}] ramp_time={ramp}: the server answers its I/Os, but fio does not log them, so "
             "the counts could not agree: remove it, and warm up with the table [warmup] of the workload",
         )
 
 
-def _unlike_sections(job: FioJob) -> Iterator[Problem]:
+def _unlike_sections(job: FioJob) -> Iterator[tuple[Place, str]]:
     """All I/Os of a phase are one operation, of one size: counts and tiers are compared by it."""
     advice = "write one job for each, and give each its own phase"
     first = job.sections[0]
     for section in job.sections:
         if len(section.operations) > 1:
             yield (
-                section.line_of("rw"),
+                section.place_of("rw"),
                 f"[{section.name}] rw={section.options['rw']}: reads and writes in one job cannot be "
                 f"measured: {advice}",
             )
         elif section.operations != first.operations and len(first.operations) == 1:
             yield (
-                section.line_of("rw"),
+                section.place_of("rw"),
                 f"[{section.name}] {'/'.join(section.operations)}s while [{first.name}] "
                 f"{'/'.join(first.operations)}s: reads and writes in one phase cannot be measured: {advice}",
             )
         if section.block_bytes != first.block_bytes:
             yield (
-                section.line_of("bs"),
+                section.place_of("bs"),
                 f"[{section.name}] bs: {section.block_bytes} bytes, [{first.name}] has {first.block_bytes}: "
                 f"I/Os of unlike size in one phase cannot be measured: {advice}",
             )
 
 
-def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iterator[Problem]:
+def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iterator[tuple[Place, str]]:
     """One I/O of fio must be one NFS call, and one record: only then do the counts agree."""
     limits = {}
     if not is_appliance:
@@ -200,7 +199,7 @@ def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iter
         for name, most in limits.items():
             if section.block_bytes > most:
                 yield (
-                    section.line_of("bs"),
+                    section.place_of("bs"),
                     f"[{section.name}] bs: {section.block_bytes} bytes, but {name} is {most}: one I/O would "
                     "become several, which cannot be compared: make bs smaller, or that larger",
                 )

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kit.config.fio_job import FioJob, read_job
+from kit.config.fio_job import FioJob
 from kit.config.testbed import Testbed, client_key
 from kit.config.workload import Workload
+from kit.config.workload_jobs import read_jobs
+from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError
 from kit.plan import combination
 from kit.zfs.tunables import Tunable, tunable
@@ -22,7 +24,7 @@ from kit.zfs.tunables import Tunable, tunable
 
 @dataclass(frozen=True)
 class Plan:
-    """`jobs` holds the checked text of each fio job by its file name."""
+    """`jobs` holds the checked fio jobs by Phase.load."""
 
     workload: Workload
     testbed: Testbed
@@ -63,11 +65,12 @@ class Plan:
 
 def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
     """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget)."""
-    jobs = _read_jobs(workload, workload_path)
+    source = read_source(workload_path)
+    jobs = read_jobs(workload, source)
     tunables: tuple[Tunable, ...] = ()
     if not testbed.is_appliance:
         tunables = tuple(tunable(name, value, testbed.clock) for name, value in workload.tunables.items())
-    combination.check(workload, testbed, jobs, workload_path)
+    combination.check(workload, source, testbed, jobs)
     sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
     return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
 
@@ -78,23 +81,3 @@ def export_of(plan: Plan) -> str:
     if export is None:
         raise ConfigError(f"{plan.testbed_file}: server.export is missing", 'such as export = "nas:/pool/x"')
     return export
-
-
-def _read_jobs(workload: Workload, workload_path: Path) -> dict[str, FioJob]:
-    names = {phase.job for phase in workload.phase}
-    if workload.warmup:
-        names.add(workload.warmup.job)
-    jobs = {}
-    for name in sorted(names):
-        if Path(name).name != name:
-            raise ConfigError(f"{workload_path}: job = '{name}' is a path", "name a file beside the workload")
-        jobs[name] = job = read_job(workload_path.parent / name)
-        for section in job.sections:
-            file = section.options.get("filename")
-            if file != workload.working_set.file:
-                raise ConfigError(
-                    f"{workload_path.parent / name}: [{section.name}] filename is {file!r}, "
-                    f"but the working set is the file '{workload.working_set.file}'",
-                    f"write filename={workload.working_set.file}",
-                )
-    return jobs

@@ -274,7 +274,7 @@ def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Ou
             if phase.name in measured:
                 bench = _without(run, bench, phase)
                 continue
-            bench, result = _measure(run, bench, phase, jobs[phase.job], tracer, outcome)
+            bench, result = _measure(run, bench, phase, jobs[phase.load], tracer, outcome)
             if result.interrupted:
                 raise KeyboardInterrupt
             # A server that does not answer would take its deadline of every phase that follows.

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kit.config.testbed import read_testbed
-from kit.config.workload import find_workload, read_workload
+from kit.config.workload import read_workload
+from kit.config.workload_source import find_workload
 from kit.plan.plan import Plan, make_plan
 
 

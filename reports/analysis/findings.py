@@ -22,7 +22,7 @@ from kit.store.tables import SERVER
 from reports.analysis import import_source
 from reports.analysis.band_labels import PLACELESS, Json, Misplaced, Range, misplaced
 from reports.analysis.stalls import stalls
-from reports.analysis.tier_names import tier_name
+from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics import band_detection
 
 # Phase, layer and op.
@@ -50,7 +50,6 @@ _EVENTS = {
     "txg": "a txg sync",
     "l2arc-feed": "an L2ARC feed",
 }
-_OPS = {"read": "reads", "write": "writes", "commit": "commits"}
 _LONGEST = 400
 _UNSAFE = re.compile(r"[^\w .,:;()+%/-]")
 
@@ -304,7 +303,7 @@ def _modes(run: _Run, overlaps: Sequence[tuple[str, Finding]]) -> list[Finding]:
             continue
         listed = ", ".join(f"{format_latency(at)} ({_share(share)})" for at, share in modes[:_MOST_MODES])
         more = f" and {len(modes) - _MOST_MODES} more" if len(modes) > _MOST_MODES else ""
-        ios = f"{_OPS.get(row.op, row.op)} of {tier_name(row.tier)}"
+        ios = f"{op_name(row.op)} of {tier_name(row.tier)}"
         text = f"The {ios} have {len(modes)} modes: {listed}{more}{_paths(run, row, len(modes))}."
         range_us = (row.min_us, row.max_us)
         made.append((max(share for _, share in modes), run.finding("modes", text, place, cells, range_us)))
@@ -330,7 +329,7 @@ def _count(cells: pl.DataFrame) -> int:
 
 def _ios(count: int, op: str, tier: str) -> str:
     """Such as "4,125 writes of disk"; clients do not know the tier."""
-    return f"{count:,} {_OPS.get(op, op)}" + (f" of {tier_name(tier)}" if tier != "all" else "")
+    return f"{count:,} {op_name(op)}" + (f" of {tier_name(tier)}" if tier != "all" else "")
 
 
 def _share(part: float) -> str:

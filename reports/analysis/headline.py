@@ -17,7 +17,7 @@ from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
 from reports.analysis.published_share import share_inside
-from reports.analysis.tier_names import BELOW, tier_name
+from reports.analysis.tier_names import BELOW, op_name, tier_name
 
 # A tier that the workload does not expect is listed from this share of the phase's I/Os on.
 _LEAST_SHARE = 0.001
@@ -177,9 +177,9 @@ def _spread(values_us: Sequence[float]) -> str:
 
 
 def _times(ratios: Sequence[float]) -> str:
-    """How many times longer, in two digits; half as long is not longer."""
+    """How many times longer, in two digits; 1.1 times as long is not 1.1 times longer."""
     low, high = (f"{value:.2g}" if value < 10 else f"{value:.0f}" for value in (min(ratios), max(ratios)))
-    words = "longer" if min(ratios) >= 1.05 else "as long"
+    words = "longer" if min(ratios) >= 2 else "as long"
     return f"{low} times {words}" if low == high else f"{low} to {high} times {words}"
 
 
@@ -194,14 +194,13 @@ def _modes(summary: Summary) -> str:
 
 
 def _listed(lines: Sequence[Line]) -> str:
-    ops = {"read": "reads", "write": "writes"}
     known = [line for line in lines if line.row.p50_us is not None]
     often = Counter((line.row.op, line.name) for line in known)
     listed = []
     for line in known[:_MOST_MODES]:
         phase = f" ({line.phase})" if often[line.row.op, line.name] > 1 else ""
         source = "" if line.row.tier == "all" else f" from {line.name}"
-        listed.append(f"{ops.get(line.row.op, line.row.op)}{source}{phase} {line.p50}")
+        listed.append(f"{op_name(line.row.op)}{source}{phase} {line.p50}")
     more = f" and {len(known) - len(listed)} more" if len(known) > len(listed) else ""
     return f"Median latency: {', '.join(listed)}{more}." if listed else "Too few I/Os for a median."
 

@@ -14,6 +14,7 @@ NAMES = {
     "direct": "disk, past the ARC",
     "all": "all tiers",
 }
+_OPS = {"read": "reads", "write": "writes", "commit": "commits"}
 # An SSD tier, the op it serves and the tier that answers without it.
 BELOW = {"l2arc": ("read", "disk"), "slog": ("write", "pool")}
 
@@ -21,3 +22,8 @@ BELOW = {"l2arc": ("read", "disk"), "slog": ("write", "pool")}
 def tier_name(tier: str) -> str:
     """The name of a tier for people; that of an unknown tier is its own."""
     return NAMES.get(tier, tier)
+
+
+def op_name(op: str) -> str:
+    """The plural of an operation, for people."""
+    return _OPS.get(op, op)

@@ -14,7 +14,7 @@ import numpy as np
 from kit.core.units import format_latency, format_latency_range
 from kit.store.stored import Json
 from reports.analysis.headline import Line
-from reports.analysis.tier_names import tier_name
+from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid
@@ -225,8 +225,10 @@ def _words(lines: Sequence[Line], low_s: float, high_s: float, x: float, source:
 def _text(line: Line, source: str) -> list[str]:
     row = line.row
     p50 = f"p50 {format_latency(row.p50_us)}" if row.p50_us is not None else f"{row.count} I/Os"
-    op = {"read": "reads", "write": "writes"}.get(row.op, row.op)
-    rows = [f"<b>{_safe(line.name)}</b>, {_safe(op)}: {p50}", f"95 %: {format_latency_range(*row.range_us)}"]
+    rows = [
+        f"<b>{_safe(line.name)}</b>, {_safe(op_name(row.op))}: {p50}",
+        f"95 %: {format_latency_range(*row.range_us)}",
+    ]
     if span := _published(line):
         share = f"; {line.inside:.1%} of I/Os inside" if line.inside is not None else ""
         rows.append(f"{_safe(source)}: {format_latency_range(*span)}{share}")

@@ -17,7 +17,7 @@ from kit.core.sample_size import sample_needed
 from kit.core.units import format_latency, format_latency_range
 from kit.store.stored import Json
 from kit.store.summary import Row
-from reports.analysis.tier_names import tier_name
+from reports.analysis.tier_names import NAMES, tier_name
 from reports.figures import event_marks, figure, heat_map, palette
 from reports.figures.figure import Figure
 from reports.figures.heat_map import Grid
@@ -109,7 +109,8 @@ def _about(subject: Subject, per: str, **more: Any) -> Json:
     """What figure.js needs to know: what tables say of each row, and how colour is counted."""
     return {
         "phase": plotly_text(subject.phase["name"]), "layer": plotly_text(subject.layer),
-        "op": plotly_text(subject.op), "per": per, "panel": False, **more,
+        "op": plotly_text(subject.op), "per": per, "panel": False,
+        "names": {tier: NAMES[tier] for tier in subject.rows if tier in NAMES}, **more,
     }  # fmt: skip
 
 

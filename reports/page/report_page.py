@@ -185,17 +185,18 @@ def _year(summary: Summary) -> str:
     return title[-4:] if title[-4:].isdigit() else title
 
 
+_WHERE: dict[bool | None, str] = {True: "Emulated lab, not your hardware", False: "Real hardware"}
+
+
 def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str]:
     """What a figure needs to stand alone, in lines: run, verdict, tiers, publication, version."""
-    where = "Emulated lab, not your hardware" if headline.emulated else "Real hardware"
-    if manifest.import_:
-        where = "Imported"
+    where = "Imported" if manifest.import_ else _WHERE.get(manifest.testbed.emulated, "")
     published = f"Published: {summary.reference.source}" if summary.reference else ""
     version = (summary.versions or {}).get("hsp", "")
     lines = [
         f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}; "
         f"verdict: {summary.verdict}",
-        f"{where}; hsp {version}. {published}",
+        "; ".join(filter(None, (where, f"hsp {version}. {published}"))),
     ]
     tiers = [f"{each.name} p50 {each.p50}{_range(each)}" for each in headline.lines[: 2 * _A_LINE]]
     lines += ["; ".join(tiers[at : at + _A_LINE]) for at in range(0, len(tiers), _A_LINE)]

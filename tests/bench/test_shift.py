@@ -1,7 +1,7 @@
 """1 % of a log device's latency, found in five runs against five; and five against five of the same.
 
-HSP_BENCH_SHIFT says how many runs of each side, at least 10; without it none is made: a run takes half a minute
-or more. Choices of five are drawn from these runs. They overlap, so they show a share, not its error.
+HSP_BENCH_SHIFT says how many runs of each side, at least 10; without it none is made: each takes half a
+minute or more. Choices of five are drawn from these runs. They overlap: they show a share, not its error.
 """
 
 from __future__ import annotations

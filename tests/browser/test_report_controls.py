@@ -160,6 +160,8 @@ def test_exact_bins_are_the_stored_ones(page):
     before = page.evaluate(f"{plot(L2ARC)}._fullData[0].y.length")
     figure(page, L2ARC).get_by_label("exact bins").check()
     until(page, f"{plot(L2ARC)}._fullData[0].y.length !== {before}")
+    caption = f"{plot(L2ARC)}.closest('figure').querySelector('figcaption').textContent"
+    until(page, f"{caption}.endsWith(' In view: exact bins.')")
     edges = [round(y * 1e9) for y in page.evaluate(f"[...{plot(L2ARC)}._fullData[0].y]")]
     stored = FRAME.filter((pl.col("tier") == "l2arc") & (pl.col("phase") == "read"))
     assert set(stored["lo_ns"]) <= set(edges) and set(stored["hi_ns"]) <= set(edges)
@@ -174,6 +176,7 @@ def test_exact_bins_are_the_stored_ones(page):
     assert (10**z)[used] == pytest.approx((counts / width[:, None])[used], rel=1e-3)
     figure(page, L2ARC).get_by_label("exact bins").uncheck()
     until(page, f"{plot(L2ARC)}._fullData[0].y.length === {before}")
+    until(page, f"!{caption}.includes('exact bins')")
 
 
 def test_theme_and_palette_repaint(page):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.workload import WORKLOADS
+from kit.config.workload_source import WORKLOADS
 from kit.doctor.diagnosis import Target, diagnose
 from kit.hosts.local import LocalHost
 from kit.lab import guest

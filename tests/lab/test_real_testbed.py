@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kit.config.workload import WORKLOADS
+from kit.config.workload_source import WORKLOADS
 from kit.core.errors import EXIT_HOST, EXIT_UNKNOWN
 from kit.devices.check import check, guarded
 from kit.devices.reasons import DeviceSpec

@@ -73,6 +73,7 @@ export function layoutOf(figure, isWide = isPrinting()) {
 // Where it merges cells and the part in view has few enough of them, they are drawn as they are stored.
 function detailed(figure) {
   const {cells, spec, exactly, target, link} = figure, {per} = spec.about;
+  figure.note = "";
   if (!cells || !per || spec.about.histogram) return spec.data;
   const {type, range} = spec.layout.yaxis, edges = cells.edges_us;
   const shown = target._fullLayout?.yaxis.range ?? range;
@@ -81,7 +82,11 @@ function detailed(figure) {
   const [y0, y1] = shown.map(edge => (type === "log" ? 10 ** edge : edge) * 1e6);
   const first = Math.max(0, edges.findLastIndex(us => us <= y0));
   const after = edges.findIndex(us => us >= y1), last = after < 0 ? cells.rows : after;
-  if (columns[1] - columns[0] > MOST[0] || last - first > MOST[1] || last <= first) return spec.data;
+  if (columns[1] - columns[0] > MOST[0] || last - first > MOST[1] || last <= first) {
+    if (exactly) figure.note = " Too many bins in view to draw each: zoom in.";
+    return spec.data;
+  }
+  figure.note = " In view: exact bins.";
   return spec.data.map(trace => trace.type === "heatmap"
     ? {...trace, ...exact(cells, trace.meta.tier, per, columns, [first, last])} : trace);
 }
@@ -113,6 +118,9 @@ const CONFIG = {
 export async function draw(figure) {
   const {target} = figure, data = detailed(figure).map(trace => painted(rated(figure, trace)));
   await Plotly.react(target, data, layoutOf(figure), CONFIG);
+  const caption = target.closest("figure").querySelector("figcaption");
+  figure.caption ??= caption.textContent;
+  caption.textContent = figure.caption + figure.note;
   // The figure itself takes the keys; its buttons are for the mouse.
   for (const button of target.querySelectorAll(".modebar [tabindex], .modebar button, .modebar a")) {
     button.tabIndex = -1;

@@ -18,7 +18,7 @@ function tableOf({cells, ui, spec}, span) {
   for (const tier of cells.tiers.keys()) {
     const counts = summed(cells, tier, span);
     counts.forEach((n, r) => { all[r] += n; });
-    row(tier, counts);
+    row(spec.about.names[tier] ?? tier, counts);
   }
   if (cells.tiers.size > 1) row("all", all);
   ui.body.replaceChildren(...rows);

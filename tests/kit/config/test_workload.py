@@ -12,15 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from kit.config.workload import (
-    WORKLOADS,
-    Dataset,
-    Pool,
-    WorkingSet,
-    Workload,
-    find_workload,
-    read_workload,
-)
+from kit.config.workload import Dataset, Pool, WorkingSet, Workload, read_workload
+from kit.config.workload_source import WORKLOADS, find_workload
 from kit.core.errors import ConfigError
 
 # A workload as one was shipped once; the shipped ones may change.

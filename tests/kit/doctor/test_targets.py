@@ -10,7 +10,7 @@ import pytest
 
 from kit.config.address import HostAddress
 from kit.config.testbed import read_testbed
-from kit.config.workload import find_workload
+from kit.config.workload_source import find_workload
 from kit.core.errors import HostError
 from kit.doctor.targets import requirements_of, targets_of
 

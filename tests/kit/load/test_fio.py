@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.workload import WORKLOADS
+from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.load import fio

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
-from kit.config.workload import WORKLOADS, read_workload
+from kit.config.workload import read_workload
+from kit.config.workload_source import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
 

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
-from kit.config.workload import find_workload, read_workload
+from kit.config.workload import read_workload
+from kit.config.workload_source import find_workload
 from kit.core.errors import KitError
 from kit.plan.estimate import seconds, written
 from kit.plan.names import planned_names

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from kit.config.testbed import LAB_TESTBED, read_testbed
-from kit.config.workload import find_workload, read_workload
+from kit.config.workload import read_workload
+from kit.config.workload_source import find_workload
 from kit.core.clock import Clock
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.progress import Progress

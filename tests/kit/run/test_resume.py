@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kit.config.testbed import read_testbed
-from kit.config.workload import find_workload, read_workload
+from kit.config.workload import read_workload
+from kit.config.workload_source import find_workload
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
 from kit.run.record import RunRecord

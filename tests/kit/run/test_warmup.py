@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.workload import WORKLOADS, Warmup
+from kit.config.workload import Warmup
+from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks

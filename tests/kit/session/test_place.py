@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kit.config.testbed import read_testbed
-from kit.config.workload import find_workload, read_workload
+from kit.config.workload import read_workload
+from kit.config.workload_source import find_workload
 from kit.core.errors import SafetyRefusal
 from kit.plan.plan import Plan, make_plan
 from kit.recovery.journal import Journal

@@ -178,7 +178,7 @@ def test_junit_text_is_no_markup():
     ("inside = false\ninside_share_min = 0.9", "inside is false"),
 ])  # fmt: skip
 def test_limits_that_cannot_be(tmp_path, line, key):
-    from kit.config.workload import WORKLOADS
+    from kit.config.workload_source import WORKLOADS
 
     text = (WORKLOADS / "top-speeds.toml").read_text("utf-8")
     path = tmp_path / "mine.toml"

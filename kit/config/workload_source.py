@@ -1,0 +1,198 @@
+"""The files of a workload: its own, and those of the workloads that it is based on.
+
+`base = "top-speeds"` takes every key from there that the file does not have. Tables are merged key by key.
+Arrays are not, but for phases: the `[[phase]]` tables of the file are the phases that run; each takes the
+keys that it does not have from the base's phase of its own name, or from the phase that its `base` names, of
+the base or above it in the file. A file without phases has those of its base.
+
+Expectations are not taken over: they are limits for what the base measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from kit.config.toml import Place, describe, dotted, nearest, placed_refusal, read_document
+from kit.config.toml_lines import KeyLines, KeyPath
+from kit.core.errors import ConfigError
+
+WORKLOADS = Path(__file__).parents[2] / "workloads"
+Document = dict[str, Any]
+# What a file says of itself alone.
+_OWN = ("base", "format", "name", "title", "expect")
+# A table that has another value of this key replaces the base's: its other keys would mean something else.
+_KIND: dict[tuple[str, ...], str] = {("precondition",): "method", ("nfs",): "engine"}
+_MOST_FILES = 8
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    document: Document
+    lines: KeyLines
+
+
+# The tables that a merged phase was made of, nearest first: number of the file, number of its phase.
+_Origin = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class WorkloadSource:
+    """`document`: the merged content; `files`: the workload's own file first, then its bases."""
+
+    document: Document
+    files: tuple[_File, ...]
+    phase_origins: tuple[_Origin, ...]
+
+    @property
+    def path(self) -> Path:
+        """The workload's own file."""
+        return self.files[0].path
+
+    def place_of(self, key: KeyPath) -> Place:
+        """File and line of a key of `document`; of one that is nowhere, of what encloses it."""
+        # Of equals, max takes the first: the nearest file.
+        file, known = max(self._known(key), key=lambda found: len(found[1]))
+        return file.path, file.lines.line_of(known)
+
+    def is_own(self, key: KeyPath) -> bool:
+        """Whether the workload's own file has this key, so that it is not of a base."""
+        return any(file is self.files[0] and len(known) == len(key) for file, known in self._known(key))
+
+    def file_beside(self, key: KeyPath, name: str) -> Path:
+        """The file that the key names: it is beside the workload file that has the key."""
+        return self.place_of(key)[0].parent / name
+
+    def refuse(self, key: KeyPath, text: str) -> NoReturn:
+        """Raise ConfigError for one problem of `key`."""
+        raise placed_refusal([(self.place_of(key), f"{dotted(key)}: {text}" if key else text)])
+
+    def _known(self, key: KeyPath) -> Iterator[tuple[_File, KeyPath]]:
+        """For each file the part of `key` that it has, as it numbers its phases and expectations."""
+        number = key[1] if len(key) > 1 and isinstance(key[1], int) else None
+        if key[:1] == ("phase",) and number is not None and number < len(self.phase_origins):
+            for file, phase in self.phase_origins[number]:
+                yield _known_in(self.files[file], ("phase", phase, *key[2:]))
+            return
+        for file_ in self.files:
+            own = key
+            if key[:1] == ("expect",) and number is not None:
+                expected = _tables(self.document.get("expect"))
+                each = expected[number] if number < len(expected) else None
+                same = [n for n, other in enumerate(_tables(file_.document.get("expect"))) if other is each]
+                own = ("expect", *same[:1], *key[2:]) if same else key[:0]
+            yield _known_in(file_, own)
+
+
+def _known_in(file: _File, key: KeyPath) -> tuple[_File, KeyPath]:
+    value: Any = file.document
+    for depth, part in enumerate(key):
+        if isinstance(value, dict) and part in value:
+            value = value[str(part)]
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return file, key[:depth]
+    return file, key
+
+
+def find_workload(name_or_path: str) -> Path:
+    """Path of a workload: a file, or the name of one of the kit's workloads. Raises ConfigError."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or "/" in name_or_path:
+        return path
+    known = sorted(file.stem for file in WORKLOADS.glob("*.toml"))
+    if name_or_path not in known:
+        raise ConfigError(
+            f"there is no workload '{name_or_path}'", f"the kit has: {', '.join(known)}; or give a .toml file"
+        )
+    return WORKLOADS / f"{name_or_path}.toml"
+
+
+def read_source(path: Path) -> WorkloadSource:
+    """Read a workload file and its bases. Raises ConfigError with file and line."""
+    files = [_File(path, *read_document(path))]
+    while (base := files[-1].document.get("base")) is not None:
+        files.append(_File(_base_path(files, base), *read_document(_base_path(files, base))))
+    document: Document = {}
+    origins: list[_Origin] = []
+    for number in range(len(files) - 1, -1, -1):
+        document, origins = _with_base(files, number, document, origins)
+    return WorkloadSource(document, tuple(files), tuple(origins))
+
+
+def _base_path(files: Sequence[_File], base: object) -> Path:
+    """The file that the last of `files` is based on."""
+    file = files[-1]
+
+    def refuse(text: str) -> NoReturn:
+        raise placed_refusal([((file.path, file.lines.line_of(("base",))), f"base: {text}")])
+
+    if not isinstance(base, str):
+        refuse(f"expected the name of a workload or of a .toml file, found {describe(base)}")
+    try:
+        path = find_workload(base)
+    except ConfigError as error:
+        refuse(f"{error.message}; {error.hint}")
+    path = path if path.is_relative_to(WORKLOADS) else file.path.parent / path
+    if any(path.resolve() == other.path.resolve() for other in files):
+        refuse(f"{base} is based on this file itself: each would wait for the other")
+    if len(files) == _MOST_FILES:
+        refuse(f"the {_MOST_FILES}th workload beneath another; use one nearer to the first")
+    if not path.exists():
+        refuse(f"{path}: no such file; a path is relative to the file that names it")
+    return path
+
+
+def _with_base(
+    files: Sequence[_File], number: int, base: Document, origins: list[_Origin]
+) -> tuple[Document, list[_Origin]]:
+    """The content of file `number` merged over `base`, and the origins of its phases."""
+    own = {key: value for key, value in files[number].document.items() if key != "base"}
+    beneath = {key: value for key, value in base.items() if key not in _OWN}
+    merged = _merge(own, beneath)
+    # What is not an array of tables is refused when the document is validated.
+    if isinstance(own.get("phase"), list) and len(own["phase"]) == len(_tables(own["phase"])):
+        known = list(zip(_tables(beneath.get("phase")), origins, strict=True))
+        phases, origins = [], []
+        for index, phase in enumerate(own["phase"]):
+            made, origin = _phase(files[number], index, phase, known)
+            phases.append(made)
+            origins.append(((number, index), *origin))
+            known.insert(0, (made, origins[-1]))
+        merged["phase"] = phases
+    return merged, origins
+
+
+def _tables(value: object) -> list[Document]:
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def _phase(
+    file: _File, index: int, own: Document, known: Sequence[tuple[Document, _Origin]]
+) -> tuple[Document, _Origin]:
+    """A phase with the keys of the one that it is based on, and the origins of that one."""
+    name = own.get("base", own.get("name"))
+    found = next((each for each in known if name is not None and each[0].get("name") == name), None)
+    if found is None and "base" in own:
+        names = list(dict.fromkeys(str(phase.get("name")) for phase, _ in known))
+        key = ("phase", index, "base")
+        text = f"no phase {describe(name)} above it or in the base, {nearest(str(name), names, 'phases')}"
+        raise placed_refusal([((file.path, file.lines.line_of(key)), f"{dotted(key)}: {text}")])
+    phase, origin = found or ({}, ())
+    return _merge({k: v for k, v in own.items() if k != "base"}, phase), origin
+
+
+def _merge(own: Document, base: Document, key: tuple[str, ...] = ()) -> Document:
+    """`base` with the keys of `own`; tables are merged, everything else is replaced."""
+    kind = _KIND.get(key)
+    if kind and kind in own and own[kind] != base.get(kind):
+        return own
+    merged = {**base, **own}
+    for name in own.keys() & base.keys():
+        if isinstance(own[name], dict) and isinstance(base[name], dict):
+            merged[name] = _merge(own[name], base[name], (*key, name))
+    return merged
