@@ -300,8 +300,8 @@ def test_one_tracer_counts_each_phase_by_itself(traced_mount: tuple[Host, Host])
         trace = parse_trace(text)
         assert (problems, trace.problems, trace.lost_events) == ([], [], 0), text
         assert trace.started == trace.done == counted(trace) == {op: blocks}
-        # One end of each class in both maps of extremes, in the bins of its own counts.
-        assert set(trace.lowest) == set(trace.highest) == set(trace.snapshots[-1].counts)
+        # One end of each class in both maps of extremes, in the bins of its own counts; and its sum.
+        assert set(trace.sums) == set(trace.lowest) == set(trace.highest) == set(trace.snapshots[-1].counts)
         for of, bins in trace.snapshots[-1].counts.items():
             assert bin_index(trace.lowest[of]) == min(bins) and bin_index(trace.highest[of]) == max(bins)
         traces.append(trace)
