@@ -16,9 +16,8 @@ from contextlib import suppress
 
 from kit.config.fio_job import FioJob
 from kit.config.testbed import Device
-from kit.core.cache import cache_dir
 from kit.core.errors import KitError
-from kit.core.files import write_atomically
+from kit.core.files import cache_dir, write_atomically
 from kit.plan.plan import Plan
 from kit.plan.workload_sizes import READ_TIERS, planned_tiers
 from kit.precondition import budget
