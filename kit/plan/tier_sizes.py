@@ -38,7 +38,7 @@ _OTHER_BYTES = 300_000
 # The dbuf cache has a 32nd of the ARC (dbuf_cache_shift).
 _DBUF_CACHE_SHIFT = 5
 # Measured: the part of the records that the ARC remembers without their data which the L2ARC has, by what
-# limits their number: metadata, or records that were read again.
+# limits their number: metadata (records below 4 KiB; of larger ones none), or records that were read again.
 _GHOSTS_IN_L2ARC, _READ_AGAIN_IN_L2ARC = 0.4, 0.9
 # Measured: random reads of the main job's warm-up. A record that is read again is in the list MFU.
 _WARM_UP_READS = 450
@@ -194,7 +194,8 @@ def _content(sizes: Sizes, data: int) -> ArcContent:
     evicted = max(0, sizes.working_set - data)
     by_metadata = min(metadata / 2, evicted)
     by_reads = min(again / 2, evicted - by_metadata)
-    remembered = _GHOSTS_IN_L2ARC * by_metadata + _READ_AGAIN_IN_L2ARC * by_reads
+    small = _GHOSTS_IN_L2ARC if sizes.record < _PAGE_BYTES else 0
+    remembered = small * by_metadata + _READ_AGAIN_IN_L2ARC * by_reads
     in_l2arc = min(sizes.working_set, _l2arc_data(sizes))
     l2_only = max(0, int(in_l2arc - data - remembered))
     headers = int(data + by_metadata + by_reads) // sizes.record * own.header

@@ -19,6 +19,7 @@ from kit.zfs.openzfs_version import ZfsVersion
 # Record, working set in MiB; of arcstats at the gate of a run: size, l2_asize, and the parts (bytes).
 SEEN = [
     (512, 72, 67_717_728, 47_763_968, 21_668_352, 25_997_824, 15_734_896, 2_916_960),
+    (4096, 120, 69_091_032, 90_645_504, 57_409_536, 6_941_184, 3_497_280, 807_936),
     (131072, 128, 66_666_776, 95_976_448, 64_094_208, 2_201_088, 178_816, 15_360),
 ]
 
