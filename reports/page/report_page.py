@@ -60,10 +60,8 @@ def render(
     panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
-    first = collected.add(
-        hero.hero(panels, headline.bars, source, published, timed=timed, unpublished=headline.unpublished),
-        "hero",
-    )
+    begin = hero.hero(panels, headline.bars, source, published, timed, headline.unpublished)
+    first = collected.add(begin, "hero")
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(listed, subjects, strict=True)
