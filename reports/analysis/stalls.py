@@ -25,16 +25,17 @@ class Stall:
     high_us: float
 
 
-def stalls(latency: pl.DataFrame, phase: Phase) -> tuple[Stall, ...]:
+def stalls(intervals: pl.DataFrame, phase: Phase) -> tuple[Stall, ...]:
     """The stalls of a phase at the server, or at the clients if it was not traced; by time, at most MOST.
 
     In a closed loop the I/O that ends a gap was on its way all through it, so it took as long as the gap or
     longer. A gap that its I/Os do not explain is no stall: rows are missing for another reason. The first gap
     begins with the first I/O of a client. None if it is not known how many I/Os were outstanding.
+    `intervals`: kit.store.latency, of this phase or all.
     """
     if not phase.outstanding:
         return ()
-    used = latency.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
+    used = intervals.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
     at_server = used.filter(pl.col("layer") == SERVER)
     ended = (
         (used if at_server.is_empty() else at_server)

@@ -13,6 +13,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.format import SUMMARY_FORMAT
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
@@ -25,7 +26,7 @@ Json = dict[str, Any]
 
 
 def summarise(
-    latency: pl.DataFrame,
+    latency: Latency,
     manifest: Manifest,
     aged: pl.DataFrame | None = None,
     reference: Reference | None = None,
@@ -40,13 +41,14 @@ def summarise(
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
-    rows = _rows(latency, phases, reference, reasons)
-    by_nature = verdict.judge_accounting(manifest, latency, aged, rows, reasons)
-    expect, unmet = expectations.judge(manifest, rows, latency)
+    bins = latency.bins
+    rows = _rows(bins, phases, reference, reasons)
+    by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
+    expect, unmet = expectations.judge(manifest, rows, bins)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
-    bands = band_table.describe(latency, [p.name for p in phases], reference) if with_bands else []
-    of_clients = _clients(latency, phases, reasons)
+    bands = band_table.describe(bins, [p.name for p in phases], reference) if with_bands else []
+    of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
     judged = verdict.of(reasons, unmet, by_nature)

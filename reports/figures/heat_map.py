@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from kit.core.bins import IntArray, bin_edges, bin_index
+from kit.store.latency import MAX_COLUMNS
 from kit.store.stored import Json
 from reports.figures import encoding, palette
 from reports.figures.figure import FLOOR_S, numbers
@@ -28,8 +29,6 @@ from reports.figures.text import plotly_text
 Floats = npt.NDArray[np.float64]
 Per = Literal["octave", "us"]
 
-# An hour of seconds, and what a phase takes longer than asked for.
-MAX_COLUMNS = 4000
 # What is drawn at most: an hour of seconds then pans without a pause (docs/benchmarks.md).
 DISPLAY = (480, 224)
 # 60 octaves of 32 bins; what has more was not written by the kit.
@@ -97,15 +96,19 @@ def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COL
 
     Rows are the stored bins; where none is stored between two bins, one empty row fills the gap. Neighbouring
     intervals are merged until at most `most` are left. An interval outside the phase widens the time axis.
+    `column_ns` of the phase, if it has it: rows are already summed up over so long.
     """
     start, end = int(phase["start_ns"]), int(phase["end_ns"])
     interval = max(int(phase["interval_ns"]), 1)
+    together = max(int(phase.get("column_ns") or interval) // interval, 1)
     last = end
     if frame.height:
         last = max(end, int(frame["time_ns"].max()) + 1)  # type: ignore[arg-type]
-        start = min(start, int(frame["time_ns"].min()))  # type: ignore[arg-type]
+        early = start - int(frame["time_ns"].min())  # type: ignore[operator, arg-type]
+        if early > 0:
+            start -= early if together == 1 else -(-early // (interval * together)) * interval * together
     intervals = max(-(-(last - start) // interval), 1)
-    merged = -(-intervals // most)
+    merged = together * -(-intervals // (together * most))
     width, columns = interval * merged, -(-intervals // merged)
     used = frame.filter(pl.col("count") > 0)
     lo, hi = used["lo_ns"].to_numpy(), used["hi_ns"].to_numpy()
