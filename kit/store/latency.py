@@ -24,7 +24,7 @@ from kit.store.run_directory import RunDir
 # Runs with fewer rows are read whole: 120 bytes a row.
 WHOLE_ROWS = 1_000_000
 # Cells of heat maps of a run in all: 40 bytes each here, a byte or two in the page.
-MAX_CELLS = 1_600_000
+MAX_CELLS = 1_200_000
 # An hour of seconds, and what a phase takes longer than asked for.
 MAX_COLUMNS = 4000
 # What has more of them was not written by the kit: a day has 86,400 intervals, and some hundred bins.

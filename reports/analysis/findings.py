@@ -145,6 +145,9 @@ class _Run:
 
 def _by_name(frame: pl.DataFrame) -> dict[object, pl.DataFrame]:
     used = frame.filter(pl.col("count") > 0)
+    names = used["phase"].unique()
+    if len(names) == 1:
+        return {names[0]: used}
     return {key[0]: part for key, part in used.partition_by("phase", as_dict=True).items()}
 
 

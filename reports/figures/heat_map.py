@@ -104,7 +104,7 @@ def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COL
     last = end
     if frame.height:
         last = max(end, int(frame["time_ns"].max()) + 1)  # type: ignore[arg-type]
-        early = start - int(frame["time_ns"].min())  # type: ignore[operator, arg-type]
+        early = start - int(frame["time_ns"].min())  # type: ignore[arg-type]
         if early > 0:
             start -= early if together == 1 else -(-early // (interval * together)) * interval * together
     intervals = max(-(-(last - start) // interval), 1)
@@ -113,14 +113,11 @@ def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COL
     used = frame.filter(pl.col("count") > 0)
     lo, hi = used["lo_ns"].to_numpy(), used["hi_ns"].to_numpy()
     edges = _bin_edges_ns(lo, hi)
-    place = np.searchsorted(edges, lo) * columns + (used["time_ns"].to_numpy() - start) // width
-    placed = used.select(by, "count").with_columns(pl.Series("place", place, dtype=pl.Int64))
-    placed = placed.group_by(by, "place").agg(pl.col("count").sum()).sort("place")
+    row, column = np.searchsorted(edges, lo), (used["time_ns"].to_numpy() - start) // width
     tiers = {}
     for tier in used.group_by(by).agg(pl.col("lo_ns").median()).sort("lo_ns", by)[by].to_list():
-        mine = placed.filter(pl.col(by) == tier)
-        row, column = np.divmod(mine["place"].to_numpy(), columns)
-        tiers[str(tier)] = Cells(row, column, mine["count"].to_numpy())
+        mine = (used[by] == tier).arg_true().to_numpy()
+        tiers[str(tier)] = _summed(row[mine], column[mine], used["count"].to_numpy()[mine], columns)
     recorded = (frame["time_ns"].unique().to_numpy() - start) // width
     # The phase cuts off its last interval, but none that begins after it.
     end = start + intervals * interval if last > end else max(end, start + 1)
@@ -196,10 +193,12 @@ def _fewer_rows(stored: Grid, number: int) -> Grid:
 
 
 def _summed(row: IntArray, column: IntArray, count: IntArray, columns: int) -> Cells:
-    place, back = np.unique(row * columns + column, return_inverse=True)
-    total = np.zeros(len(place), dtype=np.int64)
-    np.add.at(total, back, count)
-    return Cells(*np.divmod(place, columns), total)
+    place = row * columns + column
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    total = np.add.reduceat(count[order], first) if first.size else count
+    return Cells(*np.divmod(place[first], columns), total)
 
 
 def density(shown: Grid, per: Per) -> tuple[Floats, float]:
@@ -325,6 +324,12 @@ def rows_text(shown: Grid) -> str:
     percent = max((100 * (shown.edges_ns[row + 1] / shown.edges_ns[row] - 1) for row in rows), default=0)
     high = f"{bins} bin{'s' * (bins > 1)}" + (f" ({percent:.0f} %)" if percent else "")
     return f"Cell: {wide} x {high}."
+
+
+def finest_text(stored: Grid) -> str:
+    """How long the columns are below which the page has nothing; "" where they are the stored intervals."""
+    intervals = stored.merged[0]
+    return f" Exact bins are {stored.width_ns / 1e9:.3g} s wide ({intervals} intervals)." if intervals > 1 else ""
 
 
 def block(stored: Grid) -> Json:
