@@ -60,8 +60,8 @@ AGEING_SCHEMA = {
 }
 
 _MAX_ROWS = 50_000_000
-# What is read part by part takes time, not memory. A day of seconds has 104 million, if three tiers use 200 bins
-# each in every second, and the clients as many.
+# What is read part by part takes time, not memory. A day of seconds has 104 million, if three tiers use 200
+# bins each in every second, and the clients as many.
 _MAX_STREAMED_ROWS = 400_000_000
 # A row takes about 120 bytes in memory. A grid of 10 000 intervals x 200 bins with one count in all its cells
 # has 18 rows a byte of its file (measured). More than this many are rows repeated to fill the memory.

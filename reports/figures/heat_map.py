@@ -329,7 +329,11 @@ def rows_text(shown: Grid) -> str:
 def finest_text(stored: Grid) -> str:
     """How long the columns are below which the page has nothing; "" where they are the stored intervals."""
     intervals = stored.merged[0]
-    return f" Exact bins are {stored.width_ns / 1e9:.3g} s wide ({intervals} intervals)." if intervals > 1 else ""
+    return (
+        f" Exact bins are {stored.width_ns / 1e9:.3g} s wide ({intervals} intervals)."
+        if intervals > 1
+        else ""
+    )
 
 
 def block(stored: Grid) -> Json:

@@ -37,9 +37,8 @@ def summed(run: RunDir, frame: pl.DataFrame, of: list[Phase]) -> Latency:
 
 
 def counts(frame: pl.DataFrame, keys: list[str]) -> list[tuple[Any, ...]]:
-    return frame.group_by(*keys).agg(pl.col("count").sum()).with_columns(pl.col(pl.Categorical).cast(str)).sort(
-        keys
-    ).rows()  # fmt: skip
+    made = frame.group_by(*keys).agg(pl.col("count").sum())
+    return made.with_columns(pl.col(pl.Categorical).cast(str)).sort(keys).rows()
 
 
 def slowest(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
@@ -121,13 +120,13 @@ def test_cells_are_merged_until_they_are_few(run: RunDir, monkeypatch: pytest.Mo
     assert read.column_ns == {"p": 8 * SECOND} and read.cells.height == 113 * 40
     is_the_same(read, frame, of)
     is_drawn_alike(read, frame, of[0])
-    # Another order: no rows of one kind and time lie together, and it is not known how many cells there will be.
+    # In another order no two rows of one kind and time lie together.
     is_the_same(summed(run, frame.sort("lo_ns", "time_ns"), of), frame, of)
 
 
 def test_a_short_phase_beside_a_long_one_keeps_its_intervals(run: RunDir) -> None:
-    frame = pl.concat([synthetic.table([(0, "long", "nfs-server", "h", "read", "dram", 4096, 4224, 1)]),
-                       synthetic.table([(86_400 * SECOND, "short", "nfs-server", "h", "read", "dram", 4096, 4224, 1)])])  # fmt: skip
+    rest = ("nfs-server", "h", "read", "dram", 4096, 4224, 1)
+    frame = synthetic.table([(0, "long", *rest), (86_400 * SECOND, "short", *rest)])
     read = summed(run, frame, phases(("long", 0, 86_400), ("short", 86_400, 86_460)))
     assert read.column_ns == {"long": 22 * SECOND, "short": SECOND}
 
@@ -136,8 +135,9 @@ def test_a_short_phase_beside_a_long_one_keeps_its_intervals(run: RunDir) -> Non
 def test_any_rows_are_summed_up(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     bins = [(0, 1), (5, 6), (4096, 4224), (4224, 4352), (4096, 4352), (1, 2**62), (2**61, 2**62)]
     row = st.tuples(
-        st.integers(-3, 40), st.sampled_from("pqx"), st.sampled_from(tables.LAYERS), st.sampled_from("ab"),
-        st.sampled_from(tables.OPS), st.sampled_from(("dram", "disk")), st.sampled_from(bins), st.integers(0, 2**50),
+        st.integers(-3, 40), st.sampled_from("pqx"), st.sampled_from(tables.LAYERS),
+        st.sampled_from("ab"), st.sampled_from(tables.OPS), st.sampled_from(("dram", "disk")),
+        st.sampled_from(bins), st.integers(0, 2**50),
     )  # fmt: skip
     made = data.draw(st.lists(row, min_size=1, max_size=60))
     frame = synthetic.table([(t * SECOND, *labels, *edges, n) for t, *labels, edges, n in made])
@@ -170,7 +170,9 @@ def test_rows_before_and_after_the_phase_are_drawn_where_they_are(
     assert sorted({(t * SECOND - begin) // width for t in times}) == cells.column.tolist()
 
 
-@pytest.mark.parametrize("change", [{"count": -1}, {"tier": "tape"}, {"op": None}, {"host": None}, {"hi_ns": 5}])
+@pytest.mark.parametrize(
+    "change", [{"count": -1}, {"tier": "tape"}, {"op": None}, {"host": None}, {"hi_ns": 5}]
+)
 def test_impossible_rows_are_refused(run: RunDir, change: dict[str, Any]) -> None:
     row = dict(zip(tables.LATENCY_SCHEMA, (0, "p", "client", "h", "read", "all", 4096, 4224, 1), strict=True))
     pl.DataFrame([row, {**row, **change}]).write_parquet(run.path / "latency.parquet")
@@ -207,7 +209,7 @@ def test_a_file_that_is_too_large_is_refused(
 ) -> None:
     tables.write_latency(run, synthetic.latency())
     monkeypatch.setattr(tables, name, value)
-    with pytest.raises(ConfigError, match="more than 50|larger than"):
+    with pytest.raises(ConfigError, match=r"more than 50|larger than"):
         latency.read(run, [])
 
 
