@@ -164,9 +164,10 @@ def _checked_rows(path: Path, scan: pl.LazyFrame, size: int, most: int) -> int:
         raise too_large(path, _MAX_BYTES)
     rows: int = scan.select(pl.len()).collect().item()
     if rows > most:
-        raise ConfigError(
-            f"{path}: {rows} rows, more than {most}", "give a coarser --interval to `hsp import`"
-        )
+        hint = "give a coarser --interval to `hsp import`"
+        if rows <= _MAX_STREAMED_ROWS:
+            hint = f"only `hsp report` reads so many; {hint}"
+        raise ConfigError(f"{path}: {rows} rows, more than {most}", hint)
     if rows > _FREE_ROWS + _MAX_ROWS_PER_BYTE * size:
         raise ConfigError(f"{path}: {rows} rows in {size} bytes: the same rows again and again", DAMAGED)
     return rows
