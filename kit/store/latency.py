@@ -245,7 +245,7 @@ class _Sums:
 
     def _coarsen(self) -> None:
         """Columns twice as wide."""
-        if self._times >> 40:
+        if self._times >> 50:
             raise ConfigError(f"{self.path}: more than {MAX_CELLS} bins in one column", DAMAGED)
         self._times *= 2
         if not self._cells:
