@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from kit.core.sample_size import sample_needed
+from kit.store.latency import Latency
 from kit.store.manifest import Expectation, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Row
@@ -36,10 +37,10 @@ class _Judged:
     row: Json | None
     rows: Sequence[Json]
     phase: Phase | None
-    latency: pl.DataFrame
+    latency: Latency
 
 
-def judge(manifest: Manifest, rows: Sequence[Json], latency: pl.DataFrame) -> tuple[list[Json], list[str]]:
+def judge(manifest: Manifest, rows: Sequence[Json], latency: Latency) -> tuple[list[Json], list[str]]:
     """Each expectation of `manifest` with `ok` and why not, and all those reasons in one list.
 
     Where the server was not traced it is unknown which tier answered: `ok` of an expectation on a tier
@@ -58,7 +59,7 @@ def judge(manifest: Manifest, rows: Sequence[Json], latency: pl.DataFrame) -> tu
 
 
 def _judged(
-    expectation: Expectation, rows: Sequence[Json], phases: Mapping[str, Phase], latency: pl.DataFrame
+    expectation: Expectation, rows: Sequence[Json], phases: Mapping[str, Phase], latency: Latency
 ) -> Json:
     key = {"phase": expectation.phase, "op": expectation.op, "tier": expectation.tier}
     row = _row(rows, {"layer": expectation.layer, **key})
@@ -77,7 +78,7 @@ def _judged(
     by = _Judged(expectation, row, rows, phases.get(expectation.phase), latency)
     limits = [_limit(name, limit, by) for name, limit in asked.items() if limit is not None]
     if least is not None and row and row["published"]:
-        limits.append(_share_limit(least, row, latency))
+        limits.append(_share_limit(least, row, latency.bins))
     reasons += [each["reason"] for each in limits if each["reason"]]
     label = f"{key['phase']}: {key['op']}/{key['tier']}"
     return {
@@ -155,7 +156,9 @@ def _longest(limit: float, by: _Judged) -> Json:
     if by.row is None:
         return {**made, "reason": f"no I/O that could take at most {limit:g} us."}
     key = {name: by.row[name] for name in ("phase", "layer", "op", "tier")}
-    mine = by.latency.filter(*(pl.col(name) == value for name, value in key.items()), pl.col("count") > 0)
+    mine = by.latency.bins.filter(
+        *(pl.col(name) == value for name, value in key.items()), pl.col("count") > 0
+    )
     found = least = by.row["max_us"]
     if not mine.is_empty() and mine["hi_ns"].max() == round(found * 1e3):
         least = mine["lo_ns"].max() / 1e3  # type: ignore[operator]

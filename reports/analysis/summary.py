@@ -14,6 +14,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.format import SUMMARY_FORMAT
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
@@ -27,7 +28,7 @@ Json = dict[str, Any]
 
 
 def summarise(
-    latency: pl.DataFrame,
+    latency: Latency,
     manifest: Manifest,
     aged: pl.DataFrame | None = None,
     reference: Reference | None = None,
@@ -42,19 +43,20 @@ def summarise(
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
-    names = dict.fromkeys((*(p.name for p in phases), *latency["phase"].unique().sort()))
+    bins = latency.bins
+    names = dict.fromkeys((*(p.name for p in phases), *latency.bins["phase"].unique().sort()))
     named = {phase.name: phase for phase in phases}
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
-    rows = _rows(latency, phases, reference, shown, reasons)
-    by_nature = verdict.judge_accounting(manifest, latency, aged, rows, reasons)
+    rows = _rows(bins, phases, reference, shown, reasons)
+    by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
     bands = []
     if with_bands:
         ranges = {name: each.ranges_us for name, each in shown.items()}
-        bands = band_table.describe(latency, [p.name for p in phases], reference, ranges)
-    of_clients = _clients(latency, phases, reasons)
+        bands = band_table.describe(bins, [p.name for p in phases], reference, ranges)
+    of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
     judged = verdict.of(reasons, unmet, by_nature)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kit.config.toml import load
 from kit.config.workload import Workload
 from kit.core.errors import ConfigError
+from kit.store.latency import Latency
 from kit.store.summary import Summary
 from reports.analysis import expectations
 from reports.output.junit import junit
@@ -27,7 +28,7 @@ WISH = {"phase": "read", "op": "read", "tier": "l2arc", "min_count": 1, "inside"
 
 def judged(**limits):
     manifest = synthetic.parsed({"expect": [{**WISH, **limits}]})
-    (each,), reasons = expectations.judge(manifest, [ROW], FRAME)
+    (each,), reasons = expectations.judge(manifest, [ROW], Latency.of(FRAME))
     assert each["reasons"] == reasons and each["ok"] == (not reasons)
     return each
 
@@ -54,7 +55,7 @@ def test_a_withheld_percentile_is_not_met_and_says_so():
 
 def test_a_tier_without_ios():
     wish = {**WISH, "tier": "disk", "p50_us_max": 5.0, "share_max": 0.5}
-    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], FRAME)
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], Latency.of(FRAME))
     assert not each["ok"] and len(reasons) == 2 and each["limits"][1]["found"] == 0
 
 
@@ -63,7 +64,9 @@ def test_what_clients_see_is_judged_where_no_server_was_traced():
     wish = {**WISH, "tier": "all", "layer": "client", "p99_us_max": 180.0}
     for tracing in ({}, {"tracing": {"kind": "none"}}):
         manifest = {**tracing, "expect": [wish, WISH]}
-        (of_clients, on_a_tier), reasons = expectations.judge(synthetic.parsed(manifest), [row, ROW], FRAME)
+        (of_clients, on_a_tier), reasons = expectations.judge(
+            synthetic.parsed(manifest), [row, ROW], Latency.of(FRAME)
+        )
         assert of_clients["ok"] is False and "p99 is 190 us" in reasons[0]
         assert on_a_tier["ok"] is (None if tracing else True)
 
@@ -76,7 +79,7 @@ IN = (50 + 5 / 2) / 55
 def inside(published, **wish):
     row = {**ROW, "min_us": 139.264, "max_us": 147.456, "published": published}
     manifest = synthetic.parsed({"expect": [{**WISH, "inside": True, **wish}]})
-    (each,), _ = expectations.judge(manifest, [row], FRAME)
+    (each,), _ = expectations.judge(manifest, [row], Latency.of(FRAME))
     return each
 
 
@@ -97,7 +100,7 @@ def test_the_share_inside_is_judged_where_inside_is():
 
 def test_a_share_inside_without_any_io():
     wish = {**WISH, "tier": "disk", "inside": True, "inside_share_min": 0.0, "min_count": 0}
-    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], FRAME)
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], Latency.of(FRAME))
     assert not each["ok"] and "no I/O that could be inside" in reasons[0]
 
 
@@ -220,9 +223,9 @@ def test_a_range_that_was_published_for_other_loads_is_not_judged():
     row = {**ROW, "not_published": sentence}
     for share in ({}, {"inside_share_min": 0.9}):
         manifest = synthetic.parsed({"expect": [{**WISH, "inside": True, **share}]})
-        (each,), reasons = expectations.judge(manifest, [row], FRAME)
+        (each,), reasons = expectations.judge(manifest, [row], Latency.of(FRAME))
         assert each["ok"] and not reasons and each["not_published"] == sentence and not each["limits"]
-    (each,), _ = expectations.judge(synthetic.parsed({"expect": [WISH]}), [row], FRAME)
+    (each,), _ = expectations.judge(synthetic.parsed({"expect": [WISH]}), [row], Latency.of(FRAME))
     assert "not_published" not in each
 
 

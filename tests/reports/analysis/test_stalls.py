@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.store.latency import Latency
 from reports.analysis.stalls import MOST, Stall, longest_gap_ns, stalls
 from tests.reports import synthetic
 
@@ -92,7 +93,7 @@ def test_stalls_lie_in_empty_intervals(listed, has_clients):
 
 
 def gap(*listed, layer="nfs-server", **of_phase):
-    found = longest_gap_ns(cells(*listed), phase(**of_phase), layer)
+    found = longest_gap_ns(Latency.of(cells(*listed)), phase(**of_phase), layer)
     return found and tuple(edge / SECOND for edge in found)
 
 
