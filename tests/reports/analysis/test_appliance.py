@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from kit.core.errors import ConfigError
+from kit.store.latency import Latency
 from reports.analysis import appliance, references
 from tests.reports import drawn, synthetic
 from tests.reports.synthetic import render, summarise
@@ -45,9 +46,10 @@ def test_bands_of_another_load_have_no_published_range_and_the_page_says_why() -
     for phase in manifest["phases"]:
         phase["block_bytes"] = 4096
     of = synthetic.parsed(manifest)
-    summary = synthetic.summary.summarise(latency, of)
+    rows = Latency.of(latency)
+    summary = synthetic.summary.summarise(rows, of)
     assert [entry["published"] for entry in summary.bands] == [None] * 3
-    html = synthetic.report_page.render(latency, of, synthetic.described(latency, of, summary))
+    html = synthetic.report_page.render(rows, of, synthetic.described(rows, of, summary))
     assert '<p class="soft">No published range: measured with 512 B, this phase has 4 KiB.</p>' in html
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kit.store.latency import Latency
 from kit.store.summary import Reference
 from reports.analysis import published, references
 from reports.output.result_table import result_lines
@@ -95,13 +96,14 @@ def test_a_run_without_any_published_range_says_so_once() -> None:
     for phase in manifest["phases"]:
         phase["block_bytes"] = 4096
     parsed = synthetic.parsed(manifest)
-    read = synthetic.summary.summarise(frame, parsed)
-    result = synthetic.described(frame, parsed, read)
+    rows = Latency.of(frame)
+    read = synthetic.summary.summarise(rows, parsed)
+    result = synthetic.described(rows, parsed, read)
     sentence = "No published range: measured with 512 B, this phase has 4 KiB."
     assert result.headline.unpublished == (sentence,)
     lines = list(result_lines(read, result.headline, 100))
     assert lines.count(sentence) == 1 and not any("published:" in line or "in it" in line for line in lines)
-    html = synthetic.report_page.render(frame, parsed, result)
+    html = synthetic.report_page.render(rows, parsed, result)
     assert f'<p class="soft">{sentence}</p>' in html
     assert '<th>Published</th><th class="n">Inside it</th>' not in html and ">Published: Brendan" not in html
     # `inside` was stored for every emulated run before: it is not judged here.
@@ -117,13 +119,14 @@ def test_each_reason_has_its_phases() -> None:
     for phase, outstanding in zip(manifest["phases"], (2, 2, 4), strict=True):
         phase["outstanding"] = outstanding
     parsed = synthetic.parsed(manifest)
-    read = synthetic.summary.summarise(frame, parsed)
-    result = synthetic.described(frame, parsed, read)
+    rows = Latency.of(frame)
+    read = synthetic.summary.summarise(rows, parsed)
+    result = synthetic.described(rows, parsed, read)
     unlike = "No published range: measured with 1 I/O outstanding, this phase has"
     assert result.headline.unpublished == (
         f"512 B read; 512 B write-slog: {unlike} 2 I/Os outstanding.",
         f"512 B write-pool: {unlike} 4 I/Os outstanding.",
     )
-    html = synthetic.report_page.render(frame, parsed, result)
+    html = synthetic.report_page.render(rows, parsed, result)
     assert "Why phases have no published range: below, under Numbers." in html
     assert all(f'<p class="soft">{sentence}</p>' in html for sentence in result.headline.unpublished)
