@@ -43,7 +43,7 @@ class SmallBed(Bed):
     def interrupted(self, mode: str, where: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The run, or the command of `arguments`."""
         words = arguments or self.run_words(self.workload)
-        return self.hsp(mode, where, "--", *words, *self.results, module="tests.lab.interrupted")
+        return self.hsp(*words, *self.results, strike=(mode, where))
 
     def clean(self, *runs: str) -> subprocess.CompletedProcess[str]:
         return self.hsp("clean", *runs, *self.results)

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +49,7 @@ def clean_beside(run: Path, results: Path, process: subprocess.Popen[str]) -> No
     """By itself and by name; nothing is written into its journal."""
     before = (run / "journal.jsonl").read_bytes()
     for words, code in (("clean",), 0), (("clean", os.fspath(run)), EXIT_SAFETY):
-        done = call([sys.executable, "-m", "kit.cli", *words, "--results", os.fspath(results)], 300)
+        done = call([*words, "--results", os.fspath(results)])
         assert done.returncode == code and f"{_GOES_ON}{process.pid})" in done.stderr, done.stderr
     assert process.poll() is None, "it had ended before: nothing was shown"
     assert (run / "journal.jsonl").read_bytes() == before
@@ -138,11 +137,11 @@ def test_on_an_appliance(rig: Rig, export: str, tmp_path: Path) -> None:
     with ended(process):
         run = run_of(results, process)
         clean_beside(run, results, process)
-        second = call([sys.executable, "-m", "kit.cli", *words, "--results", os.fspath(results)], 300)
+        second = call([*words, "--results", os.fspath(results)])
         assert second.returncode == EXIT_SAFETY and _GOES_ON in second.stderr, second.stderr
         # From other results it is found on the client itself.
         other = [*words, "--results", os.fspath(tmp_path / "other")]
-        third = call([sys.executable, "-m", "kit.cli", *other], 300)
+        third = call(other)
         assert third.returncode == EXIT_SAFETY and _GOES_ON in third.stderr, third.stderr
         assert rig.host.run(["ls", _EXPORT]).stdout.split() == [f"hsp-{run.name}"]
         assert f"/mnt/hsp-{run.name}" in rig.host.run(["cat", "/proc/mounts"]).stdout
