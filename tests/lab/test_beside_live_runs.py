@@ -27,7 +27,7 @@ from tests.lab.workloads import write_small
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1500, func_only=True)]
 
 # Long enough that all of the commands beside it are tried while it goes on.
-_LONG = ("long", "write", "90s")
+_LONG = ("long", "write", "40s")
 _GOES_ON = "still goes on (process "
 _EXPORT = "/run/hsp-test-nas"
 
@@ -125,7 +125,7 @@ def export(rig: Rig) -> Iterator[str]:
 
 def test_on_an_appliance(rig: Rig, export: str, tmp_path: Path) -> None:
     # On an appliance fio may be late by two minutes, on the clock of this machine, which is faster.
-    workload, testbed = write_small(tmp_path, ("long", "write", "30s")), tmp_path / "nas.toml"
+    workload, testbed = write_small(tmp_path, ("long", "write", "15s")), tmp_path / "nas.toml"
     config = rig.ssh_config(tmp_path / "ssh_config")
     testbed.write_text(
         f'name = "nas"\nssh_config = "{config}"\n[server]\nhost = "none"\nexport = "{export}"\n'

@@ -192,7 +192,7 @@ def test_without_a_word_for_each_device_nothing_is_touched(bed: Bed, rig: Rig) -
 
 def test_after_a_restart_of_the_host_the_pool_is_found_on_its_disks(rig: Rig, tmp_path: Path) -> None:
     """A restart leaves the pool on the disks and nothing else: nothing imports it by itself."""
-    bed = Bed(rig, tmp_path, _SMALL)
+    bed = Bed(rig, tmp_path, _SMALL, "none")
     workload = write_small(tmp_path, ("one", "write", "100ms"))
     words = [*bed.run_words(workload), *bed.results]
     before = state_of(rig.host)
@@ -249,7 +249,7 @@ def test_a_disk_that_gets_full_here_leaves_nothing_there(
 ) -> None:
     # Little more than a run asks for.
     disk = small_disk(260)
-    bed = Bed(rig, tmp_path, _SMALL)
+    bed = Bed(rig, tmp_path, _SMALL, "none")
     workload = write_small(tmp_path, ("one", "write", "100ms"), ("two", "write", "100ms"))
     before = state_of(rig.host)
     words = [*bed.run_words(workload), "--results", os.fspath(disk)]
