@@ -69,12 +69,14 @@ def _template() -> Template:
 class Template:
     def __init__(self) -> None:
         argv = [sys.executable, "-m", "tests.lab.template"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
         env = os.environ | _NO_THREADS
-        self._process = subprocess.Popen(argv, cwd=_ROOT, env=env, text=True, bufsize=1, **pipes)
+        # Without buffers: a second line that came with the first one would wait in it, unseen by select.
+        self._process = subprocess.Popen(
+            argv, cwd=_ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        )
 
     def call(self, request: dict[str, Any], deadline_s: float) -> int:
-        self._stdin.write(json.dumps(request) + "\n")
+        self._stdin.write(json.dumps(request).encode() + b"\n")
         end = time.monotonic() + deadline_s
         child = self._answer(end)
         try:
@@ -89,7 +91,7 @@ class Template:
         self._process.wait(_END_S)
 
     @property
-    def _stdin(self) -> IO[str]:
+    def _stdin(self) -> IO[bytes]:
         assert self._process.stdin
         return self._process.stdin
 
@@ -97,7 +99,6 @@ class Template:
         """A line of one number. Raises TimeoutError."""
         stdout = self._process.stdout
         assert stdout
-        # There is never more than one line to be read: none can wait in the buffer.
         if not select.select([stdout], [], [], max(0.0, end - time.monotonic()))[0]:
             raise TimeoutError
         line = stdout.readline()
