@@ -7,9 +7,9 @@ Steps that make something are struck one in a run. Those that undo are struck on
 one run has left: each time in another `hsp clean`, which goes on from where the last one was struck. Both
 call the same teardown; the run's own is struck at its first and at its last step.
 
-Of steps that differ in their argument alone the first is struck, of kills only where `hsp clean` has other
-kinds of things to undo than before: "done" of a step leaves what "begin" of the next one does, where
-connections break. Tests marked `long` strike at every step.
+Of steps that differ in their argument alone, only the first is struck. Kills are fewer still: one for each
+set of kinds of undos that `hsp clean` meets, for the end of a step leaves what the begin of the next one
+does, and connections break there. Tests marked `long` strike at every step.
 
 Runs go without the tracer, whose start takes longer than all the rest, but where it makes a difference.
 """
