@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kit.importers import fio_bins
 from kit.importers.base import OPS, TRIMS, Format, Options, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
+from kit.load import fio_bins
 from kit.load.fio_json import Json, documents, jobs
 from kit.store.import_source import BY_FORMAT
 
@@ -113,11 +113,12 @@ def _leave_out_mixed(account: Account, job: Json) -> None:
 
 def _index(source: Source, where: str, key: str) -> int:
     """The bin that fio means by `key`, its middle in ns."""
-    if key.isascii() and key.isdigit() and len(key) < 20:
-        index = fio_bins.index_of(int(key))
-        if fio_bins.midpoint(index) == int(key):
-            return index
-    raise source.fail(None, f"{where}: {key[:40]!r} is none of fio's bins", "only fio 3 and later is read")
+    index = fio_bins.index_of_midpoint(key)
+    if index is None:
+        raise source.fail(
+            None, f"{where}: {key[:40]!r} is none of fio's bins", "only fio 3 and later is read"
+        )
+    return index
 
 
 def _document(source: Source) -> tuple[Json, list[str]]:

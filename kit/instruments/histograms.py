@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from kit.core.bins import bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
 from kit.load.fio_latency_log import ClientLatencies
+from kit.load.fio_windows import ClientWindows
 from kit.store.phase import ClientRow, Extreme
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
@@ -72,27 +73,22 @@ def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
     return cells
 
 
-def on_axis(latencies: ClientLatencies, offset: Offset) -> ClientLatencies:
-    """The same I/Os on the server's time axis. Latencies do not change."""
-    return replace(latencies, end_ns=latencies.end_ns - offset.ns)
-
-
 def client_rows(
-    clients: Sequence[tuple[str, ClientLatencies, Offset]], grid: Grid, run_origin_ns: int
+    clients: Sequence[tuple[str, ClientLatencies | ClientWindows, Offset]], grid: Grid, run_origin_ns: int
 ) -> list[ClientRow]:
     """First and last I/O of each client, and their number: rows of the manifest, in the experiment's ns.
 
     `clients` is on the server's time axis. `skew_ns`: from the first I/O of all clients to this client's.
     """
-    starts = {host: int((ios.end_ns - ios.latency_ns).min()) for host, ios, _ in clients if ios.end_ns.size}
+    starts = {host: ios.first_ns for host, ios, _ in clients if ios.ios}
     first = min(starts.values(), default=0)
     to_experiment = grid.clock.from_host_ns
     return [
         ClientRow(
             host=host,
-            ios=int(ios.end_ns.size),
+            ios=ios.ios,
             first_ns=to_experiment(starts[host] - run_origin_ns) if host in starts else None,
-            last_ns=to_experiment(int(ios.end_ns.max()) - run_origin_ns) if host in starts else None,
+            last_ns=to_experiment(ios.last_ns - run_origin_ns) if host in starts else None,
             skew_ns=to_experiment(starts[host] - first) if host in starts else None,
             clock_offset_ns=offset.ns,
             clock_error_ns=to_experiment(offset.error_ns),
@@ -156,8 +152,11 @@ def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[
     return [_extreme("nfs-server", host, *op_tier, *ends) for op_tier, ends in sorted(extremes.items())]
 
 
-def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[Extreme]:
+def client_extremes(latencies: ClientLatencies | ClientWindows, clock: Clock, host: str) -> list[Extreme]:
     """Exact minimum and maximum latency of one client per op, in experiment time."""
+    if isinstance(latencies, ClientWindows):
+        ends = {d: [end // clock.dilation for end in both] for d, both in latencies.extremes_ns.items()}
+        return [_extreme("client", host, ("read", "write")[d], "all", *ends[d]) for d in sorted(ends)]
     by_op = {
         op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
         for direction, op in enumerate(("read", "write"))

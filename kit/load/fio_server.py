@@ -31,10 +31,8 @@ from kit.load.phase_load import (
     Load,
     LoadSpec,
     SingleLoad,
-    fetch_logs,
     job_numbers,
-    raw_prefix,
-    read_log,
+    read_logs,
 )
 from kit.store.run_directory import RunDir
 
@@ -126,7 +124,9 @@ class GroupLoad:
         for member in self._members:
             self._make_directory(member)
             self._write(member, "start.py", _HELPER.read_bytes())
-        self._write(self._first, "job.fio", fio.group_job_text(self.spec.job, self.spec.values))
+        self._write(
+            self._first, "job.fio", fio.group_job_text(self.spec.job, self.spec.values, self.spec.window_ms)
+        )
         try:
             for member in self._members:
                 command = fio.server_command(member.directory, member.socket)
@@ -311,8 +311,9 @@ class GroupLoad:
         return results
 
     def _logs(self, member: _Member) -> list[str]:
-        """The client's latency logs, which the leading fio has written."""
-        names = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
+        """The client's logs, which the leading fio has written."""
+        kind = "lat" if self.spec.window_ms is None else "clat_hist"
+        names = (f"fio_{kind}.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
         return [f"{self._first.directory}/{name}" for name in names]
 
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
@@ -336,7 +337,4 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        log = fetch_logs(self._first.host, self._logs(member))
-        run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
-        ios = fio.total_ios({"jobs": jobs})
-        return ClientResult(member.host, ios, read_log(member.host, log, ios))
+        return read_logs(self.spec, member.host, self._first.host, self._logs(member), jobs, run_dir)

@@ -23,7 +23,9 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: di
     """`jobs` by Phase.load. Raises ConfigError, SafetyRefusal (a budget)."""
     path = source.path
     libnfs.check_workload(workload, jobs, path)
-    measurable.check(workload, source, jobs, is_appliance=testbed.is_appliance)
+    measurable.check(
+        workload, source, jobs, is_appliance=testbed.is_appliance, dilation=testbed.clock.dilation
+    )
     if testbed.is_appliance:
         _check_appliance(workload, path)
     else:

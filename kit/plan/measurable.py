@@ -5,6 +5,7 @@ Such a run would touch the hosts, take its time, and could only end *unknown*.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +16,7 @@ from kit.config.workload import Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
-from kit.load.fio import LONGEST_LOAD_NS
+from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_WINDOWS
 from kit.zfs.pool import record_bytes
 from kit.zfs.properties import why_refused
 
@@ -32,13 +33,23 @@ _TIME_NS = {"us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "": 10**9, "
 _TIME_NS |= {"m": 60 * 10**9, "h": 3600 * 10**9}
 
 
-def check(workload: Workload, source: WorkloadSource, jobs: dict[str, FioJob], *, is_appliance: bool) -> None:
+def check(
+    workload: Workload,
+    source: WorkloadSource,
+    jobs: dict[str, FioJob],
+    *,
+    is_appliance: bool,
+    dilation: int = 1,
+) -> None:
     """`jobs` by Phase.load. Raises ConfigError with file and line."""
-    if keys := list(_workload_problems(workload, is_appliance)):
+    keys = [*_workload_problems(workload, is_appliance), *_histogram_problems(workload, jobs, dilation)]
+    if keys:
         raise placed_refusal([(source.place_of(key), f"{dotted(key)}: {text}") for key, text in keys])
     measured = {phase.load for phase in workload.phase}
+    every_io = {phase.load for phase in workload.phase if phase.log == "every-io"}
     for name, job in sorted(jobs.items()):
-        problems = list(_load_problems(job, workload))
+        may_be_long = name in measured and name not in every_io
+        problems = list(_load_problems(job, workload, may_be_long))
         if name in measured:
             problems += _unlike_sections(job)
             problems += _block_problems(job, workload, is_appliance)
@@ -75,7 +86,9 @@ def _workload_problems(workload: Workload, is_appliance: bool) -> Iterator[tuple
                 f'{error}; write 512 or "128KiB", for example',
             )
     loads: list[tuple[KeyPath, int]] = [
-        (("phase", number), phase.duration) for number, phase in enumerate(workload.phase)
+        (("phase", number), phase.duration)
+        for number, phase in enumerate(workload.phase)
+        if phase.log == "every-io"
     ]
     if workload.warmup:
         loads.append((("warmup",), workload.warmup.duration))
@@ -85,18 +98,42 @@ def _workload_problems(workload: Workload, is_appliance: bool) -> Iterator[tuple
 
 
 def _too_long(duration_ns: int) -> str:
-    """Why a load cannot be so long; "" if it can."""
-    if duration_ns <= LONGEST_LOAD_NS:
+    """Why a load with a log of every I/O cannot be so long; "" if it can."""
+    if duration_ns <= LONGEST_EVERY_IO_NS:
         return ""
     return (
-        f"{format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_LOAD_NS)}, "
-        "the longest load that the kit can measure (the lab ends it then, and fio keeps a log of every "
-        "I/O in memory): measure several shorter phases"
+        f"{format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_EVERY_IO_NS)}, "
+        "the longest load with a log of every I/O (fio keeps it in memory): measure several shorter phases, "
+        'or write log = "histograms" in the phase'
     )
 
 
-def _load_problems(job: FioJob, workload: Workload) -> Iterator[tuple[Place, str]]:
-    """What no load may do, also one that is not measured."""
+def _histogram_problems(
+    workload: Workload, jobs: Mapping[str, FioJob], dilation: int
+) -> Iterator[tuple[KeyPath, str]]:
+    for number, phase in enumerate(workload.phase):
+        if phase.log == "every-io":
+            continue
+        if dilation & (dilation - 1):
+            yield (
+                ("phase", number, "log"),
+                f'log = "histograms" with lab.dilation = {dilation}: fio counts in octaves of its own clock, '
+                "which are whole bins of the kit only with a dilation of 1, 2, 4, 8, 16, 32 or 64",
+            )
+        copies = sum(section.copies for section in jobs[phase.load].sections)
+        windows = copies * phase.duration // phase.interval
+        if windows > MOST_WINDOWS:
+            least_ns = -(-copies * phase.duration // MOST_WINDOWS)
+            yield (
+                ("phase", number, "interval"),
+                f"{copies} jobs of {format_duration_ns(phase.duration)} have {windows} intervals of "
+                f"{format_duration_ns(phase.interval)}; fio keeps a histogram of each in the client's memory "
+                f"(15 kB), {MOST_WINDOWS} at most: make interval {math.ceil(least_ns / 1e9)}s or longer",
+            )
+
+
+def _load_problems(job: FioJob, workload: Workload, may_be_long: bool) -> Iterator[tuple[Place, str]]:
+    """What no load may do, also one that is not measured. `may_be_long`: it has no log of every I/O."""
     size_bytes = workload.working_set.size
     for section in job.sections:
         if "directory" not in section.options:
@@ -113,7 +150,7 @@ def _load_problems(job: FioJob, workload: Workload) -> Iterator[tuple[Place, str
                     f"[{section.name}] {name}={value}: fio would make the working set larger than its "
                     f"{format_size_bytes(size_bytes)}: write {name}=${{HSP_SIZE}}",
                 )
-        yield from _time_problems(section)
+        yield from _time_problems(section, may_be_long)
     copies = sum(section.copies for section in job.sections)
     if copies > MOST_JOBS:
         most = max(job.sections, key=lambda section: section.copies)
@@ -141,9 +178,9 @@ def _bytes(value: str) -> int:
     return parse_fio_bytes(value) if value and not value.startswith("$") and not value.endswith("%") else 0
 
 
-def _time_problems(section: FioSection) -> Iterator[tuple[Place, str]]:
+def _time_problems(section: FioSection, may_be_long: bool) -> Iterator[tuple[Place, str]]:
     value = section.options.get("runtime", "")
-    if match := re.fullmatch("([0-9]+)([a-z]*)", value):
+    if not may_be_long and (match := re.fullmatch("([0-9]+)([a-z]*)", value)):
         if text := _too_long(int(match[1]) * _TIME_NS[match[2]]):
             yield section.place_of("runtime"), f"[{section.name}] runtime: {text}"
     ramp = section.options.get("ramp_time", "0")

@@ -130,6 +130,31 @@ class Extreme(Stored):
     max_ns: Nanoseconds
 
 
+class Slowest(Stored):
+    """The slowest I/O of a client and op, and between which times it ended."""
+
+    host: str
+    op: str
+    latency_ns: Nanoseconds
+    from_ns: Nanoseconds
+    to_ns: Nanoseconds
+
+
+class ClientLog(Stored):
+    """How clients counted I/Os without a log of each: per window of fio (`window_ns`), by completion latency.
+
+    `time_error_ns`: how far outside of its interval an I/O may have ended. `ios_after_windows`: those that
+    fio counted after its last window; their time is between that window and fio's end.
+    """
+
+    kind: str
+    latency: str
+    window_ns: Nanoseconds
+    time_error_ns: Nanoseconds
+    ios_after_windows: Count
+    slowest: Many[Slowest] = ()
+
+
 class ClientRow(Stored):
     """When a client began and ended, None without an I/O. `skew_ns`: after the first I/O of any client."""
 
@@ -173,6 +198,7 @@ class Phase(Stored):
     events: Many[Event] = ()
     extremes: Many[Extreme] = ()
     clients: Many[ClientRow] = ()
+    client_log: ClientLog | None = None
     problems: Many[Problem] = ()
     start_ns: Nanoseconds
     end_ns: Nanoseconds

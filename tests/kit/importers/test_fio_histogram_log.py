@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
-from kit.importers import fio_bins, fio_histogram_log
-from kit.importers.source import Block, Source
+from kit.load import fio_bins, fio_histogram_log
+from kit.load.fio_latency_log import BadLine
 from tests.kit.importers.samples import DATA, counted, imported, put
 
 
@@ -93,11 +93,10 @@ def both_windows(
     data: bytes, columns: int
 ) -> tuple[fio_histogram_log.Windows | None, fio_histogram_log.Windows | None]:
     """What the fast parser and the exact one make of lines: the same, or nothing if the exact one refuses."""
-    block = Block(data, 1, data.count(b"\n"))
-    fast = fio_histogram_log.fast_windows(block, columns)
+    fast = fio_histogram_log.fast_windows(data, columns)
     try:
-        slow = fio_histogram_log.slow_windows(Source(DATA / "plain.json"), block, columns)
-    except ConfigError:
+        slow = fio_histogram_log.slow_windows(data, columns)
+    except BadLine:
         assert fast is None
         return None, None
     if fast is not None:

@@ -273,7 +273,7 @@ def reads(*ends_ns: int) -> ClientLatencies:
 
 def test_an_offset_moves_times_and_keeps_latencies() -> None:
     before = reads(1_000, 2_000)
-    after = histograms.on_axis(before, Offset(700, 5))
+    after = before.earlier(700)
     assert after.end_ns.tolist() == [300, 1_300]
     assert after.latency_ns.tolist() == before.latency_ns.tolist()
 

@@ -1,0 +1,228 @@
+"""I/Os of a client as counts: fio's histogram log, and what it leaves out, from json+.
+
+fio (stat.c, add_clat_sample) ends a window of a job with the first I/O that ends at or after its edge: the
+window holds that I/O, and its stamp is that I/O's end in ms. Edges are a whole number of windows after the
+job's first I/O. After a stall the I/Os that follow end a window each, until the edges have caught up. So all
+I/Os of a window but the last one ended before its edge and not before the stamp of the window before.
+The unfinished window at the end is not logged: json+ has all I/Os of the job, so what is missing is their
+difference, exactly, bin by bin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from kit.core.errors import MeasurementUnknown
+from kit.load.fio_bins import BINS, IntArray, lower_edge
+from kit.load.fio_histogram_log import Windows, parse
+from kit.load.fio_json import Completion, Json, completion
+from kit.load.fio_latency_log import BadLine
+
+OPS = ("read", "write")
+_BLOCK_BYTES = 1 << 20
+_MS = 10**6
+_NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class ClientWindows:
+    """Each row: `count` I/Os of one `direction` (0 read, 1 write) in one of fio's bins (`column`).
+
+    They ended from `begin_ns` to `end_ns`, on the host's clock. `extremes_ns`: the exact lowest and highest
+    latency by direction. `ios_after_windows`: how many I/Os json+ alone has. `window_ms`: fio's.
+    """
+
+    begin_ns: IntArray
+    end_ns: IntArray
+    direction: IntArray
+    column: IntArray
+    count: IntArray
+    extremes_ns: Mapping[int, tuple[int, int]]
+    ios_after_windows: int
+    window_ms: int
+
+    @property
+    def ios(self) -> int:
+        return int(self.count.sum())
+
+    @property
+    def first_ns(self) -> int:
+        """The start of the first I/O: at the earliest, its latency being unknown, that of a shortest one."""
+        return int(self.begin_ns.min()) - min(low for low, _ in self.extremes_ns.values())
+
+    @property
+    def last_ns(self) -> int:
+        """The end of the last I/O, at the latest."""
+        return int(self.end_ns.max())
+
+    def earlier(self, ns: int) -> Self:
+        """The same I/Os on a clock that is `ns` behind."""
+        return replace(self, begin_ns=self.begin_ns - ns, end_ns=self.end_ns - ns)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Windows of one or several jobs. `rows`: begin_ms, end_ms, direction, column, count in columns.
+
+    `counts`: by direction and bin. `first_ms`, `last_ms`: of the windows; None without one.
+    """
+
+    rows: IntArray
+    counts: IntArray
+    first_ms: int | None
+    last_ms: int | None
+
+
+def client_windows(logs: Iterable[bytes], jobs: Sequence[Json], window_ms: int) -> ClientWindows:
+    """All I/Os of one client: its logs in the order of the jobs, and the jobs of its json+.
+
+    Raises MeasurementUnknown for damage, for windows that hold more I/Os than json+ in a bin, and if no job
+    has a window: then nothing says when its I/Os were.
+    """
+    windows = [_job(log, window_ms) for log in logs]
+    told = [{d: made for d, op in enumerate(OPS) if (made := completion(job, op))} for job in jobs]
+    tails = _tails(windows, told)
+    rows = np.concatenate([np.empty((0, 5), dtype=np.int64), *(job.rows for job in windows), *tails])
+    extremes = {
+        d: (min(h.min_ns for h in mine), max(h.max_ns for h in mine))
+        for d in range(len(OPS))
+        if (mine := [by_direction[d] for by_direction in told if d in by_direction])
+    }
+    begin_ms, end_ms, direction, column, count = rows.T
+    after = sum(int(tail[:, 4].sum()) for tail in tails)
+    times_ns = begin_ms * _MS, end_ms * _MS
+    return ClientWindows(*times_ns, direction, column, count, extremes, after, window_ms)
+
+
+def _job(log: bytes, window_ms: int) -> _Job:
+    """One job's log; a block of whole lines at a time is taken apart."""
+    parts, line, at = [], 0, 0
+    while at < len(log):
+        end = log.rfind(b"\n", at, at + _BLOCK_BYTES) + 1 or log.find(b"\n", at) + 1
+        if not end:
+            raise MeasurementUnknown(f"fio's histogram log ends inside of line {line + 1}: it is not whole")
+        try:
+            parts.append(parse(log[at:end], BINS))
+        except BadLine as error:
+            raise MeasurementUnknown(f"fio's histogram log, line {line + error.index + 1}: {error}") from None
+        line, at = line + parts[-1].time_ms.size, end
+    return _placed(_joined(parts), window_ms)
+
+
+def _joined(parts: Sequence[Windows]) -> Windows:
+    if not parts:
+        return Windows(*[_NONE] * 5)
+    first_rows = np.cumsum([0, *(part.time_ms.size for part in parts[:-1])])
+    return Windows(
+        np.concatenate([part.time_ms for part in parts]),
+        np.concatenate([part.direction for part in parts]),
+        np.concatenate([part.row + first for part, first in zip(parts, first_rows, strict=True)]),
+        np.concatenate([part.column for part in parts]),
+        np.concatenate([part.counts for part in parts]),
+    )
+
+
+def _placed(windows: Windows, window_ms: int) -> _Job:
+    """The windows of one job with their begins and ends."""
+    if (windows.direction >= len(OPS)).any():
+        raise MeasurementUnknown("fio's histogram log has I/Os that neither read nor write")
+    row, column, counts = windows.row, windows.column, windows.counts
+    ios = np.zeros(windows.time_ms.size, dtype=np.int64)
+    np.add.at(ios, row, counts)
+    begin, edge = windows.time_ms.copy(), windows.time_ms.copy()
+    first_ms = []
+    for direction in range(len(OPS)):
+        lines = np.flatnonzero(windows.direction == direction)
+        if not lines.size:
+            continue
+        stamp = windows.time_ms[lines]
+        steps = np.arange(lines.size) * window_ms
+        # No stamp is before its edge, and few I/Os are needed for one that is on it.
+        edge[lines] = int((stamp - steps).min()) + steps
+        before = np.concatenate([[edge[lines[0]] - window_ms], stamp[:-1]])
+        if (before > stamp).any():
+            raise MeasurementUnknown("the times of fio's histogram log go back")
+        # One I/O alone is the one that ended its window.
+        begin[lines] = np.where(ios[lines] == 1, stamp, before)
+        first_ms.append(int(before[0]))
+    rows = np.column_stack([begin[row], windows.time_ms[row], windows.direction[row], column, counts])
+    late = (ios > 1) & (windows.time_ms - edge >= window_ms)
+    totals = np.zeros((len(OPS), BINS), dtype=np.int64)
+    np.add.at(totals, (windows.direction[row], column), counts)
+    last_ms = int(windows.time_ms.max()) if windows.time_ms.size else None
+    return _Job(_with_stalls(rows, windows, edge, late), totals, min(first_ms, default=None), last_ms)
+
+
+def _with_stalls(
+    rows: IntArray, windows: Windows, edge_ms: IntArray, late: npt.NDArray[np.bool_]
+) -> IntArray:
+    """`rows` with the I/O that ended a window long after its edge (`late`, by line) at its own time.
+
+    It is taken to be the slowest of its window, if that one can have been on its way since the edge.
+    """
+    moved = []
+    for line in np.flatnonzero(late).tolist():
+        mine = np.flatnonzero(windows.row == line)
+        top, edge = int(mine[-1]), int(edge_ms[line])
+        _, stamp, direction, column, _ = rows[top].tolist()
+        if lower_edge(column + 1) > (stamp - edge) * _MS:
+            rows[top, 4] -= 1
+            rows[mine, 1] = edge
+            moved.append([stamp, stamp, direction, column, 1])
+    kept = rows[rows[:, 4] > 0]
+    return np.concatenate([kept, np.array(moved, dtype=np.int64)]) if moved else kept
+
+
+def _tails(windows: Sequence[_Job], told: Sequence[Mapping[int, Completion]]) -> list[IntArray]:
+    """Rows of the I/Os after the last window: by job, or of all jobs where json+ has not the same jobs."""
+    starts = [job.first_ms for job in windows if job.first_ms is not None]
+    ios = sum(int(h.counts.sum()) for by_direction in told for h in by_direction.values())
+    if not ios and not starts:
+        return []
+    if not starts:
+        raise MeasurementUnknown(
+            f"fio has counted {ios} I/Os, but has not finished a window in which they would have a time: "
+            "no job ran for a whole window, or its I/Os never ended"
+        )
+    if len(windows) == len(told):
+        tails = [_tail(job, by, min(starts)) for job, by in zip(windows, told, strict=True)]
+        if all(tail is not None for tail in tails):
+            return [tail for tail in tails if tail is not None]
+    whole = _Job(
+        np.empty((0, 5), dtype=np.int64),
+        np.sum([job.counts for job in windows], axis=0),
+        min(starts),
+        min(job.last_ms for job in windows if job.last_ms is not None),
+    )
+    merged: dict[int, Completion] = {}
+    for by_direction in told:
+        for direction, mine in by_direction.items():
+            merged[direction] = merged[direction].plus(mine) if direction in merged else mine
+    tail = _tail(whole, merged, min(starts))
+    if tail is None:
+        raise MeasurementUnknown("fio's histogram log holds more I/Os than its json+ in one of the bins")
+    return [tail]
+
+
+def _tail(job: _Job, told: Mapping[int, Completion], start_ms: int) -> IntArray | None:
+    """What json+ has more than the windows; None if it has less anywhere."""
+    parts = [np.empty((0, 5), dtype=np.int64)]
+    first_ms = start_ms if job.first_ms is None else job.first_ms
+    last_ms = first_ms if job.last_ms is None else job.last_ms
+    for direction in range(len(OPS)):
+        mine = told.get(direction)
+        missing = (mine.counts if mine else 0) - job.counts[direction]
+        if (missing < 0).any():
+            return None
+        columns = np.flatnonzero(missing)
+        if mine and columns.size:
+            # fio counts from the start of the job, and the first I/O has ended by then or later.
+            end_ms = max(last_ms, first_ms + mine.runtime_ms)
+            fields = np.broadcast_to([last_ms, end_ms, direction], (columns.size, 3))
+            parts.append(np.column_stack([fields, columns, missing[columns]]))
+    return np.concatenate(parts)
