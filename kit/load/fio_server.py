@@ -337,4 +337,4 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        return read_logs(self.spec, member.host, self._first.host, self._logs(member), jobs, run_dir)
+        return read_logs(self.spec, member.host, self._logs(member), jobs, run_dir, self._first.host)

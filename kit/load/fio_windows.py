@@ -78,13 +78,15 @@ class _Job:
     last_ms: int | None
 
 
-def client_windows(logs: Iterable[bytes], jobs: Sequence[Json], window_ms: int) -> ClientWindows:
+def client_windows(
+    logs: Iterable[bytes], jobs: Sequence[Json], window_ms: int, *, of_server: bool = False
+) -> ClientWindows:
     """All I/Os of one client: its logs in the order of the jobs, and the jobs of its json+.
 
-    Raises MeasurementUnknown for damage, for windows that hold more I/Os than json+ in a bin, and if no job
-    has a window: then nothing says when its I/Os were.
+    `of_server`: a fio server sent the logs. Raises MeasurementUnknown for damage, for windows that hold more
+    I/Os than json+ in a bin, and if no job has a window: then nothing says when its I/Os were.
     """
-    windows = [_job(log, window_ms) for log in logs]
+    windows = [_job(log, window_ms, of_server) for log in logs]
     told = [{d: made for d, op in enumerate(OPS) if (made := completion(job, op))} for job in jobs]
     tails = _tails(windows, told)
     rows = np.concatenate([np.empty((0, 5), dtype=np.int64), *(job.rows for job in windows), *tails])
@@ -99,7 +101,7 @@ def client_windows(logs: Iterable[bytes], jobs: Sequence[Json], window_ms: int) 
     return ClientWindows(*times_ns, direction, column, count, extremes, after, window_ms)
 
 
-def _job(log: bytes, window_ms: int) -> _Job:
+def _job(log: bytes, window_ms: int, of_server: bool) -> _Job:
     """One job's log; a block of whole lines at a time is taken apart."""
     parts, line, at = [], 0, 0
     while at < len(log):
@@ -111,7 +113,8 @@ def _job(log: bytes, window_ms: int) -> _Job:
         except BadLine as error:
             raise MeasurementUnknown(f"fio's histogram log, line {line + error.index + 1}: {error}") from None
         line, at = line + parts[-1].time_ms.size, end
-    return _placed(_joined(parts), window_ms)
+    windows = _joined(parts)
+    return _placed((_untangled(windows) if of_server else None) or windows, window_ms)
 
 
 def _joined(parts: Sequence[Windows]) -> Windows:
@@ -125,6 +128,37 @@ def _joined(parts: Sequence[Windows]) -> Windows:
         np.concatenate([part.column for part in parts]),
         np.concatenate([part.counts for part in parts]),
     )
+
+
+def _untangled(windows: Windows) -> Windows | None:
+    """The windows that a fio server meant; None if it sent them as they were.
+
+    fio's __fio_append_iolog_gz_hist (server.c, every version up to 3.42) takes from the sum up to each window
+    not the sum up to the one before, but what it has just sent for that one. What it sends is so each window
+    and the sent one two before together.
+    """
+    row, column, counts = [], [], []
+    for direction in np.unique(windows.direction).tolist():
+        lines = np.flatnonzero(windows.direction == direction)
+        mine = np.flatnonzero(windows.direction[windows.row] == direction)
+        number = np.searchsorted(lines, windows.row[mine])
+        later = np.flatnonzero(number + 2 < lines.size)
+        keys = np.concatenate([number, number[later] + 2]) * BINS
+        keys += np.concatenate([windows.column[mine], windows.column[mine[later]]])
+        unique, which = np.unique(keys, return_inverse=True)
+        change = np.zeros(unique.size, dtype=np.int64)
+        np.add.at(change, which, np.concatenate([windows.counts[mine], -windows.counts[mine[later]]]))
+        if (change < 0).any():
+            return None
+        some = np.flatnonzero(change)
+        row.append(lines[unique[some] // BINS])
+        column.append(unique[some] % BINS)
+        counts.append(change[some])
+    if not row:
+        return None
+    order = np.argsort(np.concatenate(row), kind="stable")
+    fields = (np.concatenate(part)[order] for part in (row, column, counts))
+    return Windows(windows.time_ms, windows.direction, *fields)
 
 
 def _placed(windows: Windows, window_ms: int) -> _Job:

@@ -160,7 +160,7 @@ class SingleLoad:
             output = self._host.get(self._files.output, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
             jobs = fio.parse_output(output.decode(errors="replace"))["jobs"]
-            return [read_logs(self._spec, self._host, self._host, logs, jobs, run_dir)]
+            return [read_logs(self._spec, self._host, logs, jobs, run_dir)]
         except HostLost:
             raise
         except KitError as error:
@@ -174,15 +174,20 @@ def job_numbers(job: FioJob) -> range:
 
 
 def read_logs(
-    spec: LoadSpec, client: Host, holder: Host, paths: Sequence[str], jobs: Sequence[Json], run_dir: RunDir
+    spec: LoadSpec,
+    client: Host,
+    paths: Sequence[str],
+    jobs: Sequence[Json],
+    run_dir: RunDir,
+    leader: Host | None = None,
 ) -> ClientResult:
-    """Fetch the logs of `client` from the `holder` of the files, keep them in raw/, and read them.
+    """Fetch the logs of `client`, or of its fio server from the `leader`, keep them in raw/, and read them.
 
     `paths` in the order of the jobs. Raises HostError if the logs are too large together, MeasurementUnknown
     if their I/Os are not as many as fio counted in `jobs`.
     """
     prefix = f"{run_dir.raw / raw_prefix(spec, client)}-fio"
-    ios = fio.total_ios({"jobs": jobs})
+    ios, holder = fio.total_ios({"jobs": jobs}), leader or client
     if spec.window_ms is None:
         log = b"".join(_fetch(holder, paths))
         Path(f"{prefix}_lat.log").write_bytes(log)
@@ -190,12 +195,15 @@ def read_logs(
 
     def kept() -> Iterator[bytes]:
         for number, log in enumerate(_fetch(holder, paths), 1):
-            # Nearly all of it are zeros.
-            with gzip.open(f"{prefix}_clat_hist.{number}.log.gz", "wb", compresslevel=1) as file:
+            # What a server sends is no log to import (kit.load.fio_windows). Nearly all of it are zeros.
+            suffix = "sent.gz" if leader else "log.gz"
+            with gzip.open(f"{prefix}_clat_hist.{number}.{suffix}", "wb", compresslevel=1) as file:
                 file.write(log)
             yield log
 
-    return ClientResult(client, ios, client_windows(kept(), jobs, spec.window_ms))
+    return ClientResult(
+        client, ios, client_windows(kept(), jobs, spec.window_ms, of_server=leader is not None)
+    )
 
 
 def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:
