@@ -26,7 +26,10 @@ from kit.load.fio_latency_log import BadLine
 OPS = ("read", "write")
 _BLOCK_BYTES = 1 << 20
 _MS = 10**6
+# From fio's start to its first I/O, and from its last window to its end: usually less than one each.
+_SURE_WINDOWS = 3
 _NONE = np.empty(0, dtype=np.int64)
+_NO_ROWS = np.empty((0, 5), dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,14 @@ class ClientWindows:
 class _Job:
     """Windows of one or several jobs. `rows`: begin_ms, end_ms, direction, column, count in columns.
 
-    `counts`: by direction and bin. `first_ms`, `last_ms`: of the windows; None without one.
+    `counts`: by direction and bin. `first_ms`, `late_ms`: its first I/O, at the earliest and at the latest;
+    `last_ms`: its last stamp. All are None without a window.
     """
 
     rows: IntArray
     counts: IntArray
     first_ms: int | None
+    late_ms: int | None
     last_ms: int | None
 
 
@@ -86,10 +91,11 @@ def client_windows(
     `of_server`: a fio server sent the logs. Raises MeasurementUnknown for damage, for windows that hold more
     I/Os than json+ in a bin, and if no job has a window: then nothing says when its I/Os were.
     """
-    windows = [_job(log, window_ms, of_server) for log in logs]
     told = [{d: made for d, op in enumerate(OPS) if (made := completion(job, op))} for job in jobs]
+    runtime_ms = max((h.runtime_ms for by_direction in told for h in by_direction.values()), default=0)
+    windows = [_job(log, window_ms, runtime_ms, of_server) for log in logs]
     tails = _tails(windows, told)
-    rows = np.concatenate([np.empty((0, 5), dtype=np.int64), *(job.rows for job in windows), *tails])
+    rows = np.concatenate([_NO_ROWS, *(job.rows for job in windows), *tails])
     extremes = {
         d: (min(h.min_ns for h in mine), max(h.max_ns for h in mine))
         for d in range(len(OPS))
@@ -101,7 +107,7 @@ def client_windows(
     return ClientWindows(*times_ns, direction, column, count, extremes, after, window_ms)
 
 
-def _job(log: bytes, window_ms: int, of_server: bool) -> _Job:
+def _job(log: bytes, window_ms: int, runtime_ms: int, of_server: bool) -> _Job:
     """One job's log; a block of whole lines at a time is taken apart."""
     parts, line, at = [], 0, 0
     while at < len(log):
@@ -114,7 +120,7 @@ def _job(log: bytes, window_ms: int, of_server: bool) -> _Job:
             raise MeasurementUnknown(f"fio's histogram log, line {line + error.index + 1}: {error}") from None
         line, at = line + parts[-1].time_ms.size, end
     windows = _joined(parts)
-    return _placed((_untangled(windows) if of_server else None) or windows, window_ms)
+    return _placed((_untangled(windows) if of_server else None) or windows, window_ms, runtime_ms)
 
 
 def _joined(parts: Sequence[Windows]) -> Windows:
@@ -161,15 +167,16 @@ def _untangled(windows: Windows) -> Windows | None:
     return Windows(windows.time_ms, windows.direction, *fields)
 
 
-def _placed(windows: Windows, window_ms: int) -> _Job:
-    """The windows of one job with their begins and ends."""
+def _placed(windows: Windows, window_ms: int, runtime_ms: int) -> _Job:
+    """The windows of one job, which ran for `runtime_ms`, with their begins and ends."""
     if (windows.direction >= len(OPS)).any():
         raise MeasurementUnknown("fio's histogram log has I/Os that neither read nor write")
     row, column, counts = windows.row, windows.column, windows.counts
     ios = np.zeros(windows.time_ms.size, dtype=np.int64)
     np.add.at(ios, row, counts)
     begin, edge = windows.time_ms.copy(), windows.time_ms.copy()
-    first_ms = []
+    late = np.zeros(windows.time_ms.size, dtype=np.bool_)
+    first_ms, late_ms = [], []
     for direction in range(len(OPS)):
         lines = np.flatnonzero(windows.direction == direction)
         if not lines.size:
@@ -178,18 +185,23 @@ def _placed(windows: Windows, window_ms: int) -> _Job:
         steps = np.arange(lines.size) * window_ms
         # No stamp is before its edge, and few I/Os are needed for one that is on it.
         edge[lines] = int((stamp - steps).min()) + steps
-        before = np.concatenate([[edge[lines[0]] - window_ms], stamp[:-1]])
-        if (before > stamp).any():
+        if (stamp[1:] < stamp[:-1]).any():
             raise MeasurementUnknown("the times of fio's histogram log go back")
+        # A job so slow that none is on one did not begin before this.
+        start = min(int(stamp[-1]) - runtime_ms - 1, int(stamp[0]))
+        is_known = edge[lines[0]] - window_ms - start <= _SURE_WINDOWS * window_ms
+        late_ms.append(int(edge[lines[0]]) - window_ms)
+        first_ms.append(late_ms[-1] if is_known else start)
         # One I/O alone is the one that ended its window.
-        begin[lines] = np.where(ios[lines] == 1, stamp, before)
-        first_ms.append(int(before[0]))
+        begin[lines] = np.where(ios[lines] == 1, stamp, np.concatenate([first_ms[-1:], stamp[:-1]]))
+        # The first I/O of all may have been on its way since before the first window.
+        late[lines[1:]] = is_known & (stamp - edge[lines] >= window_ms)[1:]
     rows = np.column_stack([begin[row], windows.time_ms[row], windows.direction[row], column, counts])
-    late = (ios > 1) & (windows.time_ms - edge >= window_ms)
     totals = np.zeros((len(OPS), BINS), dtype=np.int64)
     np.add.at(totals, (windows.direction[row], column), counts)
     last_ms = int(windows.time_ms.max()) if windows.time_ms.size else None
-    return _Job(_with_stalls(rows, windows, edge, late), totals, min(first_ms, default=None), last_ms)
+    placed = _with_stalls(rows, windows, edge, late & (ios > 1))
+    return _Job(placed, totals, min(first_ms, default=None), max(late_ms, default=None), last_ms)
 
 
 def _with_stalls(
@@ -214,40 +226,40 @@ def _with_stalls(
 
 def _tails(windows: Sequence[_Job], told: Sequence[Mapping[int, Completion]]) -> list[IntArray]:
     """Rows of the I/Os after the last window: by job, or of all jobs where json+ has not the same jobs."""
-    starts = [job.first_ms for job in windows if job.first_ms is not None]
+    dated = [job for job in windows if job.last_ms is not None]
     ios = sum(int(h.counts.sum()) for by_direction in told for h in by_direction.values())
-    if not ios and not starts:
+    if not ios and not dated:
         return []
-    if not starts:
+    if not dated:
         raise MeasurementUnknown(
             f"fio has counted {ios} I/Os, but has not finished a window in which they would have a time: "
             "no job ran for a whole window, or its I/Os never ended"
         )
+    first_ms = min(job.first_ms for job in dated if job.first_ms is not None)
+    late_ms = max(job.late_ms for job in dated if job.late_ms is not None)
     if len(windows) == len(told):
-        tails = [_tail(job, by, min(starts)) for job, by in zip(windows, told, strict=True)]
+        undated = _Job(_NO_ROWS, np.zeros((len(OPS), BINS), dtype=np.int64), first_ms, late_ms, first_ms)
+        jobs = [job if job.last_ms is not None else undated for job in windows]
+        tails = [_tail(job, by) for job, by in zip(jobs, told, strict=True)]
         if all(tail is not None for tail in tails):
             return [tail for tail in tails if tail is not None]
-    whole = _Job(
-        np.empty((0, 5), dtype=np.int64),
-        np.sum([job.counts for job in windows], axis=0),
-        min(starts),
-        min(job.last_ms for job in windows if job.last_ms is not None),
-    )
+    counts = np.sum([job.counts for job in windows], axis=0)
+    last_ms = min(job.last_ms for job in dated if job.last_ms is not None)
+    whole = _Job(_NO_ROWS, counts, first_ms, late_ms, last_ms)
     merged: dict[int, Completion] = {}
     for by_direction in told:
         for direction, mine in by_direction.items():
             merged[direction] = merged[direction].plus(mine) if direction in merged else mine
-    tail = _tail(whole, merged, min(starts))
+    tail = _tail(whole, merged)
     if tail is None:
         raise MeasurementUnknown("fio's histogram log holds more I/Os than its json+ in one of the bins")
     return [tail]
 
 
-def _tail(job: _Job, told: Mapping[int, Completion], start_ms: int) -> IntArray | None:
-    """What json+ has more than the windows; None if it has less anywhere."""
-    parts = [np.empty((0, 5), dtype=np.int64)]
-    first_ms = start_ms if job.first_ms is None else job.first_ms
-    last_ms = first_ms if job.last_ms is None else job.last_ms
+def _tail(job: _Job, told: Mapping[int, Completion]) -> IntArray | None:
+    """What json+ has more than the windows of `job`, which has some; None if it has less anywhere."""
+    assert job.late_ms is not None and job.last_ms is not None
+    parts = [_NO_ROWS]
     for direction in range(len(OPS)):
         mine = told.get(direction)
         missing = (mine.counts if mine else 0) - job.counts[direction]
@@ -256,7 +268,7 @@ def _tail(job: _Job, told: Mapping[int, Completion], start_ms: int) -> IntArray 
         columns = np.flatnonzero(missing)
         if mine and columns.size:
             # fio counts from the start of the job, and the first I/O has ended by then or later.
-            end_ms = max(last_ms, first_ms + mine.runtime_ms)
-            fields = np.broadcast_to([last_ms, end_ms, direction], (columns.size, 3))
+            end_ms = max(job.last_ms, job.late_ms + mine.runtime_ms)
+            fields = np.broadcast_to([job.last_ms, end_ms, direction], (columns.size, 3))
             parts.append(np.column_stack([fields, columns, missing[columns]]))
     return np.concatenate(parts)
