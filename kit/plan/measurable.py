@@ -94,7 +94,8 @@ def _workload_problems(workload: Workload, is_appliance: bool) -> Iterator[tuple
         loads.append((("warmup",), workload.warmup.duration))
     for table, duration_ns in loads:
         if text := _too_long(duration_ns):
-            yield (*table, "duration"), text
+            more = ', or write log = "histograms" in this one' if table[0] == "phase" else ""
+            yield (*table, "duration"), text + more
 
 
 def _too_long(duration_ns: int) -> str:
@@ -103,8 +104,7 @@ def _too_long(duration_ns: int) -> str:
         return ""
     return (
         f"{format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_EVERY_IO_NS)}, "
-        "the longest load with a log of every I/O (fio keeps it in memory): measure several shorter phases, "
-        'or write log = "histograms" in the phase'
+        "the longest load with a log of every I/O (fio keeps it in memory): measure several shorter phases"
     )
 
 

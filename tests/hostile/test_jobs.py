@@ -176,8 +176,23 @@ def test_a_load_of_more_than_15_minutes_is_refused(
     line = crafted.workload.read_text().split(new)[0].count("\n") + 1
     (problem,) = crafted.refusal(kind)
     assert problem.startswith(f"top-speeds.toml:{line}: {key} is longer than 15min, the longest load")
-    assert problem.endswith("measure several shorter phases")
+    hint = "measure several shorter phases"
+    assert problem.endswith(f'{hint}, or write log = "histograms" in this one' if "phase" in key else hint)
     crafted.change("top-speeds.toml", new, 'duration = "15min"')
+    assert crafted.plan(kind)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_with_histograms_a_phase_may_be_long_but_not_have_intervals_without_end(
+    crafted: Crafted, kind: str
+) -> None:
+    crafted.change("top-speeds.toml", 'duration = "6s"', 'duration = "24h"\nlog = "histograms"')
+    (problem,) = crafted.refusal(kind)
+    assert (
+        problem.startswith("top-speeds.toml:") and "phase[0].interval: 1 jobs of 24h have 432000" in problem
+    )
+    assert problem.endswith("make interval 1s or longer")
+    crafted.change("top-speeds.toml", 'interval = "200ms"', 'interval = "1s"')
     assert crafted.plan(kind)
 
 
