@@ -25,6 +25,10 @@ LAST_WINDOW = (
     "fio leaves the last, unfinished window out of this log: its I/Os are missing here; json+ of the same "
     "job has all (--output-format=json+)"
 )
+OF_SERVER = (
+    "by its name a log that a fio server has sent: fio (up to 3.42 at least) counts I/Os of earlier windows "
+    "in it again, so these counts are too high; import json+ of the same job instead"
+)
 _HINT = "repair or remove the line; nothing was imported"
 
 
@@ -111,7 +115,7 @@ def _add(
         bins = column >> common.coarseness - mine.coarseness
         tally.add(tally.part(group, starts_ms * 10**6, bins, counts, row))
     if account.rows_counted:
-        account.warnings.append(LAST_WINDOW)
+        account.warnings += [LAST_WINDOW, *[OF_SERVER] * source.is_of_server]
     if opened:
         account.warnings.append(f"{opened} I/Os are in fio's last bin, which has no upper edge")
     return account
