@@ -37,7 +37,8 @@ class ClientWindows:
     """Each row: `count` I/Os of one `direction` (0 read, 1 write) in one of fio's bins (`column`).
 
     They ended from `begin_ns` to `end_ns`, on the host's clock. `extremes_ns`: the exact lowest and highest
-    latency by direction. `ios_after_windows`: how many I/Os json+ alone has. `window_ms`: fio's.
+    latency by direction. `ios_after_windows`: how many I/Os json+ alone has. `window_ms`: fio's. `guessed`:
+    how many rows of one I/O may be of another I/O of the same window: fio had paused before its last one.
     """
 
     begin_ns: IntArray
@@ -48,6 +49,7 @@ class ClientWindows:
     extremes_ns: Mapping[int, tuple[int, int]]
     ios_after_windows: int
     window_ms: int
+    guessed: int = 0
 
     @property
     def ios(self) -> int:
@@ -73,7 +75,7 @@ class _Job:
     """Windows of one or several jobs. `rows`: begin_ms, end_ms, direction, column, count in columns.
 
     `counts`: by direction and bin. `first_ms`, `late_ms`: its first I/O, at the earliest and at the latest;
-    `last_ms`: its last stamp. All are None without a window.
+    `last_ms`: its last stamp. All are None without a window. `guessed`: as in ClientWindows.
     """
 
     rows: IntArray
@@ -81,6 +83,7 @@ class _Job:
     first_ms: int | None
     late_ms: int | None
     last_ms: int | None
+    guessed: int = 0
 
 
 def client_windows(
@@ -104,7 +107,8 @@ def client_windows(
     begin_ms, end_ms, direction, column, count = rows.T
     after = sum(int(tail[:, 4].sum()) for tail in tails)
     times_ns = begin_ms * _MS, end_ms * _MS
-    return ClientWindows(*times_ns, direction, column, count, extremes, after, window_ms)
+    guessed = sum(job.guessed for job in windows)
+    return ClientWindows(*times_ns, direction, column, count, extremes, after, window_ms, guessed)
 
 
 def _job(log: bytes, window_ms: int, runtime_ms: int, of_server: bool) -> _Job:
@@ -200,28 +204,29 @@ def _placed(windows: Windows, window_ms: int, runtime_ms: int) -> _Job:
     totals = np.zeros((len(OPS), BINS), dtype=np.int64)
     np.add.at(totals, (windows.direction[row], column), counts)
     last_ms = int(windows.time_ms.max()) if windows.time_ms.size else None
-    placed = _with_stalls(rows, windows, edge, late & (ios > 1))
-    return _Job(placed, totals, min(first_ms, default=None), max(late_ms, default=None), last_ms)
+    placed, guessed = _with_stalls(rows, windows, edge, late & (ios > 1))
+    return _Job(placed, totals, min(first_ms, default=None), max(late_ms, default=None), last_ms, guessed)
 
 
 def _with_stalls(
     rows: IntArray, windows: Windows, edge_ms: IntArray, late: npt.NDArray[np.bool_]
-) -> IntArray:
+) -> tuple[IntArray, int]:
     """`rows` with the I/O that ended a window long after its edge (`late`, by line) at its own time.
 
-    It is taken to be the slowest of its window, if that one can have been on its way since the edge.
+    It is taken to be the slowest of its window. Where that one was too fast to have been on its way since the
+    edge, fio itself had paused, and it may be any: how often that is.
     """
-    moved = []
+    moved, guessed = [], 0
     for line in np.flatnonzero(late).tolist():
         mine = np.flatnonzero(windows.row == line)
         top, edge = int(mine[-1]), int(edge_ms[line])
         _, stamp, direction, column, _ = rows[top].tolist()
-        if lower_edge(column + 1) > (stamp - edge) * _MS:
-            rows[top, 4] -= 1
-            rows[mine, 1] = edge
-            moved.append([stamp, stamp, direction, column, 1])
+        guessed += int(lower_edge(column + 1)) <= (stamp - edge) * _MS
+        rows[top, 4] -= 1
+        rows[mine, 1] = edge
+        moved.append([stamp, stamp, direction, column, 1])
     kept = rows[rows[:, 4] > 0]
-    return np.concatenate([kept, np.array(moved, dtype=np.int64)]) if moved else kept
+    return (np.concatenate([kept, np.array(moved, dtype=np.int64)]) if moved else kept), guessed
 
 
 def _tails(windows: Sequence[_Job], told: Sequence[Mapping[int, Completion]]) -> list[IntArray]:

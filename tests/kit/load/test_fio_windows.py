@@ -146,10 +146,20 @@ def test_a_stall_is_at_its_end_and_what_came_before_is_not() -> None:
     ios = in_order([(0, 100)] * 195 + [(0, 70_000)] + [(0, 100)] * 200)
     windows = client_windows([text(logged(ios, 10))], [json_job(ios)], 10)
     check_times(windows, ios)
+    assert windows.guessed == 0
     slow = windows.column == index_of(70_000_000)
     assert windows.begin_ns[slow] == windows.end_ns[slow] == (EPOCH_MS + 89) * 10**6
     before = windows.begin_ns < (EPOCH_MS + 80) * 10**6
     assert windows.end_ns[before & ~slow].max() <= (EPOCH_MS + 21) * 10**6
+
+
+def test_after_a_pause_of_fio_one_io_of_the_window_is_guessed() -> None:
+    ios = in_order([(0, 100)] * 195 + [(70_000, 90)] + [(0, 100)] * 200)
+    windows = client_windows([text(logged(ios, 10))], [json_job(ios)], 10)
+    assert windows.guessed == 1
+    paused = (windows.begin_ns < (EPOCH_MS + 80) * 10**6) & (windows.end_ns > (EPOCH_MS + 21) * 10**6)
+    assert windows.count[paused].sum() == 0
+    check_counts(windows, [ios])
 
 
 def test_what_fio_left_out_is_between_the_last_window_and_its_end() -> None:
