@@ -144,8 +144,8 @@ class ClientLog(Stored):
     """How clients counted I/Os without a log of each: per window of fio (`window_ns`), by completion latency.
 
     `time_error_ns`: how far outside of its interval an I/O may have ended, but for `ios_guessed`: each may be
-    at the other end of a pause of fio. `ios_after_windows`: those that fio counted after its last window; their
-    time is between that window and fio's end.
+    at the other end of a pause of fio. `ios_after_windows`: those that fio counted after its last window;
+    their time is between that window and its end.
     """
 
     kind: str
