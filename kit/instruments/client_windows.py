@@ -13,7 +13,7 @@ from kit.core.errors import MeasurementUnknown
 from kit.instruments.histograms import Cells, Grid
 from kit.load.fio_bins import BINS, IntArray, lower_edge
 from kit.load.fio_windows import OPS, ClientWindows
-from kit.store.phase import ClientLog, Slowest
+from kit.store.phase import ClientLog, Extreme, Slowest
 
 _LAST = BINS - 1
 
@@ -69,6 +69,21 @@ def _beyond(windows: ClientWindows, clock: Clock) -> list[tuple[int, int, int, i
             last, ours = bin_index(np.array([int(lower_edge(_LAST)), most_ns]) // clock.dilation).tolist()
             found.append((direction, int(_middle(windows)[at]), last, ours))
     return found
+
+
+def extremes(windows: ClientWindows, clock: Clock, host: str) -> list[Extreme]:
+    """Exact minimum and maximum latency per op, in the experiment's time."""
+    return [
+        Extreme(
+            layer="client",
+            host=host,
+            op=OPS[direction],
+            tier="all",
+            min_ns=clock.from_host_ns(low),
+            max_ns=clock.from_host_ns(high),
+        )
+        for direction, (low, high) in sorted(windows.extremes_ns.items())
+    ]
 
 
 def problems(windows: ClientWindows, host: str) -> list[str]:

@@ -152,11 +152,8 @@ def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[
     return [_extreme("nfs-server", host, *op_tier, *ends) for op_tier, ends in sorted(extremes.items())]
 
 
-def client_extremes(latencies: ClientLatencies | ClientWindows, clock: Clock, host: str) -> list[Extreme]:
+def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[Extreme]:
     """Exact minimum and maximum latency of one client per op, in experiment time."""
-    if isinstance(latencies, ClientWindows):
-        ends = {d: [end // clock.dilation for end in both] for d, both in latencies.extremes_ns.items()}
-        return [_extreme("client", host, ("read", "write")[d], "all", *ends[d]) for d in sorted(ends)]
     by_op = {
         op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
         for direction, op in enumerate(("read", "write"))

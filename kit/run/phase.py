@@ -340,10 +340,9 @@ def _client_rows(
     """The clients' rows of latency.parquet and extremes go into the record."""
     for client in collected:
         if isinstance(client.latencies, ClientWindows):
-            cells = client_windows.cells(client.latencies, grid)
-            record.add("load", client_windows.problems(client.latencies, client.host))
-        else:
-            cells = histograms.client_cells(client.latencies, grid)
+            _add_windows(phase, grid, client.host, client.latencies, record)
+            continue
+        cells = histograms.client_cells(client.latencies, grid)
         record.frames.append(histograms.frame(cells, phase.name, "client", client.host))
         record.extremes += histograms.client_extremes(client.latencies, grid.clock, client.host)
     rows = histograms.client_rows(
@@ -354,6 +353,14 @@ def _client_rows(
         record.entry["client_log"] = client_windows.client_log(counted, grid)
     record.add("late-clients", histograms.late_clients(rows, max(phase.interval, phase.duration // 10)))
     return tuple(rows)
+
+
+def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, record: _Record) -> None:
+    """The rows and extremes of a client without a log of every I/O."""
+    cells = client_windows.cells(windows, grid)
+    record.frames.append(histograms.frame(cells, phase.name, "client", host))
+    record.extremes += client_windows.extremes(windows, grid.clock, host)
+    record.add("load", client_windows.problems(windows, host))
 
 
 def _during(events: Sequence[Event], measured: Measured) -> tuple[Event, ...]:

@@ -3,7 +3,8 @@
 History, the only one:
     1  first. Keys were added since, which older runs lack; readers have a default for each of them:
        manifest: ended, seed, notes, tracing, precondition, resumed, appliance, power_loss, events
-       phase: unavailable, events, extremes, clients, client_log, machines, shares
+       phase: unavailable, events, extremes, clients, machines, shares
+             client_log
        import: source, counts
     2  manifest.json only: each of `problems` is an object with `code` and `text`; in 1 it is the text.
        Keys were added: `instrument` of a check.

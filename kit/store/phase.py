@@ -130,6 +130,26 @@ class Extreme(Stored):
     max_ns: Nanoseconds
 
 
+class ClientRow(Stored):
+    """When a client began and ended, None without an I/O. `skew_ns`: after the first I/O of any client."""
+
+    host: str
+    ios: Count
+    first_ns: Nanoseconds | None
+    last_ns: Nanoseconds | None
+    skew_ns: Nanoseconds | None
+    clock_offset_ns: Nanoseconds
+    clock_error_ns: Nanoseconds
+
+
+class Shares(Stored):
+    """I/Os by tier as the server's own counters have them, where it was not traced."""
+
+    unit: str
+    source: str
+    counts: dict[str, int]
+
+
 class Slowest(Stored):
     """The slowest I/O of a client and op, and between which times it ended."""
 
@@ -157,26 +177,6 @@ class ClientLog(Stored):
     slowest: Many[Slowest] = ()
 
 
-class ClientRow(Stored):
-    """When a client began and ended, None without an I/O. `skew_ns`: after the first I/O of any client."""
-
-    host: str
-    ios: Count
-    first_ns: Nanoseconds | None
-    last_ns: Nanoseconds | None
-    skew_ns: Nanoseconds | None
-    clock_offset_ns: Nanoseconds
-    clock_error_ns: Nanoseconds
-
-
-class Shares(Stored):
-    """I/Os by tier as the server's own counters have them, where it was not traced."""
-
-    unit: str
-    source: str
-    counts: dict[str, int]
-
-
 class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
@@ -200,9 +200,9 @@ class Phase(Stored):
     events: Many[Event] = ()
     extremes: Many[Extreme] = ()
     clients: Many[ClientRow] = ()
-    client_log: ClientLog | None = None
     problems: Many[Problem] = ()
     start_ns: Nanoseconds
     end_ns: Nanoseconds
     shares: Shares | None = None
     machines: Many[Json] = ()
+    client_log: ClientLog | None = None

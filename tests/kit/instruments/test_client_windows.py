@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.instruments import client_windows, histograms
+from kit.instruments import client_windows
 from kit.instruments.histograms import Grid
 from kit.load.fio_bins import BINS, index_of
 from kit.load.fio_windows import ClientWindows
@@ -79,7 +79,7 @@ def test_the_slowest_io_is_exact_beyond_fios_bins(ios: int) -> None:
         f"{ios} reads of c took longer than 17.0 s, which fio's histograms do not tell apart; "
         "the slowest took 40.0 s"
     ] * (ios > 1)
-    (extreme,) = histograms.client_extremes(some, Clock(), "c")
+    (extreme,) = client_windows.extremes(some, Clock(), "c")
     assert (extreme.min_ns, extreme.max_ns) == (1_000, 40_000 * MS)
 
 
@@ -104,4 +104,4 @@ def test_a_client_without_an_io_has_no_time() -> None:
     ))  # fmt: skip
     assert client_windows.cells(empty, GRID) == Counter()
     assert client_windows.client_log([("c", empty)], GRID).slowest == ()
-    assert histograms.client_extremes(empty, Clock(), "c") == []
+    assert client_windows.extremes(empty, Clock(), "c") == []
