@@ -24,6 +24,8 @@ _WINDOWS_PER_INTERVAL = (20, 10, 5, 4, 2, 1)
 # Of the shortest load: its first window must end in it.
 _LEAST_WINDOWS = 4
 
+# Before the JSON of a load that the kit has stopped.
+_STOPPED = re.compile(r"^fio: terminating on signal [0-9]+$", re.MULTILINE)
 _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
 # Added to every job: a log of each I/O with its latency in ns, and the time of the client's monotonic
@@ -205,7 +207,8 @@ def read_through_command(path: str, size_bytes: int, *, direct: bool = False) ->
 def parse_output(text: str) -> dict[str, Any]:
     """fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
     parsed = fio_json.documents(text)
-    if parsed.last is None or parsed.number > 1 or (text[: parsed.begin] + text[parsed.end :]).strip():
+    around = _STOPPED.sub("", text[: parsed.begin] + text[parsed.end :])
+    if parsed.last is None or parsed.number > 1 or around.strip():
         raise MeasurementUnknown(
             f"fio's output is not JSON with jobs alone; it begins with: {text.strip()[:200]!r}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import MeasurementUnknown
+from kit.hosts.clock_offset import Clocks
 from kit.load import fio
 from kit.load.fio_bins import BINS, index_of, midpoint
 from kit.load.fio_latency_log import parse_latency_log
+from kit.load.fio_server import GroupLoad
 from kit.load.fio_windows import ClientWindows, client_windows
 from kit.load.phase_load import SingleLoad
-from tests.kit.load.test_fio_server import Machine, machines, prepared, results_of, spec
+from tests.kit.load.test_fio_server import Machine, machines, prepared, results_of, run_dir, spec
 
 Ios = list[tuple[int, int]]
 """End in us and latency in us of each I/O of a job, in order."""
@@ -260,3 +263,19 @@ def keep_directories(run: Any) -> Any:
         return run(self, ["true"] if argv[0] == "rm" else argv, **options)
 
     return kept
+
+
+@needs_fio
+@pytest.mark.parametrize("clients", [1, 2])
+def test_what_was_counted_before_a_stop_is_kept(clients: int, tmp_path: Path) -> None:
+    load_spec = replace(spec(tmp_path, 60.0), histograms_ns=100_000_000)
+    hosts = machines(clients)
+    group = GroupLoad(hosts, load_spec, Clocks(hosts[0]))
+    running = SingleLoad(hosts[0], load_spec) if clients == 1 else group
+    running.prepare()
+    running.start()
+    time.sleep(1 if clients == 1 else 3)
+    running.finish(True)
+    results = running.collect(run_dir(tmp_path))
+    assert running.problems == [] and len(results) == clients
+    assert all(result.latencies.ios == sum(result.ios.values()) > 0 for result in results)
