@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from kit.core.errors import MeasurementUnknown
 from kit.load.fio_bins import BINS, IntArray, lower_edge
+from kit.load.fio_completion import Completion, completion
 from kit.load.fio_histogram_log import Windows, parse
-from kit.load.fio_json import Completion, Json, completion
+from kit.load.fio_json import Json
 from kit.load.fio_latency_log import BadLine
 
 OPS = ("read", "write")
