@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from kit.core.files import write_atomically
-from kit.store import json_file, run_directory, tables
+from kit.store import json_file, latency, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.summary import Reference, Summary
 from reports.analysis.analysed import Analysed, analysed
@@ -29,13 +29,14 @@ def analyse(
     Neither is written unless both can be made. `reference` takes the place of the published ranges that the
     run's workload names, and `setup` that of their set-up.
     """
-    latency, manifest, aged = _read(run)
-    result = analysed(latency, manifest, aged, reference, setup)
-    html = render(latency, manifest, result, aged)
+    counts, manifest, aged = _read(run)
+    result = analysed(counts, manifest, aged, reference, setup)
+    html = render(counts, manifest, result, aged)
     json_file.write_json(run.path / "summary.json", result.summary.as_json())
     write_atomically(run.report, html.encode())
     return result
 
 
-def _read(run: run_directory.RunDir) -> tuple[pl.DataFrame, Manifest, pl.DataFrame]:
-    return tables.read_latency(run), read_manifest(run), tables.read_ageing(run)
+def _read(run: run_directory.RunDir) -> tuple[latency.Latency, Manifest, pl.DataFrame]:
+    manifest = read_manifest(run)
+    return latency.read(run, manifest.phases), manifest, tables.read_ageing(run)

@@ -11,9 +11,8 @@ from typer.core import TyperCommand
 from kit.cli.options import JsonOption
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
-from kit.session.comparison import StoredRun, comparison
+from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.presentation import terminal_width
-from kit.store import tables
 from reports.output import comparison_table
 from reports.page import comparison_page
 
@@ -41,12 +40,17 @@ app = typer.Typer(add_completion=False)
 def compare(
     runs: Annotated[
         list[str],
-        typer.Argument(help="Run directories: those of A, then --, then those of B.", metavar="A... -- B..."),
+        typer.Argument(
+            help="Run directories: those of A, then --, then those of B. RUN:PHASE is one phase of a run.",
+            metavar="A... -- B...",
+        ),
     ],
     across: Annotated[
         list[str] | None,
         typer.Option(
-            "--across", metavar="KEY", help="A and B may differ in this, e.g. versions.zfs. Repeatable."
+            "--across",
+            metavar="KEY",
+            help="A and B may differ in this and in all keys below it, e.g. versions.zfs. Repeatable.",
         ),
     ] = None,
     json_output: JsonOption = False,
@@ -56,7 +60,7 @@ def compare(
         typer.Option("--html", metavar="FILE", help="Also write heat maps of A, B and their difference."),
     ] = None,
 ) -> None:
-    """Compare two sets of runs: B/A ratios with confidence intervals."""
+    """Compare two sets of runs, or phases of runs: B/A ratios with confidence intervals."""
     if json_output and markdown:
         raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
     check_target(html)
@@ -70,8 +74,7 @@ def compare(
         emit_text(comparison_table.plain(result, terminal_width()))
     if html:
         page = comparison_page.render(
-            result,
-            *([(r.manifest, tables.read_latency(r.directory)) for r in side] for side in (side_a, side_b)),
+            result, *([run.drawn(shown_phase(result)) for run in side] for side in (side_a, side_b))
         )
         write_target(html, page.encode())
         say(f"page: {html}")

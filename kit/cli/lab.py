@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,22 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from kit.cli.options import JsonOption, PinOption, QuietOption, SuiteOption, duration_ns
-from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.testbed import LAB_TESTBED, Testbed, read_testbed
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, HostError
-from kit.core.output import emit, emit_json, emit_text, say
+from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
+from kit.core.units import format_size_bytes
 from kit.emulation.served import Served
-from kit.hosts.base import LARGE_LIMIT_BYTES
 from kit.hosts.ssh import call
 from kit.lab import aged_devices, warm
 from kit.lab.clients import make_client
-from kit.lab.guest import free_port, interact, is_supervisor, open_host, running_labs
+from kit.lab.guest import free_port, is_supervisor, open_host, running_labs
 from kit.lab.image.damage import DamagedImage
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs, build, find
 from kit.lab.image.prune import prune
 from kit.lab.qemu import LabSpec
+from kit.lab.shell import interact, run_command
 from kit.lab.site import check_clock, make_devices
+from kit.run.site import SiteClient
 
 _DOWN_DEADLINE_S = 15.0
 
@@ -105,16 +106,53 @@ def up(
             lab.wait_ready()
             guest = lab.host()
         with progress.step("making devices and clients"), guest:
-            make_devices(guest, plan.device, plan.clock)
-            for number, _ in enumerate(plan.client):
-                make_client(guest, number)
+            paths = make_devices(guest, plan.device, plan.clock).paths
+            clients = [make_client(guest, number) for number, _ in enumerate(plan.client)]
         lab.detach()
     if json_output:
-        emit_json(_detached_lab())
+        emit_json({**_detached_lab(), **_parts(plan, paths, clients)})
     else:
-        say(f"the lab is up ({plan.clock.kind} clock, dilation {plan.clock.dilation}): hsp lab shell")
+        say(f"the lab is up ({plan.clock.kind} clock, dilation {plan.clock.dilation})")
+        _say_parts(_parts(plan, paths, clients))
         if plan.clock.kind == "virtual":
             say("its clock skips idle time, so it keeps one core of this machine busy: hsp lab down")
+
+
+def _parts(plan: Testbed, paths: dict[str, str], clients: list[SiteClient]) -> dict[str, Any]:
+    """Which block device is which, and how to reach the clients."""
+    return {
+        "devices": [
+            {
+                "name": device.name,
+                "role": device.role,
+                "path": paths[device.name],
+                "size_bytes": device.size,
+                "title": device.title,
+            }
+            for device in plan.device
+        ],
+        "clients": [
+            {
+                "name": f"client{number}",
+                "address": client.address,
+                "server_address": client.server_address,
+                "enter": ["ip", "netns", "exec", f"client{number}"],
+            }
+            for number, client in enumerate(clients)
+        ],
+    }
+
+
+def _say_parts(parts: dict[str, Any]) -> None:
+    say("the server: hsp lab shell (a root shell), or hsp lab shell -- COMMAND")
+    for each in parts["clients"]:
+        say(
+            f"{each['name']}: hsp lab shell -- {' '.join(each['enter'])} COMMAND "
+            f"(its address is {each['address']}; it reaches the server at {each['server_address']})"
+        )
+    for each in parts["devices"]:
+        size = format_size_bytes(each["size_bytes"])
+        say(f"{each['path']}: {each['name']}, {each['role']}, {size}, {each['title']}")
 
 
 @app.command("status")
@@ -209,16 +247,17 @@ def _selected_lab(state: str) -> dict[str, Any]:
 
 @app.command("shell", context_settings={"ignore_unknown_options": True})
 def shell(
-    command: Annotated[list[str] | None, typer.Argument(help="A command; without one, a shell.")] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="One word is a line for the guest's shell ('a | b; c'); several are a command and its "
+            "arguments, passed on as they are. Without any, a shell."
+        ),
+    ] = None,
 ) -> None:
-    """Open a root shell in the lab that is up, or run one command."""
+    """Open a root shell in the lab that is up, or run one command with this stdin and its exit code."""
     with open_host(Path(_detached_lab()["state"]), free_port()) as guest:
-        if not command:
-            raise typer.Exit(call(interact(guest.connection)))
-        result = guest.run(command, check=False, deadline_s=24 * 3600, limit_bytes=LARGE_LIMIT_BYTES)
-        emit(result.stdout)
-        sys.stderr.write(result.stderr)
-        raise typer.Exit(result.returncode)
+        raise typer.Exit(run_command(guest, command) if command else call(interact(guest.connection)))
 
 
 def _detached_lab() -> dict[str, Any]:

@@ -14,11 +14,16 @@ import typer
 from kit.cli.options import OUTPUT, JsonOption
 from kit.config.testbed import LAB_TESTBED
 from kit.core.output import emit_json, emit_text
+from kit.core.units import format_mib, format_size_bytes
+from kit.lab import run_time
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
 from kit.plan.steps import listed
+from kit.plan.tier_sizes import ArcContent, Tiers, content
+from kit.plan.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
 from kit.session.side import Side
+from kit.zfs.pool import record_bytes
 
 
 def plan_command(
@@ -40,6 +45,10 @@ def plan_command(
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
     plan = Side(workload, testbed).plan()
     commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
+    aged_s, anew_s = (run_time.expected_s(plan, aged=aged) for aged in (True, False))
+    held = planned_tiers(plan.workload, plan.testbed)
+    sizes = sizes_of(plan.workload, plan.testbed) if held else None
+    arc = content(sizes) if sizes else None
     if json_output:
         devices = [
             {"name": d.name, "role": d.role, "path": d.path, "serial": d.serial, "size_bytes": d.size}
@@ -48,13 +57,20 @@ def plan_command(
         emit_json({
             "format": 1, "digest": plan.digest, "workload": plan.workload.name, "testbed": plan.testbed.name,
             "hosts": plan.hosts, "devices": devices, "written": [entry.__dict__ for entry in bytes_],
-            "seconds": {"at_least": times[0], "if_slow": times[1]}, "commands": commands,
+            "seconds": {"at_least": times[0], "if_slow": times[1], "expected": aged_s, "aged_anew": anew_s},
+            "tiers": held.__dict__ if held else None, "arc": arc.__dict__ if arc else None,
+            "notes": plan.notes, "commands": commands,
         })  # fmt: skip
         return
     # A file or a program gets them whole.
     narrow = not commands_ and (sys.stdout.isatty() or "COLUMNS" in os.environ)
     width = shutil.get_terminal_size().columns if narrow else None
-    emit_text([*_head(plan), *_devices(plan), *_written(bytes_, times), *_commands(commands, width)])
+    notes = [f"note: {note}" for note in plan.notes]
+    parts = (
+        _head(plan), _devices(plan), _tiers(plan, held, arc), [*notes, ""] if notes else [],
+        _written(bytes_), _time(times, aged_s, anew_s), _commands(commands, width),
+    )  # fmt: skip
+    emit_text([line for part in parts for line in part])
 
 
 def _head(plan: Plan) -> list[str]:
@@ -71,6 +87,32 @@ def _devices(plan: Plan) -> list[str]:
     return ["everything on these devices will be erased:", *lines, f"  confirm with {flags}", ""]
 
 
+def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
+    """What each tier holds after the warm-up; a block that is in a faster tier as well counts there."""
+    if held is None or arc is None:
+        return []
+    workload = plan.workload
+    size = workload.working_set.size
+    sizes = [f"working set {format_size_bytes(size)}"]
+    sizes += [f"zfs_arc_max {format_size_bytes(tunable_bytes(workload, 'zfs_arc_max'))}"]
+    if plan.testbed.devices("cache"):
+        used = [min(d.size, workload.pool.cache_size or d.size) for d in plan.testbed.devices("cache")]
+        sizes += [f"cache {' + '.join(map(format_size_bytes, used))}"]
+    record = format_size_bytes(record_bytes(workload.dataset.properties))
+    lines = [f"of the working set, in records of {record}, will answer ({', '.join(sizes)}):"]
+    lines += [
+        f"  {tier:6} {format_mib(held.of(tier)):>10}  {held.of(tier) / size:4.0%}" for tier in READ_TIERS
+    ]
+    parts = {
+        "data": arc.data,
+        "metadata": arc.metadata,
+        "headers": arc.hdr,
+        "headers of the L2ARC": arc.l2_hdr,
+    }
+    listed = ", ".join(f"{name} {format_mib(size)}" for name, size in parts.items())
+    return [*lines, f"  the ARC then has: {listed}", ""]
+
+
 def _amount(size_bytes: int) -> str:
     """A size in decimal units, as on data sheets."""
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
@@ -79,18 +121,23 @@ def _amount(size_bytes: int) -> str:
     return f"{size_bytes} bytes"
 
 
-def _written(bytes_: list[Written], times: tuple[float, float]) -> list[str]:
+def _written(bytes_: list[Written]) -> list[str]:
     lines = ["written before anything is measured:"]
     for entry in bytes_:
         least, most = _amount(entry.min_bytes), _amount(entry.max_bytes)
         amount = least if least == most else f"{least} to {most}"
         lines.append(f"  {entry.device:14} {amount} ({entry.text})")
-    return [
-        *lines,
-        f"time, without starting and stopping: {times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if "
-        "they take 100 MB/s (a run measures their speed first)",
-        "",
-    ]
+    return [*lines, ""]
+
+
+def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:
+    """What the run takes: in the lab on this machine, else without starting and stopping."""
+    if aged_s is None or anew_s is None:
+        rates = f"{times[0]:.0f} s if devices take 1 GB/s, {times[1]:.0f} s if they take 100 MB/s"
+        return [f"time, without starting and stopping: {rates} (a run measures their speed first)", ""]
+    anew = f"; {anew_s:.0f} s if its SSDs are aged anew" if anew_s > aged_s else ""
+    unknown = "" if run_time.read_pace() else " (this machine's pace is not known yet)"
+    return [f"time on this machine: about {aged_s:.0f} s{anew}{unknown}", ""]
 
 
 def _commands(commands: list[dict[str, Any]], width: int | None) -> list[str]:

@@ -80,6 +80,13 @@ BesideOption = Annotated[
         help="Let other imported pools have a smaller ARC during the run.",
     ),
 ]  # fmt: skip
+DespiteOption = Annotated[
+    bool,
+    typer.Option(
+        "--despite-warm-up",
+        help="Measure although the L2ARC is not warm; the verdict is then unknown.",
+    ),
+]
 
 
 def demo(
@@ -120,6 +127,7 @@ def run(
     until: UntilOption = None,
     across: AcrossOption = None,
     beside_other_pools: BesideOption = False,
+    despite_warm_up: DespiteOption = False,
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
     json_output: options.JsonOption = False,
@@ -143,7 +151,7 @@ def run(
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
     if not has_b and count == 1:
-        asked = Asked(seed, age_again, beside_other_pools)
+        asked = Asked(seed, age_again, beside_other_pools, despite_warm_up)
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
     for option, given, hint in (
         ("--resume is", resume, "resume the interrupted run of a series alone"),
@@ -160,7 +168,7 @@ def run(
     width = parse_width(until) if until else None
     sides = [side, Side(versus_workload or side.workload, versus or side.testbed)] if has_b else [side]
     progress = Progress(quiet=quiet)
-    asked = Asked(beside_other_pools=beside_other_pools)
+    asked = Asked(beside_other_pools=beside_other_pools, despite_warm_up=despite_warm_up)
     raise typer.Exit(
         repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials, asked)
     )

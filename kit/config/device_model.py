@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ValidationInfo
 
-from kit.config.toml import Table, dotted, load, printable, read_text
+from kit.config.toml import KeyProblem, Table, dotted, load, nearest, printable, read_text
 from kit.core.errors import ConfigError
 from kit.core.units import DurationNs, SizeBytes, format_duration_ns
 
@@ -203,7 +204,8 @@ class Controller(Table):
     @model_validator(mode="after")
     def _check_one_device(self) -> Self:
         if [self.backing, self.disk, self.ssd].count(None) != 2:
-            raise ValueError('needs exactly one of backing = "PRESET", a table disk or a table ssd')
+            key = tuple(k for k in ("disk", "ssd") if getattr(self, k) is not None)[:1]
+            raise KeyProblem(key, 'needs exactly one of backing = "PRESET", a table disk or a table ssd')
         return self
 
     @property
@@ -239,7 +241,10 @@ class DeviceModel(Table):
         tables = [name for name in ("disk", "ssd", "controller") if getattr(self, name) is not None]
         if tables != [self.model]:
             given = " and ".join(f"[{name}]" for name in tables) or "none"
-            raise ValueError(f'model = "{self.model}" needs the table [{self.model}] alone, found {given}')
+            key = next((name for name in tables if name != self.model), "model")
+            raise KeyProblem(
+                key, f'model = "{self.model}" needs the table [{self.model}] alone, found {given}'
+            )
         return self
 
     @property
@@ -256,9 +261,11 @@ def preset_names() -> list[str]:
 def preset_path(name: str) -> Path:
     """Path of a preset's file. Raises ConfigError that lists the known presets."""
     if name not in preset_names():
-        known = ", ".join(preset_names())
+        close = nearest(name, preset_names(), "")
+        known = f"known presets: {', '.join(preset_names())}"
         raise ConfigError(
-            f"unknown preset '{printable(name[:60])}'; known presets: {known}",
+            f"unknown preset '{printable(name[:60])}'; "
+            f"{f'{close} ' if close.startswith('did') else ''}{known}",
             "`hsp device presets` describes each of them",
         )
     return PRESETS / f"{name}.toml"
@@ -292,10 +299,17 @@ def resolve(
         return DeviceModel.model_validate_json(json.dumps(document))
     except ValidationError as error:
         problems = dict.fromkeys(
-            printable(f"set.{dotted(detail['loc'][1:])}: {detail['msg'].removeprefix('Value error, ')}")
+            printable(f"set.{dotted(detail['loc'][1:])}: {_reason(detail, model)}")
             for detail in error.errors(include_url=False)
         )
         raise ConfigError("\n".join(problems).replace("Input should ", "must ")) from None
+
+
+def _reason(detail: ErrorDetails, model: DeviceModel) -> str:
+    if detail["type"] == "extra_forbidden":
+        keys = list(type(model.table).model_fields)
+        return f"unknown key, {nearest(str(detail['loc'][-1]), keys, 'valid keys')}"
+    return detail["msg"].removeprefix("Value error, ")
 
 
 def _merge(table: dict[str, Any], overrides: Mapping[str, Any]) -> None:

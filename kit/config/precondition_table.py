@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from kit.config.toml import Table
+from kit.config.toml import KeyProblem, Table
 from kit.core.sample_size import sample_needed
 from kit.core.units import DurationNs, SizeBytes
 
@@ -62,19 +62,22 @@ class Precondition(Table):
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
         if self.method == "fills" and self.fills is None:
-            raise ValueError('method = "fills" needs fills = N, how many times the devices are filled')
+            raise KeyProblem(
+                "fills", 'method = "fills" needs fills = N, how many times the devices are filled'
+            )
         if self.method != "fills" and self.fills is not None:
-            raise ValueError(f'fills = {self.fills} is for method = "fills", found method = "{self.method}"')
+            text = f'fills = {self.fills} is for method = "fills", found method = "{self.method}": remove it'
+            raise KeyProblem("fills", text)
         for name in ("block", "read_block"):
             value = getattr(self, name)
             if value % _SECTOR or value > 1 << 20:
-                raise ValueError(f"{name} = {value} bytes: a multiple of 512, at most 1MiB, is needed")
+                raise KeyProblem(name, f"{value} bytes: a multiple of 512, at most 1MiB, is needed")
         if self.round_size is not None and self.round_size % self.block:
-            raise ValueError(f"round_size = {self.round_size} bytes is no multiple of block = {self.block}")
+            raise KeyProblem("round_size", f"{self.round_size} bytes is no multiple of block = {self.block}")
         for name in ("roles", "tracked"):
             listed = getattr(self, name) or ()
             if len(set(listed)) < len(listed):
-                raise ValueError(f"{name} lists a value twice: {', '.join(listed)}")
+                raise KeyProblem(name, f"lists a value twice: {', '.join(listed)}")
         return self
 
     @property

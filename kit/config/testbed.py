@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -13,7 +14,8 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from kit.config.address import HostAddress, parse_address
 from kit.config.device_model import DeviceModel, Ssd, resolve
 from kit.config.precondition_table import Role
-from kit.config.toml import Table, load
+from kit.config.toml import KeyProblem, Table, load, read_text, refusal
+from kit.config.toml_lines import KeyLines, KeyPath
 from kit.core.clock import Clock, ClockKind
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
@@ -28,8 +30,8 @@ Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,30}$")]
 # ZFS refuses smaller devices (SPA_MINDEVSIZE, include/sys/fs/zfs.h).
 MIN_DEVICE_BYTES = 64 << 20
 
-# Paths of device links; udev(7) writes other characters as \\xHH.
-_DEVICE_PATH = re.compile(r"/dev(/(?!\.\.?(/|$))[A-Za-z0-9#+.:=@_\\-]{1,200}){1,8}")
+# Links to devices; udev(7) writes other characters as \\xHH.
+_DEVICE_PATH = re.compile(r"/dev/disk/by-id/(?!\.\.?$)[A-Za-z0-9#+.:=@_\\-]{1,200}")
 _EXPORT = re.compile(r"(?P<host>[^/]{1,255}):(?P<path>(/(?!\.\.?(/|$))[A-Za-z0-9._@+-]{1,200}){1,20})")
 _SERIAL = re.compile(r"(?! )[\x20-\x7e]{1,128}(?<! )")
 
@@ -51,7 +53,15 @@ def _matches(text: str, pattern: re.Pattern[str], expected: str) -> str:
 
 
 DevicePath = Annotated[
-    str, AfterValidator(lambda text: _matches(text, _DEVICE_PATH, "a path such as /dev/disk/by-id/ata-X_123"))
+    str,
+    AfterValidator(
+        lambda text: _matches(
+            text,
+            _DEVICE_PATH,
+            "a link such as /dev/disk/by-id/ata-X_123 (`hsp devices --testbed FILE` shows it; any other name "
+            "may be another disk after the next boot)",
+        )
+    ),
 ]
 Serial = Annotated[
     str, AfterValidator(lambda text: _matches(text, _SERIAL, "a serial number, in printable ASCII"))
@@ -90,9 +100,12 @@ class Server(_Host):
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
         if self.at.kind == "none" and self.export is None:
-            raise ValueError('host = "none" is an appliance: add its export, as in export = "nas:/pool/x"')
+            raise KeyProblem(
+                "export", 'host = "none" is an appliance: add its export, as in export = "nas:/pool/x"'
+            )
         if self.at.kind != "none" and self.export is not None:
-            raise ValueError('export is for host = "none"; on other servers the kit makes pool and export')
+            text = 'export is for host = "none"; on other servers the kit makes pool and export: remove it'
+            raise KeyProblem("export", text)
         return self
 
 
@@ -135,12 +148,14 @@ class EmulatedDevice(Table):
         given = [key for key in ("preset", "file", "emulated") if getattr(self, key) is not None]
         if len(given) != 1 and self._needs_model():
             text = " and ".join(given) or "none"
-            raise ValueError(f"'{self.name}' needs one of preset, file and emulated; found {text}")
+            key: KeyPath = tuple(given[1:2])
+            raise KeyProblem(key, f"'{self.name}' needs one of preset, file and emulated; found {text}")
         if self.emulated is not None and self.set:
-            raise ValueError(f"'{self.name}': set changes a preset or a file; write the values into emulated")
+            text = f"'{self.name}': set changes a preset or a file; write the values into emulated"
+            raise KeyProblem("set", text)
         if self.size < MIN_DEVICE_BYTES or (self._is_made() and self.size % (1 << 20)):
             whole = ", and it must be whole MiB" if self._is_made() else ""
-            raise ValueError(f"size is {self.size} bytes: ZFS needs at least 64MiB{whole}")
+            raise KeyProblem("size", f"{self.size} bytes: ZFS needs at least 64MiB{whole}")
         return self
 
     # A validator of single keys, so that a mistake has its line. A file is read later, when its
@@ -191,22 +206,24 @@ class Device(EmulatedDevice):
         keys: tuple[str, ...] = ("preset", "file", "emulated", "keep", "set")
         if self.is_real:
             if self.serial is None:
-                raise ValueError(
+                raise KeyProblem(
+                    "serial",
                     f"'{self.name}' needs the serial number of the device at {self.path}; "
-                    "`hsp devices --testbed FILE` shows it"
+                    "`hsp devices --testbed FILE` shows it",
                 )
             keys, kind = ("model", "latency", *keys), " has a path, so it is a real device: it"
         elif self.serial is not None:
-            raise ValueError(f"'{self.name}': serial is for a real device, which needs a path too")
+            text = f"'{self.name}': serial is for a real device, which needs a path too"
+            raise KeyProblem("serial", text)
         elif self.model is not None:
             if self.latency is None:
-                raise ValueError(f"'{self.name}': a null_blk needs its latency")
+                raise KeyProblem("latency", f"'{self.name}': a null_blk needs its latency")
             kind = ': model = "null_blk"'
         else:
             keys, kind = ("latency",), ': a device without model = "null_blk"'
         for key in keys:
             if getattr(self, key) not in (None, {}):
-                raise ValueError(f"'{self.name}'{kind} has no {key}")
+                raise KeyProblem(key, f"'{self.name}'{kind} has no {key}; remove it")
         return self
 
     @property
@@ -228,6 +245,15 @@ class Device(EmulatedDevice):
         return f"null_blk, constant {format_duration_ns(self.latency or 0)}"
 
 
+def check_names(devices: Sequence[EmulatedDevice]) -> None:
+    """Raises KeyProblem for two devices of one name."""
+    names = [device.name for device in devices]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            text = f"two devices are called '{name}': give each its own name"
+            raise KeyProblem(("device", number, "name"), text)
+
+
 E = TypeVar("E", bound=EmulatedDevice)
 
 
@@ -237,7 +263,7 @@ def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
     File names in the devices are relative to the directory of `path`, the file that lists them.
     """
     resolved = []
-    for device in devices:
+    for number, device in enumerate(devices):
         changes: dict[str, object] = {}
         if device.keep is not None:
             changes["keep"] = os.fspath((path.parent / device.keep).absolute())
@@ -245,9 +271,20 @@ def resolve_devices(devices: tuple[E, ...], path: Path) -> tuple[E, ...]:
             try:
                 changes["emulated"] = resolve(device.preset, device.file, device.set, path.parent)
             except ConfigError as error:
-                raise ConfigError(f"{path}: device '{device.name}': {error.message}", error.hint) from None
+                key = "preset" if device.file is None else "file"
+                raise _unresolved(path, number, key, error) from None
         resolved.append(device.model_copy(update=changes))
     return tuple(resolved)
+
+
+def _unresolved(path: Path, number: int, key: str, error: ConfigError) -> ConfigError:
+    """The refusal of a device's file, or of what its `set` changes."""
+    lines, problems = KeyLines(read_text(path)), []
+    for text in error.message.split("\n"):
+        is_set = text.startswith("set.")
+        line = lines.line_of(("device", number, "set" if is_set else key))
+        problems.append((line, f"device[{number}].{text if is_set else f'{key}: {text}'}"))
+    return refusal(path, problems)
 
 
 class Testbed(Table):
@@ -265,15 +302,12 @@ class Testbed(Table):
 
     @model_validator(mode="after")
     def _check_keys_together(self) -> Self:
-        names = [device.name for device in self.device]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two devices are called '{name}'")
+        check_names(self.device)
         _check_hosts(self)
         if self.is_lab:
             _check_lab(self)
         elif self.lab != Lab():
-            raise ValueError('the table [lab] is for server.host = "lab"')
+            raise KeyProblem("lab", 'the table [lab] is for server.host = "lab": remove it')
         return self
 
     @property
@@ -294,32 +328,39 @@ class Testbed(Table):
 
 def _check_hosts(testbed: Testbed) -> None:
     """Check that all hosts are in the lab or none, and that the devices fit the server."""
-    if any((client.at.kind == "lab") != testbed.is_lab for client in testbed.client):
-        raise ValueError("server and clients must all be in the lab, or none of them")
+    for number, client in enumerate(testbed.client):
+        if (client.at.kind == "lab") != testbed.is_lab:
+            text = f"{client.host}, and the server is {testbed.server.host}: all must be in the lab, or none"
+            raise KeyProblem(("client", number, "host"), text)
     if testbed.is_appliance:
         if testbed.device:
-            raise ValueError('server.host = "none": the kit cannot use its devices; remove [[device]]')
+            text = 'server.host = "none": the kit cannot use its devices; remove [[device]]'
+            raise KeyProblem(("device", 0), text)
         return
-    for device in testbed.device:
+    for number, device in enumerate(testbed.device):
         if device.is_real == testbed.is_lab:
             problem = "is made by the lab, so it has no path" if testbed.is_lab else "needs path and serial"
-            raise ValueError(f"'{device.name}' {problem}")
+            raise KeyProblem(("device", number, "path"), f"'{device.name}' {problem}")
     hosts = [client.host for client in testbed.client]
-    for host in hosts:
-        if not testbed.is_lab and hosts.count(host) > 1:
-            raise ValueError(
-                f"the client {host} is listed twice; for more load on one client use numjobs in the fio job"
+    for number, host in enumerate(hosts):
+        if not testbed.is_lab and host in hosts[:number]:
+            raise KeyProblem(
+                ("client", number, "host"),
+                f"the client {host} is listed twice; for more load on one client use numjobs in the fio job",
             )
 
 
 def _check_lab(testbed: Testbed) -> None:
     if testbed.lab.clock == "real" and testbed.lab.dilation != 1:
-        raise ValueError('lab.dilation needs lab.clock = "virtual": real time cannot be slowed')
+        text = 'lab.dilation needs lab.clock = "virtual": real time cannot be slowed'
+        raise KeyProblem(("lab", "dilation"), text)
     size_bytes = sum(device.size for device in testbed.device)
     if size_bytes > testbed.lab.memory // 2:
-        raise ValueError(
+        raise KeyProblem(
+            ("lab", "memory"),
             f"the devices hold {size_bytes >> 20} MiB, more than half of the guest's "
-            f"{testbed.lab.memory >> 20} MiB of memory, where they are stored"
+            f"{testbed.lab.memory >> 20} MiB of memory, where they are stored: make it larger, or them "
+            "smaller",
         )
 
 
@@ -340,10 +381,8 @@ def read_testbed(path: Path) -> Testbed:
     if testbed.ssh_config is not None:
         config = (path.parent / testbed.ssh_config).absolute()
         if not config.is_file():
-            raise ConfigError(
-                f"{path}: ssh_config: there is no file {config}",
-                "the name is relative to the testbed's directory",
-            )
+            text = f"ssh_config: there is no file {config}; the name is relative to the testbed's directory"
+            raise refusal(path, [(KeyLines(read_text(path)).line_of(("ssh_config",)), text)])
         changes["ssh_config"] = os.fspath(config)
     return testbed.model_copy(update=changes)
 

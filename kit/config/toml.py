@@ -41,11 +41,11 @@ class Table(BaseModel):
 
 
 class KeyProblem(ValueError):
-    """A validator's refusal of one key of its table."""
+    """A validator's refusal of one key of its table, or of one within it (a path)."""
 
-    def __init__(self, key: str, text: str) -> None:
+    def __init__(self, key: str | KeyPath, text: str) -> None:
         super().__init__(text)
-        self.key = key
+        self.key: KeyPath = (key,) if isinstance(key, str) else key
 
 
 def load(path: Path, model: type[M]) -> M:
@@ -214,7 +214,7 @@ def _model_problems(
             values[path] = value
         else:
             error = detail.get("ctx", {}).get("error")
-            own = (*path, error.key) if isinstance(error, KeyProblem) else path
+            own = (*path, *error.key) if isinstance(error, KeyProblem) else path
             problems.append((own, _problem_text(detail, path, value, model)))
     for path, kinds in expected.items():
         problems.append(
@@ -269,10 +269,11 @@ def _tables(annotation: Any) -> list[type[BaseModel]]:
     return [table for argument in get_args(annotation) for table in _tables(argument)]
 
 
-def nearest(text: str, valid: list[str], noun: str) -> str:
+def nearest(text: str, valid: list[str], noun: str, cutoff: float = 0.6) -> str:
     """Suggest the member of `valid` most similar to `text`, else list all of them as `noun`."""
-    close = difflib.get_close_matches(text[:100], valid, n=1, cutoff=0.6)
-    return f"did you mean {close[0]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
+    lower = {each.lower(): each for each in reversed(valid)}
+    close = difflib.get_close_matches(text[:100].lower(), lower, n=1, cutoff=cutoff)
+    return f"did you mean {lower[close[0]]!r}?" if close else f"{noun}: {', '.join(valid) or 'none'}"
 
 
 def shorten(text: str) -> str:

@@ -12,15 +12,17 @@ from pydantic import AfterValidator, Field, model_validator
 from kit.config import fio_job
 from kit.config.nfs_options import MountOption, Version
 from kit.config.precondition_table import PreconditionTable
-from kit.config.toml import KeyProblem, Table, validate
+from kit.config.toml import KeyProblem, Table, nearest, validate
 from kit.config.workload_source import read_source
 from kit.core.sample_size import sample_needed
-from kit.core.units import DurationNs, SizeBytes
+from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes, format_duration_ns
 
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
 Setting = str | int | bool
+# Name of the load of [warmup], as of a phase: its random numbers are derived from it.
+WARM_UP = "warm-up"
 
 _VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.,:/+-]*")
 
@@ -29,18 +31,39 @@ def _check_settings(settings: dict[str, Setting], names: str) -> dict[str, Setti
     """Allow only names and values that are safe as one argument of a command."""
     for name, value in settings.items():
         if not re.fullmatch(names, name):
-            raise KeyProblem(name, f"'{name}' is not a name that can be set here")
+            raise KeyProblem(name, f"'{name}' is not a name that can be set here: they have small letters")
         if not isinstance(value, bool) and not _VALUE.fullmatch(str(value)):
-            raise KeyProblem(name, f"{value!r} is not a value that can be set")
+            text = "is not a value that can be set: letters, digits and _.,:/+- only, a letter or digit first"
+            raise KeyProblem(name, f"{value!r} {text}")
     return settings
 
 
 Properties = Annotated[
     dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, "[a-z][a-z0-9_@:.-]*"))
 ]
-TUNABLE = "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol)_[a-z0-9_]+"
-Tunables = Annotated[dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, TUNABLE))]
+TUNABLE = (
+    "(zfs|spl|l2arc|zil|zio|metaslab|dbuf|arc|spa|dmu|zvol|zfetch|vdev|zap|brt|ddt|raidz|zstd|icp|send|ignore"
+    "|reference)_[a-z0-9_]+"
+)
+Tunables = Annotated[
+    dict[str, Setting], AfterValidator(lambda settings: _check_settings(settings, "[a-z][a-z0-9_]*"))
+]
 
+
+def _check_cache_size(size_bytes: int) -> int:
+    if size_bytes != AUTO and (size_bytes < LEAST_CACHE_BYTES or size_bytes % (1 << 20)):
+        raise ValueError("must be whole MiB, at least 64MiB (the smallest device that ZFS accepts)")
+    return size_bytes
+
+
+def _check_not_empty(size_bytes: int) -> int:
+    if not size_bytes:
+        raise ValueError("must be greater than 0")
+    return size_bytes
+
+
+LEAST_CACHE_BYTES = 64 << 20
+CacheSize = Annotated[AutoSizeBytes, AfterValidator(_check_cache_size)]
 
 # Canonical names and fio's values.
 FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)]
@@ -49,11 +72,12 @@ FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)
 class Pool(Table):
     """The pool. `data`: layout of the data devices; `properties`: of `zpool create -o`.
 
-    `cache_size`: part of each cache device that is used, as a partition if the device is larger.
+    `cache_size`: part of each cache device that is used, as a partition if the device is larger. Here and
+    below AUTO is replaced when the plan is made (kit.plan.auto_sizes).
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
-    cache_size: Annotated[SizeBytes, Field(ge=64 << 20, multiple_of=1 << 20)] | None = None
+    cache_size: CacheSize | None = None
     properties: Properties = Field(default_factory=dict)
 
 
@@ -76,12 +100,14 @@ class Nfs(Table):
     @model_validator(mode="after")
     def _check_engine(self) -> Self:
         if self.engine == "libnfs" and self.version != "3":
-            raise ValueError(
+            raise KeyProblem(
+                "version",
                 f'engine = "libnfs" is for version = 3: libnfs 5 cannot open files over NFSv{self.version} '
-                "of a Linux server"
+                "of a Linux server",
             )
         if self.engine == "libnfs" and self.options not in ((), ("hard",)):
-            raise ValueError('engine = "libnfs" has no mount, so it has no mount options: remove options')
+            text = 'engine = "libnfs" has no mount, so it has no mount options: remove options'
+            raise KeyProblem("options", text)
         return self
 
 
@@ -89,7 +115,7 @@ class WorkingSet(Table):
     """The file that is read and written; filled once with random data, on the server."""
 
     file: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,60}$")]
-    size: Annotated[SizeBytes, Field(gt=0)]
+    size: Annotated[AutoSizeBytes, AfterValidator(_check_not_empty)]
     fill_block: Annotated[SizeBytes, Field(gt=0)] = 128 << 10
 
 
@@ -100,13 +126,14 @@ class Warmup(Table):
     fill from the ARC, so that ARC and L2ARC hold different parts. Then the job runs for `duration`
     (not traced). Then, over `windows` windows of `window`, all must hold: at least `l2arc_min` is in
     the L2ARC, at most `feed_max` was written to it per window, and none of its error and low-memory
-    counters changed. The kit retries until `deadline`; without success the verdict is unknown.
+    counters changed. The kit retries until `deadline`; without success the run ends before the load.
+    Without a phase that asks for the L2ARC nothing is judged.
     """
 
     job: str
     duration: DurationNs
-    read_first: SizeBytes = 0
-    l2arc_min: SizeBytes
+    read_first: AutoSizeBytes = 0
+    l2arc_min: AutoSizeBytes
     feed_max: SizeBytes
     windows: Annotated[int, Field(ge=1, le=20)] = 3
     window: Annotated[DurationNs, Field(gt=0)] = 1_000_000_000
@@ -139,9 +166,10 @@ class Phase(Table):
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
         if self.interval < 1_000_000 or self.interval % 1_000_000:
-            raise ValueError("interval must be whole milliseconds")
+            raise KeyProblem("interval", "interval must be whole milliseconds")
         if not self.interval <= self.duration:
-            raise ValueError("duration must be at least one interval")
+            text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
+            raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
         return self
 
 
@@ -160,10 +188,23 @@ Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
+RATIOS = ("p50_ratio_min", "p50_ratio_max", "p99_ratio_min", "p99_ratio_max")
+
+
+class RatioTo(Table):
+    """The row that a row is compared with, of the same layer; what is left out is the row's own."""
+
+    phase: Name | None = None
+    op: Op | None = None
+    tier: Tier | Literal["all"] | None = None
+
+
 class Expectation(Table):
     """An expected result: number of I/Os, range or share inside the published one, limits.
 
-    Percentiles are those at the layer, in microseconds; a share is of the phase's I/Os there, 0 to 1.
+    Percentiles and the longest I/O are those at the layer, in microseconds; a share is of the phase's I/Os
+    there, 0 to 1. A stall is a time in which no I/O of the phase ended at the layer, of any op and tier. A
+    ratio is that of this row's percentile to the other row's.
     """
 
     phase: Name
@@ -172,27 +213,54 @@ class Expectation(Table):
     tier: Tier | Literal["all"]
     layer: Literal["nfs-server", "client"] = "nfs-server"
     min_count: Annotated[int, Field(ge=1)] = 1
-    # None: judged if devices are emulated. Real devices are compared with the published range, not judged.
-    inside: bool | None = None
-    # Where `inside` is judged: at least this part of the I/Os, instead of the whole range.
+    # Whether the range must be inside the published one, whose conditions the phase must meet.
+    inside: bool = False
+    # At least this part of the I/Os, instead of the whole range.
     inside_share_min: Share | None = None
     p50_us_max: Limit | None = None
     p95_us_max: Limit | None = None
     p99_us_max: Limit | None = None
     p999_us_max: Limit | None = None
+    max_us_max: Limit | None = None
+    stall_ms_max: Limit | None = None
     share_min: Share | None = None
     share_max: Share | None = None
+    ratio_to: RatioTo | None = None
+    p50_ratio_min: Limit | None = None
+    p50_ratio_max: Limit | None = None
+    p99_ratio_min: Limit | None = None
+    p99_ratio_max: Limit | None = None
 
     @model_validator(mode="after")
     def _check_shares(self) -> Self:
         if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
-            raise ValueError(f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}")
+            text = f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}"
+            raise KeyProblem("share_min", text)
         if (self.tier == "all") != (self.layer == "client"):
-            raise ValueError('tier = "all" goes with layer = "client", and any other tier with "nfs-server"')
+            raise KeyProblem(
+                "tier", 'tier = "all" goes with layer = "client", and any other tier with "nfs-server"'
+            )
         if (self.inside or self.inside_share_min is not None) and self.layer == "client":
-            raise ValueError("inside: the published ranges are those at the NFS server, not at the clients")
-        if self.inside is False and self.inside_share_min is not None:
-            raise ValueError("inside_share_min is judged where inside is, and inside is false")
+            text = "the published ranges are those at the NFS server, not at the clients: remove it"
+            raise KeyProblem("inside" if self.inside else "inside_share_min", text)
+        if "inside" in self.model_fields_set and not self.inside and self.inside_share_min is not None:
+            text = "inside_share_min is judged where inside is, and inside is false: remove one of them"
+            raise KeyProblem("inside_share_min", text)
+        return self
+
+    @model_validator(mode="after")
+    def _check_ratios(self) -> Self:
+        limits = [name for name in RATIOS if getattr(self, name) is not None]
+        if limits and self.ratio_to is None:
+            raise KeyProblem(limits[0], 'to which row? such as ratio_to = { phase = "...", tier = "..." }')
+        if self.ratio_to is not None and not limits:
+            raise KeyProblem(
+                "ratio_to", f"no limit on the ratio; add {', '.join(RATIOS[:-1])} or {RATIOS[-1]}"
+            )
+        for figure in ("p50", "p99"):
+            low, high = (getattr(self, f"{figure}_ratio_{end}") for end in ("min", "max"))
+            if low is not None and high is not None and low > high:
+                raise KeyProblem(f"{figure}_ratio_min", f"{low:g} is above {figure}_ratio_max = {high:g}")
         return self
 
 
@@ -219,12 +287,19 @@ class Workload(Table):
     @model_validator(mode="after")
     def _check_phases(self) -> Self:
         names = [phase.name for phase in self.phase]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two phases are called '{name}'")
-        for expectation in self.expect:
+        for number, name in enumerate(names):
+            key = ("phase", number, "name")
+            if name in names[:number]:
+                raise KeyProblem(key, f"two phases are called '{name}': give each its own name")
+            if name == WARM_UP and self.warmup:
+                text = "is the name of the load of [warmup], which then drew the same random numbers"
+                raise KeyProblem(key, f"'{name}' {text}: choose another")
+        for number, expectation in enumerate(self.expect):
             if expectation.phase not in names:
-                raise ValueError(f"expect names the phase '{expectation.phase}'; there is {', '.join(names)}")
+                text = (
+                    f"no phase is called '{expectation.phase}', {nearest(expectation.phase, names, 'phases')}"
+                )
+                raise KeyProblem(("expect", number, "phase"), text)
         return self
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kit.config.fio_job import FioJob, read_job, with_options
-from kit.config.toml import Place, placed_refusal
+from kit.config.toml import Place, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Setting, Workload
 from kit.config.workload_source import WorkloadSource
@@ -25,14 +25,19 @@ def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:
     for load, (key, name, options) in sorted(loads.items()):
         if Path(name).name != name:
             source.refuse(key, f"'{name}' is a path; name a file beside the workload")
-        jobs[load] = job = with_options(read_job(source.file_beside(key, name)), options)
+        file_ = source.file_beside(key, name)
+        if not file_.exists():
+            beside = sorted(path.name for path in file_.parent.glob("*.fio"))
+            source.refuse(key, f"{file_}: no such file, {nearest(name, beside, 'there are')}")
+        jobs[load] = job = with_options(read_job(file_), options)
         for section in job.sections:
             file = section.options.get("filename")
             if file != workload.working_set.file:
                 place = section.place_of("filename")
                 text = f"but the working set is the file '{workload.working_set.file}'"
                 advice = f"write filename={workload.working_set.file}"
-                raise placed_refusal([(place, f"[{section.name}] filename is {file!r}, {text}: {advice}")])
+                found = "is missing" if file is None else f"is {file!r}"
+                raise placed_refusal([(place, f"[{section.name}] filename {found}, {text}: {advice}")])
     return jobs
 
 

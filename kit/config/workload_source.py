@@ -10,7 +10,7 @@ Expectations are not taken over: they are limits for what the base measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -66,9 +66,13 @@ class WorkloadSource:
         """The file that the key names: it is beside the workload file that has the key."""
         return self.place_of(key)[0].parent / name
 
+    def placed(self, problems: Iterable[tuple[KeyPath, str]]) -> list[tuple[Place, str]]:
+        """Problems of keys with file and line, for `placed_refusal`."""
+        return [(self.place_of(key), f"{dotted(key)}: {text}" if key else text) for key, text in problems]
+
     def refuse(self, key: KeyPath, text: str) -> NoReturn:
         """Raise ConfigError for one problem of `key`."""
-        raise placed_refusal([(self.place_of(key), f"{dotted(key)}: {text}" if key else text)])
+        raise placed_refusal(self.placed([(key, text)]))
 
     def _known(self, key: KeyPath) -> Iterator[tuple[_File, KeyPath]]:
         """For each file the part of `key` that it has, as it numbers its phases and expectations."""
@@ -106,8 +110,11 @@ def find_workload(name_or_path: str) -> Path:
         return path
     known = sorted(file.stem for file in WORKLOADS.glob("*.toml"))
     if name_or_path not in known:
+        close = nearest(name_or_path, known, "")
+        hint = f"the kit has: {', '.join(known)}; or give a .toml file"
         raise ConfigError(
-            f"there is no workload '{name_or_path}'", f"the kit has: {', '.join(known)}; or give a .toml file"
+            f"there is no workload '{name_or_path}'",
+            f"{hint} ({close})" if close.startswith("did") else hint,
         )
     return WORKLOADS / f"{name_or_path}.toml"
 

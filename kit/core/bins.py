@@ -7,6 +7,8 @@ so a bin is at most 1/32 of its lower edge wide. These are the buckets of bpftra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -37,3 +39,11 @@ def bin_edges(index: npt.ArrayLike) -> tuple[IntArray, IntArray]:
     shift = np.maximum((indices >> _OCTAVE_BITS) - 1, 0)
     mantissa = indices - (shift << _OCTAVE_BITS)
     return mantissa << shift, (mantissa + 1) << shift
+
+
+def bounds_ns(counts: Mapping[int, int]) -> tuple[int, int]:
+    """The least and the largest sum (ns) that latencies in these bins (index -> how many) can have."""
+    low, high = bin_edges(list(counts))
+    held = list(counts.values())
+    sums = (sum(int(edge) * n for edge, n in zip(edges, held, strict=True)) for edges in (low, high - 1))
+    return next(sums), next(sums)

@@ -10,16 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import filelock
-import platformdirs
 
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 
 _LOCK_DEADLINE_S = 3600.0
-
-
-def cache_dir() -> Path:
-    return Path(platformdirs.user_cache_dir("hsp"))
 
 
 def lock_of(directory: Path, digest: str) -> filelock.BaseFileLock:

@@ -9,11 +9,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import platformdirs
+
 from kit.core.errors import ConfigError, HostError
 from kit.core.own_file import open_own
 
 _BLOCK_BYTES = 1 << 16
 _MAX_LINE_BYTES = 16 << 20
+
+
+def cache_dir() -> Path:
+    """The directory of all that the kit can make again."""
+    return Path(platformdirs.user_cache_dir("hsp"))
 
 
 @contextlib.contextmanager

@@ -54,10 +54,15 @@ def read_own(path: Path, max_bytes: int) -> bytes:
     with open(open_own(path), "rb") as file:
         content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
-        raise ConfigError(
-            f"{path}: larger than {max_bytes >> 20} MiB", "it is not a file that the kit wrote; leave it out"
-        )
+        raise too_large(path, max_bytes)
     return content
+
+
+def too_large(path: Path, max_bytes: int) -> ConfigError:
+    """The error of a file that has more than `max_bytes`."""
+    return ConfigError(
+        f"{path}: larger than {max_bytes >> 20} MiB", "it is not a file that the kit wrote; leave it out"
+    )
 
 
 def check_own_directory(path: Path) -> None:

@@ -189,3 +189,12 @@ def _text_only(parse: Callable[[str], int], noun: str, example: str) -> Callable
 # Input is a string, the value is an integer; dumped models are not validated again.
 DurationNs = Annotated[int, BeforeValidator(_text_only(parse_duration_ns, "duration", "130us"))]
 SizeBytes = Annotated[int, BeforeValidator(_text_only(parse_size_bytes, "size", "96MiB"))]
+
+# "auto": whoever reads it replaces it by a size before anything uses it.
+AUTO = -1
+AutoSizeBytes = Annotated[
+    int,
+    BeforeValidator(
+        _text_only(lambda text: AUTO if text == "auto" else parse_size_bytes(text), "size", "96MiB")
+    ),
+]

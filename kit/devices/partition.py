@@ -6,6 +6,7 @@ not exist after a reboot of the host.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from kit.core.errors import HostError
@@ -19,8 +20,13 @@ _PYTHON = ["/usr/bin/python3", "-I", "-"]
 
 
 def path_of(device_path: str) -> str:
-    """udev's link to the first partition of a device in /dev/disk (60-persistent-storage.rules)."""
-    return f"{device_path}-part1"
+    """The first partition: udev's link in /dev/disk (60-persistent-storage.rules), or the kernel's own name.
+
+    The kernel's: disk_name, block/partitions/core.c. Emulated devices have no link.
+    """
+    if not re.fullmatch("/dev/[a-z]+[a-z0-9]*", device_path):
+        return f"{device_path}-part1"
+    return f"{device_path}{'p' if device_path[-1].isdecimal() else ''}1"
 
 
 def create_command(device_path: str, size_bytes: int) -> list[str]:

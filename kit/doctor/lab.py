@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.core.cache import cache_dir
 from kit.core.clock import ClockKind
 from kit.core.errors import KitError
+from kit.core.files import cache_dir
 from kit.doctor.finding import Finding, State, Verdict, undetermined
 from kit.lab.image.image import NEEDED_BYTES, ImageInputs, find
 from kit.lab.image.tree import check_tools

@@ -11,8 +11,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from kit.core.cache import cache_dir, content_digest, locked
+from kit.core.cache import content_digest, locked
 from kit.core.errors import HostError
+from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.hosts.base import CommandFailed
 from kit.hosts.local import LocalHost

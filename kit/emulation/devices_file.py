@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from kit.config.device_model import to_spec
-from kit.config.testbed import EmulatedDevice, resolve_devices
+from kit.config.testbed import EmulatedDevice, check_names, resolve_devices
 from kit.config.toml import Table, load
 from kit.core.errors import ConfigError, HostError
 from kit.core.files import write_atomically
@@ -21,14 +21,15 @@ class Emulation(Table):
 
     device: Annotated[tuple[EmulatedDevice, ...], Field(min_length=1, max_length=32)]
 
+    @model_validator(mode="after")
+    def _check_names(self) -> Self:
+        check_names(self.device)
+        return self
+
 
 def read_emulation(path: Path) -> Emulation:
     """Read a file of devices, with their models. Raises ConfigError with file, line and key."""
     emulation = load(path, Emulation)
-    names = [device.name for device in emulation.device]
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(f"{path}: two devices are called '{name}'", "give each a different name")
     return Emulation.model_construct(device=resolve_devices(emulation.device, path))
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from kit.importers.base import OPS, TRIMS, Format, Options, one_by_one
-from kit.importers.histogram_accumulator import Account, Tally
+from kit.importers.histogram_accumulator import Account, IntArray, Tally
 from kit.importers.source import Source
 from kit.load import fio_bins
 from kit.load.fio_json import Json, documents, jobs
+from kit.load.fio_latency_log import MAX_LATENCY_NS
 from kit.store.import_source import BY_FORMAT
 
 _MAX_BYTES = 64 << 20
@@ -23,6 +24,7 @@ _PART_BYTES = 8 << 20
 _END = b"\n}\n"
 _MAX_COUNT = 1 << 50
 MIXED = "reads and writes in one sum (unified_rw_reporting=mixed): run fio without it"
+_EDGES = fio_bins.Layout(0).edges
 _HINT = "run fio with --output-format=json+ and clat_percentiles on"
 
 
@@ -95,11 +97,24 @@ def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op
     counts = np.array(list(bins.values()), dtype=np.int64)
     used = np.flatnonzero(counts)
     time_ns = np.zeros(used.size, dtype=np.int64)
-    tally.add(tally.part(tally.group(host, op), time_ns, indices[used], counts[used]))
+    group = tally.group(host, op)
+    tally.add(tally.part(group, time_ns, indices[used], counts[used]))
+    _add_sum(tally, group, timed.get("mean"), indices, counts)
     account.rows_counted += counted
     last = int(counts[indices == fio_bins.BINS - 1].sum())
     if last:
         account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
+
+
+def _add_sum(tally: Tally, group: int, mean_ns: Any, indices: IntArray, counts: IntArray) -> None:
+    """Add the sum of the latencies from fio's mean, which has six decimals; none if it is not in the bins."""
+    if not (isinstance(mean_ns, int | float) and 0 <= mean_ns < MAX_LATENCY_NS):
+        return
+    held = counts.tolist()
+    low, high = (sum(edge * n for edge, n in zip(e.tolist(), held, strict=True)) for e in _EDGES(indices))
+    sum_ns = round(mean_ns * sum(held))
+    if low <= sum_ns <= high:
+        tally.sum(group, sum(held), sum_ns)
 
 
 def _leave_out_mixed(account: Account, job: Json) -> None:
@@ -155,6 +170,4 @@ def _document(source: Source) -> tuple[Json, list[str]]:
     return last, notes
 
 
-FORMAT = Format(
-    "fio-json", "client", BY_FORMAT["fio-json"], recognises, one_by_one(read, fio_bins.Layout(0).edges)
-)
+FORMAT = Format("fio-json", "client", BY_FORMAT["fio-json"], recognises, one_by_one(read, _EDGES))

@@ -13,7 +13,7 @@ from kit.importers.base import CUT, OPS, TRIMS, Format, Options, data_line, one_
 from kit.importers.fio_output import notes
 from kit.importers.histogram_accumulator import Account, IntArray, Part, Tally
 from kit.importers.source import Block, Source, in_order
-from kit.load.fio_latency_log import MAX_COLUMNS, MIN_COLUMNS, TRIM, BadLine, column_count, parse
+from kit.load.fio_latency_log import MAX_COLUMNS, MIN_COLUMNS, TRIM, BadLine, column_count, parse, total_ns
 from kit.store.import_source import BY_FORMAT
 
 _ASIDE_BITS = 60
@@ -45,12 +45,14 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
             tally.add(digest.part)
         for group, low_ns, high_ns in digest.extremes:
             tally.extremes(group, low_ns, high_ns)
+        for group, ios, sum_ns in digest.sums:
+            tally.sum(group, ios, sum_ns)
     return account
 
 
 @dataclass(frozen=True)
 class _Digest:
-    """What one block held. `extremes`: group, lowest and highest latency in ns."""
+    """What one block held. `extremes`: group, lowest and highest latency in ns; `sums`: group, I/Os, ns."""
 
     rows: int
     ios: int = 0
@@ -58,6 +60,7 @@ class _Digest:
     cut: int = 0
     part: Part | None = None
     extremes: tuple[tuple[int, int, int], ...] = ()
+    sums: tuple[tuple[int, int, int], ...] = ()
 
 
 def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, block: Block) -> _Digest:
@@ -75,7 +78,16 @@ def _digest(source: Source, tally: Tally, groups: IntArray, columns: int, block:
         time_ms, latency_ns, direction = time_ms[kept], latency_ns[kept], direction[kept]
     extremes = tuple((int(groups[n]), low, high) for n, low, high in _extremes(latency_ns, direction))
     part = tally.part_of(groups, direction, time_ms * 1_000_000, bin_index(latency_ns))
-    return _Digest(kept.size, ios, kept.size - ios, 0, part, extremes)
+    sums = tuple((int(groups[n]), number, sum_ns) for n, number, sum_ns in _sums(latency_ns, direction))
+    return _Digest(kept.size, ios, kept.size - ios, 0, part, extremes, sums)
+
+
+def _sums(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int, int]]:
+    """Direction (0 or 1), I/Os and the sum of their latencies (ns) of each that occurs."""
+    whole, writes = total_ns(latency_ns), int(np.count_nonzero(direction))
+    of_writes = total_ns(latency_ns * direction) if 0 < writes < direction.size else whole * bool(writes)
+    found = [(0, direction.size - writes, whole - of_writes), (1, writes, of_writes)]
+    return [each for each in found if each[1]]
 
 
 def _extremes(latency_ns: IntArray, direction: IntArray) -> list[tuple[int, int, int]]:

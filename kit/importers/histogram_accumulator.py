@@ -94,6 +94,7 @@ class Tally:
         self._max_cells = max_cells
         self._groups: dict[tuple[str, str, str], int] = {}
         self._extremes: dict[int, tuple[int, int]] = {}
+        self._sums: dict[int, tuple[int, int]] = {}
         self._keys = np.empty(0, dtype=np.int64)
         self._counts = np.empty(0, dtype=np.int64)
         self._pending: list[tuple[IntArray, IntArray]] = []
@@ -171,6 +172,11 @@ class Tally:
         low, high = self._extremes.get(group, (low_ns, high_ns))
         self._extremes[group] = min(low, low_ns), max(high, high_ns)
 
+    def sum(self, group: int, ios: int, sum_ns: int) -> None:
+        """The exact sum of the latencies of some I/Os of `group`, and how many they are."""
+        before, before_ns = self._sums.get(group, (0, 0))
+        self._sums[group] = before + ios, before_ns + sum_ns
+
     def _settle(self) -> None:
         if self._pending:
             self._keys, self._counts = _merged([(self._keys, self._counts), *self._pending])
@@ -207,6 +213,16 @@ class Tally:
             {"layer": layer, "host": h, "op": o, "tier": t, "min_ns": e[0], "max_ns": e[1]}
             for (h, o, t), number in self._groups.items()
             if (e := self._extremes.get(number))
+        ]
+
+    def told_sums(self, layer: str) -> list[dict[str, Any]]:
+        """The exact sums as a phase of manifest.json has them; only where they are of every I/O."""
+        self._settle()
+        group = self._keys // _BINS % _MAX_GROUPS
+        return [
+            {"layer": layer, "host": h, "op": o, "tier": t, "ios": s[0], "sum_ns": s[1]}
+            for (h, o, t), number in self._groups.items()
+            if (s := self._sums.get(number)) and s[0] == int(self._counts[group == number].sum())
         ]
 
 

@@ -52,6 +52,10 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
             group = tally.group(host, key[0], tier_of(*key, log_vdevs))
             tally.add(tally.part(group, times, bins, numbers))
             account.rows_counted += total
+    last = trace.snapshots[-1].counts if trace.snapshots else {}
+    for key, sum_ns in trace.sums.items():
+        group = tally.group(host, key[0], tier_of(*key, log_vdevs))
+        tally.sum(group, sum(last.get(key, {}).values()), sum_ns)
     return account
 
 

@@ -193,7 +193,7 @@ def _imported(known: Format, reading: Reading, accounts: list[Account], layer: s
         "name": PHASE, "title": "Imported", "op": None, "tiers": frame["tier"].unique().sort().to_list(),
         "start_ns": 0, "end_ns": end_ns, "interval_ns": interval_ns,
         "client_ios": clients, "server_ios": servers, "lost_events": 0, "checks": [], "problems": [],
-        "extremes": tally.told_extremes(layer),
+        "extremes": tally.told_extremes(layer), "sums": tally.told_sums(layer),
     }  # fmt: skip
     section = {
         "format": known.name, **({"counts": reading.counts} if reading.counts else {}),

@@ -19,7 +19,7 @@ from kit.core.units import NS_PER_UNIT
 from kit.importers.base import CUT, Format, Options, data_line, one_by_one
 from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import MAX_LINE_BYTES, Block, Source
-from kit.load.fio_latency_log import MAX_LATENCY_NS, shown
+from kit.load.fio_latency_log import MAX_LATENCY_NS, shown, total_ns
 from kit.store.import_source import BY_FORMAT
 
 Floats = npt.NDArray[np.float64]
@@ -57,6 +57,7 @@ def read(source: Source, options: Options, tally: Tally) -> Account:
         if time_ns.size:
             tally.add(tally.part(group, time_ns, bin_index(latency_ns)))
             tally.extremes(group, int(latency_ns.min()), int(latency_ns.max()))
+            tally.sum(group, latency_ns.size, total_ns(latency_ns))
         account.rows_counted += time_ns.size
     return account
 

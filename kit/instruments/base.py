@@ -14,7 +14,7 @@ import polars as pl
 
 from kit.core.clock import Clock
 from kit.instruments.histograms import Grid
-from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode
+from kit.store.phase import Check, Event, Extreme, Missing, ProblemCode, Sum
 
 Json = dict[str, Any]
 _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
@@ -49,10 +49,11 @@ class Measured:
 
 @dataclass
 class Latency:
-    """What an instrument adds to latency.parquet, and the exact extremes of the same I/Os."""
+    """What an instrument adds to latency.parquet, and the exact extremes and sums of the same I/Os."""
 
     rows: list[pl.DataFrame] = field(default_factory=list)
     extremes: list[Extreme] = field(default_factory=list)
+    sums: list[Sum] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 

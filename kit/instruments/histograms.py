@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from kit.core.bins import bin_edges, bin_index
+from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
-from kit.load.fio_latency_log import ClientLatencies
+from kit.load.fio_latency_log import ClientLatencies, total_ns
 from kit.load.fio_windows import ClientWindows
-from kit.store.phase import ClientRow, Extreme
+from kit.store.phase import ClientRow, Extreme, Sum
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
 from kit.trace.tier import tier_of
@@ -154,15 +154,43 @@ def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[
 
 def client_extremes(latencies: ClientLatencies, clock: Clock, host: str) -> list[Extreme]:
     """Exact minimum and maximum latency of one client per op, in experiment time."""
+    return [
+        _extreme("client", host, op, "all", int(chosen.min()), int(chosen.max()))
+        for op, chosen in _by_op(latencies, clock).items()
+    ]
+
+
+def server_sums(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[Sum]:
+    """Exact sums of the counted latencies per (op, tier), in experiment time; none if a class has no sum."""
+    counts = trace.snapshots[-1].counts if trace.snapshots else {}
+    if set(counts) != set(trace.sums):
+        return []
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
+    for key, sum_ns in trace.sums.items():
+        op_tier = key[0], tier_of(*key, log_vdevs)
+        ios, before_ns = sums.get(op_tier, (0, 0))
+        sums[op_tier] = ios + sum(counts[key].values()), before_ns + sum_ns
+    return [
+        Sum(layer="nfs-server", host=host, op=op, tier=tier, ios=ios, sum_ns=sum_ns)
+        for (op, tier), (ios, sum_ns) in sorted(sums.items())
+    ]
+
+
+def client_sums(latencies: ClientLatencies, clock: Clock, host: str) -> list[Sum]:
+    """Exact sums of one client's latencies per op, in experiment time."""
+    return [
+        Sum(layer="client", host=host, op=op, tier="all", ios=chosen.size, sum_ns=total_ns(chosen))
+        for op, chosen in _by_op(latencies, clock).items()
+    ]
+
+
+def _by_op(latencies: ClientLatencies, clock: Clock) -> dict[str, IntArray]:
+    """The latencies (ns of experiment time) of each op that occurs."""
     by_op = {
         op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
         for direction, op in enumerate(("read", "write"))
     }
-    return [
-        _extreme("client", host, op, "all", int(chosen.min()), int(chosen.max()))
-        for op, chosen in by_op.items()
-        if chosen.size
-    ]
+    return {op: chosen for op, chosen in by_op.items() if chosen.size}
 
 
 def _extreme(layer: str, host: str, op: str, tier: str, min_ns: int, max_ns: int) -> Extreme:

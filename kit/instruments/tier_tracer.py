@@ -59,7 +59,8 @@ class TierTracer(Instrument):
             return Latency(problems=[f"the tracer's counts cannot be used: {error}"])
         self.ios = histograms.totals(cells)
         rows = histograms.frame(cells, phase, "nfs-server", self._server_name)
-        return Latency([rows], histograms.server_extremes(self._trace, self._log_vdevs, self._server_name))
+        of_server = self._trace, self._log_vdevs, self._server_name
+        return Latency([rows], histograms.server_extremes(*of_server), histograms.server_sums(*of_server))
 
     def report(self, measured: Measured) -> Report:
         return Report(

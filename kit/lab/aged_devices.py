@@ -21,8 +21,9 @@ from pydantic import BaseModel, ConfigDict
 
 from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device
-from kit.core.cache import cache_dir, content_digest, locked, replacing
+from kit.core.cache import content_digest, locked, replacing
 from kit.core.errors import HostError
+from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.devices.block_device import find_unused
 from kit.emulation import compilation

@@ -20,9 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import termios
 import time
-import tty
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -358,28 +356,6 @@ def _ssh_options(state: Path) -> asyncssh.SSHClientConnectionOptions:
 def free_port() -> int:
     """A serial line for a shell beside a run, which uses line 0."""
     return 1 + os.getpid() % (SSH_PORTS - 1)
-
-
-async def interact(connection: asyncssh.SSHClientConnection) -> int:
-    """Connect stdin, stdout and stderr to a login shell in the guest; returns its exit code."""
-    terminal = sys.stdin.fileno() if sys.stdin.isatty() else None
-    attributes = termios.tcgetattr(terminal) if terminal is not None else None
-    try:
-        if terminal is not None:
-            tty.setraw(terminal)
-        process = await connection.create_process(
-            "bash -l",
-            term_type=os.environ.get("TERM", "linux") if terminal is not None else None,
-            stdin=os.dup(0),
-            stdout=os.dup(1),
-            stderr=os.dup(2),
-            encoding=None,
-        )
-        await asyncio.shield(process.wait_closed())
-        return int(process.returncode or 0)
-    finally:
-        if terminal is not None and attributes is not None:
-            termios.tcsetattr(terminal, termios.TCSADRAIN, attributes)
 
 
 def probe_real_clock(spec: LabSpec, deadline_s: float = 30.0) -> str:

@@ -26,8 +26,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from kit.core.cache import cache_dir, check_space, content_digest, locked, replacing, sha256
+from kit.core.cache import check_space, content_digest, locked, replacing, sha256
 from kit.core.errors import HostError
+from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
 from kit.lab.guest import Lab

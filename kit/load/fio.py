@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kit.config.fio_job import FioJob
+from kit.config.fio_job import SEED, FioJob
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
@@ -28,33 +28,31 @@ _LEAST_WINDOWS = 4
 _STOPPED = re.compile(r"^fio: terminating on signal [0-9]+$", re.MULTILINE)
 _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
-# Added to every job: a log of each I/O with its latency in ns, and the time of the client's monotonic
-# clock (1 is CLOCK_MONOTONIC, clock_gettime(2)).
-_LOG_OPTIONS = """\
+# Put before every job: a log with times of the client's monotonic clock (1 is CLOCK_MONOTONIC,
+# clock_gettime(2)). And a seed for jobs that have none: fio's own is a constant, so that each phase would
+# read the blocks of the one before it again.
+_LOG_OPTIONS = f"""\
 [global]
-write_lat_log={log}
+randseed={SEED}
 per_job_logs=1
-log_avg_msec=0
-log_offset=0
 disable_slat=1
 disable_clat=0
 log_alternate_epoch=1
 log_alternate_epoch_clock_id=1
 """
-# Instead: a histogram of completion latencies per window, in all of fio's bins.
+# Of each I/O with its latency in ns.
+_EVERY_IO_OPTIONS = """\
+write_lat_log={log}
+log_avg_msec=0
+log_offset=0
+"""
+# Of a histogram of completion latencies per window, in all of fio's bins.
 _HISTOGRAM_OPTIONS = """\
-[global]
 write_hist_log={log}
 log_hist_msec={window_ms}
 log_hist_coarseness=0
-per_job_logs=1
-disable_slat=1
-disable_clat=0
 clat_percentiles=1
-log_alternate_epoch=1
-log_alternate_epoch_clock_id=1
 """
-
 
 # Added to a job of fio's client/server mode: file names without the connection's name as prefix, and a wait
 # for the common start time (kit.load.fio_server). Threads, because a job that is a process has its own
@@ -105,19 +103,19 @@ def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str], window_ms:
 
     `window_ms`: of histograms; None for a log of every I/O.
     """
-    return (_log_options(files.log_prefix, window_ms) + _replaced(job.text, values)).encode()
+    return _replaced(_log_options(files.log_prefix, window_ms) + job.text, values).encode()
 
 
 def group_job_text(job: FioJob, values: Mapping[str, str], window_ms: int | None = None) -> bytes:
     """The job for several clients. fio runs in the directory of the phase."""
-    text = _THREAD.sub("", _replaced(job.text, values))
-    return (_log_options("fio", window_ms) + _GROUP_OPTIONS + text).encode()
+    text = _log_options("fio", window_ms) + _GROUP_OPTIONS + _THREAD.sub("", job.text)
+    return _replaced(text, values).encode()
 
 
 def _log_options(prefix: str, window_ms: int | None) -> str:
     if window_ms is None:
-        return _LOG_OPTIONS.format(log=prefix)
-    return _HISTOGRAM_OPTIONS.format(log=prefix, window_ms=window_ms)
+        return _LOG_OPTIONS + _EVERY_IO_OPTIONS.format(log=prefix)
+    return _LOG_OPTIONS + _HISTOGRAM_OPTIONS.format(log=prefix, window_ms=window_ms)
 
 
 def window_ms(interval_ns: int, duration_ns: int, jobs: int) -> int:
@@ -161,6 +159,11 @@ def socket_name(number: int) -> str:
     return f"c{number}"
 
 
+def group_job(socket: str) -> str:
+    """Name of the job file of a client in the client/server mode. Each has its own: their seeds differ."""
+    return f"{socket}.fio"
+
+
 def group_directory(work_dir: str, number: int, phase: str) -> str:
     """The directory of client `number` in the client/server mode."""
     return f"{work_dir}/fio{number}-{phase}"
@@ -177,7 +180,7 @@ def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
     Without estimates of the remaining time, which wake every server and have a deadline of 5 s: the clock of
     an idle guest passes it before an answer can arrive.
     """
-    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", "job.fio")]
+    clients = [word for socket in sockets for word in (f"--client=sock:{socket}", group_job(socket))]
     return [
         "env", "sh", "-c", _IN_DIRECTORY_NO_PIPE, "sh", directory,
         "fio", "--eta=never", "--eta-interval=12h", "--output-format=json+", "--output=fio.json", *clients,

@@ -82,6 +82,11 @@ class ClientLatencies:
         return replace(self, end_ns=self.end_ns - ns)
 
 
+def total_ns(latency_ns: IntArray) -> int:
+    """The exact sum. NumPy alone would wrap around: 1025 latencies of 104 days are enough."""
+    return (int((latency_ns >> 26).sum()) << 26) + int((latency_ns & ((1 << 26) - 1)).sum())
+
+
 def parse_latency_log(log: bytes) -> ClientLatencies:
     """The log of an own run: each line is a read or a write.
 

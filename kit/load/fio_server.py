@@ -124,9 +124,9 @@ class GroupLoad:
         for member in self._members:
             self._make_directory(member)
             self._write(member, "start.py", _HELPER.read_bytes())
-        self._write(
-            self._first, "job.fio", fio.group_job_text(self.spec.job, self.spec.values, self.spec.window_ms)
-        )
+        for number, member in enumerate(self._members):
+            job = fio.group_job_text(self.spec.job, self.spec.values(number), self.spec.window_ms)
+            self._write(self._first, fio.group_job(member.socket), job)
         try:
             for member in self._members:
                 command = fio.server_command(member.directory, member.socket)

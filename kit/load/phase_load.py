@@ -14,6 +14,7 @@ from typing import Protocol
 from kit.config.fio_job import FioJob
 from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
+from kit.core.seed import seed_for
 from kit.hosts.base import LARGE_LIMIT_BYTES, Host, HostLost, Process
 from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_json import Json
@@ -54,10 +55,10 @@ class LoadSpec:
         ):
             ordinary_user.check_working_set(host, self.mount, file, as_root=not self.ordinary)
 
-    @property
-    def values(self) -> dict[str, str]:
-        """Values of the job's variables."""
-        return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock, self.seed)
+    def values(self, client: int = 0) -> dict[str, str]:
+        """Values of the job's variables on client number `client`; each draws its own random numbers."""
+        seed = seed_for(self.seed, f"client {client}") if client else self.seed
+        return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock, seed)
 
     @property
     def window_ms(self) -> int | None:
@@ -115,7 +116,7 @@ class SingleLoad:
         self._process: Process | None = None
 
     def prepare(self) -> None:
-        text = fio.job_text(self._spec.job, self._files, self._spec.values, self._spec.window_ms)
+        text = fio.job_text(self._spec.job, self._files, self._spec.values(), self._spec.window_ms)
         if self._spec.ordinary:
             ordinary_user.make_directory(self._host, self._files.directory, self._spec.work_dir)
             ordinary_user.write(self._host, self._files.job, text)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from kit.config.fio_job import FioJob
+from kit.config.toml import Place
 from kit.config.workload import Workload
+from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError, HostError
 from kit.hosts.base import Host
 from kit.nfs.export import single_host
@@ -37,31 +38,36 @@ def url(server_address: str, path: str) -> str:
     return f"nfs://{host}{path}?{_ARGUMENTS}"
 
 
-def check_workload(workload: Workload, jobs: Mapping[str, FioJob], path: Path) -> None:
-    """Raises ConfigError if a workload with `engine = "libnfs"` needs more than reads. `path`: its file."""
+def problems(
+    workload: Workload, jobs: Mapping[str, FioJob], source: WorkloadSource
+) -> list[tuple[Place, str]]:
+    """Place and text where a workload with `engine = "libnfs"` needs more than reads."""
     if workload.nfs.engine != "libnfs":
-        return
+        return []
+    found: list[tuple[Place, str]] = []
     if workload.power_loss:
-        raise ConfigError(
-            f'{path}: nfs.engine = "libnfs" cannot be with [power_loss]: its records are written with '
-            "O_DSYNC, which libnfs does not have",
-            'use engine = "kernel"',
+        text = (
+            'nfs.engine = "libnfs" cannot be with it: its records are written with O_DSYNC, which libnfs '
+            'does not have: use engine = "kernel"'
         )
-    for name, job in sorted(jobs.items()):
+        found += source.placed([(("power_loss",), text)])
+    for _, job in sorted(jobs.items()):
         for section in job.sections:
-            where = f'{path.parent / name}: [{section.name}] with nfs.engine = "libnfs"'
+            where = f'[{section.name}] with nfs.engine = "libnfs"'
             if "write" in section.operations:
-                raise ConfigError(
-                    f"{where}: it writes (rw={section.options.get('rw')}); libnfs cannot do O_DSYNC: "
-                    "a write would be acknowledged before it is on stable storage",
-                    'libnfs is for reads; measure writes with engine = "kernel"',
+                text = (
+                    f"{where}: it writes (rw={section.options.get('rw')}); libnfs cannot do O_DSYNC: a write "
+                    "would be acknowledged before it is on stable storage; libnfs is for reads; measure "
+                    'writes with engine = "kernel"'
                 )
-            if section.options.get("sync", "none") not in ("none", "0"):
-                raise ConfigError(
-                    f"{where}: sync={section.options['sync']}: libnfs cannot do O_DSYNC or "
-                    "O_SYNC, and fio would not report that",
-                    'remove it, or use engine = "kernel"',
+                found.append((section.place_of("rw"), text))
+            elif section.options.get("sync", "none") not in ("none", "0"):
+                text = (
+                    f"{where}: sync={section.options['sync']}: libnfs cannot do O_DSYNC or O_SYNC, and fio "
+                    'would not report that: remove it, or use engine = "kernel"'
                 )
+                found.append((section.place_of("sync"), text))
+    return found
 
 
 def through(job: FioJob, nfs_url: str, directory: str = "") -> FioJob:

@@ -6,19 +6,21 @@ Such a run would touch the hosts, take its time, and could only end *unknown*.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 
-from kit.config.fio_job import DIRECTORY, FioJob, FioSection, parse_fio_bytes
-from kit.config.toml import Place, dotted, placed_refusal
+from kit.config.fio_job import FioJob
+from kit.config.testbed import Testbed
+from kit.config.toml import Place, placed_refusal
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Workload
+from kit.config.workload import Phase, Workload
 from kit.config.workload_source import WorkloadSource
+from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
 from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_WINDOWS
+from kit.plan import fio_options
+from kit.zfs import parameters, properties, tunables
 from kit.zfs.pool import record_bytes
-from kit.zfs.properties import why_refused
 
 # Each job is a process or thread of the client, and has a log that is fetched by a command of its own.
 MOST_JOBS = 1024
@@ -29,32 +31,26 @@ MOST_BUFFER_BYTES = 1 << 30
 # What the Linux client asks for if rsize and wsize do not say (NFS_MAX_FILE_IO_SIZE), and libnfs.
 _MOST_CALL_BYTES = 1 << 20
 _CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
-_TIME_NS = {"us": 10**3, "usec": 10**3, "ms": 10**6, "msec": 10**6, "": 10**9, "s": 10**9}
-_TIME_NS |= {"m": 60 * 10**9, "h": 3600 * 10**9}
 
 
-def check(
-    workload: Workload,
-    source: WorkloadSource,
-    jobs: dict[str, FioJob],
-    *,
-    is_appliance: bool,
-    dilation: int = 1,
-) -> None:
+def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
     """`jobs` by Phase.load. Raises ConfigError with file and line."""
-    keys = [*_workload_problems(workload, is_appliance), *_histogram_problems(workload, jobs, dilation)]
+    keys = [*_workload_problems(workload, testbed), *_log_problems(workload, jobs, testbed.clock)]
     if keys:
-        raise placed_refusal([(source.place_of(key), f"{dotted(key)}: {text}") for key, text in keys])
+        raise placed_refusal(source.placed(keys))
     measured = {phase.load for phase in workload.phase}
-    every_io = {phase.load for phase in workload.phase if phase.log == "every-io"}
+    problems: list[tuple[Place, str]] = []
     for name, job in sorted(jobs.items()):
-        may_be_long = name in measured and name not in every_io
-        problems = list(_load_problems(job, workload, may_be_long))
+        problems += fio_options.problems(job, workload.working_set.size)
+        problems += _size_problems(job)
         if name in measured:
+            if workload.nfs.engine == "kernel":
+                problems += fio_options.cache_problems(job)
             problems += _unlike_sections(job)
-            problems += _block_problems(job, workload, is_appliance)
-        if problems:
-            raise placed_refusal(problems)
+            problems += _block_problems(job, workload, testbed.is_appliance)
+    if problems:
+        # A file, or an option of the workload, may be that of several loads.
+        raise placed_refusal(list(dict.fromkeys(problems)))
 
 
 def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, options: str) -> None:
@@ -72,85 +68,62 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
                 )
 
 
-def _workload_problems(workload: Workload, is_appliance: bool) -> Iterator[tuple[KeyPath, str]]:
-    for kind, properties in (("dataset", workload.dataset.properties), ("pool", workload.pool.properties)):
-        for name, value in properties.items():
-            if reason := why_refused(kind, name, value):
-                yield (kind, "properties", name), reason
-    if not is_appliance:
-        try:
-            record_bytes(workload.dataset.properties)
-        except ValueError as error:
+def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+    yield from properties.problems("dataset", workload.dataset.properties)
+    yield from properties.problems("pool", workload.pool.properties)
+    memory = parameters.guest_memory(testbed.lab.memory) if testbed.is_lab else None
+    yield from tunables.problems(workload.tunables, testbed.clock, memory)
+    working_set = workload.working_set
+    if working_set.fill_block > working_set.size:
+        yield (
+            ("working_set", "fill_block" if "fill_block" in working_set.model_fields_set else "size"),
+            f"a block of the fill, {format_size_bytes(working_set.fill_block)} (fill_block), is more than "
+            f"the working set, {format_size_bytes(working_set.size)}: make it smaller, or the set larger",
+        )
+
+
+def _log_problems(
+    workload: Workload, jobs: Mapping[str, FioJob], clock: Clock
+) -> Iterator[tuple[KeyPath, str]]:
+    """What clients cannot record of a phase."""
+    for number, phase in enumerate(workload.phase):
+        if phase.log == "histograms":
+            yield from _histogram_problems(number, phase, jobs[phase.load], clock)
+        elif phase.duration > LONGEST_EVERY_IO_NS:
             yield (
-                ("dataset", "properties", "recordsize"),
-                f'{error}; write 512 or "128KiB", for example',
+                ("phase", number, "duration"),
+                f"{format_duration_ns(phase.duration)} is longer than "
+                f"{format_duration_ns(LONGEST_EVERY_IO_NS)}, the longest phase with a log of every I/O, "
+                'held in memory by fio: write log = "histograms" in this phase, or measure several shorter ones',
             )
-    loads: list[tuple[KeyPath, int]] = [
-        (("phase", number), phase.duration)
-        for number, phase in enumerate(workload.phase)
-        if phase.log == "every-io"
-    ]
-    if workload.warmup:
-        loads.append((("warmup",), workload.warmup.duration))
-    for table, duration_ns in loads:
-        if text := _too_long(duration_ns):
-            more = ', or write log = "histograms" in this one' if table[0] == "phase" else ""
-            yield (*table, "duration"), text + more
-
-
-def _too_long(duration_ns: int) -> str:
-    """Why a load with a log of every I/O cannot be so long; "" if it can."""
-    if duration_ns <= LONGEST_EVERY_IO_NS:
-        return ""
-    return (
-        f"{format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_EVERY_IO_NS)}, "
-        "the longest load with a log of every I/O (fio keeps it in memory): measure several shorter phases"
-    )
 
 
 def _histogram_problems(
-    workload: Workload, jobs: Mapping[str, FioJob], dilation: int
+    number: int, phase: Phase, job: FioJob, clock: Clock
 ) -> Iterator[tuple[KeyPath, str]]:
-    for number, phase in enumerate(workload.phase):
-        if phase.log == "every-io":
-            continue
-        if dilation & (dilation - 1):
-            yield (
-                ("phase", number, "log"),
-                f'log = "histograms" with lab.dilation = {dilation}: fio counts in octaves of its own clock, '
-                "which are whole bins of the kit only with a dilation of 1, 2, 4, 8, 16, 32 or 64",
-            )
-        copies = sum(section.copies for section in jobs[phase.load].sections)
-        windows = copies * phase.duration // phase.interval
-        if windows > MOST_WINDOWS:
-            least_ns = -(-copies * phase.duration // MOST_WINDOWS)
-            yield (
-                ("phase", number, "interval"),
-                f"{copies} jobs of {format_duration_ns(phase.duration)} have {windows} intervals of "
-                f"{format_duration_ns(phase.interval)}; fio keeps a histogram of each in the client's memory "
-                f"(15 kB), {MOST_WINDOWS} at most: make interval {math.ceil(least_ns / 1e9)}s or longer",
-            )
+    dilation = clock.dilation
+    if dilation & (dilation - 1):
+        near = 1 << dilation.bit_length() - 1
+        yield (
+            ("phase", number, "log"),
+            f'"histograms" where the lab\'s dilation is {dilation}: fio counts in octaves of its own clock, '
+            "which are bins of the kit only with a dilation that is a power of two: write log = "
+            f'"every-io", or lab.dilation = {near} in the testbed',
+        )
+    copies = sum(section.copies for section in job.sections)
+    if copies * phase.duration > MOST_WINDOWS * phase.interval:
+        least_ns = -(-copies * phase.duration // MOST_WINDOWS)
+        yield (
+            ("phase", number, "interval"),
+            f"{copies} jobs of {format_duration_ns(phase.duration)} have "
+            f"{copies * phase.duration // phase.interval} intervals of {format_duration_ns(phase.interval)}; "
+            f"fio keeps a histogram of each in the client's memory (15 kB), {MOST_WINDOWS} at most: write "
+            f'interval = "{math.ceil(least_ns / 1e9)}s", or fewer jobs (numjobs)',
+        )
 
 
-def _load_problems(job: FioJob, workload: Workload, may_be_long: bool) -> Iterator[tuple[Place, str]]:
-    """What no load may do, also one that is not measured. `may_be_long`: it has no log of every I/O."""
-    size_bytes = workload.working_set.size
-    for section in job.sections:
-        if "directory" not in section.options:
-            yield (
-                section.place,
-                f"[{section.name}]: directory is missing, so fio would make the file on the client's own "
-                f"disk, where it happens to start: add directory={DIRECTORY}",
-            )
-        for name in ("size", "filesize"):
-            value = section.options.get(name, "")
-            if (value.endswith("%") and int(value[:-1]) > 100) or _bytes(value) > size_bytes:
-                yield (
-                    section.place_of(name),
-                    f"[{section.name}] {name}={value}: fio would make the working set larger than its "
-                    f"{format_size_bytes(size_bytes)}: write {name}=${{HSP_SIZE}}",
-                )
-        yield from _time_problems(section, may_be_long)
+def _size_problems(job: FioJob) -> Iterator[tuple[Place, str]]:
+    """More jobs, I/Os on the way or buffers than a client can have."""
     copies = sum(section.copies for section in job.sections)
     if copies > MOST_JOBS:
         most = max(job.sections, key=lambda section: section.copies)
@@ -171,25 +144,6 @@ def _load_problems(job: FioJob, workload: Workload, may_be_long: bool) -> Iterat
 
 def _buffer_bytes(job: FioJob) -> int:
     return sum(section.outstanding * section.block_bytes for section in job.sections)
-
-
-def _bytes(value: str) -> int:
-    """A size of a checked job; 0 for a variable, a percentage or none."""
-    return parse_fio_bytes(value) if value and not value.startswith("$") and not value.endswith("%") else 0
-
-
-def _time_problems(section: FioSection, may_be_long: bool) -> Iterator[tuple[Place, str]]:
-    value = section.options.get("runtime", "")
-    if not may_be_long and (match := re.fullmatch("([0-9]+)([a-z]*)", value)):
-        if text := _too_long(int(match[1]) * _TIME_NS[match[2]]):
-            yield section.place_of("runtime"), f"[{section.name}] runtime: {text}"
-    ramp = section.options.get("ramp_time", "0")
-    if not re.fullmatch("0+[a-z]*", ramp):
-        yield (
-            section.place_of("ramp_time"),
-            f"[{section.name}] ramp_time={ramp}: the server answers its I/Os, but fio does not log them, so "
-            "the counts could not agree: remove it, and warm up with the table [warmup] of the workload",
-        )
 
 
 def _unlike_sections(job: FioJob) -> Iterator[tuple[Place, str]]:
@@ -219,7 +173,7 @@ def _unlike_sections(job: FioJob) -> Iterator[tuple[Place, str]]:
 
 def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iterator[tuple[Place, str]]:
     """One I/O of fio must be one NFS call, and one record: only then do the counts agree."""
-    limits = {}
+    limits = {"working_set.size": workload.working_set.size}
     if not is_appliance:
         limits["dataset.properties.recordsize"] = record_bytes(workload.dataset.properties)
     if workload.nfs.engine == "kernel":

@@ -18,7 +18,7 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError
-from kit.plan import combination
+from kit.plan import auto_sizes, combination, limits, notes
 from kit.zfs.tunables import Tunable, tunable
 
 
@@ -39,6 +39,11 @@ class Plan:
     def digest(self) -> str:
         """Identifies the plan."""
         return str(self.as_json()["digest"])
+
+    @property
+    def notes(self) -> list[str]:
+        """What is no mistake, but decides what the numbers mean."""
+        return notes.of(self.workload, self.jobs, len(self.testbed.client))
 
     @property
     def hosts(self) -> dict[str, str]:
@@ -66,11 +71,13 @@ class Plan:
 def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
     """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget)."""
     source = read_source(workload_path)
+    workload = auto_sizes.resolve(workload, testbed)
     jobs = read_jobs(workload, source)
+    limits.check(workload, source)
+    combination.check(workload, source, testbed, testbed_path, jobs)
     tunables: tuple[Tunable, ...] = ()
     if not testbed.is_appliance:
         tunables = tuple(tunable(name, value, testbed.clock) for name, value in workload.tunables.items())
-    combination.check(workload, source, testbed, jobs)
     sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
     return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
 

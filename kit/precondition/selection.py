@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device, Testbed, ages
-from kit.core.errors import ConfigError
+from kit.config.toml_lines import KeyPath
 from kit.precondition import budget
 
 
@@ -16,50 +16,60 @@ def selected_devices(settings: Precondition | None, testbed: Testbed) -> list[De
     return [device for device in testbed.device if device.role in roles]
 
 
-def check(settings: Precondition | None, testbed: Testbed, path: Path) -> None:
-    """Check the settings against the testbed. Raises ConfigError, or SafetyRefusal for the budget."""
+def problems(settings: Precondition | None, testbed: Testbed) -> Iterator[tuple[KeyPath, str]]:
+    """Key and text where the settings do not fit the testbed."""
     aging = [device.name for device in testbed.device if device.role in ("cache", "log") and ages(device)]
     if settings is None:
         if aging:
-            raise ConfigError(
-                f"{path}: the latency of {', '.join(aging)} depends on earlier writes, "
-                "and the workload does not say how to precondition",
-                'add a table [precondition] with method = "snia" or method = "fills", '
-                'or write precondition = "none" to measure the devices fresh',
+            yield (
+                ("precondition",),
+                f"the latency of {', '.join(aging)} depends on earlier writes, and the workload does not say "
+                'how to precondition: add a table [precondition] with method = "snia" or method = "fills", '
+                'or write precondition = "none" (before the first table) to measure the devices fresh',
             )
         return
     if not settings.writes:
         return
-    devices = selected_devices(settings, testbed)
     for role in settings.roles or ():
         if not testbed.devices(role):
-            raise ConfigError(
-                f"{path}: precondition.roles: the testbed '{testbed.name}' has no {role} device",
-                "add such a device to the testbed, or remove the role",
+            yield (
+                ("precondition", "roles"),
+                f"the testbed '{testbed.name}' has no {role} device: add one to it, or remove the role",
             )
-    if not devices:
-        raise ConfigError(
-            f"{path}: precondition: the testbed '{testbed.name}' has neither cache nor log devices",
-            'set roles to those of other devices, or write precondition = "none"',
+    devices = selected_devices(settings, testbed)
+    if not devices and not settings.roles:
+        yield (
+            ("precondition",),
+            f"the testbed '{testbed.name}' has neither cache nor log devices: set roles to those of other "
+            'devices, or write precondition = "none"',
         )
     for device in devices:
-        _check_device(settings, device, path)
+        yield from _device_problems(settings, device)
 
 
-def _check_device(settings: Precondition, device: Device, path: Path) -> None:
+def _device_problems(settings: Precondition, device: Device) -> Iterator[tuple[KeyPath, str]]:
     if settings.budget.endurance is not None and device.endurance is None:
-        raise ConfigError(
-            f"{path}: precondition.budget.endurance: the testbed has no endurance of {device.name}",
-            f'add endurance = "...TB" (TBW of its data sheet) to {device.name}, or remove that budget',
+        yield (
+            ("precondition", "budget", "endurance"),
+            f'the testbed has no endurance of {device.name}: add endurance = "...TB" (TBW of its data sheet) '
+            "there, or remove this budget",
         )
     block = max(settings.block, settings.read_block)
-    if settings.round_bytes(device.size) > 100 * device.size or device.size < 100 * block:
-        raise ConfigError(
-            f"{path}: precondition: block, read_block and round_size do not fit a device of {device.size} "
-            f"bytes ({device.name})",
-            "make them smaller than the device, or the device larger",
+    is_round = settings.round_bytes(device.size) > 100 * device.size
+    if is_round or device.size < 100 * block:
+        key = "round_size" if is_round else "block" if settings.block == block else "read_block"
+        yield (
+            ("precondition", key),
+            f"block, read_block and round_size do not fit a device of {device.size} bytes ({device.name}): "
+            "make them smaller, or the device larger",
         )
-    budget.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
+
+
+def check_budget(settings: Precondition | None, testbed: Testbed) -> None:
+    """Raises SafetyRefusal if the budget cannot suffice."""
+    for device in selected_devices(settings, testbed):
+        assert settings is not None
+        budget.refuse_beyond_bytes(device.name, settings, device.size, device.endurance)
 
 
 def title(text: str, settings: Precondition | None, testbed: Testbed) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 
 from kit.config.fio_job import FioJob
-from kit.config.workload import Phase
-from kit.core.errors import HostError, KitError, SafetyRefusal, error_text
+from kit.config.workload import Phase, Warmup
+from kit.core.errors import HostError, KitError, MeasurementUnknown, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
 from kit.hosts.base import HostLost
@@ -20,6 +20,7 @@ from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
 from kit.plan import steps
 from kit.plan.plan import Plan
+from kit.plan.workload_sizes import planned_tiers, tiers_asked
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
 from kit.run import appliance_setup, power_loss, server_setup
@@ -30,7 +31,7 @@ from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.record import RunRecord
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.site import Site, recorded_site
-from kit.run.warmup import warm_up
+from kit.run.warmup import advice, warm_up, without_log
 from kit.store import json_file, run_directory, tables
 from kit.trace.nfsd_tracer import Tracer
 from kit.zfs import pool, settings_snapshot
@@ -59,6 +60,8 @@ def execute(
     command: list[str],
     earlier: Earlier | None = None,
     journal: Journal | None = None,
+    *,
+    despite_warm_up: bool = False,
 ) -> Outcome:
     """Run the plan. Steps; those in brackets need a server that can be logged into:
 
@@ -67,7 +70,7 @@ def execute(
     3  [set the tunables; build the pool and the dataset; export it]
     4  mount the export on the clients
     5  fill the working set
-    6  warm up [until the gate opens]
+    6  warm up [until the gate opens; without it the run ends here, but for `despite_warm_up`]
     7  [start the tracer;] measure phase by phase, store after each
     8  undo 5 to 3, whatever happened [and check that all is as it was]
 
@@ -88,6 +91,7 @@ def execute(
         entry = registry.enter(run_dir.path.name, run_dir.path)
         journal.begin(entry.run, plan.digest, registry.digest(entry.token))
         run = Context(plan, site, run_dir, journal, progress, record, entry.token)
+        _tell_notes(run)
         started, before = time.monotonic(), None
         try:
             with journal.step("look at the hosts"):
@@ -95,7 +99,7 @@ def execute(
                 for key, host in site.hosts.items():
                     journal.know_host(key, read_identity(host))
                 before = _settings(site)
-            _run_steps(run, outcome, earlier)
+            _run_steps(run, outcome, earlier, despite_warm_up)
         except KeyboardInterrupt:
             outcome.interrupted = True
             record.add_problems("interrupted", "interrupted by the user")
@@ -111,6 +115,13 @@ def execute(
                 record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
                 _store_last(run_dir, outcome)
     return outcome
+
+
+def _tell_notes(run: Context) -> None:
+    """The plan's notes, for the user and for the report; a run that is resumed may have them already."""
+    for note in run.plan.notes:
+        run.progress.note(f"note: {note}")
+        run.record.add_notes(*({note} - set(run.record.manifest.notes)))
 
 
 def _store_last(run_dir: run_directory.RunDir, outcome: Outcome) -> None:
@@ -219,7 +230,7 @@ def _advice(run: str) -> str:
     return f"that run was ended before it could clean up: `hsp clean {entry.path}`"
 
 
-def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None) -> None:
+def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None, despite_warm_up: bool) -> None:
     server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
         tools = server_setup.check(run, server) if server else None
@@ -234,11 +245,7 @@ def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None) -> None:
     else:
         bench, jobs = appliance_setup.set_up(run)
     if workload.warmup:
-        with run.progress.step("warming up"), run.journal.step("warm up"):
-            gate = warm_up(bench, workload.warmup, jobs[workload.warmup.job], workload.working_set.file)
-        if gate:
-            record.fill(warmup=gate.as_json())
-            record.add_problems("warm-up", *gate.problems)
+        _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
     _run_phases(run, bench, jobs, outcome)
     if workload.power_loss:
         text = f"losing power {workload.power_loss.moments} times"
@@ -255,6 +262,23 @@ def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None) -> None:
             else appliance_setup.changed_settings(bench, record.manifest)
         )
         record.add_problems("settings-changed", *changed)
+
+
+def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite: bool) -> None:
+    """Raises MeasurementUnknown if the gate stays closed, unless `despite`."""
+    workload = run.plan.workload
+    with run.progress.step("warming up"), run.journal.step("warm up"):
+        gated = "l2arc" in tiers_asked(workload)
+        logged = not without_log(workload)
+        gate = warm_up(bench, warmup, job, workload.working_set.file, gated=gated, logged=logged)
+    if gate is None:
+        return
+    run.record.fill(warmup=gate.as_json())
+    run.record.add_problems("warm-up", *gate.problems)
+    if gate.problems and not despite:
+        held = planned_tiers(workload, run.plan.testbed)
+        text = "nothing was measured: after the warm-up the L2ARC is not as the workload asks for"
+        raise MeasurementUnknown(text, advice(gate, warmup, held))
 
 
 def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome) -> None:

@@ -57,7 +57,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
         "load": f"closed loop, {outstanding} outstanding",
         # Without a login it is unknown which tier answered, so expectations on tiers are left out.
         "expect": tuple(
-            _expectation(expectation, site.emulated)
+            _expectation(expectation)
             for expectation in plan.workload.expect
             if site.server or expectation.layer == "client"
         ),
@@ -97,12 +97,9 @@ def _device(device: Device) -> dict[str, Any]:
     }
 
 
-def _expectation(expectation: config.Expectation, emulated: bool) -> Expectation:
-    settings = expectation.model_dump()
-    if expectation.inside is None:
-        settings["inside"] = emulated and expectation.layer == "nfs-server"
-    if expectation.inside_share_min is None or not settings["inside"]:
-        del settings["inside_share_min"]
+def _expectation(expectation: config.Expectation) -> Expectation:
+    settings = expectation.model_dump(exclude_none=True)
+    settings["inside"] = expectation.inside or expectation.inside_share_min is not None
     return Expectation(**settings)
 
 

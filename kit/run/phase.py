@@ -35,7 +35,17 @@ from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.bench import Bench
 from kit.run.record import RunRecord
-from kit.store.phase import Check, ClientRow, Event, Extreme, Missing, Problem, ProblemCode, problems_of
+from kit.store.phase import (
+    Check,
+    ClientRow,
+    Event,
+    Extreme,
+    Missing,
+    Problem,
+    ProblemCode,
+    Sum,
+    problems_of,
+)
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer
@@ -126,6 +136,7 @@ class _Record:
     problems: list[Problem] = field(default_factory=list)
     frames: list[pl.DataFrame] = field(default_factory=list)
     extremes: list[Extreme] = field(default_factory=list)
+    sums: list[Sum] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     unavailable: list[Missing] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -137,6 +148,7 @@ class _Record:
     def add_latency(self, instrument: Instrument, made: Latency) -> None:
         self.frames += made.rows
         self.extremes += made.extremes
+        self.sums += made.sums
         self.add(instrument.code, made.problems)
 
     def add_report(self, instrument: Instrument, report: Report) -> None:
@@ -326,6 +338,7 @@ def _analyse(
         unavailable=tuple(record.unavailable),
         events=_during(record.events, measured),
         extremes=tuple(record.extremes),
+        sums=tuple(record.sums),
         clients=clients,
         problems=tuple(record.problems),
         start_ns=measured.start_ns,
@@ -337,14 +350,16 @@ def _analyse(
 def _client_rows(
     bench: Bench, phase: Phase, grid: Grid, collected: Sequence[_Collected], record: _Record
 ) -> tuple[ClientRow, ...]:
-    """The clients' rows of latency.parquet and extremes go into the record."""
+    """The clients' rows of latency.parquet, extremes and sums go into the record."""
     for client in collected:
         if isinstance(client.latencies, ClientWindows):
             _add_windows(phase, grid, client.host, client.latencies, record)
             continue
         cells = histograms.client_cells(client.latencies, grid)
         record.frames.append(histograms.frame(cells, phase.name, "client", client.host))
-        record.extremes += histograms.client_extremes(client.latencies, grid.clock, client.host)
+        of_client = client.latencies, grid.clock, client.host
+        record.extremes += histograms.client_extremes(*of_client)
+        record.sums += histograms.client_sums(*of_client)
     rows = histograms.client_rows(
         [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
     )

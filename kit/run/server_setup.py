@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 from kit.config.fio_job import FioJob
+from kit.config.toml import placed_refusal
+from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError, HostError
 from kit.devices import partition
 from kit.hosts.base import CommandFailed, Host
@@ -26,7 +29,7 @@ from kit.run.resume import end_of
 from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import Tracing, find_tracing
-from kit.zfs import openzfs_version, pool
+from kit.zfs import openzfs_version, pool, properties, tunables
 from kit.zfs.openzfs_version import ZfsVersion
 from kit.zfs.tunables import (
     Tunable,
@@ -43,12 +46,29 @@ _FILL_DEADLINE_S = 1800.0
 def check(run: Context, server: Host) -> tuple[ZfsVersion, Tracing]:
     """Whether every tool is there, and which versions. Raises HostError."""
     zfs = openzfs_version.read(server)
+    _check_workload(run, server, zfs)
     tracing = find_tracing(server, zfs, run.plan.testbed.server.trace)
     run.record.add_versions(manifests.server_versions(server, zfs, tracing))
     manifests.add_limits(run.record, server, zfs, tracing, run.progress)
     text = refuse_small_arc(server, run.plan.tunables, agreed=run.site.beside_other_pools)
     run.record.add_notes(*([f"{text} (--beside-other-pools)."] if text else []))
     return zfs, tracing
+
+
+def _check_workload(run: Context, server: Host, zfs: ZfsVersion) -> None:
+    """That this OpenZFS has the properties and tunables, before anything is changed. Raises ConfigError."""
+    plan, workload = run.plan, run.plan.workload
+    problems = [
+        *properties.problems("dataset", workload.dataset.properties, zfs),
+        *properties.problems("pool", workload.pool.properties, zfs),
+        *tunables.server_problems(server, plan.tunables, zfs.text),
+    ]
+    most = next((each.host_value for each in plan.tunables if each.name == "zfs_max_recordsize"), None)
+    record_bytes = pool.record_bytes(workload.dataset.properties)
+    if text := properties.record_problem(record_bytes, zfs, most):
+        problems.append((("dataset", "properties", "recordsize"), text))
+    if problems:
+        raise placed_refusal(read_source(Path(plan.sources[0])).placed(problems))
 
 
 def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tuple[Bench, dict[str, FioJob]]:

@@ -11,37 +11,54 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kit.config.fio_job import FioJob
-from kit.config.workload import Warmup
+from kit.config.workload import WARM_UP, Warmup, Workload
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.core.units import format_size_bytes
+from kit.core.units import format_mib, format_size_bytes
 from kit.instruments import arc_zil_counters
 from kit.load import fio, ordinary_user
+from kit.plan.tier_sizes import Tiers
+from kit.plan.workload_sizes import READ_TIERS
 from kit.run.bench import Bench, Storage
 from kit.run.phase import drive, load_on
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
+_ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "dbuf_size", "l2_asize")
 _READ_DEADLINE_S = 3600.0
 
 
 @dataclass
 class Gate:
-    """What the last windows showed. Bytes; `problems` say what is short, and by how much."""
+    """What the last windows showed. Bytes; `problems` say what is short, and by how much.
+
+    `arc`: parts of the ARC at the end, by the names of arcstats (kit.plan.tier_sizes has a model of them).
+    """
 
     l2arc_bytes: int
     fed_bytes: list[int] = field(default_factory=list)
     trouble: dict[str, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    arc: dict[str, int] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate | None:
+def without_log(workload: Workload) -> bool:
+    """Whether the warm-up's load has no log of every I/O, which fio keeps in memory and nobody reads."""
+    warmup = workload.warmup
+    is_long = warmup is not None and warmup.duration > fio.LONGEST_EVERY_IO_NS
+    return is_long or any(phase.log == "histograms" for phase in workload.phase)
+
+
+def warm_up(
+    bench: Bench, warmup: Warmup, job: FioJob, file: str, *, gated: bool = True, logged: bool = True
+) -> Gate | None:
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
-    The load is the first client's: what it warms is at the server, for every client.
-    Returns when the gate opens or its deadline is over; None on an appliance, which has no gate.
+    The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
+    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase; else in a few histograms.
+    Returns when the gate opens or its deadline is over; None without a gate, as on an appliance.
     Raises MeasurementUnknown if the load fails.
     """
     client, storage = bench.site.clients[0].host, bench.storage
@@ -53,13 +70,14 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str) -> Gate | None
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    load = load_on(bench, [client], "warm-up", job, warmup.duration)
+    histograms_ns = None if logged else warmup.duration
+    load = load_on(bench, [client], WARM_UP, job, warmup.duration, histograms_ns)
     load.prepare()
     if drive(bench, load, warmup.duration):
         raise KeyboardInterrupt
     if load.problems:
         raise MeasurementUnknown(f"the warm-up load failed: {'; '.join(load.problems)}")
-    return _watch(bench.site.clock, storage, warmup) if storage else None
+    return _watch(bench.site.clock, storage, warmup) if storage and gated else None
 
 
 def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> Gate:
@@ -80,6 +98,24 @@ def _watch(clock: Clock, storage: Storage, warmup: Warmup) -> Gate:
             return gate
 
 
+def advice(gate: Gate, warmup: Warmup, held: Tiers | None) -> str:
+    """What to change in the workload, with what the model expects in each tier (`held`)."""
+    remedies = []
+    if any(gate.trouble.values()):
+        remedies.append("see dmesg of the server: its memory is short, or a cache device fails")
+    if gate.l2arc_bytes < warmup.l2arc_min:
+        remedies.append(
+            'make warmup.l2arc_min smaller or write "auto", or let the warm-up read more '
+            "(read_first, duration)"
+        )
+    if max(gate.fed_bytes, default=0) > warmup.feed_max:
+        remedies.append("give the feed more time (warmup.deadline), or make warmup.feed_max larger")
+    if held:
+        parts = ", ".join(f"{name} {format_mib(held.of(name))}" for name in READ_TIERS)
+        remedies.append(f"the plan expects of the working set: {parts}")
+    return "; ".join([*remedies, "--despite-warm-up measures all the same, and the verdict is unknown"])
+
+
 def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
     """The gate's verdict on successive readings of arcstats. Pure."""
     first, last = seen[0], seen[-1]
@@ -88,6 +124,7 @@ def judge(seen: list[dict[str, int]], warmup: Warmup) -> Gate:
         l2arc_bytes=last["l2_size"],
         fed_bytes=fed,
         trouble={name: last[name] - first[name] for name in _TROUBLE},
+        arc={name: last[name] for name in _ARC_PARTS if name in last},
     )
     if gate.l2arc_bytes < warmup.l2arc_min:
         gate.problems.append(

@@ -1,47 +1,118 @@
-"""Comparison of two sides of stored runs, which are read and judged again."""
+"""Comparison of two sides of stored runs, or of one phase of each, which are read and judged again."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 import reports
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store import json_file, run_directory
-from kit.store.manifest import read_manifest
+from kit.store.manifest import Manifest, read_manifest
+from kit.store.summary import Summary
+from kit.store.tables import read_latency
 from reports.analysis import comparability
 from reports.analysis.compare import compare as compared
 
 
 def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:
     """Compare two sides (docs/formats.md, "Comparison"). Raises ConfigError, MeasurementUnknown."""
+    phases = _phases(a, b)
+    # Two phases by name: that they differ is the question.
+    free = [comparability.PHASE.rstrip(".")] if phases and phases[0] != phases[1] else []
     differing = comparability.check(
-        [(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across
+        [(r.name, r.settings) for r in a], [(r.name, r.settings) for r in b], across, free
     )
     _refuse_unknown([*a, *b])
-    result = compared([r.summary for r in a], [r.summary for r in b])
+    named = {"phases": dict(zip("ab", phases, strict=True))} if phases else {}
+    result = compared(*([_of_phase(r, shown_phase(named)) for r in side] for side in (a, b)))
     caveats = dict.fromkeys(r.summary.by_nature for r in [*a, *b])
     result["caveats"] = [caveat for caveat in caveats if caveat]
     result["across"] = {key: list(pair) for key, pair in differing.items()}
-    return result
+    return result | named
+
+
+def shown_phase(result: Mapping[str, Any]) -> str:
+    """Name of the phases in a comparison of two phases, such as "read-1 -> read-4"; "" of whole runs."""
+    return " \N{RIGHTWARDS ARROW} ".join(dict.fromkeys(result.get("phases", {}).values()))
+
+
+def _phases(a: list[StoredRun], b: list[StoredRun]) -> tuple[str, str] | None:
+    """The phase of each side; None if whole runs are compared. Raises ConfigError."""
+    named: list[str] = []
+    for side in (a, b):
+        phases = list(dict.fromkeys(run.phase for run in side))
+        if len(phases) > 1:
+            listed = ", ".join(f"{run.name}{'' if run.phase else ' (all phases)'}" for run in side)
+            raise ConfigError(
+                f"one side has different phases: {listed}",
+                "give each side one phase, the same of each of its runs",
+            )
+        named += [phase for phase in phases if phase is not None]
+    if len(named) == 1:
+        raise ConfigError(
+            f"one side is the phase '{named[0]}', the other whole runs",
+            "name a phase of every run: RUN:PHASE",
+        )
+    return (named[0], named[1]) if named else None
+
+
+def _of_phase(run: StoredRun, shown: str) -> Summary:
+    """The summary of a run; of a phase of it its rows alone, and their phase is called `shown`."""
+    if run.phase is None:
+        return run.summary
+    rows = tuple(
+        row.model_copy(update={"phase": shown}) for row in run.summary.rows if row.phase == run.phase
+    )
+    name = run.summary.run and f"{run.summary.run}:{run.phase}"
+    return run.summary.model_copy(update={"rows": rows, "run": name})
 
 
 class StoredRun:
-    """A stored run, read and judged again."""
+    """A stored run, or one phase of it, read and judged again. `phase`: None for the whole run."""
 
     def __init__(self, name: str) -> None:
+        """`name`: a run directory, or RUN:PHASE. A directory of the whole name comes first."""
         self.name = name
+        self.phase: str | None = None
+        path, colon, phase = name.rpartition(":")
+        if colon and "/" not in phase and os.path.lexists(path) and not os.path.lexists(name):
+            name, self.phase = path, phase
         self.directory = run_directory.named_run(Path(name))
         self.manifest = read_manifest(self.directory)
-        plan = self.directory.path / "plan.json"
-        stored = json_file.read_json(plan) if os.path.lexists(plan) else {}
-        try:
-            self.settings = comparability.settings(self.manifest, stored if isinstance(stored, dict) else {})
-        except RecursionError:
-            raise ConfigError(f"{name}: manifest.json or plan.json is nested too deep") from None
+        known = [each.name for each in self.manifest.phases]
+        if self.phase is not None and self.phase not in known:
+            raise ConfigError(
+                f"{self.name}: the run has no phase '{self.phase}'",
+                f"its phases: {', '.join(known) or 'none'}",
+            )
+        self.settings = self._settings()
         self.identities = {str(self.directory.path), self.manifest.run or str(self.directory.path)}
         self.summary = reports.judged(self.directory)
+
+    def _settings(self) -> dict[str, Any]:
+        path = self.directory.path / "plan.json"
+        stored = json_file.read_json(path) if os.path.lexists(path) else {}
+        plan = stored if isinstance(stored, dict) else {}
+        try:
+            if self.phase is None:
+                return comparability.settings(self.manifest, plan)
+            return comparability.settings_of_phase(self.manifest, plan, self.phase)
+        except RecursionError:
+            raise ConfigError(f"{self.name}: manifest.json or plan.json is nested too deep") from None
+
+    def drawn(self, shown: str) -> tuple[Manifest, pl.DataFrame]:
+        """What its heat maps are made of; a phase compared by its name is called `shown`."""
+        latency = read_latency(self.directory)
+        if self.phase is None:
+            return self.manifest, latency
+        phases = [p.model_copy(update={"name": shown}) for p in self.manifest.phases if p.name == self.phase]
+        mine = latency.filter(pl.col("phase") == self.phase).with_columns(phase=pl.lit(shown))
+        return self.manifest.model_copy(update={"phases": tuple(phases)}), mine
 
     @property
     def trusted(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import reports
 from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
 from kit.core.output import check_target, say
 from kit.core.progress import Progress
+from kit.lab import run_time
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.recovery.clean import clean
@@ -69,7 +71,7 @@ def once(
         place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
         if resume and journal:
             clean_first(resume, progress, journal)
-        measured = measure(plan, place, results, progress, resume, earlier, asked.seed, journal)
+        measured = measure(plan, place, results, progress, resume, earlier, asked, journal)
     # First: standard output may have no room.
     write_junit(junit, measured.summary)
     _present(measured, json_output)
@@ -95,24 +97,27 @@ def measure(
     progress: Progress,
     resume: Path | None = None,
     earlier: Earlier | None = None,
-    seed: int | None = None,
+    asked: Asked = AS_PLANNED,
     journal: Journal | None = None,
 ) -> Measured:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `seed`: from the command line; it is stored at once, so that a killed run resumes with it. `journal`: of
-    a run that is resumed. It is locked until the site is closed.
+    `asked.seed`: from the command line; it is stored at once, so that a killed run resumes with it.
+    `journal`: of a run that is resumed. It is locked until the site is closed.
     """
-    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, seed)
+    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked.seed)
     failure: KitError | None = None
-    outcome = None
+    outcome, started = None, time.monotonic()
     with progress.numbered(_steps(plan)), ExitStack() as stack:
         journal = journal or stack.enter_context(Journal(run_dir.journal))
         try:
             with place(run_dir.path.name) as site:
                 run_directory.point_latest(run_dir)
                 command = ["hsp", *sys.argv[1:]]
-                outcome = execute(plan, site, run_dir, progress, command, earlier, journal)
+                despite = asked.despite_warm_up
+                outcome = execute(
+                    plan, site, run_dir, progress, command, earlier, journal, despite_warm_up=despite
+                )
                 if outcome.failure:
                     raise outcome.failure
         except KitError as error:
@@ -123,8 +128,16 @@ def measure(
             _say_left(outcome)
         with progress.step("drawing the report"):
             analysed = reports.analyse(run_dir)
+    if analysed.summary.verdict != "unknown" and not (failure or earlier):
+        run_time.learn(plan, time.monotonic() - started, aged=_was_aged(outcome))
     code = failure.exit_code if failure else _exit_code(outcome, analysed.summary)
     return Measured(run_dir, analysed, code, failure)
+
+
+def _was_aged(outcome: Outcome | None) -> bool:
+    """Whether all devices had the state of an earlier ageing."""
+    entries = outcome.record.manifest.precondition if outcome else None
+    return all(entry.get("aged_in") for entry in entries.get("devices", ())) if entries else True
 
 
 def _steps(plan: Plan) -> int:

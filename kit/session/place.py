@@ -26,12 +26,14 @@ from kit.session.erase_confirmation import confirm_erasing
 class Asked:
     """Options of a run that are not in its plan. `seed`: None derives it from the run's id.
 
-    `beside_other_pools`: a smaller ARC may be set although other pools are imported.
+    `beside_other_pools`: a smaller ARC may be set although other pools are imported. `despite_warm_up`: the
+    phases are measured although the L2ARC is not warm.
     """
 
     seed: int | None = None
     age_again: bool = False
     beside_other_pools: bool = False
+    despite_warm_up: bool = False
 
 
 AS_PLANNED = Asked()

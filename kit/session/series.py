@@ -90,7 +90,7 @@ def repeat(
     code, result = EXIT_OK, None
     for number, letter in enumerate(turns, start=1):
         progress.note(f"run {number} of at most {len(turns)}: {letter}")
-        measured = measure(plans[letter], places[letter], results, progress)
+        measured = measure(plans[letter], places[letter], results, progress, asked=asked)
         done[letter].append(measured)
         line = f"{letter}: {measured.summary.verdict}: {measured.run_dir.path}"
         say(line) if json_output else emit_text([line])
@@ -126,7 +126,9 @@ def _refuse_unknown(plans: Iterable[Plan], serials: Sequence[str]) -> None:
 def _refuse_unlike(a: Plan, b: Plan, across: list[str]) -> None:
     """Check before the first run that the plans are comparable; the runs are checked later."""
     of_a, of_b = (comparability.settings(manifest.planned(plan), plan.as_json()) for plan in (a, b))
-    comparability.check([("A", of_a)], [("B", of_b)], [key for key in across if key in {*of_a, *of_b}])
+    # Versions, for example, are known of the runs alone.
+    known = [each for each in across if any(comparability.covers(each, key) for key in {*of_a, *of_b})]
+    comparability.check([("A", of_a)], [("B", of_b)], known)
 
 
 def _compared(done: dict[str, list[Measured]], across: list[str]) -> Json | None:

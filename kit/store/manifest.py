@@ -85,6 +85,14 @@ class Tracing(Stored):
     asked_for: bool = False
 
 
+class RatioTo(Stored):
+    """The row that a row is compared with; None: the same as of the row."""
+
+    phase: str | None = None
+    op: str | None = None
+    tier: str | None = None
+
+
 class Expectation(Stored):
     """A row that the workload expects, and its limits; latencies in us, shares of 1."""
 
@@ -99,8 +107,15 @@ class Expectation(Stored):
     p95_us_max: Number | None = None
     p99_us_max: Number | None = None
     p999_us_max: Number | None = None
+    max_us_max: Number | None = None
+    stall_ms_max: Number | None = None
     share_min: Number | None = None
     share_max: Number | None = None
+    ratio_to: RatioTo | None = None
+    p50_ratio_min: Number | None = None
+    p50_ratio_max: Number | None = None
+    p99_ratio_min: Number | None = None
+    p99_ratio_max: Number | None = None
 
 
 class Skipped(Stored):

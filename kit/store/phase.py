@@ -130,6 +130,17 @@ class Extreme(Stored):
     max_ns: Nanoseconds
 
 
+class Sum(Stored):
+    """The exact sum of the latencies of a host, op and tier, and of how many I/Os it is."""
+
+    layer: str
+    host: str
+    op: str
+    tier: str
+    ios: Count
+    sum_ns: Annotated[int, Field(ge=0)]
+
+
 class ClientRow(Stored):
     """When a client began and ended, None without an I/O. `skew_ns`: after the first I/O of any client."""
 
@@ -199,6 +210,7 @@ class Phase(Stored):
     unavailable: Many[Missing] = ()
     events: Many[Event] = ()
     extremes: Many[Extreme] = ()
+    sums: Many[Sum] = ()
     clients: Many[ClientRow] = ()
     problems: Many[Problem] = ()
     start_ns: Nanoseconds

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
@@ -22,12 +24,24 @@ class Published(Stored):
     inside: bool
 
 
+class Conditions(Stored):
+    """What a phase must have for a published range to stand beside it; None: any will do.
+
+    `io_size` in bytes. `outstanding`: I/Os on their way at a time, of all clients together.
+    """
+
+    io_size: Count | None = None
+    outstanding: Count | None = None
+    nfs_version: str | None = None
+
+
 class PublishedRange(Stored):
-    """What `op` takes when `tier` answers it."""
+    """What `op` takes when `tier` answers it. summary.json does not have the conditions."""
 
     op: str
     tier: str
     range_us: Range
+    conditions: Annotated[Conditions | None, Field(exclude=True)] = None
 
 
 class Reference(Stored):
@@ -44,10 +58,24 @@ class Reference(Stored):
         return {(each.op, each.tier): each.range_us for each in self.ranges}
 
 
+class Interpolated(Stored):
+    """A percentile interpolated within its bin, in us. `bound_us`: the exact one is in it, for certain.
+
+    `error_us`: how far off it is at most where latencies around it are spread as in the bins beside.
+    """
+
+    us: float
+    bound_us: Range
+    error_us: float
+
+
 class Row(Stored):
     """One phase x layer x op x tier. `share` of 1; a percentile is None where the I/Os are too few for it.
 
-    `range_us`: the shortest range that holds 95 % of the I/Os.
+    `range_us`: the shortest range that holds 95 % of the I/Os. `not_published`: why no published range stands
+    beside it although there is one, as a sentence.
+    `mean_us`: from the exact sum of latencies; None where the run has none. `interpolated`: by name (`p50`,
+    ...); `p50_us` is the middle of a bin.
     """
 
     phase: str
@@ -64,6 +92,9 @@ class Row(Stored):
     max_us: float
     range_us: Range
     published: Published | None = None
+    not_published: str | None = None
+    mean_us: float | None = None
+    interpolated: dict[str, Interpolated | None] = Field(default_factory=dict)
 
 
 class PhaseAccounting(Stored):
@@ -90,7 +121,7 @@ class Accounting(Stored):
 class JudgedExpectation(Stored):
     """A row that the workload expects, and its I/Os. `ok`: None where it cannot be judged.
 
-    `limits`: one object per limit, as in docs/formats.md.
+    `limits`: one object per limit, as in docs/formats.md. `not_published`: why `inside` was not judged.
     """
 
     phase: str
@@ -100,6 +131,7 @@ class JudgedExpectation(Stored):
     count: Count = 0
     inside: bool = False
     limits: Many[Json] = ()
+    not_published: str | None = None
     ok: bool | None
     reasons: Many[str] = ()
 

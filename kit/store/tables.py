@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
-from kit.core.own_file import read_own
+from kit.core.own_file import open_own, read_own, too_large
 from kit.store.json_file import DAMAGED
 from kit.store.run_directory import RunDir
 
@@ -37,6 +40,8 @@ LATENCY_SCHEMA = {
     "count": pl.Int64(),
 }
 
+_KNOWN = pl.col("layer").is_in(LAYERS) & pl.col("op").is_in(OPS) & pl.col("tier").is_in(TIERS)
+
 # Only runs that preconditioned devices have it.
 AGEING_SCHEMA = {
     "device": pl.String(),
@@ -55,10 +60,14 @@ AGEING_SCHEMA = {
 }
 
 _MAX_ROWS = 50_000_000
+# What is read part by part takes time, not memory. A day of seconds has 104 million, if three tiers use 200
+# bins each in every second, and the clients as many.
+_MAX_STREAMED_ROWS = 400_000_000
 # A row takes about 120 bytes in memory. A grid of 10 000 intervals x 200 bins with one count in all its cells
 # has 18 rows a byte of its file (measured). More than this many are rows repeated to fill the memory.
 _FREE_ROWS, _MAX_ROWS_PER_BYTE = 100_000, 20
 _MAX_BYTES = 1 << 30
+_ENDED_EARLY = "the run ended before its analysis"
 
 
 def write_latency(run: RunDir, frame: pl.DataFrame) -> None:
@@ -83,7 +92,7 @@ def _write_parquet(path: Path, frame: pl.DataFrame) -> None:
 def read_latency(run: RunDir) -> pl.DataFrame:
     """latency.parquet, checked. Raises ConfigError."""
     path = run.path / "latency.parquet"
-    return _checked_latency(_read_parquet(path, "the run ended before its analysis"), path)
+    return _checked_latency(_read_parquet(path, _ENDED_EARLY), path)
 
 
 def read_ageing(run: RunDir) -> pl.DataFrame:
@@ -94,28 +103,78 @@ def read_ageing(run: RunDir) -> pl.DataFrame:
     return _checked_ageing(_read_parquet(path, "it was there a moment ago"), path)
 
 
+@contextmanager
+def latency_parts(run: RunDir, rows_each: int) -> Iterator[tuple[int, Iterator[pl.DataFrame]]]:
+    """How many rows latency.parquet has, and they, `rows_each` at a time, checked. Raises ConfigError.
+
+    What stands in `layer`, `op` and `tier` is not checked: check_labels() does it for the few that differ.
+    """
+    path = run.path / "latency.parquet"
+    with _readable(path, _ENDED_EARLY), open(open_own(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        # By its descriptor: whatever has the name now, this is the file that was checked.
+        scan = pl.scan_parquet(f"/dev/fd/{file.fileno()}", glob=False)
+        rows = _checked_rows(path, scan, size, _MAX_STREAMED_ROWS)
+        yield rows, _parts(path, scan, rows, rows_each)
+
+
+def check_labels(frame: pl.DataFrame, path: Path) -> None:
+    """Raises ConfigError if a layer, op or tier of `frame` is not one of the kit's."""
+    _check_rows(frame, path, ~_KNOWN)
+
+
+def _parts(path: Path, scan: pl.LazyFrame, rows: int, rows_each: int) -> Iterator[pl.DataFrame]:
+    def part(first: int) -> pl.DataFrame:
+        frame = scan.slice(first, rows_each).collect(engine="in-memory")
+        return _checked(frame, path, LATENCY_SCHEMA, pl.lit(value=True))
+
+    total = 0.0
+    # The next part is read while the last is summed up.
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(part, 0)
+        for first in range(rows_each, rows + rows_each, rows_each):
+            read = coming.result()
+            if first < rows:
+                coming = reader.submit(part, first)
+            total += float(read["count"].cast(pl.Float64).sum())
+            _check_total(path, total)
+            yield read
+
+
 def _read_parquet(path: Path, missing_hint: str) -> pl.DataFrame:
-    try:
+    with _readable(path, missing_hint):
         content = read_own(path, _MAX_BYTES)
-        rows = pl.scan_parquet(io.BytesIO(content)).select(pl.len()).collect().item()
-        if rows > _MAX_ROWS:
-            raise ConfigError(
-                f"{path}: {rows} rows, more than {_MAX_ROWS}", "give a coarser --interval to `hsp import`"
-            )
-        if rows > _FREE_ROWS + _MAX_ROWS_PER_BYTE * len(content):
-            raise ConfigError(
-                f"{path}: {rows} rows in {len(content)} bytes: the same rows again and again", DAMAGED
-            )
+        _checked_rows(path, pl.scan_parquet(io.BytesIO(content)), len(content), _MAX_ROWS)
         return pl.read_parquet(io.BytesIO(content))
+
+
+@contextmanager
+def _readable(path: Path, missing_hint: str) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file", missing_hint) from None
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ConfigError(f"{path}: not a readable Parquet file ({error})", DAMAGED) from error
 
 
+def _checked_rows(path: Path, scan: pl.LazyFrame, size: int, most: int) -> int:
+    """How many rows a file of `size` bytes has. Raises ConfigError if it is not worth reading."""
+    if size > _MAX_BYTES:
+        raise too_large(path, _MAX_BYTES)
+    rows: int = scan.select(pl.len()).collect().item()
+    if rows > most:
+        hint = "give a coarser --interval to `hsp import`"
+        if rows <= _MAX_STREAMED_ROWS:
+            hint = f"only `hsp report` reads so many; {hint}"
+        raise ConfigError(f"{path}: {rows} rows, more than {most}", hint)
+    if rows > _FREE_ROWS + _MAX_ROWS_PER_BYTE * size:
+        raise ConfigError(f"{path}: {rows} rows in {size} bytes: the same rows again and again", DAMAGED)
+    return rows
+
+
 def _checked_latency(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
-    known = pl.col("layer").is_in(LAYERS) & pl.col("op").is_in(OPS) & pl.col("tier").is_in(TIERS)
-    return _checked(frame, path, LATENCY_SCHEMA, known)
+    return _checked(frame, path, LATENCY_SCHEMA, _KNOWN)
 
 
 def _checked_ageing(frame: pl.DataFrame, path: Path) -> pl.DataFrame:
@@ -139,17 +198,22 @@ def _checked(frame: pl.DataFrame, path: Path, schema: dict[str, Any], possible: 
         frame = frame.select(list(schema)).cast(schema)  # type: ignore[arg-type]
     except pl.exceptions.PolarsError as error:
         raise ConfigError(f"{path}: a column is not of its type ({error})", DAMAGED) from error
-    bad = frame.filter(
-        pl.any_horizontal(pl.all().is_null())
-        | (pl.col("count") < 0)
-        | (pl.col("lo_ns") < 0)
-        | (pl.col("hi_ns") <= pl.col("lo_ns"))
-        | ~possible
-    )
-    if bad.height:
+    wrong = (pl.col("count") < 0) | (pl.col("lo_ns") < 0) | (pl.col("hi_ns") <= pl.col("lo_ns"))
+    _check_rows(frame, path, wrong | ~possible)
+    _check_total(path, float(frame["count"].cast(pl.Float64).sum()))
+    return frame
+
+
+def _check_rows(frame: pl.DataFrame, path: Path, wrong: pl.Expr) -> None:
+    # Whether there is a null costs nothing to know, and a look at every cell to find.
+    if any(column.null_count() for column in frame.iter_columns()):
+        wrong = pl.any_horizontal(pl.all().is_null()) | wrong
+    if frame.select(wrong.any()).item():
+        bad = frame.filter(wrong)
         raise ConfigError(f"{path}: {bad.height} rows are impossible, the first is {bad.row(0)}", DAMAGED)
+
+
+def _check_total(path: Path, total: float) -> None:
     # Sums of 64-bit integers would wrap around.
-    total = float(frame["count"].cast(pl.Float64).sum())
     if total >= 1 << 63:
         raise ConfigError(f"{path}: {total:.3g} I/Os in all are more than any run can have", DAMAGED)
-    return frame

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from kit.core.bins import BINS_PER_OCTAVE
+from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.trace.support import MAP_KEYS
 
 _LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
@@ -22,7 +22,7 @@ _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
 # The bin below 2^62 ns: edges of longer times do not fit signed 64-bit numbers.
 _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
 # Keys of @counts that are not bins.
-_STARTED, _DONE = 4000, 4001
+_STARTED, _DONE, _SUM = 4000, 4001, 4002
 _LONGEST_NS = (1 << 62) - 1
 _PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT = 11, (1 << 11) - 1, 32
 
@@ -44,6 +44,8 @@ class Snapshot:
 class Trace:
     """A tracer's output of one phase. `lowest`, `highest`: ns per class; `started`, `done`: requests per op.
 
+    `sums`: of the latencies (ns) of all counted requests per class; empty in output without sums (older).
+
     `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
     monotonic clock.
@@ -56,6 +58,7 @@ class Trace:
     snapshots: list[Snapshot] = field(default_factory=list)
     lowest: dict[Class, int] = field(default_factory=dict)
     highest: dict[Class, int] = field(default_factory=dict)
+    sums: dict[Class, int] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     feeds_ns: tuple[int, ...] = ()
@@ -132,18 +135,21 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     """`entries`: @seen, bin, count."""
     counts: dict[Class, Counts] = {}
     totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
+    sums: dict[Class, int] = {}
     for seen, number, value in entries:
         if isinstance(value, bool) or value != int(value) or value < 0:
             raise ValueError("invalid count")
         if number in totals:
             totals[number][_class(seen)[0]] = int(value)
+        elif number == _SUM:
+            sums[_class(seen)] = int(value)
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
             counts.setdefault(_class(seen), {})[number] = int(value)
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
     if trace.ended:
-        trace.started, trace.done = totals[_STARTED], totals[_DONE]
+        trace.started, trace.done, trace.sums = totals[_STARTED], totals[_DONE], sums
 
 
 def _read_extremes(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
@@ -184,6 +190,15 @@ def _inconsistencies(trace: Trace) -> Iterator[str]:
         counted = sum(sum(counts.values()) for key, counts in last.items() if key[0] == op)
         if trace.ended and counted != count:
             yield f"the tracer's histograms hold {counted} of {count} {op} requests: a map was full"
+    yield from _wrong_sums(trace.sums, last)
+
+
+def _wrong_sums(sums: dict[Class, int], counts: dict[Class, Counts]) -> Iterator[str]:
+    """Each class has the sum of its counted latencies; none has one in output from before there were sums."""
+    for key in set(sums) | set(counts) if sums else ():
+        low, high = bounds_ns(counts.get(key, {}))
+        if key not in sums or not low <= sums[key] <= high:
+            yield f"the tracer's sum of the latencies of {key} is {sums.get(key)} ns, not {low} to {high}"
 
 
 def differences(snapshots: Iterable[Snapshot]) -> Iterator[Snapshot]:

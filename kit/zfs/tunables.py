@@ -6,13 +6,16 @@ because a timer of the software under test runs in the experiment's time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kit.config.toml_lines import KeyPath
+from kit.config.workload import Setting
 from kit.core.clock import Clock
-from kit.core.errors import ConfigError, HostError, SafetyRefusal
+from kit.core.errors import HostError, SafetyRefusal
 from kit.core.units import parse_duration_ns, parse_size_bytes
 from kit.hosts.base import Host
+from kit.zfs import parameters
 
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
 
@@ -30,24 +33,8 @@ TIME_TUNABLES_NS = {
     "zfs_arc_min_prescient_prefetch_ms": 1_000_000,
     "zfs_multihost_interval": 1_000_000,
     "zfs_delay_scale": 1,
-    "zfs_delay_max_ns": 1,
     "zil_min_commit_timeout": 1,
 }
-
-# Parameters that are bytes (zfs(4)).
-SIZE_TUNABLES = frozenset(
-    {
-        "zfs_arc_max",
-        "zfs_arc_min",
-        "l2arc_write_max",
-        "l2arc_write_boost",
-        "zfs_dirty_data_max",
-        "zfs_immediate_write_sz",
-        "zil_slog_bulk",
-        "zil_maxblocksize",
-        "dbuf_cache_max_bytes",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -60,11 +47,45 @@ class Tunable:
 
 
 def tunable(name: str, value: str | int | bool, clock: Clock) -> Tunable:
-    """Convert a workload's value. Raises ConfigError if the parameter cannot have it."""
-    try:
-        return Tunable(name, str(value), _host_value(name, value, clock))
-    except ValueError as error:
-        raise ConfigError(f"tunables: {name}: {error}", "a number, or a size such as 64MiB") from None
+    """Convert a workload's value. Raises ValueError if the parameter cannot have it."""
+    return Tunable(name, str(value), _host_value(name, value, clock))
+
+
+def problems(
+    settings: Mapping[str, Setting], clock: Clock, memory: parameters.Memory | None = None
+) -> Iterator[tuple[KeyPath, str]]:
+    """Key and text for each setting that OpenZFS 2.1 to 2.4 do not have, or do not take.
+
+    `memory`: of the server, where it is known.
+    """
+    values = {}
+    for name, value in settings.items():
+        if text := parameters.name_problem(name):
+            yield ("tunables", name), text
+            continue
+        try:
+            values[name] = tunable(name, value, clock).host_value
+        except ValueError as error:
+            yield ("tunables", name), str(error)
+    yield from parameters.range_problems(values, memory)
+
+
+def server_problems(server: Host, settings: Sequence[Tunable], version: str) -> list[tuple[KeyPath, str]]:
+    """What only the server shows: parameters that its OpenZFS lacks, limits that its memory rules out.
+
+    Raises HostError.
+    """
+    there = _values(server, [each.name for each in settings])
+    missing: list[tuple[KeyPath, str]] = [
+        (("tunables", each.name), parameters.missing_problem(each.name, version))
+        for each in settings
+        if each.name not in there
+    ]
+    if missing or not any(each.name in EFFECTS for each in settings):
+        return missing
+    stats = read_arcstats(server)
+    memory = parameters.Memory(stats.get("memory_all_bytes", 2**63 - 1), stats.get("c_min", 0))
+    return list(parameters.range_problems({each.name: each.host_value for each in settings}, memory))
 
 
 def _host_value(name: str, value: str | int | bool, clock: Clock) -> int:
@@ -78,7 +99,7 @@ def _host_value(name: str, value: str | int | bool, clock: Clock) -> int:
         if host_ns % unit_ns:
             raise ValueError(f"{value} is not a whole number of the module's units on this clock")
         return host_ns // unit_ns
-    if name in SIZE_TUNABLES:
+    if (parameter := parameters.known().get(name)) and parameter.is_size:
         return parse_size_bytes(value)
     raise ValueError(f"only whole numbers can be set, found '{value}'")
 
@@ -99,10 +120,7 @@ def parse_files(text: str) -> dict[str, str]:
 
 def read_tunables(server: Host, names: list[str]) -> dict[str, str]:
     """Current values. Raises HostError if this OpenZFS has no such parameter."""
-    if not names:
-        return {}
-    result = server.run(["grep", "--with-filename", "", *map(parameter_path, names)], check=False)
-    values = {path.rpartition("/")[2]: value for path, value in parse_files(result.stdout).items()}
+    values = _values(server, names)
     missing = [name for name in names if name not in values]
     if missing:
         raise HostError(
@@ -112,16 +130,29 @@ def read_tunables(server: Host, names: list[str]) -> dict[str, str]:
     return values
 
 
+def _values(server: Host, names: list[str]) -> dict[str, str]:
+    """Current values of those that this OpenZFS has. Raises HostError."""
+    if not names:
+        return {}
+    result = server.run(["grep", "--with-filename", "", *map(parameter_path, names)], check=False)
+    return {path.rpartition("/")[2]: value for path, value in parse_files(result.stdout).items()}
+
+
 def read_effects(server: Host, names: list[str]) -> dict[str, str]:
     """Values in effect of the parameters that have a kstat. Raises HostError."""
     kstats = {EFFECTS[name]: name for name in names if name in EFFECTS}
     if not kstats:
         return {}
-    lines = [line.split() for line in server.run(["cat", _ARCSTATS]).stdout.splitlines()]
-    values = {kstats[fields[0]]: fields[2] for fields in lines if len(fields) == 3 and fields[0] in kstats}
+    values = {kstats[name]: str(value) for name, value in read_arcstats(server).items() if name in kstats}
     if len(values) < len(kstats):
         raise HostError(f"on {server.name}: {_ARCSTATS} has no {' and '.join(sorted(kstats))}")
     return values
+
+
+def read_arcstats(server: Host) -> dict[str, int]:
+    """The numbers of arcstats. Raises HostError."""
+    lines = [line.split() for line in server.run(["cat", _ARCSTATS]).stdout.splitlines()]
+    return {each[0]: int(each[2]) for each in lines if len(each) == 3 and each[2].isdecimal()}
 
 
 def in_order(tunables: tuple[Tunable, ...], effects: dict[str, str]) -> list[Tunable]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.summary import Reference, Summary
 from reports.analysis import references
@@ -28,7 +29,7 @@ class Analysed:
 
 
 def analysed(
-    latency: pl.DataFrame,
+    latency: Latency,
     manifest: Manifest,
     aged: pl.DataFrame,
     reference: Reference | None = None,
@@ -45,13 +46,11 @@ def analysed(
     "manifest, latency or summary of the run",
     "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
 )
-def described(
-    latency: pl.DataFrame, manifest: Manifest, summary: Summary, setup: Setup | None = None
-) -> Analysed:
+def described(latency: Latency, manifest: Manifest, summary: Summary, setup: Setup | None = None) -> Analysed:
     """A run with its summary. Raises ConfigError if a part of it is damaged."""
     return Analysed(
         summary,
-        headline(latency, manifest, summary),
+        headline(latency.bins, manifest, summary),
         findings(latency, manifest, summary),
         setup_table(manifest, summary.reference, setup),
     )

@@ -15,13 +15,20 @@ from reports.statistics.quantiles import Bins
 
 Json = dict[str, Any]
 Range = tuple[float, float]
+Ranges = Mapping[tuple[str, str], Range]  # by op and tier
 _KEY = ("phase", "layer", "op")
 _UNLABELLED = "all"
 
 
-def describe(latency: pl.DataFrame, phases: Sequence[str], reference: Reference | None) -> list[Json]:
+def describe(
+    latency: pl.DataFrame,
+    phases: Sequence[str],
+    reference: Reference | None,
+    ranges: Mapping[str, Ranges] | None = None,
+) -> list[Json]:
     """One object per phase x layer x op of `latency` (columns of latency.parquet), in the order of `phases`.
 
+    `ranges`: those of `reference` that stand beside a phase, by its name; None: all of them beside each.
     What has no bands (its bins overlap) has a `reason` and an empty list.
     """
     counted = (
@@ -35,16 +42,16 @@ def describe(latency: pl.DataFrame, phases: Sequence[str], reference: Reference 
         by_tier: dict[str, list[tuple[int, int, int]]] = {}
         for r in rows:
             by_tier.setdefault(r["tier"], []).append((r["lo_ns"], r["hi_ns"], r["count"]))
-        made.append(_described(dict(zip(_KEY, key, strict=True)), by_tier, reference))
+        every = reference.ranges_us if reference else {}
+        shown = every if ranges is None else ranges.get(key[0], {})
+        made.append(_described(dict(zip(_KEY, key, strict=True)), by_tier, reference, shown))
     order = {name: n for n, name in enumerate(phases)}
     made.sort(key=lambda e: (order.get(e["phase"], len(order)), e["phase"], e["layer"] == "client", e["op"]))
     return made
 
 
-def _described(key: Json, by_tier: Mapping[str, Bins], reference: Reference | None) -> Json:
-    ranges = (
-        {t: span for (op, t), span in reference.ranges_us.items() if op == key["op"]} if reference else {}
-    )
+def _described(key: Json, by_tier: Mapping[str, Bins], reference: Reference | None, shown: Ranges) -> Json:
+    ranges = {tier: span for (op, tier), span in shown.items() if op == key["op"]}
     entry: Json = {
         **key,
         "count": sum(b[2] for bins in by_tier.values() for b in bins),

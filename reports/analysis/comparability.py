@@ -1,11 +1,15 @@
-"""What two runs must have in common to be compared: checked settings, as flat `dotted.key -> value`."""
+"""What two runs must have in common to be compared: checked settings, as flat `dotted.key -> value`.
+
+Words are no setting: titles, citations, comments of fio jobs.
+"""
 
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kit.core.errors import ConfigError
@@ -14,10 +18,17 @@ from kit.store.manifest import Manifest
 Json = dict[str, Any]
 # Of a phase, where the run has no plan: as the manifest has them.
 _PHASE = ("job", "op", "block_bytes", "outstanding", "interval_ns", "expected_tiers", "tiers")
-# Words for people, and what is judged only after the run; the reference and expectations are no part of it.
-_WORDS = ("title",)
+# Words for people; the reference and expectations, judged only after the run, are no part of it either.
+_WORDS = ("title", "source")
 _IDENTITY = ("model", "serial", "wwn", "size_bytes")
+# What the run recorded of a phase that is compared by its name, besides the keys of its plan.
+_RECORDED = ("op", "block_bytes", "outstanding")
+PHASE = "phase."
+# Parts of a key that name one thing, such as testbed.devices.cache0; of others two, such as phases.read.
+_PARTS = {"testbed": 3, "phase": 1}
 _SHOWN = 160
+# So many keys of one thing in a sentence.
+_MOST_KEYS = 8
 
 
 def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
@@ -56,10 +67,30 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         # What it may cost is not what was done.
         "precondition": {k: v for k, v in _table(workload.get("precondition")).items() if k != "budget"},
         "phases": _phases(manifest, workload),
-        "jobs": plan.get("jobs"),
+        "jobs": {name: _without_comments(text) for name, text in _table(plan.get("jobs")).items()},
     }
     flat: dict[str, Any] = {}
     _flatten(value, "", flat)
+    return flat
+
+
+def settings_of_phase(manifest: Manifest, plan: Json, name: str) -> dict[str, Any]:
+    """As settings(), but of the phases only the one called `name`, under keys that begin with PHASE."""
+    flat = {
+        key: value
+        for key, value in settings(manifest, plan).items()
+        if key.partition(".")[0] not in ("phases", "jobs", "load")
+    }
+    stored = next(phase.as_json() for phase in manifest.phases if phase.name == name)
+    planned = _phases(manifest, _table(plan.get("workload")))
+    phase = {**planned.get(name, {}), **{key: stored.get(key) for key in _RECORDED}}
+    jobs = _table(plan.get("jobs"))
+    # What was removed stays away: it is the same for a phase after it.
+    before = itertools.takewhile(lambda other: other != name, planned)
+    gone = [planned[each].get("remove") for each in (*before, name) if each in planned]
+    load = jobs.get(f"{phase.get('job')} ({name})", jobs.get(str(phase.get("job")), ""))
+    phase |= {"remove": None, "removed": sorted(filter(None, gone)), "load": _options(load)}
+    _flatten({"phase": phase}, "", flat)
     return flat
 
 
@@ -67,20 +98,21 @@ def check(
     a: Sequence[tuple[str, Mapping[str, Any]]],
     b: Sequence[tuple[str, Mapping[str, Any]]],
     across: Sequence[str],
+    free: Sequence[str] = (),
 ) -> dict[str, tuple[Any, Any]]:
-    """What A and B differ in: key -> (value of A, value of B), all of them keys of `across`.
+    """What A and B differ in: key -> (value of A, value of B).
 
-    `a` and `b`: name and settings of each run. Raises ConfigError with every key that differs otherwise and
-    both values: between A and B unless the key is in `across`, and within one side always.
+    `a` and `b`: name and settings of each run. `across`: keys, or what keys begin with up to a dot, that A
+    and B may differ in; `free`: the same, without anybody having asked for it. Raises ConfigError with every
+    other key that differs and both values: between A and B, and within one side always.
     """
     keys = sorted({key for _, s in [*a, *b] for key in s})
-    for key in across:
-        if key not in keys:
-            near = (
-                difflib.get_close_matches(key, keys, n=3) or [k for k in keys if k.startswith(f"{key}.")][:8]
-            )
+    for prefix in across:
+        if not any(covers(prefix, key) for key in keys):
+            parts = [".".join(key.split(".")[:n]) for key in keys for n in range(1, key.count(".") + 2)]
+            near = difflib.get_close_matches(prefix, dict.fromkeys(parts), n=3)
             raise ConfigError(
-                f"--across {key}: the runs have no such key",
+                f"--across {prefix}: the runs have no such key",
                 f"did you mean: {', '.join(near)}" if near else "a key is named as the refusal names it",
             )
     mixed = [line for side, runs in (("A", a), ("B", b)) for line in _mixed(side, runs, keys)]
@@ -90,15 +122,47 @@ def check(
             "compare runs of one kind with runs of one other kind; --across is for what A and B differ in",
         )
     differing = {k: (a[0][1].get(k), b[0][1].get(k)) for k in keys if a[0][1].get(k) != b[0][1].get(k)}
-    refused = {k: v for k, v in differing.items() if k not in across}
+    refused = {k: v for k, v in differing.items() if not any(covers(p, k) for p in (*across, *free))}
     if refused:
         lines = [f"  {key}: A has {_shown(x, y)}, B has {_shown(y, x)}" for key, (x, y) in refused.items()]
-        flags = " ".join(f"--across {shlex.quote(key)}" for key in refused)
+        flags = " ".join(f"--across {shlex.quote(prefix)}" for prefix in _prefixes(refused))
         raise ConfigError(
             "A and B are not alike, so a difference would not say what it comes from:\n" + "\n".join(lines),
             f"if that is what you compare: {flags}",
         )
     return differing
+
+
+def covers(prefix: str, key: str) -> bool:
+    """Whether `prefix` is the key itself, or what it begins with up to a dot."""
+    return key == prefix or key.startswith(prefix.rstrip(".") + ".")
+
+
+def _prefixes(keys: Iterable[str]) -> list[str]:
+    """The shortest that cover `keys`: of several keys of one thing what names the thing, else the key."""
+    return [members[0] if len(members) == 1 else thing for thing, members in _by_thing(keys).items()]
+
+
+def _by_thing(keys: Iterable[str]) -> dict[str, list[str]]:
+    things: dict[str, list[str]] = {}
+    for key in keys:
+        parts = key.split(".")
+        things.setdefault(".".join(parts[: _PARTS.get(parts[0], 2)]), []).append(key)
+    return things
+
+
+def differences(across: Mapping[str, Sequence[Any]]) -> list[str]:
+    """What A and B differ in as sentences, one of each thing; `across`: key -> values of A and of B."""
+    made = []
+    for thing, keys in _by_thing(across).items():
+        listed = [f"{key}: A has {_shown(*across[key])}, B has {_shown(*across[key][::-1])}" for key in keys]
+        words = f"Across {listed[0]}"
+        if len(keys) > 1:
+            words = "The phases differ: " if thing == "phase" else f"Across {thing}: "
+            words += "; ".join(each.removeprefix(f"{thing}.") for each in listed[:_MOST_KEYS])
+        more = f"; {len(keys) - _MOST_KEYS} more keys" if len(keys) > _MOST_KEYS else ""
+        made.append(f"{words}{more}.")
+    return made
 
 
 def _mixed(side: str, runs: Sequence[tuple[str, Mapping[str, Any]]], keys: Sequence[str]) -> Iterator[str]:
@@ -145,10 +209,40 @@ def _by_name(value: Any) -> Json:
 def _device(found: Json) -> Json:
     """What it is, not where the kernel put it: that changes with a restart, or a cable."""
     identity = found.get("identity")
-    kept = {key: value for key, value in found.items() if key not in ("path", "identity")}
+    left_out = {"path", "identity"}
+    if isinstance(found.get("parameters"), dict):
+        # The title of the preset: its parameters are what it is.
+        left_out.add("model")
+    kept = {key: _without_words(value) for key, value in found.items() if key not in left_out}
     if isinstance(identity, dict):
         kept["identity"] = {key: identity.get(key) for key in _IDENTITY}
     return kept
+
+
+def _without_words(value: Any) -> Any:
+    """`value` without titles and citations, also in the tables in it."""
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_words(inner) for key, inner in value.items() if key not in _WORDS}
+
+
+def _without_comments(job: Any) -> str:
+    """The text of a fio job without comments and empty lines."""
+    lines = [line.strip() for line in str(job).splitlines()]
+    return "\n".join(line for line in lines if line and line[0] not in ";#")
+
+
+def _options(job: Any) -> Json:
+    """The options of a fio job by their names; of several sections under the names of the sections."""
+    sections: dict[str, Json] = {}
+    options: Json = {}
+    for line in _without_comments(job).splitlines():
+        name, _, value = (part.strip() for part in line.partition("="))
+        if name.startswith("["):
+            options = sections.setdefault(name, {})
+        else:
+            options[name] = value
+    return options if len(sections) == 1 else sections
 
 
 def _export(manifest: Manifest) -> list[str] | None:
@@ -165,4 +259,4 @@ def _phases(manifest: Manifest, workload: Json) -> Json:
     keys = [key for key in _PHASE if key != "interval_ns" or manifest.import_ is None]
     stored = {phase.name: phase.as_json() for phase in manifest.phases}
     found = planned or {name: {k: phase.get(k) for k in keys} for name, phase in stored.items()}
-    return {name: {k: v for k, v in phase.items() if k not in _WORDS} for name, phase in found.items()}
+    return {name: _without_words(phase) for name, phase in found.items()}

@@ -1,4 +1,4 @@
-"""A against B, over runs: ratios of percentiles and shares with their intervals; latencies in us."""
+"""A against B, over runs: ratios of means, percentiles and shares with intervals; latencies in us."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ NO_DIFFERENCE = "no difference shown"
 DIFFERENCE = "difference shown"
 # What people read for the words of a row.
 SHOWN = {"no statement": "not judged", "withheld": "n/a"}
-_PERCENTILES = (("p50", "p50_us", 0.5), ("p99", "p99_us", 0.99), ("p99.9", "p999_us", 0.999))
-# A bin is so wide for its lower edge (kit.core.bins), and never less than a nanosecond.
-_BIN, _LEAST_BIN_US = 1 / 32, 1e-3
+_PERCENTILES = (("p50", "p50", 0.5), ("p99", "p99", 0.99), ("p99.9", "p999", 0.999))
+# Latencies are whole nanoseconds.
+_TICK_US = 1e-3
 # Fewer I/Os than for a median in every run: their share says nothing.
 _LEAST_IOS = sample_needed(0.5)
 
@@ -44,7 +45,7 @@ def compare(a: Sequence[Summary], b: Sequence[Summary]) -> Json:
     """Summaries of runs of A and of B, at least one each, as one object (docs/formats.md, "Comparison").
 
     `rows` has one object per phase x layer x op x tier x figure. A figure that cannot be told is `withheld`,
-    with the reason; a difference of less than a bin's width is none.
+    with the reason; a difference of less than the errors of two interpolated percentiles is none.
     """
     tables = [[_by_key(s) for s in side] for side in (a, b)]
     keys = list(dict.fromkeys(key for side in tables for table in side for key in table))
@@ -52,15 +53,13 @@ def compare(a: Sequence[Summary], b: Sequence[Summary]) -> Json:
     rows: list[Json] = []
     figures: list[tuple[int, _Figure]] = []
     for key in keys:
-        for name, field, q in _PERCENTILES:
-            made = _percentile(key, name, field, q, tables)
-            rows.append(_row(key, name, made))
-            if isinstance(made, _Figure):
-                figures.append((len(rows) - 1, made))
-        made = _share(key, tables, totals)
-        rows.append(_row(key, "share", made))
-        if isinstance(made, _Figure):
-            figures.append((len(rows) - 1, made))
+        made = {name: _percentile(key, name, field, q, tables) for name, field, q in _PERCENTILES}
+        if any(table[key].mean_us is not None for side in tables for table in side if key in table):
+            made = {"mean": _mean(key, tables), **made}
+        for name, figure in {**made, "share": _share(key, tables, totals)}.items():
+            rows.append(_row(key, name, figure))
+            if isinstance(figure, _Figure):
+                figures.append((len(rows) - 1, figure))
     intervals = _intervals([f for _, f in figures])
     for n, (at, figure) in enumerate(figures):
         _tell(rows[at], figure, intervals[n] if intervals else None)
@@ -120,26 +119,50 @@ def _tell(row: Json, figure: _Figure, interval: bootstrap.Interval | None) -> No
     row["words"] = DIFFERENCE if clear else NO_DIFFERENCE
 
 
-def _percentile(
-    key: Key, name: str, field: str, q: float, tables: Sequence[Sequence[Mapping[Key, Row]]]
-) -> _Figure | str:
+def _mean(key: Key, tables: Sequence[Sequence[Mapping[Key, Row]]]) -> _Figure | str:
+    """The mean, which has no bins: sums are exact."""
     sides = []
     for letter, side in zip("AB", tables, strict=True):
         found = [table.get(key) for table in side]
         if not all(found):
             return f"{letter}: {_absent(found)}"
-        values = [getattr(row, field) for row in found if row]
-        if any(v is None for v in values):
+        means = [row.mean_us for row in found if row]
+        known = [(mean, _TICK_US) for mean in means if mean is not None]
+        if len(known) < len(means):
+            return f"{letter}: {len(means) - len(known)} of {len(means)} runs have no sum of latencies"
+        sides.append(known)
+    return _figure(key, "mean", sides)
+
+
+def _percentile(
+    key: Key, name: str, field: str, q: float, tables: Sequence[Sequence[Mapping[Key, Row]]]
+) -> _Figure | str:
+    """The interpolated percentile."""
+    sides = []
+    for letter, side in zip("AB", tables, strict=True):
+        found = [table.get(key) for table in side]
+        if not all(found):
+            return f"{letter}: {_absent(found)}"
+        values = [row.interpolated.get(field) for row in found if row]
+        known = [(value.us, max(value.error_us, _TICK_US)) for value in values if value]
+        if len(known) < len(values):
             fewest = min(row.count for row in found if row)
             return f"{letter}: a run has {fewest} I/Os, {name} needs {sample_needed(q)}"
-        if any(v <= 0 for v in values):
+        sides.append(known)
+    return _figure(key, name, sides)
+
+
+def _figure(key: Key, name: str, sides: Sequence[Sequence[tuple[float, float]]]) -> _Figure | str:
+    """`sides`: value and error (us) of each run of A and of B."""
+    for letter, side in zip("AB", sides, strict=True):
+        if any(value <= 0 for value, _ in side):
             return f"{letter}: {name} is below the clock's resolution"
-        sides.append(values)
-    coarse = max(_BIN, *(_LEAST_BIN_US / v for side in sides for v in side))
-    # What an even spread within a bin leaves open.
-    floor = math.log1p(coarse) ** 2 / 12
-    logs_a, logs_b = ([math.log(v) for v in side] for side in sides)
-    return _Figure(key, name, logs_a, logs_b, [floor] * len(logs_a), [floor] * len(logs_b), coarse)
+    logs = [[math.log(value) for value, _ in side] for side in sides]
+    errors = [[math.log1p(error / value) for value, error in side] for side in sides]
+    # What an even spread over twice the error leaves open.
+    floors = [[error**2 / 3 for error in side] for side in errors]
+    smallest = math.expm1(sum(map(fmean, errors)))
+    return _Figure(key, name, logs[0], logs[1], floors[0], floors[1], smallest)
 
 
 def _absent(found: Sequence[Row | None]) -> str:

@@ -15,12 +15,14 @@ from functools import cached_property
 import polars as pl
 
 from kit.core.units import format_latency, format_latency_range
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
 from reports.analysis.band_labels import PLACELESS, Json, Misplaced, Range, misplaced
+from reports.analysis.published import beside
 from reports.analysis.stalls import stalls
 from reports.analysis.tier_names import op_name, tier_name
 from reports.statistics import band_detection
@@ -74,12 +76,9 @@ class Finding:
     high_us: float
 
 
-def findings(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> tuple[Finding, ...]:
-    """What there is to look at, the most important first, at most MOST. Pure.
-
-    `latency` has the columns of latency.parquet.
-    """
-    run = _Run(latency.filter(pl.col("count") > 0), manifest, summary)
+def findings(latency: Latency, manifest: Manifest, summary: Summary) -> tuple[Finding, ...]:
+    """What there is to look at, the most important first, at most MOST. Pure."""
+    run = _Run(latency, manifest, summary)
     outliers = _outliers(run)
     overlaps = _overlaps(run)
     waits = [each for each in _stalls(run) if not any(_covers(other, each) for other in outliers)]
@@ -94,9 +93,7 @@ def findings(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> tup
 
 @dataclass(frozen=True)
 class _Run:
-    """`used`: the rows of latency.parquet that count an I/O."""
-
-    used: pl.DataFrame
+    latency: Latency
     manifest: Manifest
     summary: Summary
 
@@ -111,13 +108,19 @@ class _Run:
 
     @cached_property
     def parts(self) -> dict[object, pl.DataFrame]:
-        """`used` by phase."""
-        return {key[0]: part for key, part in self.used.partition_by("phase", as_dict=True).items()}
+        """The cells with I/Os by phase."""
+        return _by_name(self.latency.cells)
+
+    @cached_property
+    def intervals(self) -> dict[object, pl.DataFrame]:
+        """The intervals with I/Os by phase."""
+        of_cells = self.latency.intervals is self.latency.cells
+        return self.parts if of_cells else _by_name(self.latency.intervals)
 
     def cells(self, place: Place, tier: str) -> pl.DataFrame:
         phase, layer, op = place
         mine = (pl.col("layer") == layer) & (pl.col("op") == op) & (pl.col("tier") == tier)
-        return self.parts[phase].filter(mine) if phase in self.parts else self.used.clear()
+        return self.parts[phase].filter(mine) if phase in self.parts else self.latency.cells.clear()
 
     def finding(self, kind: str, text: str, place: Place, cells: pl.DataFrame, range_us: Range) -> Finding:
         """A finding of the time that `cells` take; of all of its phase if there are none, or no times."""
@@ -125,6 +128,8 @@ class _Run:
         span = (0.0, (phase.end_ns - phase.start_ns) / 1e9) if phase else (0.0, 0.0)
         if phase and import_source.timed(self.manifest) and not cells.is_empty():
             first_ns, last_ns = cells.select(pl.col("time_ns").min(), last=pl.col("time_ns").max()).row(0)
+            # A cell has the time of its last interval.
+            first_ns -= (first_ns - phase.start_ns) % self.latency.column_ns.get(phase.name, 1)
             ends = (first_ns - phase.start_ns, last_ns - phase.start_ns + phase.interval_ns)
             span = (max(ends[0] / 1e9, 0.0), max(ends[1] / 1e9, 0.0))
         return Finding(kind, _plain(text), *place, *span, *range_us)
@@ -139,6 +144,14 @@ class _Run:
         return f", while there was {words} (overlap, not proof)" if words else ""
 
 
+def _by_name(frame: pl.DataFrame) -> dict[object, pl.DataFrame]:
+    used = frame.filter(pl.col("count") > 0)
+    names = used["phase"].unique()
+    if len(names) == 1:
+        return {names[0]: used}
+    return {key[0]: part for key, part in used.partition_by("phase", as_dict=True).items()}
+
+
 def _by_phase(rows: Sequence[Row]) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
     for row in rows:
@@ -149,7 +162,6 @@ def _by_phase(rows: Sequence[Row]) -> dict[str, list[Row]]:
 def _missing(run: _Run) -> list[Finding]:
     """Tiers that the workload expects and that answered nothing, of phases that were traced."""
     made = []
-    published = run.summary.reference.ranges_us if run.summary.reference else {}
     at_server = _by_phase(run.summary.rows_of(SERVER))
     for phase in run.manifest.phases:
         rows = [row for row in at_server.get(phase.name, []) if row.count]
@@ -159,8 +171,13 @@ def _missing(run: _Run) -> list[Finding]:
             op = phase.op or rows[0].op
             text = f"No {op} was answered by the tier {tier_name(tier)}, which the workload expects."
             anywhere = (min(row.min_us for row in rows), max(row.max_us for row in rows))
-            range_us = published.get((op, tier), anywhere)
-            made.append(run.finding("missing", text, (phase.name, SERVER, op), run.used.clear(), range_us))
+            ranges_us = beside(run.summary.reference, run.manifest, phase).ranges_us
+            made.append(
+                run.finding(
+                    "missing", text, (phase.name, SERVER, op), run.latency.cells.clear(),
+                    ranges_us.get((op, tier), anywhere),
+                )
+            )  # fmt: skip
     return made
 
 
@@ -207,7 +224,7 @@ def _stalls(run: _Run) -> list[Finding]:
     for phase in run.manifest.phases if import_source.timed(run.manifest) else ():
         rows = by_phase.get(phase.name, [])
         usual_us = max((row.p50_us for row in rows if row.p50_us is not None), default=0.0)
-        part = run.parts.get(phase.name) if rows else None
+        part = run.intervals.get(phase.name) if rows else None
         far = [s for s in stalls(part, phase) if s.high_us > _FAR * usual_us] if part is not None else []
         if not far:
             continue

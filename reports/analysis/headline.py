@@ -16,6 +16,7 @@ from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
+from reports.analysis.published import beside
 from reports.analysis.published_share import share_inside
 from reports.analysis.tier_names import BELOW, op_name, tier_name
 
@@ -49,7 +50,8 @@ class Line:
 class Headline:
     """`sentence`: the result; `measured`: what, on what; `evidence`: why the verdict is what it is.
 
-    `emulated`: the devices were models. `bars`: the lines; of unknown tiers their bands.
+    `emulated`: the devices were models. `bars`: the lines; of unknown tiers their bands. `unpublished`: why
+    no published range stands beside some or all lines.
     """
 
     sentence: str
@@ -58,6 +60,7 @@ class Headline:
     emulated: bool
     lines: tuple[Line, ...]
     bars: tuple[Line, ...] = ()
+    unpublished: tuple[str, ...] = ()
 
 
 def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Headline:
@@ -66,7 +69,15 @@ def headline(latency: pl.DataFrame, manifest: Manifest, summary: Summary) -> Hea
     emulated = manifest.import_ is None and bool(manifest.testbed.emulated)
     measured = _measured(manifest, summary)
     bars = tuple(bar for line in lines for bar in _bars(line, summary))
-    return Headline(_sentence(lines, summary), measured, _evidence(summary), emulated, lines, bars)
+    return Headline(
+        _sentence(lines, summary),
+        measured,
+        _evidence(summary),
+        emulated,
+        lines,
+        bars,
+        _unpublished(lines, manifest, summary),
+    )
 
 
 def sentence(manifest: Manifest, summary: Summary) -> str:
@@ -90,6 +101,28 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
         Line(row, titles.get(row.phase, row.phase), tier_name(row.tier), inside(row), _times_of(row, above))
         for row in rows
     )
+
+
+def _unpublished(lines: Sequence[Line], manifest: Manifest, summary: Summary) -> tuple[str, ...]:
+    """Why lines have no published range; with the phases where another phase has one, or another reason."""
+    phases: dict[str, dict[str, None]] = {}
+    of = {phase.name: phase for phase in manifest.phases}
+    for line in lines:
+        why = {line.row.not_published or ""}
+        if line.row.tier == "all":
+            # Its bands have none.
+            shown = beside(summary.reference, manifest, of.get(line.row.phase))
+            why = {text for (op, _), text in shown.why_not.items() if op == line.row.op}
+        for text in filter(None, why):
+            phases.setdefault(text, {})[line.phase] = None
+    one = len(phases) == 1 and not any(line.row.published for line in lines)
+    return tuple(why if one else f"{_some([*names])}: {why}" for why, names in phases.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of them; titles may have commas."""
+    more = f"; {len(names) - _MOST_PHASES} more phases" if len(names) > _MOST_PHASES + 1 else ""
+    return "; ".join(names[: _MOST_PHASES + (not more)]) + more
 
 
 def _evidence(summary: Summary) -> tuple[str, ...]:

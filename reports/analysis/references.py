@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from kit.core.errors import ConfigError
 from kit.core.text import safe_text
 from kit.core.units import DurationNs, SizeBytes
-from kit.store.summary import PublishedRange, Reference
+from kit.store.summary import Reference
 
 _DIRECTORY = Path(__file__).with_name("references")
 
@@ -30,6 +30,7 @@ def _printable(text: str) -> str:
 Words = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Number = Annotated[int, Field(ge=0, le=1_000_000)]
 PositiveSize = Annotated[SizeBytes, Field(gt=0)]
+NfsVersion = Literal["2", "3", "4.0", "4.1", "4.2"]
 
 
 class _Table(BaseModel):
@@ -67,7 +68,7 @@ class Setup(_Table):
     log_devices: Number | None = None
     record_size: PositiveSize | None = None
     io_size: PositiveSize | None = None
-    nfs_version: Literal["2", "3", "4.0", "4.1", "4.2"] | None = None
+    nfs_version: NfsVersion | None = None
     clients: Number | None = None
     threads: Number | None = None
     working_set_min: PositiveSize | None = None
@@ -76,12 +77,24 @@ class Setup(_Table):
     notes: SetupNotes = SetupNotes()
 
 
+class Measured(_Table):
+    """With what a range was measured: it stands beside phases that have the same. None: beside any.
+
+    `io_size` in bytes. `outstanding`: I/Os on their way at a time, of all clients together.
+    """
+
+    io_size: PositiveSize | None = None
+    outstanding: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    nfs_version: NfsVersion | None = None
+
+
 class Span(_Table):
     """What `op` takes when `tier` answers it: low and high, in microseconds."""
 
     op: Literal["read", "write", "commit"]
     tier: Literal["dram", "l2arc", "disk", "slog", "pool", "shared", "indirect", "direct"]
     range_us: tuple[float, float]
+    conditions: Measured | None = None
 
     @model_validator(mode="after")
     def _is_a_range(self) -> Self:
@@ -111,8 +124,8 @@ class Document(_Table):
 
     def reference(self, name: str) -> Reference:
         """The same as a Reference called `name`."""
-        ranges = tuple(PublishedRange(**span.model_dump()) for span in self.ranges)
-        return Reference(name=name, title=self.title, source=self.source, ranges=ranges)
+        value = self.model_dump(mode="json", include={"title", "source", "ranges"}, exclude_none=True)
+        return Reference.from_json({"name": name, **value}, name)
 
 
 def known(directory: Path = _DIRECTORY) -> list[str]:

@@ -78,14 +78,14 @@ def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
     for role, name in (("cache", "L2ARC devices"), ("log", "SLOG devices")):
         devices = _of_role(manifest, role)
         yield row(name, f"{role}_devices", _number(manifest, devices), more=_titles(manifest, devices))
-    yield row("Record size", "record_size", _record_size(manifest), _size)
-    yield row("I/O size", "io_size", [p.block_bytes for p in phases if p.block_bytes], _size)
-    yield row("Protocol", "nfs_version", _nfs_versions(manifest), lambda version: f"NFSv{version}")
+    yield row("Record size", "record_size", _record_size(manifest), size_words)
+    yield row("I/O size", "io_size", [p.block_bytes for p in phases if p.block_bytes], size_words)
+    yield row("Protocol", "nfs_version", nfs_versions(manifest), lambda version: f"NFSv{version}")
     yield row("Clients", "clients", [len(testbed.clients)] if testbed.clients else [])
     yield row("Threads of a client", "threads", [p.outstanding for p in phases if p.outstanding])
     used = (manifest.working_set or {}).get("bytes")
     sizes = [used] if isinstance(used, int) else []
-    yield row("Working set", "working_set_min", sizes, _size, least=" or more", same=_reaches)
+    yield row("Working set", "working_set_min", sizes, size_words, least=" or more", same=_reaches)
     aged, more = _aged(manifest)
     yield row("Ageing of the SSDs", "aged", aged, _yes, more=more, same=_unlike)
     lengths = [p.end_ns - p.start_ns for p in phases if p.end_ns > p.start_ns]
@@ -168,10 +168,12 @@ def _record_size(manifest: Manifest) -> list[int]:
     return [int(size)] if size.isdecimal() else []
 
 
-def _nfs_versions(manifest: Manifest) -> list[str]:
-    """Of the options in effect; on an appliance they are by the client's name."""
+def nfs_versions(manifest: Manifest) -> list[str]:
+    """Of the options in effect; on an appliance they are by the client's name. libnfs has only v3."""
     if manifest.mount is None:
         return []
+    if (manifest.mount.source or "").startswith("nfs://"):
+        return ["3"]
     texts = [manifest.mount.options, *(manifest.mount.model_extra or {}).values()]
     return [found[1] for text in texts if (found := re.search(r"(?:^|,)vers=([0-9.]+)", str(text)))]
 
@@ -194,7 +196,7 @@ def _speed(rpm: int) -> str:
     return f"{rpm:,} rpm" if rpm >= 10_000 else f"{rpm} rpm" if rpm else "do not turn"
 
 
-def _size(size_bytes: int) -> str:
+def size_words(size_bytes: int) -> str:
     return _spaced(format_size_bytes(size_bytes))
 
 

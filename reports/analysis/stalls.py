@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from kit.store.latency import Latency
 from kit.store.phase import Phase
 from kit.store.tables import SERVER
 
@@ -25,16 +26,17 @@ class Stall:
     high_us: float
 
 
-def stalls(latency: pl.DataFrame, phase: Phase) -> tuple[Stall, ...]:
+def stalls(intervals: pl.DataFrame, phase: Phase) -> tuple[Stall, ...]:
     """The stalls of a phase at the server, or at the clients if it was not traced; by time, at most MOST.
 
     In a closed loop the I/O that ends a gap was on its way all through it, so it took as long as the gap or
     longer. A gap that its I/Os do not explain is no stall: rows are missing for another reason. The first gap
     begins with the first I/O of a client. None if it is not known how many I/Os were outstanding.
+    `intervals`: kit.store.latency, of this phase or all.
     """
     if not phase.outstanding:
         return ()
-    used = latency.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
+    used = intervals.filter((pl.col("phase") == phase.name) & (pl.col("count") > 0))
     at_server = used.filter(pl.col("layer") == SERVER)
     ended = (
         (used if at_server.is_empty() else at_server)
@@ -55,3 +57,34 @@ def stalls(latency: pl.DataFrame, phase: Phase) -> tuple[Stall, ...]:
     )
     rows = gaps.select("from_ns", "to_ns", "hi_ns").iter_rows()
     return tuple(Stall(low / 1e9, high / 1e9, longest / 1e3) for low, high, longest in rows)
+
+
+def longest_gap_ns(latency: Latency, phase: Phase, layer: str) -> tuple[float, float] | None:
+    """The longest time (ns) in which no I/O of `phase` ended at `layer`: at least, and less than.
+
+    The first begins with the first I/O of a client, or with the phase. Counts have the interval in which an
+    I/O ended, so a gap is known to within an interval at each end; it is known to have been one if the I/O
+    that ended it took as long. With one I/O on its way at a time it is not shorter than the longest latency.
+    None without an I/O.
+    """
+    of_phase = (pl.col("phase") == phase.name) & (pl.col("layer") == layer) & (pl.col("count") > 0)
+    ended = latency.intervals.filter(of_phase).group_by("time_ns").agg(pl.col("hi_ns").max()).sort("time_ns")
+    if ended.is_empty():
+        return None
+    starts = [each.first_ns for each in phase.clients if each.first_ns is not None]
+    low, high = 0.0, 0.0
+    # From when on an I/O may have ended last, and until when it has.
+    from_ns = until_ns = min(starts, default=phase.start_ns)
+    for time_ns, longest_ns in ended.iter_rows():
+        empty_ns = max(time_ns - until_ns, 0)
+        high = max(high, time_ns + phase.interval_ns - from_ns)
+        if longest_ns >= empty_ns:
+            low, from_ns = max(low, empty_ns), time_ns
+        else:
+            # The tracer's reading of an interval was skipped: its I/Os stand in the next one.
+            from_ns = until_ns
+        until_ns = time_ns + phase.interval_ns
+    if phase.outstanding == 1 and len(phase.clients) == 1:
+        exact = [each.max_ns for each in phase.extremes if each.layer == layer]
+        low = max(low, *exact, int(latency.bins.filter(of_phase)["lo_ns"].max()))  # type: ignore[arg-type]
+    return low, max(high, low)

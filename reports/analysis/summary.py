@@ -6,26 +6,29 @@ Stored latencies are in nanoseconds, those of the summary in microseconds.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import polars as pl
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.format import SUMMARY_FORMAT
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, expectations, power_loss, references, verdict
-from reports.statistics.quantiles import Bins, figures_us, limits_ns
+from reports.analysis import band_table, clients, expectations, power_loss, published, references, verdict
+from reports.analysis.published import Beside
+from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
 
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]
 
 
 def summarise(
-    latency: pl.DataFrame,
+    latency: Latency,
     manifest: Manifest,
     aged: pl.DataFrame | None = None,
     reference: Reference | None = None,
@@ -40,13 +43,20 @@ def summarise(
     if reference is None and manifest.reference:
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
-    rows = _rows(latency, phases, reference, reasons)
-    by_nature = verdict.judge_accounting(manifest, latency, aged, rows, reasons)
+    bins = latency.bins
+    names = dict.fromkeys((*(p.name for p in phases), *latency.bins["phase"].unique().sort()))
+    named = {phase.name: phase for phase in phases}
+    shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
+    rows = _rows(bins, phases, reference, shown, reasons)
+    by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
-    bands = band_table.describe(latency, [p.name for p in phases], reference) if with_bands else []
-    of_clients = _clients(latency, phases, reasons)
+    bands = []
+    if with_bands:
+        ranges = {name: each.ranges_us for name, each in shown.items()}
+        bands = band_table.describe(bins, [p.name for p in phases], reference, ranges)
+    of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None
     judged = verdict.of(reasons, unmet, by_nature)
@@ -74,7 +84,8 @@ def summarise(
         "expect": expect,
         "power_loss": promised,
     }
-    return Summary.from_json(value, "summary")
+    # With its conditions, which are not stored.
+    return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
 
 
 def _known_reference(name: str, reasons: list[str]) -> Reference | None:
@@ -105,6 +116,7 @@ def _rows(
     latency: pl.DataFrame,
     phases: Sequence[Phase],
     reference: Reference | None,
+    shown: Mapping[str, Beside],
     reasons: list[str],
 ) -> list[Json]:
     named = {phase.name: phase for phase in phases}
@@ -113,10 +125,10 @@ def _rows(
     binned = (
         used.group_by(*_KEY, "lo_ns", "hi_ns").agg(pl.col("count").sum()).sort(*_KEY, "lo_ns", "hi_ns")
     ).collect(engine="streaming")
-    seen = used.select(*_KEY, "host").unique().collect(engine="streaming")
-    hosts_of: dict[tuple[str, ...], set[str]] = {}
-    for *labels, host in seen.iter_rows():
-        hosts_of.setdefault(tuple(labels), set()).add(host)
+    seen = used.group_by(*_KEY, "host").agg(pl.col("count").sum()).collect(engine="streaming")
+    ios_of: dict[tuple[str, ...], dict[str, int]] = {}
+    for *labels, host, ios in seen.iter_rows():
+        ios_of.setdefault(tuple(labels), {})[host] = ios
     totals: dict[tuple[str, str], int] = {}
     groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]]]] = []
     for key, grouped in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
@@ -132,22 +144,53 @@ def _rows(
             # Interpolation and the shortest range both take each I/O to be in one bin.
             reasons.append(f"{' '.join(key)}: the bins overlap.")
         try:
-            limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, hosts_of[key]))
+            limits = limits_ns(bins, _extremes(named.get(row["phase"]), row, ios_of[key].keys()))
         except ValueError as error:
             limits = (bins[0][0], bins[-1][1])
             reasons.append(f"The extremes of {' '.join(key)} are not those of the counts: {error}.")
-        rows.append(_row(row, bins, limits, totals[key[0], key[1]], reference))
+        try:
+            mean_us = _mean_us(named.get(row["phase"]), row, ios_of[key], bins)
+        except ValueError as error:
+            mean_us = None
+            reasons.append(f"The sums of {' '.join(key)} are not those of the counts: {error}.")
+        rows.append(
+            {**_row(row, bins, limits, totals[key[0], key[1]], reference, shown[key[0]]), "mean_us": mean_us,
+             "interpolated": interpolated_us(bins, limits)}
+        )  # fmt: skip
     return rows
 
 
-def _extremes(phase: Phase | None, row: Json, hosts: set[str]) -> list[tuple[int, int]]:
+def _mean_us(phase: Phase | None, row: Json, ios_of: Mapping[str, int], bins: Bins) -> float | None:
+    """The mean of `row` from the exact sums; None unless each of its hosts has one. `ios_of`: by host.
+
+    Raises ValueError if a sum is not one of the I/Os in the bins.
+    """
+    key = (row["layer"], row["op"], row["tier"])
+    mine = [s for s in phase.sums if (s.layer, s.op, s.tier) == key] if phase else []
+    if not ios_of.keys() <= {s.host for s in mine}:
+        return None
+    summed = Counter[str]()
+    for each in mine:
+        summed[each.host] += each.ios
+    if summed != ios_of:
+        raise ValueError(f"they are of {summed.total()} I/Os, the counts of {sum(ios_of.values())}")
+    sum_ns = sum(s.sum_ns for s in mine)
+    low, high = (sum(b[edge] * b[2] for b in bins) for edge in (0, 1))
+    if not low <= sum_ns <= high:
+        raise ValueError(f"{sum_ns} ns are not in the {low} to {high} ns of the bins")
+    return sum_ns / summed.total() / 1e3
+
+
+def _extremes(phase: Phase | None, row: Json, hosts: Set[str]) -> list[tuple[int, int]]:
     """The exact (min, max) in ns of `row` at each host; none unless each of its hosts has some."""
     key = (row["layer"], row["op"], row["tier"])
     mine = [e for e in phase.extremes if (e.layer, e.op, e.tier) == key] if phase else []
     return [(e.min_ns, e.max_ns) for e in mine] if hosts <= {e.host for e in mine} else []
 
 
-def _row(row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: Reference | None) -> Json:
+def _row(
+    row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: Reference | None, shown: Beside
+) -> Json:
     count = sum(b[2] for b in bins)
     result: Json = {
         **row,
@@ -157,10 +200,13 @@ def _row(row: Json, bins: Bins, limits: tuple[int, int], total: int, reference: 
         **figures_us(bins, limits),
     }
     low, high = result["range_us"]
-    published = reference.ranges_us.get((row["op"], row["tier"])) if reference else None
-    if reference and published and row["layer"] == SERVER:
-        inside = published[0] <= low and high <= published[1]
-        result["published"] = {"reference": reference.name, "range_us": list(published), "inside": inside}
+    if reference and row["layer"] == SERVER:
+        key = (row["op"], row["tier"])
+        if span := shown.ranges_us.get(key):
+            inside = span[0] <= low and high <= span[1]
+            result["published"] = {"reference": reference.name, "range_us": list(span), "inside": inside}
+        elif sentence := shown.why_not.get(key):
+            result["not_published"] = sentence
     return result
 
 

@@ -36,12 +36,15 @@ def of(reasons: Sequence[str], unmet: Sequence[str], by_nature: str | None) -> V
 
 def judge_accounting(
     manifest: Manifest,
-    latency: pl.DataFrame,
+    intervals: pl.DataFrame,
     aged: pl.DataFrame | None,
     rows: Sequence[Json],
     reasons: list[str],
 ) -> str | None:
-    """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have."""
+    """Add what does not close to `reasons`; returns the one sentence that all runs of its kind have.
+
+    `intervals`: kit.store.latency.
+    """
     phases = manifest.phases
     reasons += _strays(phases, rows)
     reasons += [*map(str, manifest.problems), *([] if manifest.ended else [_NOT_ENDED])]
@@ -60,11 +63,11 @@ def judge_accounting(
     if manifest.appliance:
         by_nature = appliance.UNSEEN
         reasons.insert(0, appliance.verdict_reason(phases, not reasons))
-    reasons += _gaps(manifest, latency, aged)
+    reasons += _gaps(manifest, intervals, aged)
     return by_nature
 
 
-def _gaps(manifest: Manifest, latency: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[str]:
+def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None) -> Iterator[str]:
     """Parts of a run that are not as a run stores them. An import has none of them."""
     if manifest.import_:
         return
@@ -74,7 +77,7 @@ def _gaps(manifest: Manifest, latency: pl.DataFrame, aged: pl.DataFrame | None) 
         yield "The manifest lacks the server or the clients of the testbed."
     if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
         yield "Devices were preconditioned, and ageing.parquet, which shows it, is missing or empty."
-    spans = latency.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
+    spans = intervals.group_by("phase").agg(first=pl.col("time_ns").min(), last=pl.col("time_ns").max())
     seen = {phase: (first, last) for phase, first, last in spans.iter_rows()}
     for phase in manifest.phases:
         first, last = seen.get(phase.name, (phase.start_ns, phase.end_ns))

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from kit.core.bins import IntArray, bin_edges, bin_index
+from kit.store.latency import MAX_COLUMNS
 from kit.store.stored import Json
 from reports.figures import encoding, palette
 from reports.figures.figure import FLOOR_S, numbers
@@ -28,8 +29,6 @@ from reports.figures.text import plotly_text
 Floats = npt.NDArray[np.float64]
 Per = Literal["octave", "us"]
 
-# An hour of seconds, and what a phase takes longer than asked for.
-MAX_COLUMNS = 4000
 # What is drawn at most: an hour of seconds then pans without a pause (docs/benchmarks.md).
 DISPLAY = (480, 224)
 # 60 octaves of 32 bins; what has more was not written by the kit.
@@ -97,27 +96,28 @@ def grid(frame: pl.DataFrame, phase: Json, by: str = "tier", most: int = MAX_COL
 
     Rows are the stored bins; where none is stored between two bins, one empty row fills the gap. Neighbouring
     intervals are merged until at most `most` are left. An interval outside the phase widens the time axis.
+    `column_ns` of the phase, if it has it: rows are already summed up over so long.
     """
     start, end = int(phase["start_ns"]), int(phase["end_ns"])
     interval = max(int(phase["interval_ns"]), 1)
+    together = max(int(phase.get("column_ns") or interval) // interval, 1)
     last = end
     if frame.height:
         last = max(end, int(frame["time_ns"].max()) + 1)  # type: ignore[arg-type]
-        start = min(start, int(frame["time_ns"].min()))  # type: ignore[arg-type]
+        early = start - int(frame["time_ns"].min())  # type: ignore[arg-type]
+        if early > 0:
+            start -= early if together == 1 else -(-early // (interval * together)) * interval * together
     intervals = max(-(-(last - start) // interval), 1)
-    merged = -(-intervals // most)
+    merged = together * -(-intervals // (together * most))
     width, columns = interval * merged, -(-intervals // merged)
     used = frame.filter(pl.col("count") > 0)
     lo, hi = used["lo_ns"].to_numpy(), used["hi_ns"].to_numpy()
     edges = _bin_edges_ns(lo, hi)
-    place = np.searchsorted(edges, lo) * columns + (used["time_ns"].to_numpy() - start) // width
-    placed = used.select(by, "count").with_columns(pl.Series("place", place, dtype=pl.Int64))
-    placed = placed.group_by(by, "place").agg(pl.col("count").sum()).sort("place")
+    row, column = np.searchsorted(edges, lo), (used["time_ns"].to_numpy() - start) // width
     tiers = {}
     for tier in used.group_by(by).agg(pl.col("lo_ns").median()).sort("lo_ns", by)[by].to_list():
-        mine = placed.filter(pl.col(by) == tier)
-        row, column = np.divmod(mine["place"].to_numpy(), columns)
-        tiers[str(tier)] = Cells(row, column, mine["count"].to_numpy())
+        mine = (used[by] == tier).arg_true().to_numpy()
+        tiers[str(tier)] = _summed(row[mine], column[mine], used["count"].to_numpy()[mine], columns)
     recorded = (frame["time_ns"].unique().to_numpy() - start) // width
     # The phase cuts off its last interval, but none that begins after it.
     end = start + intervals * interval if last > end else max(end, start + 1)
@@ -193,10 +193,12 @@ def _fewer_rows(stored: Grid, number: int) -> Grid:
 
 
 def _summed(row: IntArray, column: IntArray, count: IntArray, columns: int) -> Cells:
-    place, back = np.unique(row * columns + column, return_inverse=True)
-    total = np.zeros(len(place), dtype=np.int64)
-    np.add.at(total, back, count)
-    return Cells(*np.divmod(place, columns), total)
+    place = row * columns + column
+    order = np.argsort(place, kind="stable")
+    place = place[order]
+    first = np.flatnonzero(np.diff(place, prepend=-1))
+    total = np.add.reduceat(count[order], first) if first.size else count
+    return Cells(*np.divmod(place[first], columns), total)
 
 
 def density(shown: Grid, per: Per) -> tuple[Floats, float]:
@@ -322,6 +324,16 @@ def rows_text(shown: Grid) -> str:
     percent = max((100 * (shown.edges_ns[row + 1] / shown.edges_ns[row] - 1) for row in rows), default=0)
     high = f"{bins} bin{'s' * (bins > 1)}" + (f" ({percent:.0f} %)" if percent else "")
     return f"Cell: {wide} x {high}."
+
+
+def finest_text(stored: Grid) -> str:
+    """How long the columns are below which the page has nothing; "" where they are the stored intervals."""
+    intervals = stored.merged[0]
+    return (
+        f" Exact bins are {stored.width_ns / 1e9:.3g} s wide ({intervals} intervals)."
+        if intervals > 1
+        else ""
+    )
 
 
 def block(stored: Grid) -> Json:

@@ -43,12 +43,17 @@ class Panel:
 
 
 def hero(
-    panels: Sequence[Panel], lines: Sequence[Line], source: str, published: str = "", timed: bool = True
+    panels: Sequence[Panel],
+    lines: Sequence[Line],
+    source: str,
+    published: str = "",
+    timed: bool = True,
+    unpublished: Sequence[str] = (),
 ) -> Figure:
     """Up to four phases, and a bar per tier in `lines`.
 
     `source`: who published, in a word such as "2009"; `published`: the title of the publication. `timed`:
-    the source has times.
+    the source has times. `unpublished`: why lines have no published range, in sentences.
     """
     shown = list(panels[:_MOST_PANELS])
     every, lines = lines, lines[:_MOST_LINES]
@@ -115,6 +120,9 @@ def hero(
         caption += f" First {len(shown)} of {len(panels)} phases."
     if len(every) > len(lines):
         caption += f" {len(every) - len(lines)} more tiers below, under Numbers."
+    if unpublished:
+        many = "Why phases have no published range: below, under Numbers."
+        caption += f" {unpublished[0] if len(unpublished) == 1 else many}"
     return Figure(
         "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=narrow_layout
     )

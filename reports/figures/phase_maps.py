@@ -135,9 +135,11 @@ def _all_tiers(subject: Subject, stored: Grid, cells: Json) -> Figure:
                 "tickformat": "~s", "title": {"text": "I/O/s/octave", "font": {"size": 10}}},
         yaxis=figure.latency_axis(low, high, anchor="x2"),
     )  # fmt: skip
-    left_out = f" Events not drawn (damaged or too many): {ignored}." if ignored else ""
+    caption = heat_map.rows_text(shown) + heat_map.finest_text(stored)
+    if ignored:
+        caption += f" Events not drawn (damaged or too many): {ignored}."
     return Figure(
-        subject.name, data, layout, heat_map.rows_text(shown) + left_out, cells, subject.link,
+        subject.name, data, layout, caption, cells, subject.link,
         _about(subject, "octave", panel=True), narrow=_NARROW,
     )  # fmt: skip
 
@@ -161,7 +163,9 @@ def _one_tier(subject: Subject, stored: Grid, cells: Json, tier: str) -> Figure:
         yaxis=figure.linear_axis(high),
     )  # fmt: skip
     above = int(alone.tiers[tier].count[stored.edges_s[alone.tiers[tier].row] >= high].sum())
-    caption = heat_map.rows_text(shown) + (f" Above the axis: {above} of {row.count} I/Os." if above else "")
+    caption = heat_map.rows_text(shown) + heat_map.finest_text(stored)
+    if above:
+        caption += f" Above the axis: {above} of {row.count} I/Os."
     data = [*heat_map.coloured(maps, "us"), *_rug(alone, high), *_anchor()]
     name = f"{subject.name}: {tier_name(tier)}"
     about = _about(subject, "us", tier=tier)

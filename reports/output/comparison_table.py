@@ -9,6 +9,7 @@ from typing import Any
 from kit.core.text import safe_text
 from kit.core.units import format_latency
 from kit.store.stored import Json
+from reports.analysis.comparability import differences
 from reports.analysis.compare import SHOWN
 from reports.analysis.tier_names import tier_name
 from reports.output.result_table import PROSE_WIDTH, wrapped
@@ -79,8 +80,7 @@ def _notes(result: Json, unit: str = "") -> list[str]:
     if both := [str(run) for run in runs["a"] if run is not None and run in runs["b"]]:
         notes.append(f"On both sides, which hides differences: {', '.join(both)}.")
     notes += result.get("caveats") or []
-    for key, (x, y) in (result.get("across") or {}).items():
-        notes.append(f"Across {key}: A has {x}, B has {y}.")
+    notes += differences(result.get("across") or {})
     return [" ".join(note.split()) for note in notes]
 
 

@@ -46,6 +46,8 @@ def result_lines(
         yield from _table(list(_entries(summary, headline)), width)
     if any(line.inside is not None for line in headline.lines) and summary.reference:
         yield from wrapped(f"published: {summary.reference.title}", prose)
+    for text in headline.unpublished:
+        yield from wrapped(text, prose)
     for phase in summary.accounting.phases:
         if phase.shares:
             for tier, count in phase.shares.counts.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.store.stored import Json
+from reports.analysis.comparability import differences
 from reports.analysis.compare import SHOWN
 from reports.figures import comparison
 from reports.page import document
@@ -16,5 +17,11 @@ def render(result: Json, a: comparison.Side, b: comparison.Side) -> str:
     sides = " against ".join(f"{letter}: {', '.join(map(str, result['runs'][letter]))}" for letter in "ab")
     stamp = [document.plain(line) for line in (f"A against B: {result['conclusion']}", sides)]
     return document.render(
-        "compare.html.j2", collected, stamp, result=result, figures=figures, shown_words=SHOWN
+        "compare.html.j2",
+        collected,
+        stamp,
+        result=result,
+        figures=figures,
+        shown_words=SHOWN,
+        across=differences(result.get("across") or {}),
     )

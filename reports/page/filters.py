@@ -59,6 +59,15 @@ def text(value: Any) -> str:
     return str(value)
 
 
+def limit(value: Any) -> str:
+    """A limit of an expectation: its key, what was observed, and whether it is met."""
+    found, at_most = value.get("found"), value.get("at_most")
+    observed = f"{found:.4g}" if isinstance(found, (int, float)) else "not known"
+    observed += f" to {at_most:.4g}" if isinstance(at_most, (int, float)) else ""
+    words = {True: "met", False: "not met"}.get(value.get("ok"), "not known")
+    return f"{text(value.get('name'))} = {text(value.get('limit'))}: {words} ({observed})"
+
+
 def pairs(value: Any, prefix: str = "") -> Sequence[tuple[str, str]]:
     """A nested table of the manifest as (dotted name, value)."""
     if not isinstance(value, dict):
@@ -89,4 +98,4 @@ def misplaced(entry: Any) -> list[str]:
         return []  # a summary.json of somebody else's
 
 
-ALL = (us, span, tier, ns, size, number, text, pairs, parameters, misplaced)
+ALL = (limit, us, span, tier, ns, size, number, text, pairs, parameters, misplaced)

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import polars as pl
 
 from kit.core.units import format_latency_range
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.stored import Json
@@ -35,9 +36,7 @@ _A_LINE = 3
     "manifest, latency or summary of the run",
     "make the summary anew with `hsp report`; what a run itself left damaged cannot be drawn",
 )
-def render(
-    latency: pl.DataFrame, manifest: Manifest, result: Analysed, aged: pl.DataFrame | None = None
-) -> str:
+def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.DataFrame | None = None) -> str:
     """The whole report as HTML; `aged` are the rows of ageing.parquet.
 
     Raises ConfigError if a part of the run is damaged.
@@ -45,7 +44,10 @@ def render(
     collected = Figures()
     summary, headline = result.summary, result.headline
     stored = manifest.as_json()
-    listed = [{**p.as_json(), "events": (*p.events, *manifest.events)} for p in manifest.phases]
+    listed = [
+        {**p.as_json(), "events": (*p.events, *manifest.events), "column_ns": latency.column_ns.get(p.name)}
+        for p in manifest.phases
+    ]
     source = _year(summary)
     subjects = [
         list(_subjects(latency, phase, typed, summary, manifest, source))
@@ -60,7 +62,8 @@ def render(
     panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
-    first = collected.add(hero.hero(panels, headline.bars, source, published, timed=timed), "hero")
+    begin = hero.hero(panels, headline.bars, source, published, timed, headline.unpublished)
+    first = collected.add(begin, "hero")
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(listed, subjects, strict=True)
@@ -87,7 +90,7 @@ def render(
         ageing=drawn[1:] if rounds else drawn,
         title=import_source.title(manifest),
         imported=stored.get("import"),
-        sentences=import_source.sentences(manifest.import_, latency) if manifest.import_ else [],
+        sentences=import_source.sentences(manifest.import_, latency.bins) if manifest.import_ else [],
         timed=timed,
         unseen=stored.get("appliance"),
         traced=bool(summary.rows_of(SERVER)),
@@ -103,15 +106,16 @@ def _address(finding: Finding) -> str:
 
 
 def _subjects(
-    latency: pl.DataFrame, phase: Json, typed: Phase, summary: Summary, manifest: Manifest, source: str
+    latency: Latency, phase: Json, typed: Phase, summary: Summary, manifest: Manifest, source: str
 ) -> Iterator[Subject]:
     """What is drawn of a phase: the traced server first, then each other layer and op with a row."""
     name = import_source.name(manifest, phase)
-    waits = [(each.from_s, each.to_s) for each in stalls(latency, typed)]
-    present = latency.filter(pl.col("phase") == str(phase["name"]))["layer"].unique().to_list()
+    waits = [(each.from_s, each.to_s) for each in stalls(latency.intervals, typed)]
+    cells = latency.cells
+    present = cells.filter(pl.col("phase") == str(phase["name"]))["layer"].unique().to_list()
     order = [SERVER, *(layer for layer in LAYERS if layer != SERVER), *sorted(set(present) - set(LAYERS))]
     for layer in [each for each in order if each in present] or [SERVER]:
-        frame = phase_frame(latency, phase, layer)
+        frame = phase_frame(cells, phase, layer)
         ops = frame.filter(pl.col("count") > 0)["op"].unique().sort().to_list()
         together = layer == SERVER and manifest.import_ is None
         for op in [None] if together else ops or frame["op"].unique().sort().to_list()[:1]:
@@ -191,7 +195,8 @@ _WHERE: dict[bool | None, str] = {True: "Emulated lab, not your hardware", False
 def _stamp(manifest: Manifest, summary: Summary, headline: Headline) -> list[str]:
     """What a figure needs to stand alone, in lines: run, verdict, tiers, publication, version."""
     where = "Imported" if manifest.import_ else _WHERE.get(manifest.testbed.emulated, "")
-    published = f"Published: {summary.reference.source}" if summary.reference else ""
+    shown = summary.reference and any(line.row.published for line in headline.lines)
+    published = f"Published: {summary.reference.source}" if summary.reference and shown else ""
     version = (summary.versions or {}).get("hsp", "")
     lines = [
         f"{import_source.title(manifest) or manifest.workload}, run {manifest.run}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -64,6 +65,49 @@ def percentiles_of_each(
         value = np.where(narrow, (low + np.minimum(hi[at] - 1, limits[1])) / 2, low + within)
         values.append(np.where(ios >= sample_needed(q), np.clip(value, *limits), np.nan))
     return ios, values
+
+
+def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
+    """Each of QUANTILES in us, interpolated in its bin; None where the sample is too small.
+
+    `us`: as if latencies were spread evenly in the bin. `bound_us`: the exact quantile is in it, for certain.
+    `error_us`: how far `us` may be off, judged by the counts (see _unevenness).
+    """
+    table = np.array([b for b in bins if b[2]], dtype=np.int64)
+    lo, hi, count = table.T
+    upto = np.cumsum(count)
+    ios = int(upto[-1])
+    values: dict[str, Any] = {}
+    for name, q in QUANTILES.items():
+        if ios < sample_needed(q):
+            values[name.removesuffix("_ns")] = None
+            continue
+        at = int(np.searchsorted(upto, math.ceil(q * ios)))
+        low, high = max(int(lo[at]), limits[0]), min(int(hi[at]) - 1, limits[1])
+        value = low + (high - low) * (q * ios - int(upto[at] - count[at])) / int(count[at])
+        error = min(_unevenness(table, at) * int(hi[at] - lo[at]), max(value - low, high - value))
+        values[name.removesuffix("_ns")] = {
+            "us": value / 1e3,
+            "bound_us": [low / 1e3, high / 1e3],
+            "error_us": error / 1e3,
+        }
+    return values
+
+
+def _unevenness(table: IntArray, at: int) -> float:
+    """How far a quantile may be from where an even spread has it, in bins: by the counts in and beside `at`.
+
+    `table`: lo, hi and count of the bins with I/Os. A density that rises over the bin by `slope` of its mean
+    moves a quantile by slope / 8 at most; twice that is allowed. I/Os at random places move it by one part
+    in the root of their number (two standard errors). A bin between empty ones may have all its I/Os at one
+    place: its `bend` is -2, and all of it is open; smooth densities have bends near 0.
+    """
+    lo, hi, count = table.T
+    density = count / (hi - lo)
+    before = density[at - 1] if at and hi[at - 1] == lo[at] else 0.0
+    after = density[at + 1] if at + 1 < len(table) and lo[at + 1] == hi[at] else 0.0
+    slope, bend = (after - before) / 2 / density[at], (after + before) / density[at] - 2
+    return float(abs(slope) / 4 + bend**2 / 4 + 1 / math.sqrt(count[at]))
 
 
 def shortest_range_ns(bins: Bins, limits: tuple[int, int], coverage: float = COVERAGE) -> tuple[int, int]:

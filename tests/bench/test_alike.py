@@ -40,7 +40,7 @@ def six_runs(folder: Path) -> dict[str, list[RunDir]]:
         shutil.copy(file, folder)
     bed = read_testbed(testbed)
     runs: dict[str, list[RunDir]] = {"A": [], "B": []}
-    with lab_site(bed, build(ImageInputs(), Progress()), Progress()) as site:
+    with lab_site(bed, build(ImageInputs(), Progress()), Progress(), seed=1) as site:
         for side in ORDER:
             plan = make_plan(read_workload(workload), bed, workload, testbed)
             run = run_directory.create_run(folder, plan.workload.name)

@@ -11,11 +11,13 @@ import pytest
 
 import reports
 from kit.core.bins import bin_edges, bin_index
+from kit.store import latency
 from kit.store.json_file import write_json
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
 from kit.store.summary import read_summary
 from kit.store.tables import LATENCY_SCHEMA, read_ageing, read_latency, write_latency
+from reports.analysis.analysed import described
 from reports.page.report_page import render
 from reports.statistics.quantiles import percentile_ns
 from tests.bench.conftest import Tell, time_ratio
@@ -33,9 +35,9 @@ def an_hour(path: Path) -> RunDir:
     frames = []
     for tier, (median, sigma) in TIERS.items():
         time_ns = np.repeat(np.arange(SECONDS), 200) * SECOND
-        latency = (median * np.exp(sigma * generator.standard_normal(time_ns.size))).astype(np.int64)
+        taken_ns = (median * np.exp(sigma * generator.standard_normal(time_ns.size))).astype(np.int64)
         for layer, name, added in (("nfs-server", tier, 0), ("client", "all", 22_000)):
-            lo, hi = bin_edges(bin_index(latency + added))
+            lo, hi = bin_edges(bin_index(taken_ns + added))
             rows = pl.DataFrame({"time_ns": time_ns, "lo_ns": lo, "hi_ns": hi})
             rows = rows.group_by(rows.columns).agg(pl.len().cast(pl.Int64).alias("count"))
             named = {"phase": "read", "layer": layer, "host": "h", "op": "read", "tier": name}
@@ -54,7 +56,9 @@ def an_hour(path: Path) -> RunDir:
 
 def drawn_again(run: RunDir) -> None:
     """The page of a stored run, from its files; they have been analysed."""
-    html = render(read_latency(run), read_manifest(run), read_summary(run), read_ageing(run))
+    manifest = read_manifest(run)
+    counts = latency.read(run, manifest.phases)
+    html = render(counts, manifest, described(counts, manifest, read_summary(run)), read_ageing(run))
     run.report.write_text(html)
 
 

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from kit.store.latency import Latency
 from reports.analysis import summary
 from reports.analysis.compare import compare
 from reports.page import comparison_page
@@ -29,7 +30,10 @@ def sides():
 
 def written(sides, path):
     """The page of a comparison of these runs."""
-    summaries = [[summary.summarise(f, manifest, with_bands=False) for manifest, f in side] for side in sides]
+    summaries = [
+        [summary.summarise(Latency.of(f), manifest, with_bands=False) for manifest, f in side]
+        for side in sides
+    ]
     result = compare(*summaries)
     result["across"] = {ATTACK: [ATTACK, "b"]}
     path.write_text(comparison_page.render(result, *sides), "utf-8")

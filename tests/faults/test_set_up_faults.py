@@ -85,14 +85,14 @@ def test_a_mistake_in_a_file_is_found_with_line_key_and_remedy(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_working_set_that_fits_into_the_arc_is_refused(hsp_here: Called, tmp_path: Path) -> None:
+def test_a_working_set_that_leaves_no_reads_to_the_l2arc_is_refused(hsp_here: Called, tmp_path: Path) -> None:
     for file in (ROOT / "workloads").iterdir():
         shutil.copy(file, tmp_path)
     workload = tmp_path / "top-speeds.toml"
-    workload.write_text(workload.read_text().replace('size = "72MiB"', 'size = "48MiB"'))
+    workload.write_text(workload.read_text().replace('\nsize = "auto" ', '\nsize = "16MiB" '))
     done = hsp_here("run", "./top-speeds.toml", cwd=tmp_path)
     assert done.returncode == 2, done.stderr
-    assert "working_set.size: 48MiB fits into the ARC" in done.stderr
+    assert "working_set.size: phase 'read' asks for l2arc, but of 16MiB in records of 512B" in done.stderr
     assert "what to do" in done.stderr
 
 

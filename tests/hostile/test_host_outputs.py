@@ -39,7 +39,7 @@ WRITERS = {
     "kit/cli/lab.py": "labs that are up; the output of a command of the user's own, as ssh shows it",
     "kit/session/presentation.py": "reports.output.result_table",
     "kit/session/series.py": "reports.output.comparison_table, the spread over runs",
-    "kit/lab/guest.py": "a terminal in the lab, as ssh shows it",
+    "kit/lab/shell.py": "a terminal and commands in the lab, as ssh shows them",
     "kit/lab/supervisor.py": "JSON for the kit",
 }
 _STREAMS = (

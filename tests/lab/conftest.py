@@ -37,6 +37,7 @@ _LONGEST = (
     "test_interlocks",
     "test_precondition",
     "test_main_job",
+    "test_own_workloads",
     "test_device_runs",
     "test_faults",
     "test_beside_live_runs",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +34,7 @@ from kit.trace.output import Trace, parse_trace
 from kit.trace.support import find_tracing
 from kit.zfs import openzfs_version, pool
 from kit.zfs.tunables import write_tunable
-from tests.lab.conftest import RunningLab
+from tests.lab.conftest import ROOT, RunningLab
 from tests.lab.pools import dataset, mounted
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600, func_only=True)]
@@ -44,6 +47,50 @@ def test_a_deadline_of_host_time_ends_the_command(running_lab: RunningLab) -> No
         running_lab.guest.run(["sh", "-c", "while :; do :; done"], deadline_s=2)
     assert time.monotonic() - started < 60
     assert "while :" not in running_lab.guest.run(["ps", "-e", "-o", "args"]).stdout
+
+
+# As `hsp lab shell -- WORDS` does, which is for labs that are left up.
+SHELL = """\
+import sys
+from pathlib import Path
+from kit.lab.guest import free_port, open_host
+from kit.lab.shell import run_command
+with open_host(Path(sys.argv[1]), free_port()) as guest:
+    sys.exit(run_command(guest, sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "code", "stdout", "stderr"),
+    [
+        (["echo a b | tr a-z A-Z; exit 7"], b"", 7, b"A B\n", b""),
+        (["cat; echo end >&2"], b"one\ntwo\n", 0, b"one\ntwo\n", b"end\n"),
+        (["printf", "[%s]", "a  b", "$HOME", "|", "it's"], b"", 0, b"[a  b][$HOME][|][it's]", b""),
+        (
+            ["sha256sum"],
+            bytes(3 << 20),
+            0,
+            hashlib.sha256(bytes(3 << 20)).hexdigest().encode() + b"  -\n",
+            b"",
+        ),
+        (["kill -TERM $$"], b"", 143, b"", b""),
+    ],
+    ids=["line", "stdin", "arguments", "much", "signal"],
+)
+def test_a_command_in_the_guest_is_as_in_a_shell(
+    running_lab: RunningLab, words: list[str], stdin: bytes, code: int, stdout: bytes, stderr: bytes
+) -> None:
+    argv = [sys.executable, "-c", SHELL, str(running_lab.lab.state), *words]
+    done = subprocess.run(argv, input=stdin, capture_output=True, cwd=ROOT, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (code, stdout, stderr)
+
+
+def test_a_command_ends_with_the_program_that_reads_it(running_lab: RunningLab) -> None:
+    argv = [sys.executable, "-c", SHELL, str(running_lab.lab.state), "yes"]
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout and process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(60) == 141
 
 
 # adjtimex(2) with ADJ_FREQUENCY, in 1/65536 ppm.
@@ -253,8 +300,8 @@ def test_one_tracer_counts_each_phase_by_itself(traced_mount: tuple[Host, Host])
         trace = parse_trace(text)
         assert (problems, trace.problems, trace.lost_events) == ([], [], 0), text
         assert trace.started == trace.done == counted(trace) == {op: blocks}
-        # One end of each class in both maps of extremes, in the bins of its own counts.
-        assert set(trace.lowest) == set(trace.highest) == set(trace.snapshots[-1].counts)
+        # One end of each class in both maps of extremes, in the bins of its own counts; and its sum.
+        assert set(trace.sums) == set(trace.lowest) == set(trace.highest) == set(trace.snapshots[-1].counts)
         for of, bins in trace.snapshots[-1].counts.items():
             assert bin_index(trace.lowest[of]) == min(bins) and bin_index(trace.highest[of]) == max(bins)
         traces.append(trace)

@@ -11,6 +11,7 @@ import polars as pl
 
 from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.store.json_file import write_json
+from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.run_directory import RunDir
 from kit.store.summary import Summary
@@ -105,14 +106,14 @@ def summary_of(rows: Iterable[dict[str, Any]] = (), **fields: Any) -> Summary:
 
 
 def summarise(frame: pl.DataFrame, manifest_: dict[str, Any], *more: Any, **named: Any) -> dict[str, Any]:
-    return summary.summarise(frame, parsed(manifest_), *more, **named).as_json()
+    return summary.summarise(Latency.of(frame), parsed(manifest_), *more, **named).as_json()
 
 
 def render(frame: pl.DataFrame, manifest_: dict[str, Any], summary_: dict[str, Any], *more: Any) -> str:
     read, of = Summary.from_json(summary_, "summary.json"), parsed(manifest_)
     published = references.setup_of(read.reference.name) if read.reference else None
-    result = described(frame, of, read, published)
-    return report_page.render(frame, of, result, *more)
+    result = described(Latency.of(frame), of, read, published)
+    return report_page.render(Latency.of(frame), of, result, *more)
 
 
 def write(path: Path, manifest_: dict[str, Any], frame: pl.DataFrame) -> RunDir:

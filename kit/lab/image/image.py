@@ -19,7 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kit.core.cache import cache_dir, check_space, locked, replacing, sha256
+from kit.core.cache import check_space, locked, replacing, sha256
+from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
 from kit.lab.image.damage import FILES, DamagedImage, check, read_json

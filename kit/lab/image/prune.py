@@ -20,8 +20,9 @@ from pathlib import Path
 import filelock
 
 from kit.core import proc_path
-from kit.core.cache import cache_dir, cannot_use, lock_of
+from kit.core.cache import cannot_use, lock_of
 from kit.core.errors import ConfigError
+from kit.core.files import cache_dir
 from kit.lab.image.inputs import ImageInputs
 from kit.lab.image.tree import dead_scratch
 

@@ -1,7 +1,7 @@
 // Draws a figure that Python has made, in the colours and at the width of the page.
 import {columnsOf, exact, lengthOf, summed} from "./cells.js";
 import {figures} from "./library.js";
-import {chosen, isPrinting, pause, theme} from "./page.js";
+import {chosen, isPrinting, pause, seconds, theme} from "./page.js";
 
 // Stored columns and rows that are drawn at most; more are merged, as Python has them.
 const MOST = [480, 256];
@@ -86,7 +86,9 @@ function detailed(figure) {
     if (exactly) figure.note = " Too many bins in view to draw each: zoom in.";
     return spec.data;
   }
-  figure.note = " In view: exact bins.";
+  const {merged: intervals, width_s} = cells;
+  figure.note = intervals > 1 ? ` In view: exact bins of latency, ${seconds(width_s)} s wide.`
+    : " In view: exact bins.";
   return spec.data.map(trace => trace.type === "heatmap"
     ? {...trace, ...exact(cells, trace.meta.tier, per, columns, [first, last])} : trace);
 }

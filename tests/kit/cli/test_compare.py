@@ -196,10 +196,157 @@ def test_a_device_is_told_by_what_it_is_not_by_where_it_was_found(hsp, make_run)
     assert code == 2 and 'identity.serial: A has "S1", B has "S2"' in err and "sequence" not in err
 
 
-def test_across_is_exactly_that_key(hsp, make_run):
+def test_across_is_a_key_or_what_it_begins_with_up_to_a_dot(hsp, make_run):
     a, b = make_run("a"), make_run("b", 2, version("2.4.0"))
-    for wrong in ("versions", "versions.zf", "zfs", "versions.hsp"):
+    for wrong in ("versions.zf", "zfs", "version", "versions.hsp"):
         assert hsp("compare", a, "--", b, "--across", wrong)[0] == 2
+    for right in ("versions", "versions.", "versions.zfs"):
+        assert hsp("compare", a, "--", b, "--across", right)[0] == 0
+    _, _, err = hsp("compare", a, "--", b, "--across", "versions.zf")
+    assert "the runs have no such key" in err and "did you mean: versions.zfs" in err
+
+
+def preset(title, **ssd):
+    """The device as an emulated SSD of that preset."""
+    parameters = {
+        "format": 1,
+        "model": "ssd",
+        "title": title,
+        "source": [f"the manual of {title}"],
+        "ssd": ssd,
+    }
+
+    def change(manifest):
+        manifest["testbed"]["devices"][0] |= {"model": title, "latency_ns": None, "parameters": parameters}
+
+    return change
+
+
+def test_one_changed_preset_needs_one_flag_and_the_refusal_names_it(hsp, make_run):
+    a = make_run("a", change=preset("old", read=50_000, program=200_000, dies=2, pages=32))
+    b = make_run("b", 2, preset("new", read=20_000, program=100_000, dies=8, pages=32))
+    code, _, err = hsp("compare", a, "--", b)
+    assert code == 2 and "parameters.ssd.read: A has 50000, B has 20000" in err and "pages" not in err
+    assert re.search(r"what you compare: (.*)", err)[1] == "--across testbed.devices.data0"
+    code, out, _ = hsp("compare", a, "--", b, "--across", "testbed.devices.data0", "--json")
+    keys = json.loads(out)["across"]
+    assert code == 0
+    assert [key.rpartition(".")[2] for key in keys] == ["dies", "program", "read"]
+    _, out, _ = hsp("compare", a, "--", b, "--across", "testbed.devices.data0")
+    words = " ".join(out.split())
+    assert "Across testbed.devices.data0: parameters.ssd.dies: A has 2, B has 8; parameters" in words
+
+
+def test_titles_citations_and_comments_are_no_difference(hsp, make_run):
+    def renamed(manifest):
+        preset("the same device, described again", read=1)(manifest)
+        manifest["title"] = "Another title"
+        manifest["phases"][0]["title"] = "Reads"
+
+    jobs = {"read.fio": "; reads\n[read]\nbs=512\n\n# done\n"}
+    a = make_run("a", change=preset("a device", read=1), plan={"format": 1, "jobs": jobs})
+    jobs = {"read.fio": "[read]\nbs=512\n"}
+    b = make_run("b", 2, renamed, {"format": 1, "jobs": jobs})
+    code, out, err = hsp("compare", a, "--", b, "--json")
+    assert code == 0, err
+    assert json.loads(out)["across"] == {}
+
+
+def two_reads(manifest):
+    """The phase write-slog is one of reads, by two threads."""
+    manifest["phases"][1] |= {"op": "read", "outstanding": 2, "job": "two.fio"}
+
+
+def as_reads(frame):
+    """Its I/Os, too: those of the L2ARC."""
+    second = pl.col("phase") == "write-slog"
+    tier = pl.when(second & (pl.col("tier") == "slog")).then(pl.lit("l2arc")).otherwise("tier")
+    op = pl.when(second).then(pl.lit("read")).otherwise("op")
+    return frame.with_columns(tier.alias("tier"), op.alias("op"))
+
+
+@pytest.fixture
+def phases_run(make_run):
+    def make(name, seed=1, more=lambda manifest: None):
+        def change(manifest):
+            two_reads(manifest)
+            more(manifest)
+
+        run = make_run(name, seed, change)
+        path = Path(run) / "latency.parquet"
+        as_reads(pl.read_parquet(path)).write_parquet(path)
+        return run
+
+    return make
+
+
+def test_two_phases_of_one_run(hsp, phases_run, tmp_path):
+    run = phases_run("a")
+    page = tmp_path / "page.html"
+    code, out, err = hsp("compare", f"{run}:read", "--", f"{run}:write-slog", "--json", "--html", str(page))
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["phases"] == {"a": "read", "b": "write-slog"}
+    assert result["runs"] == {"a": ["a:read"], "b": ["a:write-slog"]}
+    assert {row["phase"] for row in result["rows"]} == {"read \N{RIGHTWARDS ARROW} write-slog"}
+    figures = {(r["layer"], r["tier"], r["figure"]): r for r in result["rows"]}
+    l2arc = figures["nfs-server", "l2arc", "p50"]
+    assert l2arc["withheld"] is None and 0.9 < l2arc["ratio"] < 1.1
+    assert figures["nfs-server", "disk", "p50"]["withheld"].startswith("B: no I/O")
+    # What differs is named, and needs no flag.
+    assert result["across"]["phase.outstanding"] == [1, 2]
+    assert result["across"]["phase.job"] == ["read.fio", "two.fio"]
+    html = page.read_text()
+    assert "read \N{RIGHTWARDS ARROW} write-slog" in html and "outstanding: A has 1, B has 2" in html
+    assert len(drawn.specs(html)) == 2  # both layers, one figure each
+    code, out, _ = hsp("compare", f"{run}:read", "--", f"{run}:write-slog")
+    assert code == 0 and "On both sides" not in out and "The phases differ: " in out
+
+
+def test_phases_of_several_runs(hsp, phases_run):
+    a, b = [phases_run(name, n) for n, name in enumerate("ab")], phases_run("c", 3)
+    sides = *(f"{run}:read" for run in a), "--", f"{b}:write-slog"
+    assert hsp("compare", *sides)[0] == 0
+    other = phases_run("d", 4, version("2.4.0"))
+    code, _, err = hsp("compare", f"{a[0]}:read", "--", f"{other}:write-slog")
+    assert code == 2 and "versions.zfs: A has" in err and "phase.outstanding" not in err
+    assert hsp("compare", f"{a[0]}:read", "--", f"{other}:write-slog", "--across", "versions")[0] == 0
+
+
+def test_a_phase_of_the_same_name_must_be_the_same(hsp, make_run):
+    a, b = make_run("a"), make_run("b", 2, lambda m: m["phases"][0].update(outstanding=4))
+    code, _, err = hsp("compare", f"{a}:read", "--", f"{b}:read")
+    assert code == 2 and "phase.outstanding: A has 1, B has 4" in err
+    assert "--across phase.outstanding" in err
+    # Another phase does not matter to those that are compared.
+    assert hsp("compare", f"{a}:write-slog", "--", f"{b}:write-slog")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("sides", "words"),
+    [
+        (["{a}:nope", "--", "{a}:read"], "the run has no phase 'nope'"),
+        (["{a}:", "--", "{a}:read"], "the run has no phase ''"),
+        (["{a}:read", "--", "{b}"], "the other whole runs"),
+        (["{a}:read", "{b}", "--", "{b}:read"], "one side has different phases"),
+        (["{a}:read", "{b}:write-slog", "--", "{b}:read"], "one side has different phases"),
+        (["{a}:read", "{a}:read", "--", "{b}:read"], "are the same run"),
+        (["{a}:read", "{a}:write-slog", "--", "{b}:read"], "are the same run"),
+        (["{a}x:read", "--", "{b}:read"], "no such run directory"),
+    ],
+)
+def test_phases_that_cannot_be_compared(hsp, make_run, sides, words):
+    a, b = make_run("a"), make_run("b", 2)
+    code, out, err = hsp("compare", *(each.format(a=a, b=b) for each in sides))
+    assert code == 2 and out == "" and words in err and "Traceback" not in err
+
+
+def test_a_directory_with_a_colon_in_its_name_comes_first(hsp, make_run):
+    a, odd = make_run("a"), make_run("a:read", 2)
+    code, out, _ = hsp("compare", a, "--", odd, "--json")
+    assert code == 0 and "phases" not in json.loads(out)
+    code, out, _ = hsp("compare", f"{a}:write-slog", "--", f"{odd}:write-slog", "--json")
+    assert code == 0 and json.loads(out)["phases"] == {"a": "write-slog", "b": "write-slog"}
 
 
 def test_one_side_must_be_alike_even_across(hsp, make_run):

@@ -122,7 +122,7 @@ def test_another_method_replaces_the_table(tmp_path: Path) -> None:
         ("dataset.properties.recordsize = 256\n", "mine.toml:5: dataset.properties.recordsize: "),
         ('dataset.properties.recordsize = "8"\n[nfs]\noptions = ["soft"]', "mine.toml:7: nfs.options[0]: "),
         ("phase = 3\n", "mine.toml:5: phase: expected an array, found the integer 3"),
-        ('[[phase]]\nname = "read"\nduration = "1ms"\n', "mine.toml:5: phase[0]: duration must be"),
+        ('[[phase]]\nname = "read"\nduration = "1ms"\n', "mine.toml:7: phase[0].duration: duration must be"),
     ],
 )
 def test_a_mistake_is_placed(tmp_path: Path, text: str, message: str) -> None:

@@ -103,6 +103,13 @@ def test_json_that_does_not_add_up_is_refused(tmp_path: Path, part: object, said
         imported(put(tmp_path, one_job(read=part), "out.json"))
 
 
+@pytest.mark.parametrize(("mean", "sums"), [(1010.5, [(4, 4042)]), (5e6, []), ("1010", []), (-1, [])])
+def test_the_sum_is_from_a_mean_that_is_in_the_bins(tmp_path: Path, mean: object, sums: object) -> None:
+    part = {"total_ios": 4, "clat_ns": {"N": 4, "mean": mean, "bins": {"1012": 4}}}
+    run = imported(put(tmp_path, one_job(read=part), "j.json"))
+    assert [(each["ios"], each["sum_ns"]) for each in run.phase["sums"]] == sums
+
+
 def test_json_that_says_fewer_ios_than_its_bins_hold_is_told(tmp_path: Path) -> None:
     part = {"total_ios": 2, "clat_ns": {"N": 3, "bins": {"1160": 3}}}
     found = imported(put(tmp_path, one_job(read=part), "out.json"))

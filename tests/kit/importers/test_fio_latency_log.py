@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kit.core.bins import bin_edges, bin_index
 from kit.core.errors import ConfigError
 from kit.importers import fio_latency_log
-from kit.load.fio_latency_log import MAX_LATENCY_NS
+from kit.load.fio_latency_log import MAX_LATENCY_NS, total_ns
 from tests.kit.importers.samples import DATA, ROW, counted, imported, put_log
 
 
@@ -44,6 +44,24 @@ def test_extremes_are_exact() -> None:
     latencies = [int(x.split(",")[1]) for x in (DATA / "offs_lat.1.log").read_text().splitlines()]
     (extreme,) = imported(DATA / "offs_lat.1.log").phase["extremes"]
     assert (extreme["min_ns"], extreme["max_ns"]) == (min(latencies), max(latencies))
+
+
+def test_sums_are_exact() -> None:
+    latencies = [int(x.split(",")[1]) for x in (DATA / "offs_lat.1.log").read_text().splitlines()]
+    (found,) = imported(DATA / "offs_lat.1.log").phase["sums"]
+    assert (found["ios"], found["sum_ns"]) == (len(latencies), sum(latencies))
+
+
+@given(st.lists(st.tuples(st.integers(0, MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20))
+def test_sums_of_both_directions(rows: list[tuple[int, int]]) -> None:
+    latency, direction = (np.array([row[n] for row in rows], dtype=np.int64) for n in (0, 1))
+    by_direction = {d: [value for value, found in rows if found == d] for d in (0, 1)}
+    wanted = [(d, len(values), sum(values)) for d, values in by_direction.items() if values]
+    assert fio_latency_log._sums(latency, direction) == wanted
+
+
+def test_a_sum_of_numbers_that_64_bits_do_not_hold() -> None:
+    assert total_ns(np.full(2000, MAX_LATENCY_NS - 1, dtype=np.int64)) == 2000 * (MAX_LATENCY_NS - 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, MAX_LATENCY_NS - 1), st.integers(0, 1)), max_size=20))

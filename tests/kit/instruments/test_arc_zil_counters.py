@@ -244,3 +244,15 @@ def test_openzfs_2_1_has_one_zil_kstat_and_lacks_some_counters() -> None:
     kept = [check for check in checks(observed, WRITES, OLD) if isinstance(check, Check)]
     assert len(kept) == 4 and all(check.ok for check in kept)
     assert all("ok" not in check.as_json() for check in missing)
+
+
+@pytest.mark.parametrize(("block_bytes", "ok"), [(65536, False), (131072, True), (1 << 20, True)])
+def test_a_large_read_finds_the_rest_of_its_record_in_the_arc(block_bytes: int, ok: bool) -> None:
+    """nfsd splices 64 KiB at a time: a read of 128 KiB is a hit more."""
+    total = sum(READS.values())
+    dram = READS["read", "dram"]
+    observed = checks(change(demand_data_hits=dram + total), READS, NEW, block_bytes)
+    (hits,) = [check for check in observed if isinstance(check, Check) and "demand_data_hits" in check.source]
+    assert hits.ok is ok
+    # A server that does not splice has none.
+    assert all(isinstance(check, Missing) or check.ok for check in checks(change(), READS, NEW, block_bytes))

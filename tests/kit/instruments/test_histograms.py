@@ -181,6 +181,30 @@ def test_log_vdevs_decide_between_slog_and_pool() -> None:
     assert histograms.server_extremes(trace, frozenset({4}), "s")[0].tier == "pool"
 
 
+def test_server_sums_join_the_classes_of_a_tier() -> None:
+    counts = {("read", 17, 0): {400: 3}, ("read", 49, 0): {401: 1}, ("read", 0, 0): {300: 2}}
+    sums = {("read", 17, 0): 30, ("read", 49, 0): 5, ("read", 0, 0): 7}
+    observed = histograms.server_sums(Trace(snapshots=[Snapshot(1, counts)], sums=sums), frozenset(), "lab")
+    assert [(row.layer, row.host, row.op, row.tier, row.ios, row.sum_ns) for row in observed] == [
+        ("nfs-server", "lab", "read", "dram", 2, 7),
+        ("nfs-server", "lab", "read", "indirect", 4, 35),
+    ]
+    del sums["read", 0, 0]
+    assert not histograms.server_sums(Trace(snapshots=[Snapshot(1, counts)], sums=sums), frozenset(), "lab")
+    assert not histograms.server_sums(Trace(), frozenset(), "lab")
+
+
+@given(ios, st.sampled_from([GRID, DILATED]))
+def test_client_sums_are_exact(rows: list[tuple[int, int, int]], grid: Grid) -> None:
+    observed = histograms.client_sums(latencies(rows), grid.clock, "c")
+    expected: dict[str, list[int]] = {}
+    for _, latency_ns, direction in rows:
+        expected.setdefault(("read", "write")[direction], []).append(latency_ns // grid.clock.dilation)
+    assert {row.op: (row.ios, row.sum_ns) for row in observed} == {
+        op: (len(values), sum(values)) for op, values in expected.items()
+    }
+
+
 # --- Rows ---
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kit.config.fio_job import read_job
+from kit.config.fio_job import SEED, read_job
 from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError, MeasurementUnknown
@@ -33,6 +33,7 @@ def test_the_job_follows_the_kits_options(file: Path, tmp_path: Path) -> None:
     parsed.read_string(own)
     assert parsed.sections() == ["global"]
     assert dict(parsed["global"]) == {
+        "randseed": SEED,
         "write_lat_log": FILES.log_prefix,
         "per_job_logs": "1",
         "log_avg_msec": "0",
@@ -47,7 +48,8 @@ def test_the_job_follows_the_kits_options(file: Path, tmp_path: Path) -> None:
     back.write_text(re.sub(r"^(write_lat_log|per_job_logs|log_\w+)=.*\n", "", text, flags=re.M))
     sections = read_job(back).sections
     assert [(s.name, {**s.options}) for s in sections] == [
-        (s.name, {**s.options, "disable_slat": "1", "disable_clat": "0"}) for s in job.sections
+        (s.name, {"randseed": SEED, **s.options, "disable_slat": "1", "disable_clat": "0"})
+        for s in job.sections
     ]
 
 

@@ -95,13 +95,22 @@ def spec(tmp_path: Path, seconds: float = 0.3, clock: Clock | None = None) -> Lo
 
 def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> None:
     load_spec = spec(tmp_path, 0.5, Clock("virtual", 4))
-    text = fio.group_job_text(load_spec.job, load_spec.values).decode()
+    text = fio.group_job_text(load_spec.job, load_spec.values()).decode()
     assert "${" not in text
     assert f"directory={load_spec.mount}" in text
     assert "runtime=2000000us" in text
     assert "unique_filename=0" in text
     assert "thread=1" in text and "thread=0" not in text
     assert text.index("exec_prerun=") < text.index("[read]")
+
+
+def test_each_client_draws_its_own_random_numbers(tmp_path: Path) -> None:
+    load_spec = spec(tmp_path)
+    seeds = [load_spec.values(client)["HSP_SEED"] for client in range(8)]
+    assert seeds[0] == str(load_spec.seed) and len(set(seeds)) == 8
+    # A job without randseed has that of its client.
+    texts = [fio.group_job_text(load_spec.job, load_spec.values(client)).decode() for client in range(2)]
+    assert [f"\nrandseed={seed}\n" in text for seed, text in zip(seeds, texts, strict=False)] == [True, True]
 
 
 def test_the_server_has_a_socket_and_no_port() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from kit.config.fio_job import read_job
+from kit.config.toml import placed_refusal
 from kit.config.workload import read_workload
+from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError, HostError
 from kit.nfs import libnfs
 from tests.fakes import ScriptedHost
@@ -94,7 +96,9 @@ duration = "1s"
 def checked(tmp_path: Path, text: str, nfs: str = "", more: str = "") -> None:
     path = tmp_path / "w.toml"
     path.write_text(WORKLOAD.format(nfs=nfs, more=more))
-    libnfs.check_workload(read_workload(path), {"job.fio": job(tmp_path, text)}, path)
+    read, source = read_workload(path), read_source(path)
+    if problems := libnfs.problems(read, {"job.fio": job(tmp_path, text)}, source):
+        raise placed_refusal(problems)
 
 
 @pytest.mark.parametrize(
@@ -102,9 +106,9 @@ def checked(tmp_path: Path, text: str, nfs: str = "", more: str = "") -> None:
 )
 def test_unsupported_features_of_libnfs_are_refused(tmp_path: Path, line: str) -> None:
     checked(tmp_path, JOB)
-    with pytest.raises(ConfigError, match=r"job\.fio: \[read\].*libnfs cannot do O_DSYNC") as caught:
+    with pytest.raises(ConfigError, match=r"job\.fio:[0-9]: \[read\].*libnfs cannot do O_DSYNC") as caught:
         checked(tmp_path, JOB.replace("rw=randread", line))
-    assert caught.value.exit_code == 2 and 'engine = "kernel"' in caught.value.hint
+    assert caught.value.exit_code == 2 and 'engine = "kernel"' in caught.value.message
 
 
 def test_all_sections_of_a_job_are_checked(tmp_path: Path) -> None:
@@ -113,7 +117,7 @@ def test_all_sections_of_a_job_are_checked(tmp_path: Path) -> None:
 
 
 def test_no_power_loss_through_libnfs(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"cannot be with .power_loss.*O_DSYNC"):
+    with pytest.raises(ConfigError, match=r"w\.toml:[0-9]+: power_loss: .*cannot be with it.*O_DSYNC"):
         checked(tmp_path, JOB, more="[power_loss]\nmoments = 1")
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -14,21 +15,24 @@ from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import find_workload
 from kit.core.clock import Clock
-from kit.core.errors import HostError, SafetyRefusal
+from kit.core.errors import ConfigError, HostError, MeasurementUnknown, SafetyRefusal
 from kit.core.progress import Progress
 from kit.hosts.base import HostLost
 from kit.plan.plan import Plan, make_plan
 from kit.recovery import registry
 from kit.recovery.journal import Journal, read_journal
+from kit.run import execute as execute_module
 from kit.run import server_setup
+from kit.run.bench import Bench
 from kit.run.context import Context
 from kit.run.execute import execute, tear_down
 from kit.run.record import RunRecord
 from kit.run.site import Site, SiteClient
+from kit.run.warmup import Gate
 from kit.session.measure import measure
 from kit.store import run_directory
 from kit.store.manifest import Manifest
-from kit.zfs import tunables
+from kit.zfs import openzfs_version, tunables
 from tests.fakes import Answer, Command, ScriptedHost
 
 BOOT = "00000000-0000-0000-0000-000000000001\n0123456789abcdef0123456789abcdef\n"
@@ -147,6 +151,56 @@ def test_what_openzfs_makes_of_a_value_is_undone(
         assert tear_down(journal, site, None) == [] and values == ["5"]
 
 
+def test_notes_of_the_plan_are_in_the_run_once(
+    tmp_path: Path, run: run_directory.RunDir, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, testbed = tmp_path / "mine.toml", tmp_path / "nas.toml"
+    file.write_text('format = 1\nname = "mine"\ntitle = "M"\nbase = "top-speeds"\n[job]\nrandseed = 7\n')
+    testbed.write_text('[server]\nhost = "none"\nexport = "nas:/x"\n[[client]]\nhost = "ssh://c"\n')
+    planned = make_plan(read_workload(file), read_testbed(testbed), file, testbed)
+    outcome = execute(planned, site_of(planned, Dying("c", "find"), "ended"), run, Progress(), ["hsp"])
+    (note,) = (each for each in outcome.record.manifest.notes if "randseed=7" in each)
+    assert note in planned.notes and "mine.toml:6: [read] randseed=7: warm-up and read draw" in note
+    assert "note: mine.toml:6: [read] randseed=7" in " ".join(capsys.readouterr().err.split())
+
+
+OLD = """\
+format = 1
+name = "mine"
+title = "Mine"
+base = "top-speeds"
+[dataset.properties]
+direct = "always"
+recordsize = "4MiB"
+[tunables]
+zfs_arc_meta_balance = 500
+"""
+
+
+def test_what_the_servers_openzfs_lacks_is_refused_with_its_lines(
+    tmp_path: Path, run: run_directory.RunDir
+) -> None:
+    """Right after the login: nothing is set, made or erased yet."""
+    file = tmp_path / "mine.toml"
+    file.write_text(OLD)
+    planned = make_plan(read_workload(file), read_testbed(LAB_TESTBED), file, LAB_TESTBED)
+    known = [each.name for each in planned.tunables if each.name != "zfs_arc_meta_balance"]
+    values = "".join(f"{tunables.parameter_path(name)}:0\n" for name in known)
+    server = ScriptedHost({"grep": values})
+    site = Site((), Clock(), False, server=server)
+    with Journal(run.journal, run.path.name, "digest") as journal:
+        context = Context(planned, site, run, journal, Progress(quiet=True), RunRecord(Manifest()), "t")
+        with pytest.raises(ConfigError) as caught:
+            server_setup._check_workload(context, server, openzfs_version.parse("2.1.11-1+deb12u1"))
+    assert caught.value.exit_code == 2
+    lines = caught.value.message.replace(f"{tmp_path}/", "").splitlines()
+    assert [line.partition(": ")[0] for line in lines] == ["mine.toml:6", "mine.toml:7", "mine.toml:9"]
+    assert "dataset.properties.direct: OpenZFS 2.1.11-1+deb12u1 of the server does not have" in lines[0]
+    assert "dataset.properties.recordsize: 4MiB is above 1MiB" in lines[1]
+    assert "tunables.zfs_arc_meta_balance: " in lines[2] and "it is of 2.2 to 2.4" in lines[2]
+    assert not any(command.argv[0] == "tee" for command in server.commands)
+
+
 def test_latest_never_points_to_a_run_that_did_not_boot(appliance: Plan, tmp_path: Path) -> None:
     @contextmanager
     def place(run_id: str) -> Iterator[Site]:
@@ -193,3 +247,22 @@ def test_a_second_run_says_whether_the_first_still_lives(
     }
     assert expected[state] in outcome.failure.hint
     assert json.loads(run.journal.read_text().splitlines()[-1])["finished"]
+
+
+def test_a_cold_l2arc_ends_the_run_unless_the_user_wants_it(
+    plan: Plan, run: run_directory.RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(l2arc_bytes=5, fed_bytes=[0], problems=["the L2ARC is not warm"])
+    monkeypatch.setattr(execute_module, "warm_up", lambda *_, gated, **_more: gate if gated else None)
+    warmup = plan.workload.warmup
+    assert warmup is not None
+    bench, job = cast(Bench, None), plan.jobs[warmup.job]
+    with Journal(run.journal) as journal:
+        site, quiet = site_of(plan, ScriptedHost({}), None), Progress(quiet=True)
+        record = RunRecord(Manifest())
+        context = Context(plan, site, run, journal, quiet, record, "token")
+        with pytest.raises(MeasurementUnknown, match="nothing was measured") as caught:
+            execute_module._warm_up(context, bench, warmup, job, despite=False)
+        assert caught.value.exit_code == 3 and "--despite-warm-up" in caught.value.hint
+        execute_module._warm_up(context, bench, warmup, job, despite=True)
+    assert [problem.code for problem in record.manifest.problems] == ["warm-up", "warm-up"]

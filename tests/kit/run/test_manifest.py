@@ -37,10 +37,12 @@ def stored_expectation(tmp_path: Path, emulated: bool, lines: str) -> dict[str, 
 @pytest.mark.parametrize(
     ("emulated", "lines", "inside", "share"),
     [
-        (True, "", True, None),
+        (True, "", False, None),
         (False, "", False, None),
+        (True, "inside = true", True, None),
+        (False, "inside = true", True, None),
         (True, "inside_share_min = 0.9", True, 0.9),
-        (False, "inside_share_min = 0.9", False, None),
+        (False, "inside_share_min = 0.9", True, 0.9),
         (False, "inside = true\ninside_share_min = 0.9", True, 0.9),
     ],
 )

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.workload import Warmup
+from kit.config.workload import Warmup, read_workload
 from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks
+from kit.plan.tier_sizes import Tiers
 from kit.run import warmup
 from kit.run.bench import Bench, Storage
 from kit.run.site import Site, SiteClient
@@ -163,6 +164,25 @@ def test_without_read_first_nothing_is_read_before_the_load() -> None:
     assert not [command for command in machine.calls if command[0] == "dd"]
 
 
+@pytest.mark.parametrize(
+    ("duration_s", "log", "without"),
+    [(900, "every-io", False), (901, "every-io", True), (1, "histograms", True)],
+)
+def test_a_long_warm_up_or_one_of_histograms_has_no_log_of_every_io(
+    duration_s: int, log: str, without: bool
+) -> None:
+    workload = read_workload(WORKLOADS / "top-speeds.toml")
+    first, *others = workload.phase
+    phases = (*others, first.model_copy(update={"log": log}))
+    long = GATE.model_copy(update={"duration": duration_s * 10**9})
+    workload = workload.model_copy(update={"warmup": long, "phase": phases})
+    assert warmup.without_log(workload) is without
+    machine = machine_with([arc()])
+    warmup.warm_up(bench(machine, Clock()), long, JOB, FILE, gated=False, logged=not without)
+    (job,) = (text.decode() for path, text in machine.files.items() if path.endswith("job.fio"))
+    assert ("write_lat_log=" in job, "write_hist_log=" in job) == (not without, without)
+
+
 def test_an_appliance_is_read_past_the_clients_cache_and_has_no_gate() -> None:
     machine = machine_with([arc()])
     machine.answers["find"] = "d 1777 3 rw\nf 666 75497472 rw\n"
@@ -180,3 +200,24 @@ def test_of_an_appliance_nothing_is_read_through_a_link() -> None:
     with pytest.raises(HostError, match="is a symbolic link"):
         warmup.warm_up(bench(machine, Clock(), server=False), gate, JOB, FILE)
     assert not [command for command in machine.calls if command[0] == "dd"]
+
+
+def test_without_a_phase_that_asks_for_the_l2arc_there_is_no_gate() -> None:
+    machine = machine_with([arc(size=0)])
+    assert warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE, gated=False) is None
+    assert not machine.called("sleep")
+
+
+def test_what_to_change_names_the_key_and_what_the_plan_expects() -> None:
+    gate = warmup.judge([arc(), arc(size=0)], GATE)
+    text = warmup.advice(gate, GATE, Tiers(20 * MIB, 22 * MIB, 30 * MIB))
+    assert "warmup.l2arc_min" in text and "warmup.feed_max" not in text
+    assert "dram 20 MiB, l2arc 22 MiB, disk 30 MiB" in text and "--despite-warm-up" in text
+    gate = warmup.judge([arc(), arc(written=9 * MIB, l2_io_error=1)], GATE)
+    text = warmup.advice(gate, GATE, None)
+    assert "warmup.feed_max" in text and "dmesg" in text and "warmup.l2arc_min" not in text
+
+
+def test_the_gate_has_the_parts_of_the_arc_for_the_manifest() -> None:
+    gate = warmup.judge([arc(), arc(data_size=7, hits=3)], GATE)
+    assert gate.as_json()["arc"] == {"data_size": 7}

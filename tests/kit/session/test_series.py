@@ -117,6 +117,6 @@ def test_testbeds_that_are_not_alike_are_refused_before_the_first_run(tmp_path: 
         [sys.executable, "-m", "kit.cli", *words], cwd=ROOT, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 2, done.stderr
-    assert "testbed.devices.cache0.model: A has" in done.stderr
-    assert "--across testbed.devices.cache0.model" in done.stderr
+    assert "testbed.devices.cache0.parameters.ssd.read: A has" in done.stderr
+    assert "what you compare: --across testbed.devices.cache0\n" in done.stderr
     assert not (tmp_path / "r").exists()

@@ -250,6 +250,49 @@ def test_no_message_raises(kind: Any, data: Any) -> None:
     assert parse_trace(line).problems
 
 
+# --- Sums ---
+
+
+def with_sums(text: str, change_ns: int = 0, left_out: str = "") -> tuple[str, dict[str, int]]:
+    """`text` with a sum of each class in every map, of latencies in the middle of their bins; by key."""
+    lines, sums = [], {}
+    for message in map(json.loads, text.splitlines()):
+        counts = (message.get("data") or {}).get("@counts") if message["type"] == "map" else None
+        if counts:
+            sums = {}
+            for key, count in list(counts.items()):
+                seen, index = key.split(",")
+                if int(index) < 4000:
+                    low, high = bin_edges(int(index))
+                    sums[seen] = sums.get(seen, 0) + count * int(low + high) // 2
+            counts |= {f"{seen},4002": value + change_ns for seen, value in sums.items() if seen != left_out}
+        lines.append(json.dumps(message) + "\n")
+    return "".join(lines), sums
+
+
+def test_output_without_sums_is_older_and_no_problem() -> None:
+    assert parse_trace(READ).sums == {} and parse_trace(READ).problems == []
+
+
+def test_each_class_has_its_sum() -> None:
+    text, sums = with_sums(READ)
+    trace = parse_trace(text)
+    assert trace.problems == [] and sorted(trace.sums.values()) == sorted(sums.values())
+    assert trace.sums.keys() == trace.snapshots[-1].counts.keys()
+    assert trace.snapshots == parse_trace(READ).snapshots and trace.done == parse_trace(READ).done
+
+
+@pytest.mark.parametrize("change_ns", [10**12, 10**15])
+def test_a_sum_that_cannot_be_that_of_the_counts_is_a_problem(change_ns: int) -> None:
+    problems = parse_trace(with_sums(READ, change_ns)[0]).problems
+    assert problems and all("the tracer's sum of the latencies of" in problem for problem in problems)
+
+
+def test_a_class_without_its_sum_is_a_problem() -> None:
+    [problem] = parse_trace(with_sums(READ, left_out="4097")[0]).problems
+    assert problem.startswith("the tracer's sum of the latencies of ('read', 1, 0) is None ns")
+
+
 # --- Differences ---
 
 classes = st.tuples(st.sampled_from(["read", "write"]), st.integers(0, 3), st.just(0))

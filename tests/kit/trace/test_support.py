@@ -130,7 +130,7 @@ def test_the_programs_bins_are_the_kits(latency_ns: int) -> None:
     assert (places << 5) + left == int(bin_index(latency_ns))
     low, high = bin_edges((places << 5) + left)
     assert low <= latency_ns < high
-    assert CODE.count("($places << 5) + $left] = count();") == 2
+    assert CODE.count("($places << 5) + $left] = sum((uint64)1);") == 2
 
 
 def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> None:
@@ -139,8 +139,9 @@ def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> N
     assert output._PHASE_MASK == nfsd_tracer.MOST_PHASES and "& 0xffffffff) * 1000" in CODE
     # The operation and the phase.
     kinds = output._WRITE | output._COMMIT | output._PHASE_MASK << output._PHASE_SHIFT
-    assert CODE.count(f"@counts[$seen & {kinds:#x}, (uint64){output._DONE}] = count();") == 2
-    assert CODE.count(f", (uint64){output._STARTED}] = count();") == 3
+    assert CODE.count(f"@counts[$seen & {kinds:#x}, (uint64){output._DONE}] = sum((uint64)1);") == 2
+    assert CODE.count(f"@counts[$seen, (uint64){output._SUM}] = sum($ns);") == 2
+    assert CODE.count(f", (uint64){output._STARTED}] = sum((uint64)1);") == 3
     assert CODE.count(f"max({output._LONGEST_NS:#x} - $ns);") == 2
     assert (output._VDEV_SHIFT, 0xFFFFFF << 32) == (32, 0xFFFFFF00000000) and "0xffffff00000000" in CODE
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.clock import Clock
-from kit.core.errors import ConfigError, HostError, SafetyRefusal
-from kit.zfs import tunables
+from kit.core.errors import HostError, SafetyRefusal
+from kit.zfs import parameters, tunables
 from kit.zfs.tunables import TIME_TUNABLES_NS, tunable, write_tunable
 from tests.fakes import Answer, Command, ScriptedHost
 
@@ -85,9 +85,8 @@ def test_every_time_is_dilated(name: str, seconds: int, dilation: int) -> None:
 @pytest.mark.parametrize("name", sorted(TIME_TUNABLES_NS))
 @pytest.mark.parametrize("value", [5, 0, True])
 def test_a_plain_number_for_a_time_is_refused(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=f"tunables: {name}: a time needs its unit") as caught:
-        tunable(name, value, REAL)
-    assert caught.value.exit_code == 2
+    (problem,) = tunables.problems({name: value}, REAL)
+    assert problem[0] == ("tunables", name) and problem[1].startswith("a time needs its unit")
 
 
 @pytest.mark.parametrize(
@@ -106,14 +105,13 @@ def test_a_plain_number_for_a_time_is_refused(name: str, value: Any) -> None:
     ],
 )
 def test_values_without_a_meaning_are_refused(name: str, value: str, clock: Clock, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        tunable(name, value, clock)
-    assert caught.value.message.startswith(f"tunables: {name}: ")
-    assert message in caught.value.message
+    (problem,) = tunables.problems({name: value}, clock)
+    assert problem[0] == ("tunables", name) and message in problem[1]
 
 
 def test_no_tunable_is_both_time_and_size() -> None:
-    assert not tunables.SIZE_TUNABLES & set(TIME_TUNABLES_NS)
+    sizes = {name for name, each in parameters.known().items() if each.is_size}
+    assert not sizes & set(TIME_TUNABLES_NS)
 
 
 def test_values_are_read_by_name() -> None:
@@ -194,4 +192,18 @@ def test_other_pools_keep_their_arc_unless_agreed(value: str, pools: str, refuse
         tunables.refuse_small_arc(server, [setting], agreed=False)
     assert "--beside-other-pools" in caught.value.hint
     assert "tank, home" in tunables.refuse_small_arc(server, [setting], agreed=True)
+    assert not any(command.argv[0] == "tee" for command in server.commands)
+
+
+def test_what_only_the_server_shows_is_refused_before_anything_is_set() -> None:
+    server = Server(zfs_arc_max="0")
+    server.effects["memory_all_bytes"] = 4 << 30
+    settings = [tunable("zfs_arc_max", "100MiB", REAL), tunable("zfs_arc_meta_balance", 500, REAL)]
+    assert [key for key, _ in tunables.server_problems(server, settings, "2.1.11")] == [
+        ("tunables", "zfs_arc_meta_balance")
+    ]
+    # Below the minimum in effect, a 32nd of the memory.
+    ((key, text),) = tunables.server_problems(server, settings[:1], "2.1.11")
+    assert key == ("tunables", "zfs_arc_max") and 'add zfs_arc_min = "32MiB"' in text
+    assert not tunables.server_problems(server, [tunable("zfs_arc_max", "1GiB", REAL)], "2.1.11")
     assert not any(command.argv[0] == "tee" for command in server.commands)

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from kit.core.errors import ConfigError
+from kit.store.latency import Latency
 from reports.analysis import appliance, references
 from tests.reports import drawn, synthetic
 from tests.reports.synthetic import render, summarise
@@ -38,6 +39,18 @@ def test_what_closes_has_one_reason_and_is_unknown() -> None:
     assert "could not be looked into" in reason and f"each of their {total} I/Os" in reason
     assert summary["accounting"]["server_ios"] is None and summary["accounting"]["client_ios"] == total
     assert not summary["tracebacks"]
+
+
+def test_bands_of_another_load_have_no_published_range_and_the_page_says_why() -> None:
+    latency, manifest = run()
+    for phase in manifest["phases"]:
+        phase["block_bytes"] = 4096
+    of = synthetic.parsed(manifest)
+    rows = Latency.of(latency)
+    summary = synthetic.summary.summarise(rows, of)
+    assert [entry["published"] for entry in summary.bands] == [None] * 3
+    html = synthetic.report_page.render(rows, of, synthetic.described(rows, of, summary))
+    assert '<p class="soft">No published range: measured with 512 B, this phase has 4 KiB.</p>' in html
 
 
 def test_an_expectation_of_the_clients_decides_where_nothing_else_is_wrong() -> None:

@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from kit.config.toml import load
 from kit.config.workload import Workload
 from kit.core.errors import ConfigError
+from kit.store.latency import Latency
 from kit.store.summary import Summary
 from reports.analysis import expectations
 from reports.output.junit import junit
@@ -26,7 +28,7 @@ WISH = {"phase": "read", "op": "read", "tier": "l2arc", "min_count": 1, "inside"
 
 def judged(**limits):
     manifest = synthetic.parsed({"expect": [{**WISH, **limits}]})
-    (each,), reasons = expectations.judge(manifest, [ROW], FRAME)
+    (each,), reasons = expectations.judge(manifest, [ROW], Latency.of(FRAME))
     assert each["reasons"] == reasons and each["ok"] == (not reasons)
     return each
 
@@ -53,7 +55,7 @@ def test_a_withheld_percentile_is_not_met_and_says_so():
 
 def test_a_tier_without_ios():
     wish = {**WISH, "tier": "disk", "p50_us_max": 5.0, "share_max": 0.5}
-    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], FRAME)
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], Latency.of(FRAME))
     assert not each["ok"] and len(reasons) == 2 and each["limits"][1]["found"] == 0
 
 
@@ -62,7 +64,9 @@ def test_what_clients_see_is_judged_where_no_server_was_traced():
     wish = {**WISH, "tier": "all", "layer": "client", "p99_us_max": 180.0}
     for tracing in ({}, {"tracing": {"kind": "none"}}):
         manifest = {**tracing, "expect": [wish, WISH]}
-        (of_clients, on_a_tier), reasons = expectations.judge(synthetic.parsed(manifest), [row, ROW], FRAME)
+        (of_clients, on_a_tier), reasons = expectations.judge(
+            synthetic.parsed(manifest), [row, ROW], Latency.of(FRAME)
+        )
         assert of_clients["ok"] is False and "p99 is 190 us" in reasons[0]
         assert on_a_tier["ok"] is (None if tracing else True)
 
@@ -75,7 +79,7 @@ IN = (50 + 5 / 2) / 55
 def inside(published, **wish):
     row = {**ROW, "min_us": 139.264, "max_us": 147.456, "published": published}
     manifest = synthetic.parsed({"expect": [{**WISH, "inside": True, **wish}]})
-    (each,), _ = expectations.judge(manifest, [row], FRAME)
+    (each,), _ = expectations.judge(manifest, [row], Latency.of(FRAME))
     return each
 
 
@@ -96,8 +100,140 @@ def test_the_share_inside_is_judged_where_inside_is():
 
 def test_a_share_inside_without_any_io():
     wish = {**WISH, "tier": "disk", "inside": True, "inside_share_min": 0.0, "min_count": 0}
-    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], FRAME)
+    (each,), reasons = expectations.judge(synthetic.parsed({"expect": [wish]}), [ROW], Latency.of(FRAME))
     assert not each["ok"] and "no I/O that could be inside" in reasons[0]
+
+
+def of_run(manifest_change=lambda manifest: None, **limits):
+    """A limit on the writes of write-slog: one interval a second, each with I/Os up to 147.456 us."""
+    manifest = synthetic.manifest()
+    manifest["expect"] = [{**WISH, "phase": "write-slog", "op": "write", "tier": "slog", **limits}]
+    manifest_change(manifest)
+    result = summarise(FRAME, manifest)
+    (each,) = result["expect"]
+    (limit,) = each["limits"]
+    assert each["ok"] == (limit["ok"] is True) and (result["verdict"] == "valid") == each["ok"]
+    assert (not limit["reason"]) == each["ok"]
+    return limit, result
+
+
+def with_extremes(manifest):
+    key = {"layer": "nfs-server", "host": "lab", "op": "write", "tier": "slog"}
+    manifest["phases"][1]["extremes"] = [{**key, "min_ns": 140_000, "max_ns": 145_000}]
+
+
+@pytest.mark.parametrize(
+    ("change", "limit", "ok", "words"),
+    [
+        (with_extremes, 145.0, True, ""),
+        (with_extremes, 144.9, False, "the longest took 145 us, at most 144.9 us were expected."),
+        # Without the exact one: the bin from 143.36 to 147.456 us.
+        (lambda manifest: None, 147.456, True, ""),
+        (lambda manifest: None, 145.0, None, "from 143.36 to 147.456 us"),
+        (lambda manifest: None, 143.0, False, "at most 143 us were expected."),
+    ],
+)
+def test_a_limit_on_the_longest(change, limit, ok, words):
+    found, result = of_run(change, max_us_max=limit)
+    assert found["ok"] is ok and words in found["reason"]
+    assert found["found"] == (145.0 if change is with_extremes else 147.456)
+    if ok is not True:
+        (case,) = parsed(result).findall("testcase/failure")
+        assert words in case.text
+
+
+@pytest.mark.parametrize(
+    ("limit", "ok", "words"),
+    [
+        (2000, True, ""),
+        (1999, None, "the longest time without is from 0 to 2000 ms; a shorter interval"),
+    ],
+)
+def test_a_limit_on_stalls(limit, ok, words):
+    found, _ = of_run(stall_ms_max=limit)
+    assert found["ok"] is ok and words in found["reason"]
+    assert (found["found"], found["at_most"]) == (0.0, 2000.0)
+
+
+def test_a_stall_that_is_known():
+    def stalled(manifest):
+        manifest["expect"][0] |= {"phase": "read", "op": "read", "tier": "disk"}
+        manifest["phases"][0] |= {"interval_ns": 10**6, "end_ns": 11_001_000_000}
+
+    # Reads of disks take 5.2 ms: too short to have lasted from one second to the next.
+    found, _ = of_run(stalled, stall_ms_max=2.0)
+    assert found["ok"] is None and (found["found"], found["at_most"]) == (0.0, 2000.0)
+    frame = synthetic.latency()
+    late = {"hi_ns": pl.col("hi_ns") + 10**9, "lo_ns": pl.col("lo_ns") + 10**9}
+    frame = frame.with_columns(
+        **{k: pl.when(pl.col("tier") == "disk").then(v).otherwise(k) for k, v in late.items()}
+    )
+    manifest = synthetic.manifest()
+    manifest["expect"] = [{**WISH, "stall_ms_max": 900.0}]
+    stalled(manifest)
+    (limit,) = summarise(frame, manifest)["expect"][0]["limits"]
+    assert limit["ok"] is False and (limit["found"], limit["at_most"]) == (999.0, 1001.0)
+    assert (
+        limit["reason"]
+        == "no I/O ended at the layer nfs-server for at least 999 ms, at most 900 ms were expected."
+    )
+
+
+TO_POOL = {"phase": "write-pool", "tier": "pool"}
+RATIO = 5046.272 / 141.312  # of the middles of the bins with the medians
+
+
+@pytest.mark.parametrize(
+    ("limits", "ok", "words"),
+    [
+        ({"ratio_to": TO_POOL, "p50_ratio_max": 0.03}, True, ""),
+        ({"ratio_to": TO_POOL, "p99_ratio_min": 0.02}, True, ""),
+        ({"ratio_to": TO_POOL, "p50_ratio_max": 0.01}, False,
+         "times that of write-pool: write/pool (141.31 and 5046.3 us), at most 0.01 times were expected."),
+        ({"ratio_to": TO_POOL, "p50_ratio_min": 1}, False, "at least 1 times were expected."),
+        ({"ratio_to": {"phase": "read"}, "p50_ratio_max": 9}, None,
+         "no ratio to read: write/slog: read: write/slog has no I/O."),
+    ],
+)  # fmt: skip
+def test_a_limit_on_a_ratio(limits, ok, words):
+    found, _ = of_run(**limits)
+    assert found["ok"] is ok and words in found["reason"]
+    if "p50_ratio_max" in limits and ok is not None:
+        assert found["found"] == pytest.approx(1 / RATIO, rel=0.02)
+        assert found["to"] == {"phase": "write-pool", "op": "write", "tier": "pool"}
+
+
+def test_a_ratio_at_the_clients_and_of_withheld_percentiles():
+    wish = {**WISH, "phase": "write-slog", "op": "write", "tier": "all", "layer": "client"}
+    manifest = synthetic.manifest()
+    manifest["expect"] = [{**wish, "ratio_to": {"phase": "write-pool"}, "p50_ratio_max": 0.05}]
+    (each,) = summarise(FRAME, manifest)["expect"]
+    assert each["ok"] and each["limits"][0]["to"]["tier"] == "all"
+    few = synthetic.latency(1)
+    manifest = synthetic.manifest(few, 1)
+    manifest["expect"] = [{**WISH, "ratio_to": {"tier": "dram"}, "p99_ratio_max": 90}]
+    (limit,) = summarise(few, manifest)["expect"][0]["limits"]
+    assert limit["ok"] is None and limit["reason"].endswith(
+        "p99 of this row is withheld, 55 I/Os of the 368 that it takes."
+    )
+
+
+def test_a_range_that_was_published_for_other_loads_is_not_judged():
+    sentence = "No published range: measured with 512 B, this phase has 4 KiB."
+    row = {**ROW, "not_published": sentence}
+    for share in ({}, {"inside_share_min": 0.9}):
+        manifest = synthetic.parsed({"expect": [{**WISH, "inside": True, **share}]})
+        (each,), reasons = expectations.judge(manifest, [row], Latency.of(FRAME))
+        assert each["ok"] and not reasons and each["not_published"] == sentence and not each["limits"]
+    (each,), _ = expectations.judge(synthetic.parsed({"expect": [WISH]}), [row], Latency.of(FRAME))
+    assert "not_published" not in each
+
+
+def test_limits_are_on_the_page():
+    manifest = synthetic.manifest()
+    manifest["expect"][3] |= {"stall_ms_max": 1999.0, "p50_us_max": 200.0}
+    html = render(FRAME, manifest, summarise(FRAME, manifest))
+    assert "p50_us_max = 200.0: met (141.3); stall_ms_max = 1999.0: not known (0 to 2000)" in html
 
 
 def test_unset_limits_are_none():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.store.latency import Latency
 from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA
 from reports.analysis.findings import KINDS, MOST, findings
@@ -22,7 +23,7 @@ PLAIN = re.compile(r"[\w .,:;()+%/-]*")
 def of(frame, manifest=None, summary=None):
     manifest = synthetic.manifest(frame) if manifest is None else manifest
     summary = synthetic.summarise(frame, manifest) if summary is None else summary
-    return findings(frame, synthetic.parsed(manifest), Summary.from_json(summary, "summary.json"))
+    return findings(Latency.of(frame), synthetic.parsed(manifest), Summary.from_json(summary, "summary.json"))
 
 
 def with_one(frame, at_s, ms, tier="pool", phase="write-pool", op="write", start=POOL):
@@ -231,7 +232,7 @@ def test_an_empty_run():
     assert of(empty, manifest) == ()
     manifest["phases"] = []
     assert of(empty, manifest) == ()
-    assert findings(synthetic.latency(), synthetic.parsed(manifest), synthetic.summary_of()) == ()
+    assert findings(Latency.of(synthetic.latency()), synthetic.parsed(manifest), synthetic.summary_of()) == ()
 
 
 def test_bins_that_overlap(calm):
@@ -241,7 +242,7 @@ def test_bins_that_overlap(calm):
 
 def test_counts_beyond_64_bits(calm):
     huge = calm.with_columns(count=pl.lit((1 << 63) - 1))
-    listed = findings(huge, synthetic.parsed(synthetic.manifest(calm)), synthetic.summary_of())
+    listed = findings(Latency.of(huge), synthetic.parsed(synthetic.manifest(calm)), synthetic.summary_of())
     assert listed == ()
     summary = synthetic.summarise(with_one(calm, 3, 400), synthetic.manifest(calm))
     listed = of(with_one(huge, 3, 400), synthetic.manifest(calm), summary)

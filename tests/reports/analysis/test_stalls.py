@@ -3,10 +3,12 @@
 import itertools
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.analysis.stalls import MOST, Stall, stalls
+from kit.store.latency import Latency
+from reports.analysis.stalls import MOST, Stall, longest_gap_ns, stalls
 from tests.reports import synthetic
 
 SECOND = synthetic.SECOND
@@ -88,3 +90,46 @@ def test_stalls_lie_in_empty_intervals(listed, has_clients):
         assert 0 <= each.from_s < each.to_s <= 50
         assert each.high_us >= (each.to_s - each.from_s) * 1e6 * (1 - 1e-9)
         assert not any(each.from_s - 1 < at < each.to_s for at, _ in listed if has_clients)
+
+
+def gap(*listed, layer="nfs-server", **of_phase):
+    found = longest_gap_ns(Latency.of(cells(*listed)), phase(**of_phase), layer)
+    return found and tuple(edge / SECOND for edge in found)
+
+
+def test_the_longest_gap_is_known_to_within_an_interval_at_each_end():
+    # An I/O may end at the begin of an interval, the next one at the end of the next.
+    assert gap((0, 5), (1, 5), (2, 5)) == (pytest.approx(0.005, abs=1e-5), 2.0)
+    assert gap((0, 5), (1, 5), (4, 2500), (5, 5)) == (pytest.approx(2.5), 4.0)
+    # Two on their way: the longest of them says nothing about the time between two ends.
+    assert gap((0, 5), (1, 5), (4, 2500), (5, 5), outstanding=2) == (2.0, 4.0)
+    assert gap((0, 5), (1, 2500), (2, 5), outstanding=2) == (0.0, 2.0)
+
+
+def test_the_first_gap_is_that_before_the_first_end():
+    assert gap((2, 1700), first_ns=START + SECOND // 2) == (pytest.approx(1.7), 2.5)
+    assert gap((2, 1700), first_ns=START + SECOND // 2, outstanding=3) == (1.5, 2.5)
+    assert gap((2, 2900), clients=False) == (2.0, 3.0)
+
+
+def test_an_empty_interval_that_no_latency_explains_is_no_gap_that_is_known():
+    assert gap((0, 5), (1, 5), (3, 5), (4, 5), outstanding=2) == (0.0, 3.0)
+
+
+def test_no_io_no_gap():
+    assert gap() is None and gap((0, 5), layer="client") is None
+
+
+@given(
+    st.lists(st.integers(1, 4_000), min_size=2, max_size=60),
+    st.integers(0, 999),
+)
+def test_a_closed_loop_of_one_is_within_the_bounds(latencies_ms, begin_ms):
+    """Ends of I/Os one after the other, counted by intervals of a second."""
+    ends = list(itertools.accumulate(latencies_ms, initial=begin_ms))[1:]
+    longest: dict[int, int] = {}
+    for end, ms in zip(ends, latencies_ms, strict=True):
+        longest[end // 1000] = max(longest.get(end // 1000, 0), ms)
+    low, high = gap(*longest.items(), first_ns=START + begin_ms * 10**6)
+    assert low <= max(latencies_ms) / 1e3 + 1e-9 and max(latencies_ms) / 1e3 <= high
+    assert low == pytest.approx(max(latencies_ms) / 1e3, abs=2e-6)

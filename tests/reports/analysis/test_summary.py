@@ -216,6 +216,59 @@ def test_exact_extremes(synthetic):
     assert row["min_us"] <= row["p50_us"] <= row["p95_us"] <= row["p99_us"] <= row["max_us"]
 
 
+def _with_sums(synthetic, frame):
+    """The manifest of `frame` with the sums of latencies that all are 1 ns above the lower edges of bins."""
+    manifest = synthetic.manifest(frame)
+    key = ["phase", "layer", "host", "op", "tier"]
+    summed = frame.group_by(key).agg(
+        pl.col("count").sum().alias("ios"), ((pl.col("lo_ns") + 1) * pl.col("count")).sum().alias("sum_ns")
+    )
+    for phase in manifest["phases"]:
+        mine = summed.filter(pl.col("phase") == phase["name"]).drop("phase")
+        phase["sums"] = mine.to_dicts()
+    return manifest
+
+
+def test_means_of_exact_sums(synthetic):
+    frame = synthetic.latency()
+    result = summarise(frame, _with_sums(synthetic, frame))
+    row = next(r for r in result["rows"] if r["tier"] == "l2arc")
+    assert row["mean_us"] == pytest.approx((139_265 * 50 + 143_361 * 5) / 55 / 1000, rel=1e-12)
+    assert result["verdict"] == "valid" and all(row["mean_us"] for row in result["rows"])
+    without = summarise(frame, synthetic.manifest(frame))
+    assert {row["mean_us"] for row in without["rows"]} == {None} and without["verdict"] == "valid"
+
+
+def test_a_mean_is_of_all_hosts_or_none(synthetic):
+    frame = synthetic.latency()
+    frame = pl.concat([frame, frame.with_columns(pl.lit("other").alias("host"))])
+    manifest = _with_sums(synthetic, frame)
+    mine = manifest["phases"][0]["sums"]
+    both = next(r for r in summarise(frame, manifest)["rows"] if r["tier"] == "l2arc")
+    assert both["mean_us"] == pytest.approx((139_265 * 50 + 143_361 * 5) / 55 / 1000, rel=1e-12)
+    manifest["phases"][0]["sums"] = [s for s in mine if s["host"] != "other"]
+    result = summarise(frame, manifest)
+    assert next(r for r in result["rows"] if r["tier"] == "l2arc")["mean_us"] is None
+    assert not [reason for reason in result["reasons"] if "sums" in reason]
+
+
+@pytest.mark.parametrize(
+    ("key", "more", "words"),
+    [("ios", 1, "they are of 661 I/Os, the counts of 660"), ("sum_ns", 10**9, "ns are not in the")],
+)
+def test_sums_of_other_ios_give_no_mean(synthetic, key, more, words):
+    frame = synthetic.latency()
+    manifest = _with_sums(synthetic, frame)
+    of_tier = next(s for s in manifest["phases"][0]["sums"] if s["tier"] == "l2arc")
+    of_tier[key] += more
+    result = summarise(frame, manifest)
+    assert next(r for r in result["rows"] if r["tier"] == "l2arc")["mean_us"] is None
+    assert result["verdict"] == "unknown"
+    assert any(
+        r.startswith("The sums of read nfs-server read l2arc") and words in r for r in result["reasons"]
+    )
+
+
 def test_extremes_of_some_hosts_alone_are_not_those_of_the_row(synthetic):
     frame = synthetic.latency()
     frame = pl.concat([frame, frame.with_columns(pl.lit("other").alias("host"))])

@@ -1,12 +1,15 @@
 """Percentiles of all intervals of a run at once, against one interval at a time."""
 
+import math
+
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.core.bins import bin_edges
-from reports.statistics.quantiles import QUANTILES, limits_ns, over_time, percentiles_ns
+from kit.core.bins import bin_edges, bin_index
+from reports.statistics.quantiles import QUANTILES, interpolated_us, limits_ns, over_time, percentiles_ns
 from tests.reports import synthetic
 
 
@@ -64,3 +67,55 @@ def test_too_few_ios_have_no_percentile():
 
 def test_no_io_no_row():
     assert over_time(frame_of([])).height == 0
+
+
+# --- Interpolated ---
+
+
+def interpolated(latencies):
+    """interpolated_us() of latencies in ns, and the exact quantiles in us."""
+    index, held = np.unique(bin_index(latencies), return_counts=True)
+    bins = list(zip(*(edge.tolist() for edge in bin_edges(index)), held.tolist(), strict=True))
+    ordered = np.sort(latencies)
+    exact = {
+        n.removesuffix("_ns"): ordered[math.ceil(q * len(ordered)) - 1] / 1e3 for n, q in QUANTILES.items()
+    }
+    return interpolated_us(bins, (int(ordered[0]), int(ordered[-1]))), exact
+
+
+@given(st.lists(st.integers(0, 1 << 40) | st.integers(10_000, 10_400), min_size=6, max_size=500))
+def test_the_exact_quantile_is_in_its_bound(latencies):
+    values, exact = interpolated(np.array(latencies))
+    assert values.keys() == exact.keys()
+    for name, value in values.items():
+        if value is not None:
+            low, high = value["bound_us"]
+            assert low <= exact[name] <= high and low <= value["us"] <= high
+            assert 0 <= value["error_us"] <= high - low + 0.001
+
+
+@pytest.mark.parametrize("relative", [0.001, 0.01, 0.02, 0.05, 0.1])
+@pytest.mark.parametrize("shape", ["normal", "uniform", "exponential", "lognormal"])
+def test_the_stated_error_holds_and_falls_where_bins_are_many(shape, relative):
+    """`relative`: the width of the distribution as a part of its place; a bin has 0.016 to 0.031 of it."""
+    generator = np.random.default_rng(23)
+    draw = {
+        "normal": generator.standard_normal,
+        "uniform": lambda n: generator.random(n) * 3.4,
+        "exponential": lambda n: generator.exponential(1, n),
+        "lognormal": lambda n: np.exp(0.8 * generator.standard_normal(n)),
+    }[shape]
+    held, stated = [], []
+    for _ in range(100):
+        place = 150_000 * 2 ** generator.random()
+        values, exact = interpolated((place * (1 + relative * draw(4000))).astype(np.int64))
+        held.append(abs(values["p50"]["us"] - exact["p50"]) <= values["p50"]["error_us"] + 0.001)
+        stated.append(values["p50"]["error_us"] / exact["p50"])
+    assert np.mean(held) >= 0.95
+    assert np.mean(stated) < (0.005 if relative >= 0.05 else 0.016)
+
+
+def test_too_few_ios_have_no_interpolated_percentile():
+    values, _ = interpolated(np.full(100, 5000))
+    assert values["p99"] is None and values["p999"] is None
+    assert values["p50"] == {"us": 5.0, "bound_us": [5.0, 5.0], "error_us": 0.0}

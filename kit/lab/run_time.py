@@ -1,0 +1,130 @@
+"""How long a run takes in the lab on this machine: a model of its cost, and a pace learned from its runs.
+
+    ~/.cache/hsp/pace.json  {"format": 1, "pace": 1.07}
+
+The guest's CPU is emulated: a run takes what its instructions and its idle time cost this machine, not what
+its clock shows. Costs are those of a two-core machine with nothing beside the run. A machine of another kind
+takes a multiple of them, its pace.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from kit.config.fio_job import FioJob
+from kit.config.testbed import Device
+from kit.core.errors import KitError
+from kit.core.files import cache_dir, write_atomically
+from kit.plan.plan import Plan
+from kit.plan.workload_sizes import READ_TIERS, planned_tiers
+from kit.precondition import budget
+from kit.precondition.selection import selected_devices
+from kit.zfs.pool import record_bytes
+
+# Boot, checks, pool, export, tracer, teardown, report.
+_FIXED_S, _TRACER_S = 12.0, 4.5
+# Loading the aged state of a device.
+_AGED_S = 1.5
+# Of an I/O: fio, NFS, nfsd and ZFS, and each byte through them.
+_READ_S, _WRITE_S, _BYTE_S = 1.0e-3, 1.8e-3, 33e-9
+# Instructions of the guest in a second of this machine; one takes 1 ns of the guest's clock.
+_INSTRUCTIONS_S = 1.5e8
+# Of a second of the guest's clock in which it only waits for devices.
+_IDLE_S = 0.076
+# Of the fill and of preconditioning.
+_FILLED_RECORD_S, _FILLED_BYTE_S = 1.58e-4, 0.115e-6
+_AGED_IO_S, _AGED_BYTE_S = 1.0e-3, 0.05e-6
+# What a client waits for one I/O, in the experiment's time: of the lab's own devices.
+_WAIT_NS: Mapping[str, int] = {
+    "dram": 35_000,
+    "l2arc": 215_000,
+    "disk": 5_600_000,
+    "slog": 190_000,
+    "pool": 8_600_000,
+}
+_FILE = "pace.json"
+# What lies outside was no whole run, or the clock was set.
+_LEAST, _MOST = 0.1, 20.0
+
+
+def expected_s(plan: Plan, *, aged: bool) -> float | None:
+    """From the lab's start to the report; None where it does not count instructions.
+
+    `aged`: the states of the SSDs that the workload ages are stored.
+    """
+    if not plan.testbed.is_lab or plan.testbed.clock.kind != "virtual":
+        return None
+    return _modelled_s(plan, aged=aged) * (read_pace() or 1.0)
+
+
+def read_pace() -> float | None:
+    """Seconds that a run takes for each that the model has; None before the first run."""
+    try:
+        pace = json.loads((cache_dir() / _FILE).read_bytes())["pace"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return float(pace) if isinstance(pace, (int, float)) and _LEAST <= pace <= _MOST else None
+
+
+def learn(plan: Plan, observed_s: float, *, aged: bool) -> None:
+    """Remember the pace of a run: the middle, on a logarithmic scale, of it and of those before."""
+    if expected_s(plan, aged=aged) is None:
+        return
+    pace = observed_s / _modelled_s(plan, aged=aged)
+    if not _LEAST <= pace <= _MOST:
+        return
+    pace = math.sqrt(pace * (read_pace() or pace))
+    content = json.dumps({"format": 1, "pace": round(pace, 3)}).encode()
+    # Without it the next plan expects what this one did.
+    with suppress(OSError, KitError):
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        write_atomically(cache_dir() / _FILE, content)
+
+
+def _modelled_s(plan: Plan, *, aged: bool) -> float:
+    """From the lab's start to the report. `aged`: the states of its aged SSDs are stored."""
+    workload, dilation = plan.workload, plan.testbed.clock.dilation
+    tiers = planned_tiers(workload, plan.testbed)
+    held = {name: tiers.of(name) for name in READ_TIERS} if tiers else {}
+    total = _FIXED_S + _TRACER_S
+    for device in selected_devices(workload.precondition, plan.testbed):
+        total += _AGED_S if aged else _ageing_s(plan, device)
+    records = workload.working_set.size / record_bytes(workload.dataset.properties)
+    total += records * _FILLED_RECORD_S + workload.working_set.size * _FILLED_BYTE_S
+    if (warmup := workload.warmup) and tiers:
+        total += _load_s(READ_TIERS, warmup.duration, plan.jobs[warmup.job], held, dilation)
+        total += warmup.read_first * _FILLED_BYTE_S / 2
+        total += (warmup.windows + 1) * warmup.window * dilation / 1e9 * _IDLE_S
+    for phase in workload.phase:
+        total += _load_s(phase.tiers, phase.duration, plan.jobs[phase.load], held, dilation)
+    return total
+
+
+def _ageing_s(plan: Plan, device: Device) -> float:
+    settings = plan.workload.precondition
+    assert settings is not None, "its devices are selected"
+    points = 1 + settings.passes
+    return (
+        budget.effort(settings, device.size).min_bytes * _AGED_BYTE_S + points * 2 * settings.ios * _AGED_IO_S
+    )
+
+
+def _load_s(
+    tiers: Sequence[str], duration_ns: int, job: FioJob, held: Mapping[str, int], dilation: int
+) -> float:
+    """A closed loop: each outstanding I/O waits for its answer, and all share the guest's one CPU."""
+    reads = "read" in job.operations
+    # What no phase asks for answers all the same.
+    weights = {tier: float(held.get(tier, 0)) for tier in READ_TIERS} if reads else dict.fromkeys(tiers, 1.0)
+    whole = sum(weights.values()) or 1.0
+    wait_ns = sum(_WAIT_NS[tier] * weight / whole for tier, weight in weights.items()) or _WAIT_NS["disk"]
+    cost_s = (_READ_S if reads else _WRITE_S) + (job.block_bytes or 0) * _BYTE_S
+    # The guest's CPU does not answer faster than this machine emulates it.
+    busy_ns = cost_s * 1e9 * _INSTRUCTIONS_S / 1e9 / dilation
+    ios = duration_ns / max(wait_ns / job.outstanding, busy_ns)
+    busy_s = ios * cost_s
+    idle_s = max(0.0, duration_ns * dilation / 1e9 - busy_s * _INSTRUCTIONS_S / 1e9)
+    return busy_s + idle_s * _IDLE_S

@@ -1,0 +1,169 @@
+"""Sizes that a workload leaves to the plan ("auto"): chosen for the tiers that its phases ask for. Pure.
+
+The ARC is as small as OpenZFS allows, or has a quarter of a given working set. The L2ARC keeps half as much
+again as the ARC, because what the ARC has is in the L2ARC too. The working set exceeds the L2ARC by as
+much: DRAM answers half of the reads, L2ARC and disks a quarter each. Larger sets would take longer to fill.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import replace
+
+from kit.config.testbed import Testbed
+from kit.config.workload import LEAST_CACHE_BYTES, Workload
+from kit.core.units import AUTO, format_size_bytes
+from kit.plan import tier_sizes
+from kit.plan.tier_sizes import MIB, device_bytes_for
+from kit.plan.workload_sizes import feed_bytes, sizes_of, tiers_asked, tunable_bytes
+from kit.zfs.pool import record_bytes
+
+_STEP_BYTES = 8 * MIB
+# For writes alone, and for reads that only disks answer: larger than what a disk buffers.
+_WRITES_BYTES, _DISK_BYTES = 16 * MIB, 64 * MIB
+# L2ARC alone: four times what the ARC has, so that DRAM answers a quarter at most.
+_L2ARC_ALONE = 4
+
+
+def resolve(workload: Workload, testbed: Testbed) -> Workload:
+    """`workload` with sizes in place of "auto", and without a warm-up that no phase needs."""
+    if not tiers_asked(workload):
+        workload = workload.model_copy(update={"warmup": None})
+    try:
+        record_bytes(workload.dataset.properties)
+        (feed_bytes(workload), tunable_bytes(workload, "zfs_max_recordsize"))
+    except ValueError:
+        # Whoever checks these values refuses them, with file and line.
+        return _with_arc(_with(workload, _STEP_BYTES, LEAST_CACHE_BYTES), tier_sizes.LEAST_ARC_BYTES)
+    asked = tiers_asked(workload)
+    set_is_auto, set_bytes = workload.working_set.size == AUTO, workload.working_set.size
+    if workload.tunables.get("zfs_arc_max") == "auto":
+        workload = _with_arc(workload, tier_sizes.LEAST_ARC_BYTES)
+        if not set_is_auto and "dram" in asked:
+            workload = _with_arc(workload, _arc_for(workload, testbed))
+
+    def sized(set_bytes: int) -> Workload:
+        current = _with(workload, set_bytes, workload.pool.cache_size)
+        if workload.pool.cache_size == AUTO:
+            current = _with(workload, set_bytes, _cache_bytes(current, testbed, given=not set_is_auto))
+        return current
+
+    if not set_is_auto:
+        return _with_warmup(sized(set_bytes), testbed)
+    # More records leave less of the ARC to data: the smallest set is looked for that is as large as it asks.
+    most = _most_set_bytes(workload, testbed) // _STEP_BYTES
+    steps = range(1, most + 1)
+    enough = bisect_left(
+        steps,
+        True,
+        key=lambda n: n * _STEP_BYTES + _STEP_BYTES // 2 >= _set_bytes(sized(n * _STEP_BYTES), testbed),
+    )
+    return _with_warmup(sized(min(enough + 1, most) * _STEP_BYTES), testbed)
+
+
+def left_to_plan(workload: Workload) -> Workload:
+    """`workload` with "auto" for the working set and the cache devices, and for an ARC that is not set."""
+    pool = workload.pool.model_copy(update={"cache_size": AUTO})
+    working_set = workload.working_set.model_copy(update={"size": AUTO})
+    return workload.model_copy(update={"pool": pool, "working_set": working_set})
+
+
+def _with(workload: Workload, set_bytes: int, cache_bytes: int | None) -> Workload:
+    working_set = workload.working_set.model_copy(update={"size": set_bytes})
+    pool = workload.pool.model_copy(update={"cache_size": cache_bytes})
+    return workload.model_copy(update={"working_set": working_set, "pool": pool})
+
+
+def _with_arc(workload: Workload, arc_bytes: int) -> Workload:
+    tunables = {**workload.tunables, "zfs_arc_max": format_size_bytes(arc_bytes)}
+    return workload.model_copy(update={"tunables": tunables})
+
+
+def _arc_for(workload: Workload, testbed: Testbed) -> int:
+    """The smallest ARC that has a quarter of the working set; all of it if no phase asks for another tier."""
+    sizes = sizes_of(workload, testbed)
+    asked = tiers_asked(workload)
+    if sizes is None or "dram" not in asked:
+        return tier_sizes.LEAST_ARC_BYTES
+    needed = sizes.working_set if asked == {"dram"} else sizes.working_set // 4
+    step = tier_sizes.LEAST_ARC_BYTES // _STEP_BYTES
+    low = high = step
+    while high < 1 << 32 and tier_sizes.content(replace(sizes, arc=high * _STEP_BYTES)).data < needed:
+        low, high = high, high * 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = tier_sizes.content(replace(sizes, arc=middle * _STEP_BYTES)).data >= needed
+        low, high = (low, middle) if enough else (middle, high)
+    return high * _STEP_BYTES
+
+
+def _cache_bytes(workload: Workload, testbed: Testbed, *, given: bool) -> int:
+    """The part of each cache device that is used. `given`: so is the size of the working set."""
+    devices, asked = testbed.devices("cache"), tiers_asked(workload)
+    sizes = sizes_of(_with(workload, workload.working_set.size, LEAST_CACHE_BYTES), testbed)
+    if sizes is None or "l2arc" not in asked or not (devices or testbed.is_appliance):
+        return LEAST_CACHE_BYTES
+    dram, whole = tier_sizes.content(sizes).data, sizes.working_set
+    if "disk" in asked:
+        data = (whole + dram) // 2 if given else 3 * dram // 2
+    else:
+        data = whole * 10 // 9 if given else _L2ARC_ALONE * dram
+    count = max(1, len(devices))
+    part = device_bytes_for((data + tier_sizes.l2arc_metadata(sizes)) // count, *feed_bytes(workload))
+    most = min((device.size for device in devices), default=part + _STEP_BYTES)
+    return max(LEAST_CACHE_BYTES, min(_rounded_up(part), most // MIB * MIB))
+
+
+def _set_bytes(workload: Workload, testbed: Testbed) -> int:
+    """How large the working set should be, if the ARC has what it has with the present one."""
+    sizes, asked = sizes_of(workload, testbed), tiers_asked(workload)
+    if not asked:
+        return _WRITES_BYTES
+    if sizes is None or not sizes.arc_data:
+        return _DISK_BYTES
+    if asked == {"dram"}:
+        return sizes.arc * 3 // 8
+    dram = tier_sizes.content(sizes).data
+    if "disk" in asked:
+        beyond = sizes.l2arc - tier_sizes.l2arc_metadata(sizes) - dram if "l2arc" in asked else dram
+        return max(dram, sizes.l2arc) + max(dram // 2, beyond)
+    # All of it is in the L2ARC, and some room remains.
+    return (sizes.l2arc - tier_sizes.l2arc_metadata(sizes)) * 9 // 10
+
+
+def _most_set_bytes(workload: Workload, testbed: Testbed) -> int:
+    """It must fit into the data devices twice."""
+    devices = testbed.devices("data")
+    if not devices:
+        return 1 << 50
+    least = min(device.size for device in devices)
+    room = least * len(devices) if workload.pool.data == "stripe" else least
+    return max(_STEP_BYTES, room // 2 // _STEP_BYTES * _STEP_BYTES)
+
+
+def _with_warmup(workload: Workload, testbed: Testbed) -> Workload:
+    """Read first: enough that nothing of the fill is in the ARC. In the L2ARC: more than the ARC has."""
+    warmup, sizes, asked = workload.warmup, sizes_of(workload, testbed), tiers_asked(workload)
+    if warmup is None:
+        return workload
+    read_first = l2arc_min = 0
+    if sizes and "l2arc" in asked:
+        dram, held = tier_sizes.content(sizes).data, tier_sizes.tiers(sizes)
+        is_all = "disk" not in asked
+        read_first = sizes.working_set if is_all else min(sizes.working_set, _rounded(dram * 1.75))
+        l2arc_min = (dram + sizes.l2arc) // 2 if held.disk else sizes.working_set * 3 // 4
+        l2arc_min = l2arc_min // _STEP_BYTES * _STEP_BYTES
+    update = {
+        name: value
+        for name, value in (("read_first", read_first), ("l2arc_min", l2arc_min))
+        if getattr(warmup, name) == AUTO
+    }
+    return workload.model_copy(update={"warmup": warmup.model_copy(update=update)})
+
+
+def _rounded(size_bytes: float) -> int:
+    return max(1, round(size_bytes / _STEP_BYTES)) * _STEP_BYTES
+
+
+def _rounded_up(size_bytes: int) -> int:
+    return -(-size_bytes // _STEP_BYTES) * _STEP_BYTES

@@ -1,0 +1,53 @@
+"""Expectations that no run can meet: of an operation or a tier that their phase does not have. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kit.config.fio_job import FioJob
+from kit.config.toml import nearest
+from kit.config.toml_lines import KeyPath
+from kit.config.workload import Expectation, Phase, Workload
+
+
+def problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[KeyPath, str]]:
+    """Key and text. `jobs` by Phase.load."""
+    phases = {phase.name: phase for phase in workload.phase}
+    shares: dict[tuple[str, str], float] = {}
+    for number, each in enumerate(workload.expect):
+        phase = phases[each.phase]
+        if text := _op_problem(each, phase, jobs[phase.load]):
+            yield ("expect", number, "op"), text
+        if text := _tier_problem(each, phase):
+            yield ("expect", number, "tier"), text
+        if each.share_min and each.tier != "all":
+            key = (each.phase, each.op)
+            shares[key] = shares.get(key, 0) + each.share_min
+            if shares[key] > 1 + 1e-9:
+                yield (
+                    ("expect", number, "share_min"),
+                    f"the shares asked for in phase '{each.phase}' add up to {shares[key]:g}: make them "
+                    "smaller, 1 together",
+                )
+
+
+def _op_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
+    done = sorted(job.operations)
+    # A COMMIT follows writes that are not synchronous.
+    if expectation.op in done or (expectation.op == "commit" and "write" in done):
+        return ""
+    return (
+        f"{expectation.op}: the job {phase.job} of phase '{phase.name}' does no such I/O, so this can never "
+        f'be met: write op = "{done[0]}", or name another phase'
+    )
+
+
+def _tier_problem(expectation: Expectation, phase: Phase) -> str:
+    tier = expectation.tier
+    if expectation.layer == "client" or tier in phase.tiers:
+        return ""
+    return (
+        f"phase '{phase.name}' does not have tier {tier}, "
+        f"{nearest(tier, list(phase.tiers), 'it has')}; add it to the phase's tiers, or remove the "
+        "expectation"
+    )

@@ -1,0 +1,106 @@
+"""Options of a fio job that bypass what the kit sets, or hide what it measures. Pure.
+
+Sources: fio's HOWTO; backend.c (keep_running, do_io), filesetup.c, init.c of fio 3.33 and 3.39.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kit.config.fio_job import DIRECTORY, RUNTIME, SIZE, FioJob, FioSection, parse_fio_bytes
+from kit.config.toml import Place
+from kit.core.units import format_size_bytes
+
+# Engines that have one I/O on the way whatever iodepth says; psync is fio's default on Linux.
+_ONE_AT_A_TIME = frozenset({"psync", "sync", "pvsync"})
+
+Problems = Iterator[tuple[Place, str]]
+
+
+def problems(job: FioJob, set_bytes: int) -> Problems:
+    """Place and text of what no load may do, also one that is not measured."""
+    for section in job.sections:
+        if "directory" not in section.options:
+            yield (
+                section.place,
+                f"[{section.name}]: directory is missing, so fio would make the file on the client's own "
+                f"disk, where it happens to start: add directory={DIRECTORY}",
+            )
+        yield from _size_problems(section, set_bytes)
+        yield from _time_problems(section)
+        for name in ("disable_lat", "disable_clat"):
+            if section.options.get(name, "0") not in ("0", ""):
+                yield (
+                    section.place_of(name),
+                    f"[{section.name}] {name}={section.options[name]}: fio would log no latencies, which the "
+                    "kit measures: remove it",
+                )
+        depth, engine = section.options.get("iodepth", "1"), section.options.get("ioengine", "psync")
+        if engine in _ONE_AT_A_TIME and int(depth) > 1:
+            yield (
+                section.place_of("iodepth"),
+                f"[{section.name}] iodepth={depth}: ioengine={engine} has one I/O on the way at a time, so "
+                f"the depth would be 1: write ioengine=libaio, or numjobs={depth} instead",
+            )
+
+
+def cache_problems(job: FioJob) -> Problems:
+    """I/Os that the client's own cache would answer unnoticed; `direct=0` is a choice (kit.plan.notes)."""
+    for section in job.sections:
+        if "direct" not in section.options:
+            what = "answer reads" if "read" in section.operations else "collect writes into others"
+            yield (
+                section.place,
+                f"[{section.name}] direct is missing: the page cache of the client would {what}, so the "
+                "server's I/Os are not the client's and cannot be compared: add direct=1",
+            )
+
+
+def _size_problems(section: FioSection, set_bytes: int) -> Problems:
+    for name in ("size", "filesize", "io_size"):
+        value = section.options.get(name, "")
+        if (value.endswith("%") and int(value[:-1]) > 100) or _bytes(value) > set_bytes:
+            what = "do more than" if name == "io_size" else "make the working set larger than"
+            yield (
+                section.place_of(name),
+                f"[{section.name}] {name}={value}: fio would {what} its {format_size_bytes(set_bytes)} "
+                f"(working_set.size): write {name}={SIZE}",
+            )
+    for name in ("io_size", "number_ios"):
+        value = section.options.get(name, SIZE)
+        if value != SIZE and not (name == "io_size" and _bytes(value) > set_bytes):
+            yield (
+                section.place_of(name),
+                f"[{section.name}] {name}={value}: fio ignores it beside time_based; how long the load runs "
+                "is the duration of the workload: remove it",
+            )
+
+
+def _time_problems(section: FioSection) -> Problems:
+    runtime = section.options.get("runtime")
+    if runtime != RUNTIME:
+        found = f"={runtime}" if runtime else " is missing"
+        yield (
+            section.place_of("runtime"),
+            f"[{section.name}] runtime{found}: the duration of the phase or warm-up in the workload would be "
+            f"ignored: write runtime={RUNTIME}",
+        )
+    if section.options.get("time_based", "0") == "0":
+        yield (
+            section.place_of("time_based"),
+            f"[{section.name}] time_based is missing: fio would end as soon as it has done size once, before "
+            "the duration in the workload is over: add time_based",
+        )
+    ramp = section.options.get("ramp_time", "0")
+    if not re.fullmatch("0+[a-z]*", ramp):
+        yield (
+            section.place_of("ramp_time"),
+            f"[{section.name}] ramp_time={ramp}: the server answers its I/Os, but fio does not log them, so "
+            "the counts could not agree: remove it, and warm up with the table [warmup] of the workload",
+        )
+
+
+def _bytes(value: str) -> int:
+    """A size of a checked job; 0 for a variable, a percentage or none."""
+    return parse_fio_bytes(value) if value and not value.startswith("$") and not value.endswith("%") else 0

@@ -1,0 +1,120 @@
+"""Notes on a plan: what is no mistake but decides what its numbers mean. Pure.
+
+fio draws the same sequence of random blocks wherever seed, number of the job (from 1, through all sections),
+generator and distribution are the same (init.c, setup_random_seeds). The kit gives every load and every
+client a seed of its own, unless the job has a number as its randseed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kit.config.fio_job import SEED, SIZE, FioJob, FioSection, parse_fio_bytes
+from kit.config.workload import WARM_UP, Workload
+from kit.core.units import format_size_bytes
+
+# With it fio before 3.35 has a constant of its own, whatever seed it is given.
+_ALL = "allrandrepeat"
+_DRAWN_BY = ("size", "random_generator", "random_distribution")
+# What a section draws its blocks from: its seed, its number, and the options above.
+_Draw = tuple[str, ...]
+
+
+def of(workload: Workload, jobs: Mapping[str, FioJob], clients: int) -> list[str]:
+    """The notes, for people. `jobs` by Phase.load."""
+    loads = {phase.name: jobs[phase.load] for phase in workload.phase}
+    if workload.warmup:
+        loads = {WARM_UP: jobs[workload.warmup.job], **loads}
+    cached = _cached(loads) if workload.nfs.engine == "kernel" else ()
+    return [*_same_blocks(loads, clients), *_parts(loads, workload.working_set.size), *cached]
+
+
+def _same_blocks(loads: Mapping[str, FioJob], clients: int) -> Iterator[str]:
+    drawn: dict[_Draw, dict[str, FioSection]] = {}
+    for name, job in loads.items():
+        for draw, section in _draws(job):
+            drawn.setdefault(draw, {}).setdefault(name, section)
+    told = set()
+    for (seed, *_), sections in drawn.items():
+        names = tuple(sections)
+        section = next(iter(sections.values()))
+        several = [f"the {clients} clients"] if clients > 1 else []
+        if len(names) > 1:
+            several.insert(0, f"{', '.join(names[:-1])} and {names[-1]}")
+        if several and (seed, names) not in told:
+            told.add((seed, names))
+            yield _text(section, seed, " as well as ".join(several))
+    for name, job in loads.items():
+        for section in job.sections:
+            if _seed(section) == "0" and section.copies > 1:
+                yield _text(section, "0", f"the {section.copies} jobs of {name}")
+
+
+def _text(section: FioSection, seed: str, who: str) -> str:
+    option = _ALL if seed == _ALL else "randseed"
+    path, line = section.place_of(option)
+    value = section.options.get(option)
+    version = " (fio before 3.35)" if seed == _ALL else ""
+    return (
+        f"{path.name}:{line}: [{section.name}] {option}={value}{version}: {who} draw the same random blocks, "
+        "in the same order: what one has read or written, the next finds in DRAM, so shares by tier depend "
+        f"on the order. Without {option} each draws its own."
+    )
+
+
+def _draws(job: FioJob) -> Iterator[tuple[_Draw, FioSection]]:
+    """For each job of fio with a fixed seed that does random I/O."""
+    number = 0
+    for section in job.sections:
+        seed = _seed(section)
+        for _ in range(section.copies):
+            number += 1
+            if seed:
+                own = "" if seed == "0" else str(number)  # all numbers times 0 are one seed
+                yield (seed, own, *(section.options.get(name, "") for name in _DRAWN_BY)), section
+
+
+def _seed(section: FioSection) -> str:
+    """The seed of random I/O where it is a constant, else ""."""
+    if not section.options.get("rw", "read").startswith("rand"):
+        return ""
+    if section.options.get(_ALL, "0") == "1":
+        return _ALL
+    seed = section.options.get("randseed", SEED)
+    return "" if seed == SEED else str(int(seed))
+
+
+def _parts(loads: Mapping[str, FioJob], set_bytes: int) -> Iterator[str]:
+    """Loads that use only a part of the working set: what the plan says about tiers is for the whole."""
+    texts = {}
+    for job in loads.values():
+        for section in job.sections:
+            value = section.options.get("size", SIZE)
+            part_bytes = _part_bytes(value, set_bytes)
+            if part_bytes < set_bytes:
+                path, line = section.place_of("size")
+                texts[path, line] = (
+                    f"{path.name}:{line}: [{section.name}] size={value}: only the first "
+                    f"{format_size_bytes(part_bytes)} of the working set ({format_size_bytes(set_bytes)}) "
+                    "are used, and the plan counts with all of it: less than it says comes from the slower "
+                    f"tiers. size={SIZE} uses all of it."
+                )
+    yield from texts.values()
+
+
+def _cached(loads: Mapping[str, FioJob]) -> Iterator[str]:
+    """Loads through the page cache of the client."""
+    sections = {section.place_of("direct"): section for job in loads.values() for section in job.sections}
+    for (path, line), section in sections.items():
+        if section.options.get("direct", "1") == "0":
+            yield (
+                f"{path.name}:{line}: [{section.name}] direct=0: the page cache of the client answers some "
+                "I/Os, which the server never sees, so the counts do not agree and the result is unknown. "
+                "direct=1 sends each to the server."
+            )
+
+
+def _part_bytes(value: str, set_bytes: int) -> int:
+    if value == SIZE:
+        return set_bytes
+    return set_bytes * int(value[:-1]) // 100 if value.endswith("%") else parse_fio_bytes(value)

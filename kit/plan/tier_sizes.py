@@ -1,0 +1,208 @@
+"""How much of a working set DRAM, L2ARC and disks will hold: a model of the ARC's memory. Pure.
+
+A record in the ARC costs its data, a header and a share of its indirect block. A record that only the L2ARC
+has costs a smaller header in DRAM. What the ARC has was fed to the L2ARC as well, so the L2ARC adds only
+what it has beyond the ARC's data (docs/decisions/0025-sizes-from-a-model-of-the-arc.md).
+
+Sources: OpenZFS include/sys/arc_impl.h, include/sys/dbuf.h, module/zfs/arc.c (arc_evict, l2arc_write_size,
+l2arc_evict), module/zfs/dbuf.c, tags zfs-2.1.x to 2.4.x; sizes of structures on 64-bit Linux. Measured
+constants are marked as such.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kit.zfs.openzfs_version import ZfsVersion
+
+MIB = 1 << 20
+# The smallest zfs_arc_max that OpenZFS does not ignore (MIN_ARC_MAX).
+LEAST_ARC_BYTES = 64 * MIB
+# Default of zfs_max_recordsize (SPA_MAXBLOCKSIZE).
+MOST_RECORD_BYTES = 16 * MIB
+# Labels and boot area of a device (VDEV_LABEL_START_SIZE, VDEV_LABEL_END_SIZE).
+LABELS_BYTES = 4 * MIB + MIB // 2
+_PAGE_BYTES = 4096
+# Smaller buffers are not in pages of their own (zfs_abd_scatter_min_size).
+_SCATTER_BYTES = 1536
+# An indirect block: 128 KiB of block pointers of 128 B; uncompressed only while a dbuf holds it.
+_INDIRECT_BYTES = 128 << 10
+_RECORDS_PER_INDIRECT = 1024
+# Measured: an indirect block of a file of random data, compressed with LZ4.
+_INDIRECT_PACKED_BYTES = 38 << 10
+# Measured: the pool's own metadata (space maps, object sets, dnodes), and dnodes, bonus buffers and waste.
+_POOL_METADATA_BYTES = 1_900_000
+_POOL_HEADERS_BYTES = 40_000
+_OTHER_BYTES = 300_000
+# The dbuf cache has a 32nd of the ARC (dbuf_cache_shift).
+_DBUF_CACHE_SHIFT = 5
+# Measured: the part of the records that the ARC remembers without their data which the L2ARC has, by what
+# limits their number: metadata (records below 4 KiB; of larger ones none), or records that were read again.
+_GHOSTS_IN_L2ARC, _READ_AGAIN_IN_L2ARC = 0.4, 0.9
+# Measured: random reads of the main job's warm-up. A record that is read again is in the list MFU.
+_WARM_UP_READS = 450
+# Metadata is evicted too: it does not take more than this part of the ARC.
+_MOST_METADATA = 0.75
+
+
+@dataclass(frozen=True)
+class Structures:
+    """Sizes in bytes: arc_buf_hdr_t, the same of a block in the L2ARC alone, arc_buf_t, dmu_buf_impl_t.
+
+    `l2arc_write`: default of l2arc_write_max and of l2arc_write_boost.
+    """
+
+    header: int
+    l2_header: int
+    buffer: int
+    dbuf: int
+    l2arc_write: int
+
+
+_STRUCTURES = {
+    (2, 1): Structures(320, 96, 80, 376, 8 * MIB),
+    (2, 2): Structures(240, 96, 32, 368, 8 * MIB),
+    (2, 3): Structures(240, 96, 32, 368, 32 * MIB),
+}
+NEWEST = ZfsVersion(2, 4)
+
+
+def structures(version: ZfsVersion) -> Structures:
+    """Those of the newest known version that is not newer than `version`."""
+    known = max((each for each in _STRUCTURES if each <= (version.major, version.minor)), default=(2, 1))
+    return _STRUCTURES[known]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the sizes of the tiers follow from, in bytes.
+
+    `l2arc`: what all cache devices keep (`l2arc_room`). `arc_data`, `l2arc_data`: whether the ARC, and the
+    L2ARC, may have data (primarycache, secondarycache).
+    """
+
+    record: int
+    working_set: int
+    arc: int
+    l2arc: int = 0
+    arc_data: bool = True
+    l2arc_data: bool = True
+    l2arc_metadata: bool = True
+    version: ZfsVersion = NEWEST
+
+
+@dataclass(frozen=True)
+class ArcContent:
+    """The ARC after the warm-up, in bytes, by the names of arcstats (without `_size`)."""
+
+    data: int
+    metadata: int
+    hdr: int
+    l2_hdr: int
+    dbuf: int
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """Bytes of the working set that each tier will answer: what a faster one has is not counted again."""
+
+    dram: int
+    l2arc: int
+    disk: int
+
+    def of(self, tier: str) -> int:
+        return {"dram": self.dram, "l2arc": self.l2arc, "disk": self.disk}[tier]
+
+
+def l2arc_room(device_bytes: int, write_max: int, write_boost: int) -> int:
+    """Bytes that a cache device of that size keeps when it is full.
+
+    The feed evicts ahead of itself as much as it may write, at most a quarter of the device, and leaves up to
+    as much unused at its end: on average half of it (l2arc_evict, l2arc_write_size).
+    """
+    room = max(0, device_bytes - LABELS_BYTES)
+    return room - min(write_max + write_boost, room // 4) * 3 // 2
+
+
+def device_bytes_for(room: int, write_max: int, write_boost: int) -> int:
+    """The size of a cache device that keeps `room` bytes: the inverse of `l2arc_room`."""
+    return room + min(write_max + write_boost, room * 2 // 5) * 3 // 2 + LABELS_BYTES
+
+
+def record_cost(record: int, version: ZfsVersion = NEWEST) -> int:
+    """Bytes of DRAM of a record in the ARC: data, in whole pages from 1.5 KiB, and header."""
+    rounded = record if record < _SCATTER_BYTES else math.ceil(record / _PAGE_BYTES) * _PAGE_BYTES
+    return rounded + structures(version).header
+
+
+def content(sizes: Sizes) -> ArcContent:
+    """What the ARC has after random reads of the whole working set.
+
+    The data are what remains beside metadata and headers; these depend on the data in turn, and grow with
+    them, so the data are found by bisection.
+    """
+    low, high = 0, sizes.working_set if sizes.arc_data else 0
+    if _sum(_content(sizes, high)) <= sizes.arc - _OTHER_BYTES:
+        return _content(sizes, high)
+    while high - low > sizes.record:
+        middle = (low + high) // 2
+        if _sum(_content(sizes, middle)) <= sizes.arc - _OTHER_BYTES:
+            low = middle
+        else:
+            high = middle
+    return _content(sizes, low)
+
+
+def tiers(sizes: Sizes) -> Tiers:
+    """Which part of the working set each tier answers after the warm-up."""
+    dram = content(sizes).data
+    cached = max(dram, min(sizes.working_set, _l2arc_data(sizes)))
+    return Tiers(dram, cached - dram, sizes.working_set - cached)
+
+
+def l2arc_metadata(sizes: Sizes) -> int:
+    """Bytes of metadata of the working set in the L2ARC."""
+    return _indirect_blocks(sizes) * _INDIRECT_PACKED_BYTES if sizes.l2arc_metadata else 0
+
+
+def _l2arc_data(sizes: Sizes) -> int:
+    """Data in the L2ARC: what its metadata leave."""
+    return max(0, sizes.l2arc - l2arc_metadata(sizes)) if sizes.l2arc_data else 0
+
+
+def _indirect_blocks(sizes: Sizes) -> int:
+    records = math.ceil(sizes.working_set / sizes.record)
+    return math.ceil(records / _RECORDS_PER_INDIRECT) if records > 1 else 0
+
+
+def _sum(arc: ArcContent) -> int:
+    return arc.data + arc.metadata + arc.hdr + arc.l2_hdr + arc.dbuf
+
+
+def _content(sizes: Sizes, data: int) -> ArcContent:
+    """What goes with `data` bytes of records in the ARC."""
+    own, indirect = structures(sizes.version), _indirect_blocks(sizes)
+    rounded = record_cost(sizes.record, sizes.version) - own.header
+    # Records whose dbufs are kept hold their indirect blocks, uncompressed.
+    dbufs = min(data, sizes.arc >> _DBUF_CACHE_SHIFT) // sizes.record
+    held = indirect * (1 - (1 - 1 / indirect) ** dbufs) if indirect > 1 else indirect
+    blocks = held * _INDIRECT_BYTES + indirect * _INDIRECT_PACKED_BYTES
+    metadata = int(min(_MOST_METADATA * sizes.arc, _POOL_METADATA_BYTES + blocks))
+    # What was evicted is remembered: its header stays, for half as many bytes as metadata and MFU have.
+    again = data * -math.expm1(-_WARM_UP_READS * sizes.record / sizes.working_set)
+    evicted = max(0, sizes.working_set - data)
+    by_metadata = min(metadata / 2, evicted)
+    by_reads = min(again / 2, evicted - by_metadata)
+    small = _GHOSTS_IN_L2ARC if sizes.record < _PAGE_BYTES else 0
+    remembered = small * by_metadata + _READ_AGAIN_IN_L2ARC * by_reads
+    in_l2arc = min(sizes.working_set, _l2arc_data(sizes))
+    l2_only = max(0, int(in_l2arc - data - remembered))
+    headers = int(data + by_metadata + by_reads) // sizes.record * own.header
+    return ArcContent(
+        data=data * rounded // sizes.record,
+        metadata=metadata,
+        hdr=_POOL_HEADERS_BYTES + headers + dbufs * own.buffer,
+        l2_hdr=l2_only // sizes.record * own.l2_header,
+        dbuf=int(dbufs + held) * own.dbuf,
+    )

@@ -1,0 +1,97 @@
+"""The sizes of a workload's tiers on a testbed, and which would answer too little. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from kit.config.testbed import Testbed
+from kit.config.workload import Setting, Workload
+from kit.core.units import parse_size_bytes
+from kit.plan.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
+from kit.zfs.pool import record_bytes
+
+READ_TIERS = ("dram", "l2arc", "disk")
+# Of the working set: what answers less cannot be measured.
+_LEAST_SHARE = 0.04
+# What the ARC has, and what the L2ARC has, are known to a tenth each: the L2ARC adds their difference.
+_LEAST_L2ARC = 0.2
+
+
+def tiers_asked(workload: Workload) -> frozenset[str]:
+    """The tiers of reads that any phase asks for."""
+    return frozenset(tier for phase in workload.phase for tier in phase.tiers) & frozenset(READ_TIERS)
+
+
+def tunable_bytes(workload: Workload, name: str) -> int:
+    """A tunable that is a size; 0 if the workload does not set it."""
+    return _bytes(workload.tunables.get(name, 0))
+
+
+def _bytes(value: Setting) -> int:
+    return parse_size_bytes(value) if isinstance(value, str) else int(value)
+
+
+def feed_bytes(workload: Workload) -> tuple[int, int]:
+    """l2arc_write_max and l2arc_write_boost: the workload's, or the defaults."""
+    default = structures(NEWEST).l2arc_write
+    names = ("l2arc_write_max", "l2arc_write_boost")
+    return tuple(tunable_bytes(workload, name) or default for name in names)  # type: ignore[return-value]
+
+
+def cache_room(workload: Workload, testbed: Testbed) -> int:
+    """What the parts of the cache devices that the workload uses keep, in bytes."""
+    write_max, boost = feed_bytes(workload)
+    part = workload.pool.cache_size
+    parts = [min(device.size, part or device.size) for device in testbed.devices("cache")]
+    if testbed.is_appliance:
+        # Nobody knows its devices: as if they were as the workload wants them.
+        parts = [part or 0]
+    return sum(l2arc_room(part, write_max, boost) for part in parts)
+
+
+def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:
+    """None if the size of the ARC is not known: zfs_arc_max is not set."""
+    arc = tunable_bytes(workload, "zfs_arc_max")
+    if not arc:
+        return None
+    # It evicts from zfs_max_recordsize above its size, down to it (arc_is_overflowing).
+    arc += (tunable_bytes(workload, "zfs_max_recordsize") or MOST_RECORD_BYTES) // 2
+    properties = workload.dataset.properties
+    # Of data that the ARC may not have, nothing is fed to the L2ARC.
+    arc_data = properties.get("primarycache", "all") == "all"
+    secondary = properties.get("secondarycache", "all")
+    return Sizes(
+        record=record_bytes(properties),
+        working_set=workload.working_set.size,
+        arc=arc,
+        l2arc=cache_room(workload, testbed) if secondary != "none" else 0,
+        arc_data=arc_data,
+        l2arc_data=arc_data and secondary == "all",
+        l2arc_metadata=properties.get("primarycache", "all") != "none",
+    )
+
+
+def planned_tiers(workload: Workload, testbed: Testbed) -> Tiers | None:
+    """What each tier will answer of the working set, where the model can tell and a phase asks for one."""
+    if testbed.is_appliance or not tiers_asked(workload):
+        return None
+    sizes = sizes_of(workload, testbed)
+    return tiers(sizes) if sizes else None
+
+
+def short_tiers(workload: Workload, sizes: Sizes) -> Iterator[tuple[str, str, Tiers]]:
+    """Phase, tier and what there is, for each tier that a phase asks for and that would answer too little."""
+    for phase in workload.phase:
+        if phase.remove == "cache":
+            sizes = replace(sizes, l2arc=0)
+        held = tiers(sizes)
+        for tier in too_little(held, phase.tiers):
+            yield phase.name, tier, held
+
+
+def too_little(held: Tiers, asked: Iterable[str]) -> list[str]:
+    """The tiers in `asked` that would answer too little to be measured."""
+    least = _LEAST_SHARE * (held.dram + held.l2arc + held.disk)
+    limits = {"dram": least, "l2arc": max(least, _LEAST_L2ARC * held.dram), "disk": least}
+    return [tier for tier in READ_TIERS if tier in asked and held.of(tier) < limits[tier]]

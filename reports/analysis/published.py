@@ -1,0 +1,52 @@
+"""Published ranges beside the phases of a run: which stand there, and why others do not. In microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from kit.store.summary import Conditions, Range, Reference
+from reports.analysis.setup import nfs_versions, size_words
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Of one phase, by op and tier: the ranges whose conditions it meets; sentences for the others."""
+
+    ranges_us: dict[tuple[str, str], Range] = field(default_factory=dict)
+    why_not: dict[tuple[str, str], str] = field(default_factory=dict)
+
+
+def beside(reference: Reference | None, manifest: Manifest, phase: Phase | None) -> Beside:
+    """What of `reference` stands beside `phase`. What a phase does not record meets no condition."""
+    made = Beside()
+    for each in reference.ranges if reference else ():
+        unlike = list(_unlike(each.conditions, manifest, phase)) if each.conditions else []
+        if unlike:
+            theirs, ours = (" and ".join(words) for words in zip(*unlike, strict=True))
+            made.why_not[each.op, each.tier] = (
+                f"No published range: measured with {theirs}, this phase has {ours}."
+            )
+        else:
+            made.ranges_us[each.op, each.tier] = each.range_us
+    return made
+
+
+def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> Iterator[tuple[str, str]]:
+    """Each condition that is not met, and what the phase has instead, in words."""
+    size, outstanding, version = conditions.io_size, conditions.outstanding, conditions.nfs_version
+    if size is not None and (observed := phase and phase.block_bytes) != size:
+        yield size_words(size), size_words(observed) if observed else "an unknown I/O size"
+    on_their_way = ((phase and phase.outstanding) or 0) * max(len(manifest.testbed.clients), 1)
+    if outstanding is not None and on_their_way != outstanding:
+        yield _outstanding(outstanding), _outstanding(on_their_way) if on_their_way else "an unknown load"
+    versions = list(dict.fromkeys(nfs_versions(manifest)))
+    if version is not None and versions != [version]:
+        observed_versions = " and ".join(f"NFSv{each}" for each in versions)
+        yield f"NFSv{version}", observed_versions or "an unknown NFS version"
+
+
+def _outstanding(ios: int) -> str:
+    return f"{ios} I/O{'s' * (ios != 1)} outstanding"

@@ -1,0 +1,92 @@
+"""kit.lab.run_time: what a run is expected to take, and what a machine learns from its runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.workload import read_workload
+from kit.config.workload_source import find_workload
+from kit.lab import run_time
+from kit.plan.plan import Plan, make_plan
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", os.fspath(tmp_path))
+    return tmp_path / "hsp" / "pace.json"
+
+
+def plan(path: Path, testbed: Path = LAB_TESTBED) -> Plan:
+    return make_plan(read_workload(path), read_testbed(testbed), path, testbed)
+
+
+@pytest.fixture
+def demo() -> Plan:
+    return plan(find_workload("top-speeds"))
+
+
+def learn(demo: Plan, pace: float) -> None:
+    expected_s = run_time.expected_s(demo, aged=True)
+    assert expected_s is not None
+    run_time.learn(demo, expected_s / (run_time.read_pace() or 1.0) * pace, aged=True)
+
+
+def test_more_work_takes_longer(demo: Plan, tmp_path: Path) -> None:
+    def expected_s(text: str) -> float:
+        file = tmp_path / "w.toml"
+        file.write_text('format = 1\nname = "w"\ntitle = "W"\nbase = "top-speeds"\n' + text)
+        return run_time.expected_s(plan(file), aged=True) or 0.0
+
+    whole = expected_s("")
+    assert whole == run_time.expected_s(demo, aged=True)
+    assert whole < (run_time.expected_s(demo, aged=False) or 0.0)
+    assert expected_s('[[phase]]\nname = "read"\n') < whole
+    assert expected_s('[[phase]]\nname = "read"\n') > expected_s(
+        '[[phase]]\nname = "read"\nduration = "2s"\n'
+    )
+    assert expected_s("job.numjobs = 8\n") > whole
+
+
+def test_only_the_lab_that_counts_instructions_is_foretold() -> None:
+    testbed = Path(__file__).parents[3] / "docs" / "examples" / "mynas.toml"
+    assert run_time.expected_s(plan(find_workload("top-speeds"), testbed), aged=True) is None
+
+
+def test_the_first_run_is_believed_and_later_ones_in_part(demo: Plan) -> None:
+    before = run_time.expected_s(demo, aged=True) or 0.0
+    assert run_time.read_pace() is None
+    learn(demo, 2.0)
+    assert run_time.read_pace() == 2.0
+    assert run_time.expected_s(demo, aged=True) == pytest.approx(2 * before)
+    learn(demo, 0.5)
+    assert run_time.read_pace() == pytest.approx(1.0)
+    for _ in range(20):
+        learn(demo, 1.3)
+    assert run_time.read_pace() == pytest.approx(1.3, abs=0.01)
+
+
+def test_what_is_no_whole_run_is_not_believed(demo: Plan, cache: Path) -> None:
+    learn(demo, 0.05)
+    learn(demo, 1e6)
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1]", '{"pace": "1"}', '{"pace": 0.0}', '{"pace": 1e9}', "\x00"]
+)
+def test_a_damaged_file_is_as_none(demo: Plan, cache: Path, content: str) -> None:
+    cache.parent.mkdir()
+    cache.write_text(content)
+    assert run_time.read_pace() is None
+    learn(demo, 3.0)
+    assert run_time.read_pace() == 3.0
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(demo: Plan, cache: Path) -> None:
+    cache.parent.write_text("")
+    learn(demo, 3.0)
+    assert run_time.read_pace() is None

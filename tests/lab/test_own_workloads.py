@@ -1,0 +1,82 @@
+"""Workloads of a user's own, based on the main job: valid at the first try, with the planned tiers.
+
+The model of the ARC's memory is held against arcstats of the same runs.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.workload import read_workload
+from kit.lab.image.image import Image
+from kit.plan.auto_sizes import resolve
+from kit.plan.tier_sizes import Sizes, content
+from kit.plan.workload_sizes import planned_tiers, sizes_of
+from tests.lab.conftest import Finished, finish, hsp
+
+pytestmark = pytest.mark.lab
+
+OWN = Path(__file__).parent / "own_workloads"
+READS = ("threads", "read-4k", "read-16k", "read-128k")
+
+
+def run(name: str, folder: Path) -> Finished:
+    return finish(hsp("run", os.fspath(OWN / f"{name}.toml"), "--json", results=folder), folder, name)
+
+
+def check_valid(done: Finished) -> dict[tuple[str, str], dict[str, Any]]:
+    """The rows at the NFS server by phase and tier."""
+    assert done.code == 0, done.stderr
+    assert done.summary["verdict"] == "valid", done.summary["reasons"]
+    rows = [row for row in done.summary["rows"] if row["layer"] == "nfs-server"]
+    return {(row["phase"], row["tier"]): row for row in rows}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_random_reads_of_any_record_size(image: Image, tmp_path: Path, name: str) -> None:
+    done = run(name, tmp_path)
+    rows = check_valid(done)
+    workload = resolve(read_workload(OWN / f"{name}.toml"), read_testbed(LAB_TESTBED))
+    held, sizes = (
+        planned_tiers(workload, read_testbed(LAB_TESTBED)),
+        sizes_of(workload, read_testbed(LAB_TESTBED)),
+    )
+    assert held and sizes
+    for tier in ("dram", "l2arc", "disk"):
+        share = rows[workload.phase[0].name, tier]["share"]
+        assert share == pytest.approx(held.of(tier) / workload.working_set.size, abs=0.1), tier
+    check_arc(done.manifest["warmup"]["arc"], sizes)
+
+
+def check_arc(seen: dict[str, int], sizes: Sizes) -> None:
+    """The model within a tenth of arcstats, for the size that ARC and L2ARC had at that moment."""
+    model = content(
+        Sizes(sizes.record, sizes.working_set, seen["size"], l2arc=seen["l2_asize"], arc_data=sizes.arc_data)
+    )
+    least = 0.005 * seen["size"]
+    parts = {"data": model.data, "metadata": model.metadata, "hdr": model.hdr, "l2_hdr": model.l2_hdr}
+    for name, value in parts.items():
+        assert value == pytest.approx(seen[f"{name}_size"], rel=0.1, abs=least), (name, seen, model)
+
+
+def test_streaming_reads(image: Image, tmp_path: Path) -> None:
+    rows = check_valid(run("stream-128k", tmp_path))
+    assert all(rows["stream", tier]["count"] for tier in ("dram", "l2arc", "disk"))
+
+
+def test_reads_that_no_disk_answers(image: Image, tmp_path: Path) -> None:
+    rows = check_valid(run("l2arc-only", tmp_path))
+    assert rows["read", "l2arc"]["share"] > 0.35
+    assert ("read", "disk") not in rows or rows["read", "disk"]["share"] < 0.01
+
+
+def test_synchronous_writes_need_no_warm_up(image: Image, tmp_path: Path) -> None:
+    done = run("write-8k", tmp_path)
+    rows = check_valid(done)
+    assert rows["write-slog", "slog"]["p50_us"] < rows["write-pool", "pool"]["p50_us"] / 10
+    assert done.manifest["warmup"] is None
