@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.instruments.histograms import Cells, Grid
+from kit.instruments.histograms import Cells, Grid, counted
 from kit.load.fio_bins import BINS, IntArray, lower_edge
 from kit.load.fio_windows import OPS, ClientWindows
 from kit.store.phase import ClientLog, Extreme, Slowest
@@ -20,31 +19,15 @@ _LAST = BINS - 1
 
 def cells(windows: ClientWindows, grid: Grid) -> Cells:
     """The I/Os of all rows. Raises MeasurementUnknown if a bin of fio is not inside one of ours."""
-    interval = _intervals(windows, grid)
-    keys = np.column_stack([interval, windows.direction, _bins(windows, grid.clock)])
-    unique, which = np.unique(keys, axis=0, return_inverse=True)
-    counts = np.zeros(len(unique), dtype=np.int64)
-    np.add.at(counts, which.reshape(-1), windows.count)
-    made: Cells = Counter()
-    for (index, direction, column), count in zip(unique.tolist(), counts.tolist(), strict=True):
-        end_ns = grid.phase_origin_ns + (index + 1) * grid.interval_ns
-        made[grid.start_of(end_ns), OPS[direction], "all", column] += count
-    # The slowest I/O is known exactly, also where it is beyond fio's bins.
-    for direction, end_ns, last, ours in _beyond(windows, grid.clock):
-        start = grid.start_of(end_ns)
-        made[start, OPS[direction], "all", last] -= 1
-        made[start, OPS[direction], "all", ours] += 1
-    return +made
+    # The slowest I/O is known exactly, also where it is beyond fio's bins: it moves to its own bin.
+    moved = np.array(_beyond(windows, grid.clock), dtype=np.int64).reshape(-1, 4)
+    columns = (_middle(windows), windows.direction, _bins(windows, grid.clock), windows.count)
+    end_ns, *others = (np.concatenate(both) for both in zip(columns, moved.T, strict=True))
+    return counted(grid, end_ns, *others)
 
 
 def _middle(windows: ClientWindows) -> IntArray:
     return (windows.begin_ns + windows.end_ns) // 2
-
-
-def _intervals(windows: ClientWindows, grid: Grid) -> IntArray:
-    """The interval of each row, from 0."""
-    after = _middle(windows) - grid.phase_origin_ns
-    return np.maximum(-(-after // grid.interval_ns) - 1, 0)
 
 
 def _bins(windows: ClientWindows, clock: Clock) -> IntArray:
@@ -57,17 +40,17 @@ def _bins(windows: ClientWindows, clock: Clock) -> IntArray:
 
 
 def _beyond(windows: ClientWindows, clock: Clock) -> list[tuple[int, int, int, int]]:
-    """Of each op whose slowest I/O is in fio's last bin: direction, when it ended, our bin for that, its bin.
+    """Of each op whose slowest I/O is in fio's last bin: one I/O less there, one more in its own bin.
 
-    Of several there it is taken to be the last.
+    Rows of end, direction, our bin and count. Of several there it is taken to be the last.
     """
     found = []
     for direction, (_, most_ns) in sorted(windows.extremes_ns.items()):
         rows = np.flatnonzero((windows.direction == direction) & (windows.column == _LAST))
         if rows.size:
-            at = int(rows[np.argmax(_middle(windows)[rows])])
+            end_ns = int(_middle(windows)[rows].max())
             last, ours = bin_index(np.array([int(lower_edge(_LAST)), most_ns]) // clock.dilation).tolist()
-            found.append((direction, int(_middle(windows)[at]), last, ours))
+            found += [(end_ns, direction, last, -1), (end_ns, direction, ours, 1)]
     return found
 
 
@@ -104,7 +87,7 @@ def client_log(clients: Sequence[tuple[str, ClientWindows]], grid: Grid) -> Clie
     to_experiment = grid.clock.from_host_ns
     slowest, errors_ns = [], [0]
     for host, windows in clients:
-        begin = grid.phase_origin_ns + _intervals(windows, grid) * grid.interval_ns
+        begin = grid.phase_origin_ns + grid.numbers_of(_middle(windows)) * grid.interval_ns
         outside = np.maximum(begin - windows.begin_ns, windows.end_ns - begin - grid.interval_ns)
         errors_ns.append(int(outside.max(initial=0)))
         for direction, (_, most_ns) in sorted(windows.extremes_ns.items()):

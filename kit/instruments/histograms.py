@@ -19,8 +19,19 @@ from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
 from kit.trace.tier import tier_of
 
-# (start of interval ns, op, tier, bin index) -> I/Os
-Cells = Counter[tuple[int, str, str, int]]
+# I/Os of one source: `time_ns` (start of the interval), `op`, `tier`, `bin` (kit.core.bins), `count`; each
+# once. In columns: a day has millions of rows, which as Python's objects would take gigabytes.
+Cells = pl.DataFrame
+_CELLS = {
+    "time_ns": pl.Int64(),
+    "op": pl.String(),
+    "tier": pl.String(),
+    "bin": pl.Int64(),
+    "count": pl.Int64(),
+}
+_OPS = ("read", "write")
+# Enough for the bins of all latencies: 63 bits have 1920.
+_BIN_BITS = 11
 
 
 @dataclass(frozen=True)
@@ -34,9 +45,16 @@ class Grid:
 
     def start_of(self, end_ns: int) -> int:
         """Start of the interval that contains `end_ns` or ends there, since the start of the run."""
-        index = max(0, -(-(end_ns - self.phase_origin_ns) // self.interval_ns) - 1)
+        return int(self.starts_of(self.numbers_of(np.array([end_ns])))[0])
+
+    def starts_of(self, number: IntArray) -> IntArray:
+        """Starts of intervals, since the start of the run."""
         origin = self.clock.from_host_ns(self.phase_origin_ns - self.run_origin_ns)
-        return origin + index * self.clock.from_host_ns(self.interval_ns)
+        return origin + number * self.clock.from_host_ns(self.interval_ns)
+
+    def numbers_of(self, end_ns: IntArray) -> IntArray:
+        """The interval, from 0, that contains each of `end_ns` or ends there."""
+        return np.maximum(-(-(end_ns - self.phase_origin_ns) // self.interval_ns) - 1, 0)
 
 
 def aligned(origin_ns: int, printed_ns: Sequence[int], interval_ns: int) -> int:
@@ -60,7 +78,7 @@ def regular(trace: Trace) -> list[Snapshot]:
 
 def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
     """The tracer's counts. Raises ValueError if they are not cumulative."""
-    cells: Cells = Counter()
+    cells: Counter[tuple[int, str, str, int]] = Counter()
     regular_count = len(regular(trace))
     for number, change in enumerate(differences(trace.snapshots)):
         # A print that is late by some ticks belongs to the interval of its due time.
@@ -70,7 +88,7 @@ def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
             tier = tier_of(op, seen, vdev, log_vdevs)
             for index, count in counts.items():
                 cells[start, op, tier, index] += count
-    return cells
+    return pl.DataFrame([(*key, count) for key, count in cells.items()], schema=_CELLS, orient="row")
 
 
 def client_rows(
@@ -109,36 +127,41 @@ def late_clients(rows: Sequence[ClientRow], most_ns: int) -> list[str]:
 
 def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:
     """The I/Os of fio's log, each in the interval of its end."""
-    cells: Cells = Counter()
-    reported = latencies.latency_ns // grid.clock.dilation
-    for end_ns, direction, index in zip(
-        latencies.end_ns.tolist(),
-        latencies.direction.tolist(),
-        bin_index(reported).tolist(),
-        strict=True,
-    ):
-        cells[grid.start_of(end_ns), ("read", "write")[direction], "all", index] += 1
-    return cells
+    index = bin_index(latencies.latency_ns // grid.clock.dilation)
+    return counted(grid, latencies.end_ns, latencies.direction, index, np.ones_like(index))
+
+
+def counted(grid: Grid, end_ns: IntArray, direction: IntArray, index: IntArray, count: IntArray) -> Cells:
+    """`count` I/Os of a client in each row, whose keys may be there several times; none of 0."""
+    key = ((grid.numbers_of(end_ns) * len(_OPS) + direction) << _BIN_BITS) + index
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    sums = np.add.reduceat(count[order], first) if first.size else first
+    key, sums = key[first][sums != 0], sums[sums != 0]
+    number, direction = np.divmod(key >> _BIN_BITS, len(_OPS))
+    columns = {"time_ns": grid.starts_of(number), "bin": key & ((1 << _BIN_BITS) - 1), "count": sums}
+    op = pl.Series("op", _OPS, dtype=pl.String()).gather(direction)
+    return pl.DataFrame(columns).with_columns(op, pl.lit("all").alias("tier")).select(list(_CELLS))
 
 
 def frame(cells: Cells, phase: str, layer: str, host: str) -> pl.DataFrame:
     """Rows of latency.parquet."""
-    ordered = sorted(cells.items())
-    edges = bin_edges(np.array([index for (*_, index), _ in ordered], dtype=np.int64))
-    lows, highs = (edge.tolist() for edge in edges)
-    rows = [
-        (start, phase, layer, host, op, tier, low, high, count)
-        for ((start, op, tier, _), count), low, high in zip(ordered, lows, highs, strict=True)
-    ]
-    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+    ordered = cells.sort("time_ns", "op", "tier", "bin")
+    low, high = bin_edges(ordered["bin"].to_numpy())
+    return ordered.with_columns(
+        pl.lit(phase).alias("phase"),
+        pl.lit(layer).alias("layer"),
+        pl.lit(host).alias("host"),
+        pl.Series("lo_ns", low),
+        pl.Series("hi_ns", high),
+    ).select(list(LATENCY_SCHEMA))
 
 
 def totals(cells: Cells) -> dict[tuple[str, str], int]:
     """I/Os per (op, tier)."""
-    sums: Counter[tuple[str, str]] = Counter()
-    for (_, op, tier, _), count in cells.items():
-        sums[op, tier] += count
-    return dict(sums)
+    sums = cells.group_by("op", "tier").agg(pl.col("count").sum())
+    return {(op, tier): count for op, tier, count in sums.iter_rows()}
 
 
 def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[Extreme]:
@@ -188,7 +211,7 @@ def _by_op(latencies: ClientLatencies, clock: Clock) -> dict[str, IntArray]:
     """The latencies (ns of experiment time) of each op that occurs."""
     by_op = {
         op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
-        for direction, op in enumerate(("read", "write"))
+        for direction, op in enumerate(_OPS)
     }
     return {op: chosen for op, chosen in by_op.items() if chosen.size}
 

@@ -93,8 +93,9 @@ def _log_problems(
             yield (
                 ("phase", number, "duration"),
                 f"{format_duration_ns(phase.duration)} is longer than "
-                f"{format_duration_ns(LONGEST_EVERY_IO_NS)}, the longest phase with a log of every I/O, "
-                'held in memory by fio: write log = "histograms" in this phase, or measure several shorter ones',
+                f"{format_duration_ns(LONGEST_EVERY_IO_NS)}, the longest phase with a log of every I/O (fio "
+                'keeps it in memory): write log = "histograms" in this phase, or measure several '
+                "shorter ones",
             )
 
 

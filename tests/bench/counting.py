@@ -61,7 +61,7 @@ cells = client_windows.cells(result.latencies, grid)
 write_latency(run_dir, histograms.frame(cells, "p", "client", "client"))
 figures = {
     "fio_ios": sum(result.ios.values()),
-    "stored_ios": cells.total(),
+    "stored_ios": int(cells["count"].sum()),
     "seconds": time.monotonic() - ended,
     "above_start_bytes": peak_bytes() - before,
     "time_error_ns": client_windows.client_log([("client", result.latencies)], grid).time_error_ns,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +15,19 @@ from hypothesis import strategies as st
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.instruments import client_windows
-from kit.instruments.histograms import Grid
+from kit.instruments import client_windows, histograms
+from kit.instruments.histograms import Cells, Grid
 from kit.load.fio_bins import BINS, index_of
 from kit.load.fio_windows import ClientWindows
 
 MS = 10**6
+
+
+def keyed(cells: Cells) -> Counter[tuple[int, str, str, int]]:
+    """I/Os by start, op, tier and bin."""
+    return Counter({(start, op, tier, index): count for start, op, tier, index, count in cells.iter_rows()})
+
+
 GRID = Grid(1_000 * MS, 5_000 * MS, 100 * MS, Clock())
 
 
@@ -41,7 +50,7 @@ def windows(rows: list[tuple[int, int, int, int]], **changes: Any) -> ClientWind
 
 def test_a_window_counts_in_the_interval_of_its_middle() -> None:
     some = windows([(5_000, 5_020, 1_000, 3), (5_090, 5_110, 1_000, 5), (5_091, 5_111, 1_000, 7)])
-    cells = client_windows.cells(some, GRID)
+    cells = keyed(client_windows.cells(some, GRID))
     (index,) = bin_index([1_000]).tolist()
     assert cells == {(4_000 * MS, "read", "all", index): 8, (4_100 * MS, "read", "all", index): 7}
     log = client_windows.client_log([("c", some)], GRID)
@@ -53,7 +62,7 @@ def test_a_window_counts_in_the_interval_of_its_middle() -> None:
 def test_bins_are_those_of_each_io(latencies: list[int], dilation: int) -> None:
     grid = Grid(0, 0, 100 * MS, Clock("virtual" if dilation > 1 else "real", dilation))
     some = windows([(1, 2, value, 1) for value in latencies])
-    cells = client_windows.cells(some, grid)
+    cells = keyed(client_windows.cells(some, grid))
     expected = Counter(bin_index(np.array(latencies) // dilation).tolist())
     assert Counter({index: count for (*_, index), count in cells.items()}) == expected
 
@@ -70,7 +79,7 @@ def test_the_slowest_io_is_exact_beyond_fios_bins(ios: int) -> None:
     """fio's last bin is up to 17 s, and holds all that took longer."""
     some = windows([(5_000, 5_020, 1_000, 3), (5_020, 45_000, 40 * 1_000 * MS, ios)])
     assert some.column[1] == BINS - 1
-    cells = client_windows.cells(some, GRID)
+    cells = keyed(client_windows.cells(some, GRID))
     assert cells.total() == 3 + ios
     (index,) = bin_index([40 * 1_000 * MS]).tolist()
     assert sum(count for (*_, mine), count in cells.items() if mine == index) == 1
@@ -97,11 +106,28 @@ def test_the_time_of_the_slowest_io_is_told_as_far_as_it_is_known() -> None:
     ]
 
 
+def test_rows_are_no_objects_of_python() -> None:
+    """A day of one-second intervals with 200 bins each is 17 million rows."""
+    intervals, bins = 1_000, 200
+    some = windows([(begin, begin + 20, 1 << 20, 1) for begin in range(5_000, 5_000 + bins * 100, 100)])
+    columns = ("begin_ns", "end_ns", "direction", "column", "count")
+    many = {name: np.tile(getattr(some, name), intervals) for name in columns}
+    many["column"] = np.repeat(np.arange(intervals), bins)
+    large = replace(some, **many)
+    tracemalloc.start()
+    made = histograms.frame(client_windows.cells(large, GRID), "p", "client", "c")
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert made["count"].sum() == intervals * bins and made.height > 50_000
+    # A tuple of nine alone has 112 bytes, and a key of a dict as many.
+    assert peak_bytes < 150 * intervals * bins
+
+
 def test_a_client_without_an_io_has_no_time() -> None:
     none = np.empty(0, dtype=np.int64)
     empty = windows([(0, 0, 1, 1)], extremes_ns={}, **dict.fromkeys(
         ("begin_ns", "end_ns", "direction", "column", "count"), none
     ))  # fmt: skip
-    assert client_windows.cells(empty, GRID) == Counter()
+    assert client_windows.cells(empty, GRID).is_empty()
     assert client_windows.client_log([("c", empty)], GRID).slowest == ()
     assert client_windows.extremes(empty, Clock(), "c") == []
