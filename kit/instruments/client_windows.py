@@ -12,7 +12,7 @@ from kit.core.errors import MeasurementUnknown
 from kit.instruments.histograms import Cells, Grid, counted
 from kit.load.fio_bins import BINS, IntArray, lower_edge
 from kit.load.fio_windows import OPS, ClientWindows
-from kit.store.phase import ClientLog, Extreme, Slowest
+from kit.store.phase import ClientLog, Extreme, Slowest, Sum
 
 _LAST = BINS - 1
 
@@ -66,6 +66,21 @@ def extremes(windows: ClientWindows, clock: Clock, host: str) -> list[Extreme]:
             max_ns=clock.from_host_ns(high),
         )
         for direction, (low, high) in sorted(windows.extremes_ns.items())
+    ]
+
+
+def sums(windows: ClientWindows, clock: Clock, host: str) -> list[Sum]:
+    """Sums of latencies of the ops whose sum is known, in the experiment's time."""
+    return [
+        Sum(
+            layer="client",
+            host=host,
+            op=OPS[direction],
+            tier="all",
+            ios=int(windows.count[windows.direction == direction].sum()),
+            sum_ns=clock.from_host_ns(sum_ns),
+        )
+        for direction, sum_ns in sorted(windows.sums_ns.items())
     ]
 
 

@@ -117,6 +117,9 @@ class GroupLoad:
         self._forwards: list[Forward] = []
         self._local_dir = ""
         self._start_sent = False
+        # When fio started and ended, on the reference's clock, and the clocks of the clients to that.
+        self._started_ns, self._ended_ns = 0, 0
+        self._offsets: dict[str, Offset] = {}
         self._leader_failure = ""
 
     def prepare(self) -> None:
@@ -236,12 +239,13 @@ class GroupLoad:
 
     def _send_start(self) -> None:
         """Send the start time to all clients, in parallel: messages are slow, and none may be late."""
-        offsets: dict[str, Offset] = {}
+        offsets = self._offsets
         for member in self._members:
             with member.failing():
                 offsets |= self.clocks.offsets([member.host])
         ready = [member for member in self._members if not member.failure]
         when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
+        self._started_ns = when_ns
 
         def send(member: _Member) -> None:
             with member.failing():
@@ -270,6 +274,9 @@ class GroupLoad:
             ended = self._leader.wait(_STOP_DEADLINE_S)
             if ended.returncode and not interrupted:
                 self._leader_failure = ended.describe()
+            if self.spec.window_ms is not None:
+                with suppress(KitError):
+                    self._ended_ns = read_clock_ns(self.clocks.reference)
         except HostLost:
             self._first.fail("the connection to it broke while its fio led the load")
         except KitError as error:
@@ -337,4 +344,13 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        return read_logs(self.spec, member.host, self._logs(member), jobs, run_dir, self._first.host)
+        ran_ns = self._ran_ns(member)
+        return read_logs(self.spec, member.host, self._logs(member), jobs, run_dir, ran_ns, self._first.host)
+
+    def _ran_ns(self, member: _Member) -> tuple[int, int] | None:
+        """Between which times of its clock the client's fio ran; None if that is not known."""
+        offset = self._offsets.get(member.host.name)
+        if offset is None or not self._ended_ns:
+            return None
+        begin_ns, end_ns = self._started_ns + offset.ns, self._ended_ns + offset.ns
+        return begin_ns - offset.error_ns, end_ns + offset.error_ns

@@ -38,8 +38,10 @@ class ClientWindows:
     """Each row: `count` I/Os of one `direction` (0 read, 1 write) in one of fio's bins (`column`).
 
     They ended from `begin_ns` to `end_ns`, on the host's clock. `extremes_ns`: the exact lowest and highest
-    latency by direction. `ios_after_windows`: how many I/Os json+ alone has. `window_ms`: fio's. `guessed`:
-    how many rows of one I/O may be of another I/O of the same window: fio had paused before its last one.
+    latency by direction. `sums_ns`: the sum of latencies of each direction where it is known
+    (kit.load.fio_completion, sum_from_mean). `ios_after_windows`: how many I/Os json+ alone has. `window_ms`:
+    fio's. `guessed`: how many rows of one I/O may be of another I/O of the same window: fio had paused before
+    its last one.
     """
 
     begin_ns: IntArray
@@ -48,6 +50,7 @@ class ClientWindows:
     column: IntArray
     count: IntArray
     extremes_ns: Mapping[int, tuple[int, int]]
+    sums_ns: Mapping[int, int]
     ios_after_windows: int
     window_ms: int
     guessed: int = 0
@@ -88,28 +91,32 @@ class _Job:
 
 
 def client_windows(
-    logs: Iterable[bytes], jobs: Sequence[Json], window_ms: int, *, of_server: bool = False
+    logs: Iterable[bytes],
+    jobs: Sequence[Json],
+    window_ms: int,
+    *,
+    of_server: bool = False,
+    ran_ns: tuple[int, int] | None = None,
 ) -> ClientWindows:
     """All I/Os of one client: its logs in the order of the jobs, and the jobs of its json+.
 
-    `of_server`: a fio server sent the logs. Raises MeasurementUnknown for damage, for windows that hold more
-    I/Os than json+ in a bin, and if no job has a window: then nothing says when its I/Os were.
+    `of_server`: a fio server sent the logs. `ran_ns`: fio ran between these times of the client's clock.
+    Raises MeasurementUnknown for damage, for windows that hold more I/Os than json+ in a bin, and if no job
+    has a window and there is no `ran_ns`: then nothing says when its I/Os were.
     """
     told = [{d: made for d, op in enumerate(OPS) if (made := completion(job, op))} for job in jobs]
     runtime_ms = max((h.runtime_ms for by_direction in told for h in by_direction.values()), default=0)
     windows = [_job(log, window_ms, runtime_ms, of_server) for log in logs]
-    tails = _tails(windows, told)
+    tails = _tails(windows, told, _dates(windows, runtime_ms, ran_ns))
     rows = np.concatenate([_NO_ROWS, *(job.rows for job in windows), *tails])
-    extremes = {
-        d: (min(h.min_ns for h in mine), max(h.max_ns for h in mine))
-        for d in range(len(OPS))
-        if (mine := [by_direction[d] for by_direction in told if d in by_direction])
-    }
+    whole = _merged(told)
+    extremes = {d: (mine.min_ns, mine.max_ns) for d, mine in whole.items()}
+    sums = {d: mine.sum_ns for d, mine in whole.items() if mine.sum_ns is not None}
     begin_ms, end_ms, direction, column, count = rows.T
     after = sum(int(tail[:, 4].sum()) for tail in tails)
     times_ns = begin_ms * _MS, end_ms * _MS
     guessed = sum(job.guessed for job in windows)
-    return ClientWindows(*times_ns, direction, column, count, extremes, after, window_ms, guessed)
+    return ClientWindows(*times_ns, direction, column, count, extremes, sums, after, window_ms, guessed)
 
 
 def _job(log: bytes, window_ms: int, runtime_ms: int, of_server: bool) -> _Job:
@@ -230,19 +237,41 @@ def _with_stalls(
     return (np.concatenate([kept, np.array(moved, dtype=np.int64)]) if moved else kept), guessed
 
 
-def _tails(windows: Sequence[_Job], told: Sequence[Mapping[int, Completion]]) -> list[IntArray]:
+def _dates(
+    windows: Sequence[_Job], runtime_ms: int, ran_ns: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """The first I/O of all jobs (ms), at the earliest and at the latest; None if nothing says it."""
+    if dated := [job for job in windows if job.last_ms is not None]:
+        early = min(job.first_ms for job in dated if job.first_ms is not None)
+        return early, max(job.late_ms for job in dated if job.late_ms is not None)
+    if ran_ns is None:
+        return None
+    early, end = ran_ns[0] // _MS, -(-ran_ns[1] // _MS)
+    return early, max(early, end - runtime_ms)
+
+
+def _merged(told: Sequence[Mapping[int, Completion]]) -> dict[int, Completion]:
+    """Of all jobs together, by direction."""
+    merged: dict[int, Completion] = {}
+    for by_direction in told:
+        for direction, mine in by_direction.items():
+            merged[direction] = merged[direction].plus(mine) if direction in merged else mine
+    return merged
+
+
+def _tails(
+    windows: Sequence[_Job], told: Sequence[Mapping[int, Completion]], dates_ms: tuple[int, int] | None
+) -> list[IntArray]:
     """Rows of the I/Os after the last window: by job, or of all jobs where json+ has not the same jobs."""
-    dated = [job for job in windows if job.last_ms is not None]
     ios = sum(int(h.counts.sum()) for by_direction in told for h in by_direction.values())
-    if not ios and not dated:
+    if not ios and all(job.last_ms is None for job in windows):
         return []
-    if not dated:
+    if dates_ms is None:
         raise MeasurementUnknown(
             f"fio has counted {ios} I/Os, but has not finished a window in which they would have a time: "
             "no job ran for a whole window, or its I/Os never ended"
         )
-    first_ms = min(job.first_ms for job in dated if job.first_ms is not None)
-    late_ms = max(job.late_ms for job in dated if job.late_ms is not None)
+    first_ms, late_ms = dates_ms
     if len(windows) == len(told):
         undated = _Job(_NO_ROWS, np.zeros((len(OPS), BINS), dtype=np.int64), first_ms, late_ms, first_ms)
         jobs = [job if job.last_ms is not None else undated for job in windows]
@@ -250,13 +279,8 @@ def _tails(windows: Sequence[_Job], told: Sequence[Mapping[int, Completion]]) ->
         if all(tail is not None for tail in tails):
             return [tail for tail in tails if tail is not None]
     counts = np.sum([job.counts for job in windows], axis=0)
-    last_ms = min(job.last_ms for job in dated if job.last_ms is not None)
-    whole = _Job(_NO_ROWS, counts, first_ms, late_ms, last_ms)
-    merged: dict[int, Completion] = {}
-    for by_direction in told:
-        for direction, mine in by_direction.items():
-            merged[direction] = merged[direction].plus(mine) if direction in merged else mine
-    tail = _tail(whole, merged)
+    last_ms = min((job.last_ms for job in windows if job.last_ms is not None), default=first_ms)
+    tail = _tail(_Job(_NO_ROWS, counts, first_ms, late_ms, last_ms), _merged(told))
     if tail is None:
         raise MeasurementUnknown("fio's histogram log holds more I/Os than its json+ in one of the bins")
     return [tail]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,6 +17,7 @@ from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.seed import seed_for
 from kit.hosts.base import LARGE_LIMIT_BYTES, Host, HostLost, Process
+from kit.hosts.clock_offset import read_clock_ns
 from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
@@ -114,6 +116,8 @@ class SingleLoad:
         self._host, self._spec = host, spec
         self._files = fio.FioFiles(f"{spec.work_dir}/{host.name.replace('/', '-')}-{spec.name}")
         self._process: Process | None = None
+        self._started_ns: int | None = None
+        self._ran_ns: tuple[int, int] | None = None
 
     def prepare(self) -> None:
         text = fio.job_text(self._spec.job, self._files, self._spec.values(), self._spec.window_ms)
@@ -126,6 +130,8 @@ class SingleLoad:
 
     def start(self) -> None:
         self._spec.check_files(self._host)
+        if self._spec.window_ms is not None:
+            self._started_ns = read_clock_ns(self._host)
         self._process = self._host.start(self._spec.by(fio.command(self._files)))
 
     def running(self) -> bool:
@@ -148,6 +154,9 @@ class SingleLoad:
         if ended.returncode != 0 and not interrupted:
             self.failed = True
             self.problems.append(f"fio failed {ended.describe()}")
+        if self._started_ns is not None:
+            with suppress(KitError):
+                self._ran_ns = self._started_ns, read_clock_ns(self._host)
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
         prefix = raw_prefix(self._spec, self._host)
@@ -161,7 +170,7 @@ class SingleLoad:
             output = self._host.get(self._files.output, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
             jobs = fio.parse_output(output.decode(errors="replace"))["jobs"]
-            return [read_logs(self._spec, self._host, logs, jobs, run_dir)]
+            return [read_logs(self._spec, self._host, logs, jobs, run_dir, self._ran_ns)]
         except HostLost:
             raise
         except KitError as error:
@@ -180,12 +189,14 @@ def read_logs(
     paths: Sequence[str],
     jobs: Sequence[Json],
     run_dir: RunDir,
+    ran_ns: tuple[int, int] | None,
     leader: Host | None = None,
 ) -> ClientResult:
     """Fetch the logs of `client`, or of its fio server from the `leader`, keep them in raw/, and read them.
 
-    `paths` in the order of the jobs. Raises HostError if the logs are too large together, MeasurementUnknown
-    if their I/Os are not as many as fio counted in `jobs`.
+    `paths` in the order of the jobs. `ran_ns`: fio ran between these times of the client's clock. Raises
+    HostError if the logs are too large together, MeasurementUnknown if their I/Os are not as many as fio
+    counted in `jobs`.
     """
     prefix = f"{run_dir.raw / raw_prefix(spec, client)}-fio"
     ios, holder = fio.total_ios({"jobs": jobs}), leader or client
@@ -202,9 +213,9 @@ def read_logs(
                 file.write(log)
             yield log
 
-    return ClientResult(
-        client, ios, client_windows(kept(), jobs, spec.window_ms, of_server=leader is not None)
-    )
+    of_server = leader is not None
+    windows = client_windows(kept(), jobs, spec.window_ms, of_server=of_server, ran_ns=ran_ns)
+    return ClientResult(client, ios, windows)
 
 
 def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:

@@ -371,10 +371,11 @@ def _client_rows(
 
 
 def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, record: _Record) -> None:
-    """The rows and extremes of a client without a log of every I/O."""
+    """The rows, extremes and sums of a client without a log of every I/O."""
     cells = client_windows.cells(windows, grid)
     record.frames.append(histograms.frame(cells, phase.name, "client", host))
     record.extremes += client_windows.extremes(windows, grid.clock, host)
+    record.sums += client_windows.sums(windows, grid.clock, host)
     record.add("load", client_windows.problems(windows, host))
 
 

@@ -42,6 +42,7 @@ def windows(rows: list[tuple[int, int, int, int]], **changes: Any) -> ClientWind
         "column": column,
         "count": count,
         "extremes_ns": {0: (int(latency.min()), int(latency.max()))},
+        "sums_ns": {0: int((latency * count).sum())},
         "ios_after_windows": 0,
         "window_ms": 20,
     }
@@ -131,3 +132,10 @@ def test_a_client_without_an_io_has_no_time() -> None:
     assert client_windows.cells(empty, GRID).is_empty()
     assert client_windows.client_log([("c", empty)], GRID).slowest == ()
     assert client_windows.extremes(empty, Clock(), "c") == []
+
+
+def test_the_sum_is_of_all_ios_in_the_experiments_time() -> None:
+    some = windows([(5_000, 5_020, 1_000, 3), (5_020, 5_040, 9_001, 2)])
+    (row,) = client_windows.sums(some, Clock("virtual", 4), "c")
+    assert (row.op, row.tier, row.ios, row.sum_ns) == ("read", "all", 5, (3_000 + 18_002) // 4)
+    assert client_windows.sums(replace(some, sums_ns={}), Clock(), "c") == []

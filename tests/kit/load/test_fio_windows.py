@@ -73,7 +73,8 @@ def text(lines: list[tuple[int, Counter[int]]], direction: int = 0) -> bytes:
 def json_job(ios: Ios, **changes: Any) -> dict[str, Any]:
     bins = Counter(str(midpoint(index_of(latency * 1000))) for _, latency in ios)
     values = [latency * 1000 for _, latency in ios] or [0]
-    timed = {"min": min(values), "max": max(values), "N": len(ios), "bins": dict(bins)}
+    mean = round(sum(values) / len(values), 6)
+    timed = {"min": min(values), "max": max(values), "mean": mean, "N": len(ios), "bins": dict(bins)}
     runtime = max((end for end, _ in ios), default=0) // 1000 + 1
     return {"jobname": "j", "read": {"total_ios": len(ios), "runtime": runtime, "clat_ns": timed} | changes}
 
@@ -124,6 +125,11 @@ def test_every_io_is_in_a_window_that_covers_its_end(
             MeasurementUnknown, match=f"counted {len(ios)} I/Os, but has not finished a window"
         ):
             client_windows([b""], [json_job(ios)], window_ms)
+        ran_ns = EPOCH_MS * 10**6 - 7, (EPOCH_MS * 1000 + ios[-1][0]) * 1000 + 7
+        windows = client_windows([b""], [json_job(ios)], window_ms, ran_ns=ran_ns)
+        check_counts(windows, [ios])
+        assert windows.begin_ns.min() <= ran_ns[0] and windows.last_ns >= ran_ns[1]
+        assert windows.ios_after_windows == len(ios)
         return
     log = text(tangled(lines) if of_server else lines)
     windows = client_windows([log], [json_job(ios)], window_ms, of_server=of_server)
@@ -132,6 +138,7 @@ def test_every_io_is_in_a_window_that_covers_its_end(
     assert windows.ios_after_windows == len(ios) - sum(window.total() for _, window in lines)
     latencies = [latency * 1000 for _, latency in ios]
     assert windows.extremes_ns == {0: (min(latencies), max(latencies))}
+    assert windows.sums_ns == {0: sum(latencies)}
 
 
 @given(steps, steps)
@@ -201,6 +208,14 @@ def test_no_io_at_all_is_no_damage() -> None:
     assert windows.ios == windows.ios_after_windows == 0
 
 
+@pytest.mark.parametrize("mean", [None, "1000", -1.0, 1.0, 1e12])
+def test_a_mean_that_is_none_is_no_sum(mean: Any) -> None:
+    job = json_job(IOS)
+    job["read"]["clat_ns"]["mean"] = mean
+    assert client_windows([text(LINES)], [job], 10).sums_ns == {}
+    assert client_windows([text(LINES)] * 2, [json_job(IOS), job], 10).sums_ns == {}
+
+
 @pytest.mark.parametrize(
     ("interval_s", "duration_s", "jobs", "window_ms"),
     [
@@ -250,6 +265,7 @@ def test_fio_counts_what_it_logs(clients: int, tmp_path: Path, monkeypatch: pyte
         assert observed == expected and expected.total() == sum(result.ios.values()) > 100
         every = np.concatenate([log.latency_ns for log in logs])
         assert windows.extremes_ns == {0: (every.min(), every.max())}
+        assert windows.sums_ns == {0: every.sum()}
         for edge_ns in np.unique(windows.end_ns).tolist():
             done = sum(int((log.end_ns <= edge_ns).sum()) for log in logs)
             certain, possible = windows.end_ns <= edge_ns, windows.begin_ns <= edge_ns
@@ -279,3 +295,25 @@ def test_what_was_counted_before_a_stop_is_kept(clients: int, tmp_path: Path) ->
     results = running.collect(run_dir(tmp_path))
     assert running.problems == [] and len(results) == clients
     assert all(result.latencies.ios == sum(result.ios.values()) > 0 for result in results)
+
+
+@needs_fio
+@pytest.mark.parametrize("clients", [1, 2])
+def test_without_a_finished_window_ios_have_the_time_of_the_load(clients: int, tmp_path: Path) -> None:
+    load_spec = replace(spec(tmp_path, 1.0), histograms_ns=60 * 10**9)
+    assert load_spec.window_ms == 3_000
+    hosts = machines(clients)
+    running = SingleLoad(hosts[0], load_spec) if clients == 1 else prepared(hosts, load_spec)
+    if clients == 1:
+        running.prepare()
+    before_ns = time.monotonic_ns()
+    running.start()
+    results = results_of(running, tmp_path)
+    assert running.problems == [] and len(results) == clients
+    for result in results:
+        windows = result.latencies
+        assert isinstance(windows, ClientWindows)
+        assert windows.ios == windows.ios_after_windows == sum(result.ios.values()) > 100
+        # A second of fio is between them; fio's stamps are whole milliseconds.
+        assert before_ns - 10**6 <= windows.begin_ns.min() <= windows.last_ns - 10**9 + 10**6
+        assert windows.last_ns <= time.monotonic_ns() + 10**6
