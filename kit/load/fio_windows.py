@@ -225,13 +225,15 @@ def _with_stalls(
     edge, fio itself had paused, and it may be any: how often that is.
     """
     moved, guessed = [], 0
-    for line in np.flatnonzero(late).tolist():
-        mine = np.flatnonzero(windows.row == line)
-        top, edge = int(mine[-1]), int(edge_ms[line])
+    lines = np.flatnonzero(late)
+    # The counts of a line follow each other, and so do the lines.
+    begins, ends = (np.searchsorted(windows.row, lines, side).tolist() for side in ("left", "right"))
+    for line, begin, end in zip(lines.tolist(), begins, ends, strict=True):
+        top, edge = end - 1, int(edge_ms[line])
         _, stamp, direction, column, _ = rows[top].tolist()
         guessed += int(lower_edge(column + 1)) <= (stamp - edge) * _MS
         rows[top, 4] -= 1
-        rows[mine, 1] = edge
+        rows[begin:end, 1] = edge
         moved.append([stamp, stamp, direction, column, 1])
     kept = rows[rows[:, 4] > 0]
     return (np.concatenate([kept, np.array(moved, dtype=np.int64)]) if moved else kept), guessed
