@@ -9,7 +9,7 @@ import numpy as np
 from kit.core.bins import bin_index
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
-from kit.instruments.histograms import Cells, Grid, counted
+from kit.instruments.histograms import CLIENT, Cells, Grid, counted
 from kit.load.fio_bins import BINS, IntArray, lower_edge
 from kit.load.fio_windows import OPS, ClientWindows
 from kit.store.phase import ClientLog, Extreme, Slowest, Sum
@@ -23,7 +23,7 @@ def cells(windows: ClientWindows, grid: Grid) -> Cells:
     moved = np.array(_beyond(windows, grid.clock), dtype=np.int64).reshape(-1, 4)
     columns = (_middle(windows), windows.direction, _bins(windows, grid.clock), windows.count)
     end_ns, *others = (np.concatenate(both) for both in zip(columns, moved.T, strict=True))
-    return counted(grid, end_ns, *others)
+    return counted(grid, CLIENT, end_ns, *others)
 
 
 def _middle(windows: ClientWindows) -> IntArray:

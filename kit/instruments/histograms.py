@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,6 +29,8 @@ _CELLS = {
     "count": pl.Int64(),
 }
 _OPS = ("read", "write")
+# Op and tier of the I/Os of clients, by direction.
+CLIENT = tuple((op, "all") for op in _OPS)
 # Enough for the bins of all latencies: 63 bits have 1920.
 _BIN_BITS = 11
 
@@ -78,17 +79,22 @@ def regular(trace: Trace) -> list[Snapshot]:
 
 def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
     """The tracer's counts. Raises ValueError if they are not cumulative."""
-    cells: Counter[tuple[int, str, str, int]] = Counter()
+    numbers: dict[tuple[str, str], int] = {}
+    parts: list[tuple[int, int, IntArray, IntArray]] = []
     regular_count = len(regular(trace))
     for number, change in enumerate(differences(trace.snapshots)):
         # A print that is late by some ticks belongs to the interval of its due time.
-        late_ns = grid.interval_ns * 7 // 8 if number < regular_count else 0
-        start = grid.start_of(change.at_ns - late_ns)
+        end_ns = change.at_ns - (grid.interval_ns * 7 // 8 if number < regular_count else 0)
         for (op, seen, vdev), counts in change.counts.items():
-            tier = tier_of(op, seen, vdev, log_vdevs)
-            for index, count in counts.items():
-                cells[start, op, tier, index] += count
-    return pl.DataFrame([(*key, count) for key, count in cells.items()], schema=_CELLS, orient="row")
+            mine = numbers.setdefault((op, tier_of(op, seen, vdev, log_vdevs)), len(numbers))
+            bins, ios = (np.fromiter(each, np.int64, len(counts)) for each in (counts, counts.values()))
+            parts.append((end_ns, mine, bins, ios))
+    if not parts:
+        return pl.DataFrame(schema=_CELLS)
+    ends_ns, kinds, *columns = zip(*parts, strict=True)
+    lengths = [each.size for each in columns[0]]
+    rows = np.repeat(ends_ns, lengths), np.repeat(kinds, lengths), *map(np.concatenate, columns)
+    return counted(grid, list(numbers), *rows)
 
 
 def client_rows(
@@ -128,21 +134,31 @@ def late_clients(rows: Sequence[ClientRow], most_ns: int) -> list[str]:
 def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:
     """The I/Os of fio's log, each in the interval of its end."""
     index = bin_index(latencies.latency_ns // grid.clock.dilation)
-    return counted(grid, latencies.end_ns, latencies.direction, index, np.ones_like(index))
+    return counted(grid, CLIENT, latencies.end_ns, latencies.direction, index, np.ones_like(index))
 
 
-def counted(grid: Grid, end_ns: IntArray, direction: IntArray, index: IntArray, count: IntArray) -> Cells:
-    """`count` I/Os of a client in each row, whose keys may be there several times; none of 0."""
-    key = ((grid.numbers_of(end_ns) * len(_OPS) + direction) << _BIN_BITS) + index
+def counted(
+    grid: Grid,
+    names: Sequence[tuple[str, str]],
+    end_ns: IntArray,
+    kind: IntArray,
+    index: IntArray,
+    count: IntArray,
+) -> Cells:
+    """`count` I/Os of one interval and bin in each row, which may be there several times; none of 0.
+
+    `kind`: the number of their op and tier in `names`.
+    """
+    key = ((grid.numbers_of(end_ns) * len(names) + kind) << _BIN_BITS) + index
     order = np.argsort(key, kind="stable")
     key = key[order]
     first = np.flatnonzero(np.diff(key, prepend=-1))
     sums = np.add.reduceat(count[order], first) if first.size else first
     key, sums = key[first][sums != 0], sums[sums != 0]
-    number, direction = np.divmod(key >> _BIN_BITS, len(_OPS))
+    number, kind = np.divmod(key >> _BIN_BITS, len(names))
     columns = {"time_ns": grid.starts_of(number), "bin": key & ((1 << _BIN_BITS) - 1), "count": sums}
-    op = pl.Series("op", _OPS, dtype=pl.String()).gather(direction)
-    return pl.DataFrame(columns).with_columns(op, pl.lit("all").alias("tier")).select(list(_CELLS))
+    named = pl.DataFrame(list(names), schema=["op", "tier"], orient="row")[kind]
+    return named.with_columns(pl.DataFrame(columns)).select(list(_CELLS))
 
 
 def frame(cells: Cells, phase: str, layer: str, host: str) -> pl.DataFrame:
