@@ -29,11 +29,13 @@ _FIXED_S, _TRACER_S = 12.0, 4.5
 # Loading the aged state of a device.
 _AGED_S = 1.5
 # Of an I/O: fio, NFS, nfsd and ZFS, and each byte through them.
-_READ_S, _WRITE_S, _BYTE_S = 1.0e-3, 1.8e-3, 33e-9
+_READ_S, _WRITE_S, _BYTE_S = 1.3e-3, 2.2e-3, 15e-9
 # Instructions of the guest in a second of this machine; one takes 1 ns of the guest's clock.
 _INSTRUCTIONS_S = 1.5e8
 # Of a second of the guest's clock in which it only waits for devices.
 _IDLE_S = 0.076
+# Of a power loss: writes, the loss, the import of the pool, and all records read.
+_POWER_LOSS_S = 4.5
 # Of the fill and of preconditioning.
 _FILLED_RECORD_S, _FILLED_BYTE_S = 1.58e-4, 0.115e-6
 _AGED_IO_S, _AGED_BYTE_S = 1.0e-3, 0.05e-6
@@ -100,7 +102,7 @@ def _modelled_s(plan: Plan, *, aged: bool) -> float:
         total += (warmup.windows + 1) * warmup.window * dilation / 1e9 * _IDLE_S
     for phase in workload.phase:
         total += _load_s(phase.tiers, phase.duration, plan.jobs[phase.load], held, dilation)
-    return total
+    return total + (workload.power_loss.moments if workload.power_loss else 0) * _POWER_LOSS_S
 
 
 def _ageing_s(plan: Plan, device: Device) -> float:

@@ -211,9 +211,10 @@ class _Sums:
         """The numbers of the bins [lo, hi)."""
         index = bin_index(lo)
         low, high = bin_edges(index)
-        if (low == lo).all() and (high == hi).all():
+        foreign = (low != lo) | (high != hi)
+        if not foreign.any():
             return index
-        edges, back = np.unique(np.stack([lo, hi]), axis=1, return_inverse=True)
+        edges, back = np.unique(np.stack([lo[foreign], hi[foreign]]), axis=1, return_inverse=True)
         for pair in zip(*edges.tolist(), strict=True):
             self._foreign.setdefault(pair, _FIRST_FOREIGN + len(self._foreign))
         if len(self._foreign) > _MAX_BINS:
@@ -221,7 +222,8 @@ class _Sums:
         numbers = np.array(
             [self._foreign[pair] for pair in zip(*edges.tolist(), strict=True)], dtype=np.int64
         )
-        return numbers[back]
+        index[foreign] = numbers[back]
+        return index
 
     def _add_coded(self, found: _Coded) -> None:
         low = (1 << _BIN_BITS) - 1

@@ -54,14 +54,18 @@ def test_random_reads_of_any_record_size(image: Image, tmp_path: Path, name: str
 
 
 def check_arc(seen: dict[str, int], sizes: Sizes) -> None:
-    """The model within a tenth of arcstats, for the size that ARC and L2ARC had at that moment."""
+    """The model within a tenth of arcstats, for the size that ARC and L2ARC had at that moment.
+
+    Headers of the L2ARC within 15 %: how many records the ARC remembers as ghosts differs from run to run.
+    """
     model = content(
         Sizes(sizes.record, sizes.working_set, seen["size"], l2arc=seen["l2_asize"], arc_data=sizes.arc_data)
     )
     least = 0.005 * seen["size"]
     parts = {"data": model.data, "metadata": model.metadata, "hdr": model.hdr, "l2_hdr": model.l2_hdr}
     for name, value in parts.items():
-        assert value == pytest.approx(seen[f"{name}_size"], rel=0.1, abs=least), (name, seen, model)
+        share = 0.15 if name == "l2_hdr" else 0.1
+        assert value == pytest.approx(seen[f"{name}_size"], rel=share, abs=least), (name, seen, model)
 
 
 def test_streaming_reads(image: Image, tmp_path: Path) -> None:
@@ -79,4 +83,4 @@ def test_synchronous_writes_need_no_warm_up(image: Image, tmp_path: Path) -> Non
     done = run("write-8k", tmp_path)
     rows = check_valid(done)
     assert rows["write-slog", "slog"]["p50_us"] < rows["write-pool", "pool"]["p50_us"] / 10
-    assert done.manifest["warmup"] is None
+    assert done.manifest.get("warmup") is None

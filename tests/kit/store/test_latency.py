@@ -131,6 +131,16 @@ def test_a_short_phase_beside_a_long_one_keeps_its_intervals(run: RunDir) -> Non
     assert read.column_ns == {"long": 22 * SECOND, "short": SECOND}
 
 
+def test_a_bin_is_the_same_beside_bins_of_others(run: RunDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    rest = ("p", "client", "a", "read", "dram")
+    frame = synthetic.table([(0, *rest, 0, 1, 2), (0, *rest, 0, 1, 3), (0, *rest, 4096, 4352, 1)])
+    monkeypatch.setattr(latency, "_PART", 1)
+    of = phases(("p", 0, 20))
+    is_the_same(summed(run, pl.concat([frame, frame]), of), pl.concat([frame, frame]), of)
+    monkeypatch.setattr(latency, "_PART", 2)
+    is_the_same(summed(run, frame.reverse(), of), frame.reverse(), of)
+
+
 @given(st.data())
 def test_any_rows_are_summed_up(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     bins = [(0, 1), (5, 6), (4096, 4224), (4224, 4352), (4096, 4352), (1, 2**62), (2**61, 2**62)]
