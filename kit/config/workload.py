@@ -144,6 +144,8 @@ class Phase(Table):
     """One phase of load with one fio job. `remove`: devices removed from the pool before it.
 
     `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
+    `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
+    bin of completion latency.
     """
 
     name: Name
@@ -153,6 +155,7 @@ class Phase(Table):
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
     duration: DurationNs
     interval: DurationNs = 1_000_000_000
+    log: Literal["every-io", "histograms"] = "every-io"
     remove: Literal["log", "cache"] | None = None
 
     @property

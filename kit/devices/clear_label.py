@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from kit.core.errors import SafetyRefusal
+from kit.devices import udev
 from kit.devices.serial import check_serial
 from kit.hosts.base import Host
 from kit.zfs.pool import WHOLE_DISK_PART, is_cache_label
@@ -60,7 +61,7 @@ def clear(host: Host, path: str, serial: str, pool: str, guid: str = "") -> None
         if host.run(["test", "-b", place], check=False).returncode == 0:
             check_serial(host, path, serial)
             host.run(wipe_command(place))
-    host.run(["udevadm", "settle", "--timeout=30"])
+    udev.settle(host)
 
 
 def wipe_command(path: str) -> list[str]:
@@ -76,7 +77,7 @@ def _has_only_partitions(host: Host, path: str) -> bool:
     """
     # zpool may have been interrupted before the kernel read the new table.
     host.run(["blockdev", "--rereadpt", path], check=False)
-    host.run(["udevadm", "settle", "--timeout=30"])
+    udev.settle(host)
     types = host.run(["lsblk", "--noheadings", "--list", "--output", "TYPE", path]).stdout.split()
     if sorted(types) != ["disk", "part", "part"]:
         return False

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from kit.core.errors import HostError
+from kit.devices import udev
 from kit.devices.serial import check_serial
 from kit.hosts.base import Host
 
@@ -41,7 +42,7 @@ def remove_command(device_path: str) -> list[str]:
 def create(host: Host, device_path: str, size_bytes: int) -> str:
     """Create a partition of `size_bytes` that starts at 1 MiB; returns its path. Raises HostError."""
     host.run(create_command(device_path, size_bytes), stdin=HELPER.read_bytes())
-    host.run(["udevadm", "settle", "--timeout=30"])
+    udev.settle(host)
     path = path_of(device_path)
     size = host.run(["blockdev", "--getsize64", path], check=False).stdout.strip()
     if size != str(size_bytes):
@@ -65,4 +66,4 @@ def remove(host: Host, device_path: str, serial: str = "") -> None:
         if serial:
             check_serial(host, device_path, serial)
         host.run(remove_command(device_path), stdin=HELPER.read_bytes())
-        host.run(["udevadm", "settle", "--timeout=30"])
+        udev.settle(host)

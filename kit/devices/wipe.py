@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from kit.devices import wipe_backup
+from kit.devices import udev, wipe_backup
 from kit.devices.check import Checked, check, judge, recheck, refuse_any
 from kit.devices.probe import probe
 from kit.devices.reasons import WIPEABLE, DeviceSpec
@@ -74,7 +74,7 @@ def wipe(host: Host, planned: Wipe, results: Path) -> Path:
     recheck(host, [planned.checked])
     for argv in planned.commands:
         host.run(list(argv))
-    host.run(["udevadm", "settle", "--timeout=60"], check=False)
+    udev.settle(host, check=False)
     (after,) = check(host, [planned.checked.spec])
     refuse_any(host.name, [after])
     return folder

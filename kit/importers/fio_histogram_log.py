@@ -1,33 +1,35 @@
-"""fio's histogram logs (write_hist_log): `time_ms, ddir, bs, count, count, ...` per window.
+"""fio's histogram logs (write_hist_log) of others; kit.load.fio_histogram_log is the parser.
 
-One line per window and direction. The stamp is the end of a window; its I/Os are put into the interval
-in which the window began.
+The stamp is the end of a window; its I/Os are put into the interval in which the window began.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
 
 from kit.importers.base import CUT, OPS, TRIMS, Format, Options, Reading, data_line, only_kind
-from kit.importers.fio_bins import LAYOUTS, Layout
 from kit.importers.fio_output import notes
 from kit.importers.histogram_accumulator import Account, IntArray, Tally
-from kit.importers.number_columns import Irregular, not_zero
 from kit.importers.source import Block, Source, in_order
-from kit.load.fio_latency_log import MAX_TIME_MS, TRIM, shown
+from kit.load.fio_bins import LAYOUTS, Layout
+from kit.load.fio_histogram_log import FIRST_COUNT, Windows, parse
+from kit.load.fio_latency_log import TRIM, BadLine, shown
 from kit.store.import_source import BY_FORMAT
 
-_FIRST = 3
 _MIN_COMMAS = 19
-MAX_COUNT = 1 << 40
+LAST_WINDOW = (
+    "fio leaves the last, unfinished window out of this log: its I/Os are missing here; json+ of the same "
+    "job has all (--output-format=json+)"
+)
+OF_SERVER = (
+    "by its name a log that a fio server has sent: fio (up to 3.42 at least) counts I/Os of earlier windows "
+    "in it again, so these counts are too high; import json+ of the same job instead"
+)
 _HINT = "repair or remove the line; nothing was imported"
-_NATURAL = re.compile(rb"[ \t]*0*[0-9]{1,19}[ \t\r]*")
 
 
 def recognises(lines: Sequence[bytes]) -> bool:
@@ -49,7 +51,7 @@ def open_files(sources: Sequence[Source], options: Options) -> Reading:
 def layout(source: Source) -> Layout:
     """The bins of one log, by its number of columns. Raises ConfigError if fio has no such bins."""
     first = source.head().split(b"\n", 1)[0]
-    columns = first.count(b",") + 1 - _FIRST
+    columns = first.count(b",") + 1 - FIRST_COUNT
     if columns in LAYOUTS:
         return LAYOUTS[columns]
     raise source.fail(
@@ -70,8 +72,10 @@ def read(
         source, block = item
         if block.cut:
             return source, block, None
-        columns = layouts[source].columns
-        return source, block, fast_windows(block, columns) or slow_windows(source, block, columns)
+        try:
+            return source, block, parse(block.data, layouts[source].columns)
+        except BadLine as error:
+            raise source.fail(block.first_line + error.index, str(error), _HINT) from None
 
     worked = in_order(work, ((source, block) for source in layouts for block in source.blocks()))
     # A source without a block has no layout either.
@@ -110,23 +114,11 @@ def _add(
         group = groups[np.minimum(windows.direction, 1)]
         bins = column >> common.coarseness - mine.coarseness
         tally.add(tally.part(group, starts_ms * 10**6, bins, counts, row))
+    if account.rows_counted:
+        account.warnings += [LAST_WINDOW, *[OF_SERVER] * source.is_of_server]
     if opened:
         account.warnings.append(f"{opened} I/Os are in fio's last bin, which has no upper edge")
     return account
-
-
-@dataclass(frozen=True)
-class Windows:
-    """The lines of a block, `time_ms` and `direction` one per line; and the counts that are not 0.
-
-    `row` and `column` say where those are.
-    """
-
-    time_ms: IntArray
-    direction: IntArray
-    row: IntArray
-    column: IntArray
-    counts: IntArray
 
 
 def _starts(
@@ -151,56 +143,6 @@ def _starts(
         line = min(back)
         raise source.fail(block.first_line + line, f"time goes back from {starts[line]} ms", _HINT)
     return starts
-
-
-def fast_windows(block: Block, columns: int) -> Windows | None:
-    """The windows of whole lines, or None where anything is odd: then slow_windows finds out what."""
-    width = columns + _FIRST
-    try:
-        lines, fields, values = not_zero(block.data, width)
-    except Irregular:
-        return None
-    # Fields ascend, so nothing need be divided: where each line's begin, and those that are counts.
-    line_ends = np.arange(1, lines + 1) * width
-    found = np.diff(np.searchsorted(fields, line_ends), prepend=0)
-    row = np.repeat(np.arange(lines), found)
-    column = fields - np.repeat(line_ends - (width - _FIRST), found)
-    time_ms, direction = np.zeros((2, lines), dtype=np.int64)
-    heads = np.flatnonzero(column < 0)
-    for number, part in enumerate((time_ms, direction)):
-        mine = heads[column[heads] == number - _FIRST]
-        part[row[mine]] = values[mine]
-    counted = np.flatnonzero(column >= 0)
-    row, column, counts = row[counted], column[counted], values[counted]
-    if time_ms.max() > MAX_TIME_MS or direction.max() > TRIM or counts.max(initial=0) > MAX_COUNT:
-        return None
-    return Windows(time_ms, direction, row, column, counts)
-
-
-def slow_windows(source: Source, block: Block, columns: int) -> Windows:
-    """As fast_windows, line by line. Raises ConfigError with the line."""
-    rows = [
-        _row(source, number, line, columns)
-        for number, line in enumerate(block.data.split(b"\n")[:-1], block.first_line)
-    ]
-    times, directions, counts = (np.array(part, dtype=np.int64) for part in zip(*rows, strict=True))
-    row, column = np.nonzero(counts)
-    return Windows(times, directions, row, column, counts[row, column])
-
-
-def _row(source: Source, number: int, line: bytes, columns: int) -> tuple[int, int, IntArray]:
-    fields = line.split(b",")
-    if len(fields) != columns + _FIRST:
-        found = f"{len(fields) - _FIRST} bins where the first line has {columns}"
-        raise source.fail(number, f"{found}: {shown(line)}", _HINT)
-    if not all(map(_NATURAL.fullmatch, fields)):
-        bad = next(f for f in fields if not _NATURAL.fullmatch(f))
-        raise source.fail(number, f"{shown(bad)} is not a natural number", _HINT)
-    time_ms, direction = int(fields[0]), int(fields[1])
-    counts = np.array(fields[_FIRST:], dtype=np.bytes_).astype(np.uint64)
-    if time_ms > MAX_TIME_MS or direction > TRIM or int(counts.max()) > MAX_COUNT:
-        raise source.fail(number, f"time, direction or count is impossible: {shown(line)}", _HINT)
-    return time_ms, direction, counts.astype(np.int64)
 
 
 FORMAT = Format("fio-hist", "client", BY_FORMAT["fio-hist"], recognises, open_files)

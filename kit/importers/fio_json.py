@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from kit.importers import fio_bins
 from kit.importers.base import OPS, TRIMS, Format, Options, one_by_one
-from kit.importers.histogram_accumulator import Account, IntArray, Tally
+from kit.importers.histogram_accumulator import Account, Tally
 from kit.importers.source import Source
+from kit.load import fio_bins
+from kit.load.fio_completion import sum_from_mean
 from kit.load.fio_json import Json, documents, jobs
-from kit.load.fio_latency_log import MAX_LATENCY_NS
 from kit.store.import_source import BY_FORMAT
 
 _MAX_BYTES = 64 << 20
@@ -99,22 +99,11 @@ def _add(source: Source, account: Account, tally: Tally, host: str, job: str, op
     time_ns = np.zeros(used.size, dtype=np.int64)
     group = tally.group(host, op)
     tally.add(tally.part(group, time_ns, indices[used], counts[used]))
-    _add_sum(tally, group, timed.get("mean"), indices, counts)
+    tally.sum(group, counted, sum_from_mean(timed.get("mean"), indices, counts))
     account.rows_counted += counted
     last = int(counts[indices == fio_bins.BINS - 1].sum())
     if last:
         account.warnings.append(f"{where}: {last} I/Os are in fio's last bin, which has no upper edge")
-
-
-def _add_sum(tally: Tally, group: int, mean_ns: Any, indices: IntArray, counts: IntArray) -> None:
-    """Add the sum of the latencies from fio's mean, which has six decimals; none if it is not in the bins."""
-    if not (isinstance(mean_ns, int | float) and 0 <= mean_ns < MAX_LATENCY_NS):
-        return
-    held = counts.tolist()
-    low, high = (sum(edge * n for edge, n in zip(e.tolist(), held, strict=True)) for e in _EDGES(indices))
-    sum_ns = round(mean_ns * sum(held))
-    if low <= sum_ns <= high:
-        tally.sum(group, sum(held), sum_ns)
 
 
 def _leave_out_mixed(account: Account, job: Json) -> None:
@@ -128,11 +117,12 @@ def _leave_out_mixed(account: Account, job: Json) -> None:
 
 def _index(source: Source, where: str, key: str) -> int:
     """The bin that fio means by `key`, its middle in ns."""
-    if key.isascii() and key.isdigit() and len(key) < 20:
-        index = fio_bins.index_of(int(key))
-        if fio_bins.midpoint(index) == int(key):
-            return index
-    raise source.fail(None, f"{where}: {key[:40]!r} is none of fio's bins", "only fio 3 and later is read")
+    index = fio_bins.index_of_midpoint(key)
+    if index is None:
+        raise source.fail(
+            None, f"{where}: {key[:40]!r} is none of fio's bins", "only fio 3 and later is read"
+        )
+    return index
 
 
 def _document(source: Source) -> tuple[Json, list[str]]:

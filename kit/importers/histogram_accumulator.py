@@ -172,8 +172,10 @@ class Tally:
         low, high = self._extremes.get(group, (low_ns, high_ns))
         self._extremes[group] = min(low, low_ns), max(high, high_ns)
 
-    def sum(self, group: int, ios: int, sum_ns: int) -> None:
-        """The exact sum of the latencies of some I/Os of `group`, and how many they are."""
+    def sum(self, group: int, ios: int, sum_ns: int | None) -> None:
+        """The exact sum of the latencies of some I/Os of `group`, and how many they are; None: not known."""
+        if sum_ns is None:
+            return
         before, before_ns = self._sums.get(group, (0, 0))
         self._sums[group] = before + ios, before_ns + sum_ns
 

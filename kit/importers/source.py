@@ -61,7 +61,7 @@ class Source:
     """One input file. `tell` gets the bytes of the file on disk that have been read so far.
 
     `log_kind`: such as `clat` or `bw` as fio names its logs; None for another name. `is_of_all_jobs`: such a
-    log without the number of a job.
+    log without the number of a job. `is_of_server`: it has the name of a host, so a fio server has sent it.
     `host`: of the file's name, with the job: "nodeA/read.1" of read_clat.1.log.nodeA.
     """
 
@@ -86,6 +86,7 @@ class Source:
         log = _LOG_NAME.search(name)
         self.log_kind = log["kind"] if log else None
         self.is_of_all_jobs = log is not None and log["job"] is None
+        self.is_of_server = log is not None and log["host"] is not None
         self.host = _SUFFIXES.sub("", name) or name
         if log:
             job = name[: log.start()] + (f".{log['job']}" if log["job"] else "")

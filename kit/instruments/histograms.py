@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
@@ -13,13 +12,27 @@ from kit.core.bins import IntArray, bin_edges, bin_index
 from kit.core.clock import Clock
 from kit.hosts.clock_offset import Offset
 from kit.load.fio_latency_log import ClientLatencies, total_ns
+from kit.load.fio_windows import ClientWindows
 from kit.store.phase import ClientRow, Extreme, Sum
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace.output import Snapshot, Trace, differences
 from kit.trace.tier import tier_of
 
-# (start of interval ns, op, tier, bin index) -> I/Os
-Cells = Counter[tuple[int, str, str, int]]
+# I/Os of one source: `time_ns` (start of the interval), `op`, `tier`, `bin` (kit.core.bins), `count`; each
+# once. In columns: a day has millions of rows, which as Python's objects would take gigabytes.
+Cells = pl.DataFrame
+_CELLS = {
+    "time_ns": pl.Int64(),
+    "op": pl.String(),
+    "tier": pl.String(),
+    "bin": pl.Int64(),
+    "count": pl.Int64(),
+}
+_OPS = ("read", "write")
+# Op and tier of the I/Os of clients, by direction.
+CLIENT = tuple((op, "all") for op in _OPS)
+# Enough for the bins of all latencies: 63 bits have 1920.
+_BIN_BITS = 11
 
 
 @dataclass(frozen=True)
@@ -33,9 +46,16 @@ class Grid:
 
     def start_of(self, end_ns: int) -> int:
         """Start of the interval that contains `end_ns` or ends there, since the start of the run."""
-        index = max(0, -(-(end_ns - self.phase_origin_ns) // self.interval_ns) - 1)
+        return int(self.starts_of(self.numbers_of(np.array([end_ns])))[0])
+
+    def starts_of(self, number: IntArray) -> IntArray:
+        """Starts of intervals, since the start of the run."""
         origin = self.clock.from_host_ns(self.phase_origin_ns - self.run_origin_ns)
-        return origin + index * self.clock.from_host_ns(self.interval_ns)
+        return origin + number * self.clock.from_host_ns(self.interval_ns)
+
+    def numbers_of(self, end_ns: IntArray) -> IntArray:
+        """The interval, from 0, that contains each of `end_ns` or ends there."""
+        return np.maximum(-(-(end_ns - self.phase_origin_ns) // self.interval_ns) - 1, 0)
 
 
 def aligned(origin_ns: int, printed_ns: Sequence[int], interval_ns: int) -> int:
@@ -59,40 +79,40 @@ def regular(trace: Trace) -> list[Snapshot]:
 
 def server_cells(trace: Trace, grid: Grid, log_vdevs: frozenset[int]) -> Cells:
     """The tracer's counts. Raises ValueError if they are not cumulative."""
-    cells: Cells = Counter()
+    numbers: dict[tuple[str, str], int] = {}
+    parts: list[tuple[int, int, IntArray, IntArray]] = []
     regular_count = len(regular(trace))
     for number, change in enumerate(differences(trace.snapshots)):
         # A print that is late by some ticks belongs to the interval of its due time.
-        late_ns = grid.interval_ns * 7 // 8 if number < regular_count else 0
-        start = grid.start_of(change.at_ns - late_ns)
+        end_ns = change.at_ns - (grid.interval_ns * 7 // 8 if number < regular_count else 0)
         for (op, seen, vdev), counts in change.counts.items():
-            tier = tier_of(op, seen, vdev, log_vdevs)
-            for index, count in counts.items():
-                cells[start, op, tier, index] += count
-    return cells
-
-
-def on_axis(latencies: ClientLatencies, offset: Offset) -> ClientLatencies:
-    """The same I/Os on the server's time axis. Latencies do not change."""
-    return replace(latencies, end_ns=latencies.end_ns - offset.ns)
+            mine = numbers.setdefault((op, tier_of(op, seen, vdev, log_vdevs)), len(numbers))
+            bins, ios = (np.fromiter(each, np.int64, len(counts)) for each in (counts, counts.values()))
+            parts.append((end_ns, mine, bins, ios))
+    if not parts:
+        return pl.DataFrame(schema=_CELLS)
+    ends_ns, kinds, *columns = zip(*parts, strict=True)
+    lengths = [each.size for each in columns[0]]
+    rows = np.repeat(ends_ns, lengths), np.repeat(kinds, lengths), *map(np.concatenate, columns)
+    return counted(grid, list(numbers), *rows)
 
 
 def client_rows(
-    clients: Sequence[tuple[str, ClientLatencies, Offset]], grid: Grid, run_origin_ns: int
+    clients: Sequence[tuple[str, ClientLatencies | ClientWindows, Offset]], grid: Grid, run_origin_ns: int
 ) -> list[ClientRow]:
     """First and last I/O of each client, and their number: rows of the manifest, in the experiment's ns.
 
     `clients` is on the server's time axis. `skew_ns`: from the first I/O of all clients to this client's.
     """
-    starts = {host: int((ios.end_ns - ios.latency_ns).min()) for host, ios, _ in clients if ios.end_ns.size}
+    starts = {host: ios.first_ns for host, ios, _ in clients if ios.ios}
     first = min(starts.values(), default=0)
     to_experiment = grid.clock.from_host_ns
     return [
         ClientRow(
             host=host,
-            ios=int(ios.end_ns.size),
+            ios=ios.ios,
             first_ns=to_experiment(starts[host] - run_origin_ns) if host in starts else None,
-            last_ns=to_experiment(int(ios.end_ns.max()) - run_origin_ns) if host in starts else None,
+            last_ns=to_experiment(ios.last_ns - run_origin_ns) if host in starts else None,
             skew_ns=to_experiment(starts[host] - first) if host in starts else None,
             clock_offset_ns=offset.ns,
             clock_error_ns=to_experiment(offset.error_ns),
@@ -113,36 +133,51 @@ def late_clients(rows: Sequence[ClientRow], most_ns: int) -> list[str]:
 
 def client_cells(latencies: ClientLatencies, grid: Grid) -> Cells:
     """The I/Os of fio's log, each in the interval of its end."""
-    cells: Cells = Counter()
-    reported = latencies.latency_ns // grid.clock.dilation
-    for end_ns, direction, index in zip(
-        latencies.end_ns.tolist(),
-        latencies.direction.tolist(),
-        bin_index(reported).tolist(),
-        strict=True,
-    ):
-        cells[grid.start_of(end_ns), ("read", "write")[direction], "all", index] += 1
-    return cells
+    index = bin_index(latencies.latency_ns // grid.clock.dilation)
+    return counted(grid, CLIENT, latencies.end_ns, latencies.direction, index, np.ones_like(index))
+
+
+def counted(
+    grid: Grid,
+    names: Sequence[tuple[str, str]],
+    end_ns: IntArray,
+    kind: IntArray,
+    index: IntArray,
+    count: IntArray,
+) -> Cells:
+    """`count` I/Os of one interval and bin in each row, which may be there several times; none of 0.
+
+    `kind`: the number of their op and tier in `names`.
+    """
+    key = ((grid.numbers_of(end_ns) * len(names) + kind) << _BIN_BITS) + index
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    sums = np.add.reduceat(count[order], first) if first.size else first
+    key, sums = key[first][sums != 0], sums[sums != 0]
+    number, kind = np.divmod(key >> _BIN_BITS, len(names))
+    columns = {"time_ns": grid.starts_of(number), "bin": key & ((1 << _BIN_BITS) - 1), "count": sums}
+    named = pl.DataFrame(list(names), schema=["op", "tier"], orient="row")[kind]
+    return named.with_columns(pl.DataFrame(columns)).select(list(_CELLS))
 
 
 def frame(cells: Cells, phase: str, layer: str, host: str) -> pl.DataFrame:
     """Rows of latency.parquet."""
-    ordered = sorted(cells.items())
-    edges = bin_edges(np.array([index for (*_, index), _ in ordered], dtype=np.int64))
-    lows, highs = (edge.tolist() for edge in edges)
-    rows = [
-        (start, phase, layer, host, op, tier, low, high, count)
-        for ((start, op, tier, _), count), low, high in zip(ordered, lows, highs, strict=True)
-    ]
-    return pl.DataFrame(rows, schema=LATENCY_SCHEMA, orient="row")
+    ordered = cells.sort("time_ns", "op", "tier", "bin")
+    low, high = bin_edges(ordered["bin"].to_numpy())
+    return ordered.with_columns(
+        pl.lit(phase).alias("phase"),
+        pl.lit(layer).alias("layer"),
+        pl.lit(host).alias("host"),
+        pl.Series("lo_ns", low),
+        pl.Series("hi_ns", high),
+    ).select(list(LATENCY_SCHEMA))
 
 
 def totals(cells: Cells) -> dict[tuple[str, str], int]:
     """I/Os per (op, tier)."""
-    sums: Counter[tuple[str, str]] = Counter()
-    for (_, op, tier, _), count in cells.items():
-        sums[op, tier] += count
-    return dict(sums)
+    sums = cells.group_by("op", "tier").agg(pl.col("count").sum())
+    return {(op, tier): count for op, tier, count in sums.iter_rows()}
 
 
 def server_extremes(trace: Trace, log_vdevs: frozenset[int], host: str) -> list[Extreme]:
@@ -192,7 +227,7 @@ def _by_op(latencies: ClientLatencies, clock: Clock) -> dict[str, IntArray]:
     """The latencies (ns of experiment time) of each op that occurs."""
     by_op = {
         op: latencies.latency_ns[latencies.direction == direction] // clock.dilation
-        for direction, op in enumerate(("read", "write"))
+        for direction, op in enumerate(_OPS)
     }
     return {op: chosen for op, chosen in by_op.items() if chosen.size}
 

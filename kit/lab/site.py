@@ -10,6 +10,7 @@ from kit.config.testbed import Device, Testbed
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
+from kit.devices import udev
 from kit.emulation import compilation
 from kit.emulation.devices_file import keep_states, load_states, served_devices
 from kit.emulation.served import Served
@@ -100,7 +101,7 @@ def make_devices(guest: Host, devices: tuple[Device, ...], clock: Clock) -> Made
     if served:
         paths |= served.start(compilation.server(), served_devices(modelled), clock.dilation)
         load_states(served, modelled)
-        guest.run(["udevadm", "settle", "--timeout=30"])
+        udev.settle(guest)
     return MadeDevices(paths, served)
 
 
@@ -118,5 +119,5 @@ def _make_null_blk(guest: Host, device: Device, clock: Clock) -> None:
     }
     pairs = [f"{name}={value}" for name, value in settings.items()]
     guest.run(["sh", "-c", _MAKE_NULLB, "sh", f"{_NULLB}/{device.name}", *pairs])
-    guest.run(["udevadm", "settle", "--timeout=30"])
+    udev.settle(guest)
     guest.run(["test", "-b", f"/dev/{device.name}"])

@@ -9,7 +9,8 @@ adds a column for the maximum.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +62,24 @@ class ClientLatencies:
     end_ns: IntArray
     latency_ns: IntArray
     direction: IntArray
+
+    @property
+    def ios(self) -> int:
+        return self.end_ns.size
+
+    @property
+    def first_ns(self) -> int:
+        """The start of the first I/O."""
+        return int((self.end_ns - self.latency_ns).min())
+
+    @property
+    def last_ns(self) -> int:
+        """The end of the last I/O."""
+        return int(self.end_ns.max())
+
+    def earlier(self, ns: int) -> Self:
+        """The same I/Os on a clock that is `ns` behind."""
+        return replace(self, end_ns=self.end_ns - ns)
 
 
 def total_ns(latency_ns: IntArray) -> int:

@@ -31,10 +31,8 @@ from kit.load.phase_load import (
     Load,
     LoadSpec,
     SingleLoad,
-    fetch_logs,
     job_numbers,
-    raw_prefix,
-    read_log,
+    read_logs,
 )
 from kit.store.run_directory import RunDir
 
@@ -119,6 +117,9 @@ class GroupLoad:
         self._forwards: list[Forward] = []
         self._local_dir = ""
         self._start_sent = False
+        # When fio started and ended, on the reference's clock, and the clocks of the clients to that.
+        self._started_ns, self._ended_ns = 0, 0
+        self._offsets: dict[str, Offset] = {}
         self._leader_failure = ""
 
     def prepare(self) -> None:
@@ -127,7 +128,7 @@ class GroupLoad:
             self._make_directory(member)
             self._write(member, "start.py", _HELPER.read_bytes())
         for number, member in enumerate(self._members):
-            job = fio.group_job_text(self.spec.job, self.spec.values(number))
+            job = fio.group_job_text(self.spec.job, self.spec.values(number), self.spec.window_ms)
             self._write(self._first, fio.group_job(member.socket), job)
         try:
             for member in self._members:
@@ -238,12 +239,13 @@ class GroupLoad:
 
     def _send_start(self) -> None:
         """Send the start time to all clients, in parallel: messages are slow, and none may be late."""
-        offsets: dict[str, Offset] = {}
+        offsets = self._offsets
         for member in self._members:
             with member.failing():
                 offsets |= self.clocks.offsets([member.host])
         ready = [member for member in self._members if not member.failure]
         when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
+        self._started_ns = when_ns
 
         def send(member: _Member) -> None:
             with member.failing():
@@ -272,6 +274,9 @@ class GroupLoad:
             ended = self._leader.wait(_STOP_DEADLINE_S)
             if ended.returncode and not interrupted:
                 self._leader_failure = ended.describe()
+            if self.spec.window_ms is not None:
+                with suppress(KitError):
+                    self._ended_ns = read_clock_ns(self.clocks.reference)
         except HostLost:
             self._first.fail("the connection to it broke while its fio led the load")
         except KitError as error:
@@ -313,8 +318,9 @@ class GroupLoad:
         return results
 
     def _logs(self, member: _Member) -> list[str]:
-        """The client's latency logs, which the leading fio has written."""
-        names = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
+        """The client's logs, which the leading fio has written."""
+        kind = "lat" if self.spec.window_ms is None else "clat_hist"
+        names = (f"fio_{kind}.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
         return [f"{self._first.directory}/{name}" for name in names]
 
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
@@ -338,7 +344,13 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        log = fetch_logs(self._first.host, self._logs(member))
-        run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio_lat.log").write_bytes(log)
-        ios = fio.total_ios({"jobs": jobs})
-        return ClientResult(member.host, ios, read_log(member.host, log, ios))
+        ran_ns = self._ran_ns(member)
+        return read_logs(self.spec, member.host, self._logs(member), jobs, run_dir, ran_ns, self._first.host)
+
+    def _ran_ns(self, member: _Member) -> tuple[int, int] | None:
+        """Between which times of its clock the client's fio ran; None if that is not known."""
+        offset = self._offsets.get(member.host.name)
+        if offset is None or not self._ended_ns:
+            return None
+        begin_ns, end_ns = self._started_ns + offset.ns, self._ended_ns + offset.ns
+        return begin_ns - offset.error_ns, end_ns + offset.error_ns

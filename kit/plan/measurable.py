@@ -5,17 +5,19 @@ Such a run would touch the hosts, take its time, and could only end *unknown*.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from kit.config.fio_job import FioJob
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal
 from kit.config.toml_lines import KeyPath
-from kit.config.workload import Workload
+from kit.config.workload import Phase, Workload
 from kit.config.workload_source import WorkloadSource
+from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
-from kit.load.fio import LONGEST_LOAD_NS
+from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_WINDOWS
 from kit.plan import fio_options
 from kit.zfs import parameters, properties, tunables
 from kit.zfs.pool import record_bytes
@@ -33,7 +35,8 @@ _CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
 
 def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
     """`jobs` by Phase.load. Raises ConfigError with file and line."""
-    if keys := list(_workload_problems(workload, testbed)):
+    keys = [*_workload_problems(workload, testbed), *_log_problems(workload, jobs, testbed.clock)]
+    if keys:
         raise placed_refusal(source.placed(keys))
     measured = {phase.load for phase in workload.phase}
     problems: list[tuple[Place, str]] = []
@@ -70,25 +73,53 @@ def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[K
     yield from properties.problems("pool", workload.pool.properties)
     memory = parameters.guest_memory(testbed.lab.memory) if testbed.is_lab else None
     yield from tunables.problems(workload.tunables, testbed.clock, memory)
-    loads: list[tuple[KeyPath, int]] = [
-        (("phase", number), phase.duration) for number, phase in enumerate(workload.phase)
-    ]
-    if workload.warmup:
-        loads.append((("warmup",), workload.warmup.duration))
-    for table, duration_ns in loads:
-        if duration_ns > LONGEST_LOAD_NS:
-            yield (
-                (*table, "duration"),
-                f"{format_duration_ns(duration_ns)} is longer than {format_duration_ns(LONGEST_LOAD_NS)}, "
-                "the longest load that the kit can measure (the lab ends it then, and fio keeps a log of "
-                "every I/O in memory): measure several shorter phases",
-            )
     working_set = workload.working_set
     if working_set.fill_block > working_set.size:
         yield (
             ("working_set", "fill_block" if "fill_block" in working_set.model_fields_set else "size"),
             f"a block of the fill, {format_size_bytes(working_set.fill_block)} (fill_block), is more than "
             f"the working set, {format_size_bytes(working_set.size)}: make it smaller, or the set larger",
+        )
+
+
+def _log_problems(
+    workload: Workload, jobs: Mapping[str, FioJob], clock: Clock
+) -> Iterator[tuple[KeyPath, str]]:
+    """What clients cannot record of a phase."""
+    for number, phase in enumerate(workload.phase):
+        if phase.log == "histograms":
+            yield from _histogram_problems(number, phase, jobs[phase.load], clock)
+        elif phase.duration > LONGEST_EVERY_IO_NS:
+            yield (
+                ("phase", number, "duration"),
+                f"{format_duration_ns(phase.duration)} is longer than "
+                f"{format_duration_ns(LONGEST_EVERY_IO_NS)}, the longest phase with a log of every I/O (fio "
+                'keeps it in memory): write log = "histograms" in this phase, or measure several '
+                "shorter ones",
+            )
+
+
+def _histogram_problems(
+    number: int, phase: Phase, job: FioJob, clock: Clock
+) -> Iterator[tuple[KeyPath, str]]:
+    dilation = clock.dilation
+    if dilation & (dilation - 1):
+        near = 1 << dilation.bit_length() - 1
+        yield (
+            ("phase", number, "log"),
+            f'"histograms" where the lab\'s dilation is {dilation}: fio counts in octaves of its own clock, '
+            "which are bins of the kit only with a dilation that is a power of two: write log = "
+            f'"every-io", or lab.dilation = {near} in the testbed',
+        )
+    copies = sum(section.copies for section in job.sections)
+    if copies * phase.duration > MOST_WINDOWS * phase.interval:
+        least_ns = -(-copies * phase.duration // MOST_WINDOWS)
+        yield (
+            ("phase", number, "interval"),
+            f"{copies} jobs of {format_duration_ns(phase.duration)} have "
+            f"{copies * phase.duration // phase.interval} intervals of {format_duration_ns(phase.interval)}; "
+            f"fio keeps a histogram of each in the client's memory (15 kB), {MOST_WINDOWS} at most: write "
+            f'interval = "{math.ceil(least_ns / 1e9)}s", or fewer jobs (numjobs)',
         )
 
 

@@ -31,7 +31,7 @@ from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.record import RunRecord
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.site import Site, recorded_site
-from kit.run.warmup import advice, warm_up
+from kit.run.warmup import advice, warm_up, without_log
 from kit.store import json_file, run_directory, tables
 from kit.trace.nfsd_tracer import Tracer
 from kit.zfs import pool, settings_snapshot
@@ -269,7 +269,8 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
     workload = run.plan.workload
     with run.progress.step("warming up"), run.journal.step("warm up"):
         gated = "l2arc" in tiers_asked(workload)
-        gate = warm_up(bench, warmup, job, workload.working_set.file, gated=gated)
+        logged = not without_log(workload)
+        gate = warm_up(bench, warmup, job, workload.working_set.file, gated=gated, logged=logged)
     if gate is None:
         return
     run.record.fill(warmup=gate.as_json())

@@ -16,7 +16,7 @@ from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.seed import seed_for
 from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Offset
-from kit.instruments import histograms
+from kit.instruments import client_windows, histograms
 from kit.instruments.arc_zil_counters import ArcZilCounters
 from kit.instruments.base import Instrument, Latency, Measured, Report
 from kit.instruments.clock_offsets import ClockOffsets
@@ -28,8 +28,8 @@ from kit.instruments.read_history import ReadHistory
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
-from kit.load.fio import LONGEST_LOAD_NS
 from kit.load.fio_latency_log import ClientLatencies
+from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult, Load, LoadSpec
 from kit.recovery import undo
 from kit.recovery.journal import Journal
@@ -51,8 +51,9 @@ from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer
 from kit.zfs import pool
 
-# A lab's clock is another one: any machine that can run the lab at all is done by then.
-_VIRTUAL_DEADLINE_S = LONGEST_LOAD_NS / 1e9
+# A lab's clock is another one: any machine that can run the lab at all is done with a short load by then,
+# and takes no more than so many times as long as the load.
+_VIRTUAL_DEADLINE_S, _VIRTUAL_SLOWNESS = 900.0, 4
 # How long after its time fio may go on. One that waits for an appliance that does not answer is stopped;
 # a server that can be logged into may be an emulated one, whose clock is slow.
 _LATE_S, _LATE_APPLIANCE_S = 900.0, 120.0
@@ -172,7 +173,8 @@ def run_phase(
     record = _Record()
     interrupted = False
     hosts = [client.host for client in bench.site.clients]
-    load = load_on(bench, hosts, phase.name, job, phase.duration)
+    histograms_ns = phase.interval if phase.log == "histograms" else None
+    load = load_on(bench, hosts, phase.name, job, phase.duration, histograms_ns)
     load.prepare()
     offsets = ClockOffsets(bench.clocks, hosts)
     around = instruments(bench, phase, tracer, offsets)
@@ -190,8 +192,15 @@ def run_phase(
     return PhaseResult(entry, latency, interrupted, load.failed and complete)
 
 
-def load_on(bench: Bench, hosts: Sequence[Host], name: str, job: FioJob, duration_ns: int) -> Load:
-    """fio on one client, or on several together. `name` is the phase's."""
+def load_on(
+    bench: Bench,
+    hosts: Sequence[Host],
+    name: str,
+    job: FioJob,
+    duration_ns: int,
+    histograms_ns: int | None = None,
+) -> Load:
+    """fio on one client, or on several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
     spec = LoadSpec(
         name=name,
         job=job,
@@ -204,6 +213,7 @@ def load_on(bench: Bench, hosts: Sequence[Host], name: str, job: FioJob, duratio
         # libnfs needs a port that only root may have.
         ordinary=bench.ordinary and bool(bench.mounted),
         mounted=bool(bench.mounted),
+        histograms_ns=histograms_ns,
     )
     return fio_server.load_on(hosts, spec, bench.clocks)
 
@@ -236,7 +246,9 @@ def drive(bench: Bench, load: Load, duration_ns: int, around: Sequence[Instrumen
 
 def _wait(bench: Bench, load: Load, duration_ns: int, around: Sequence[Instrument]) -> None:
     late_s = _LATE_S if bench.storage else _LATE_APPLIANCE_S
-    limit_s = _VIRTUAL_DEADLINE_S if bench.site.clock.kind == "virtual" else duration_ns / 1e9 + late_s
+    limit_s = duration_ns / 1e9 + late_s
+    if bench.site.clock.kind == "virtual":
+        limit_s = max(_VIRTUAL_DEADLINE_S, _VIRTUAL_SLOWNESS * duration_ns / 1e9)
     end = time.monotonic() + limit_s
     while load.running():
         if time.monotonic() > end:
@@ -258,7 +270,7 @@ class _Collected:
 
     host: str
     ios: dict[str, int]
-    latencies: ClientLatencies
+    latencies: ClientLatencies | ClientWindows
     offset: Offset
 
 
@@ -274,7 +286,7 @@ def _collect(bench: Bench, load: Load, offsets: ClockOffsets, record: _Record) -
         except KitError as error:
             record.add(offsets.code, [f"the clock of {name} cannot be compared: {error.message}"])
             continue
-        latencies = histograms.on_axis(result.latencies, offset)
+        latencies = result.latencies.earlier(offset.ns)
         collected.append(_Collected(name, result.ios, latencies, offset))
     return collected
 
@@ -340,6 +352,9 @@ def _client_rows(
 ) -> tuple[ClientRow, ...]:
     """The clients' rows of latency.parquet, extremes and sums go into the record."""
     for client in collected:
+        if isinstance(client.latencies, ClientWindows):
+            _add_windows(phase, grid, client.host, client.latencies, record)
+            continue
         cells = histograms.client_cells(client.latencies, grid)
         record.frames.append(histograms.frame(cells, phase.name, "client", client.host))
         of_client = client.latencies, grid.clock, client.host
@@ -348,8 +363,20 @@ def _client_rows(
     rows = histograms.client_rows(
         [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
     )
+    counted = [(c.host, c.latencies) for c in collected if isinstance(c.latencies, ClientWindows)]
+    if counted:
+        record.entry["client_log"] = client_windows.client_log(counted, grid)
     record.add("late-clients", histograms.late_clients(rows, max(phase.interval, phase.duration // 10)))
     return tuple(rows)
+
+
+def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, record: _Record) -> None:
+    """The rows, extremes and sums of a client without a log of every I/O."""
+    cells = client_windows.cells(windows, grid)
+    record.frames.append(histograms.frame(cells, phase.name, "client", host))
+    record.extremes += client_windows.extremes(windows, grid.clock, host)
+    record.sums += client_windows.sums(windows, grid.clock, host)
+    record.add("load", client_windows.problems(windows, host))
 
 
 def _during(events: Sequence[Event], measured: Measured) -> tuple[Event, ...]:
@@ -365,8 +392,9 @@ def _during(events: Sequence[Event], measured: Measured) -> tuple[Event, ...]:
 def _grid(bench: Bench, phase: Phase, ended: Sequence[Instrument], collected: Sequence[_Collected]) -> Grid:
     """Time zero of the phase: when an instrument was due to print last before the first I/O of a client."""
     printed_ns = next((instrument.printed_ns for instrument in ended if instrument.printed_ns), ())
-    logs = [client.latencies for client in collected if client.latencies.end_ns.size]
-    starts = [int((log.end_ns - log.latency_ns).min()) for log in logs] or list(printed_ns[:1])
+    starts = [client.latencies.first_ns for client in collected if client.latencies.ios] or list(
+        printed_ns[:1]
+    )
     clock = bench.site.clock
     interval_ns = clock.to_host_ns(phase.interval)
     first = min(starts, default=bench.run_origin_ns)

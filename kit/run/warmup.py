@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from kit.config.fio_job import FioJob
-from kit.config.workload import WARM_UP, Warmup
+from kit.config.workload import WARM_UP, Warmup, Workload
 from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.core.units import format_mib, format_size_bytes
@@ -44,12 +44,22 @@ class Gate:
         return asdict(self)
 
 
-def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str, *, gated: bool = True) -> Gate | None:
+def without_log(workload: Workload) -> bool:
+    """Whether the warm-up's load has no log of every I/O, which fio keeps in memory and nobody reads."""
+    warmup = workload.warmup
+    is_long = warmup is not None and warmup.duration > fio.LONGEST_EVERY_IO_NS
+    return is_long or any(phase.log == "histograms" for phase in workload.phase)
+
+
+def warm_up(
+    bench: Bench, warmup: Warmup, job: FioJob, file: str, *, gated: bool = True, logged: bool = True
+) -> Gate | None:
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
     The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
-    phase asks for the L2ARC. Returns when the gate opens or its deadline is over; None without a gate, as on
-    an appliance. Raises MeasurementUnknown if the load fails.
+    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase; else in a few histograms.
+    Returns when the gate opens or its deadline is over; None without a gate, as on an appliance.
+    Raises MeasurementUnknown if the load fails.
     """
     client, storage = bench.site.clients[0].host, bench.storage
     if warmup.read_first and storage:
@@ -60,7 +70,8 @@ def warm_up(bench: Bench, warmup: Warmup, job: FioJob, file: str, *, gated: bool
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    load = load_on(bench, [client], WARM_UP, job, warmup.duration)
+    histograms_ns = None if logged else warmup.duration
+    load = load_on(bench, [client], WARM_UP, job, warmup.duration, histograms_ns)
     load.prepare()
     if drive(bench, load, warmup.duration):
         raise KeyboardInterrupt

@@ -161,6 +161,33 @@ class Shares(Stored):
     counts: dict[str, int]
 
 
+class Slowest(Stored):
+    """The slowest I/O of a client and op, and between which times it ended."""
+
+    host: str
+    op: str
+    latency_ns: Nanoseconds
+    from_ns: Nanoseconds
+    to_ns: Nanoseconds
+
+
+class ClientLog(Stored):
+    """How clients counted I/Os without a log of each: per window of fio (`window_ns`), by completion latency.
+
+    `time_error_ns`: how far outside of its interval an I/O may have ended, but for `ios_guessed`: each may be
+    at the other end of a pause of fio. `ios_after_windows`: those that fio counted after its last window;
+    their time is between that window and its end.
+    """
+
+    kind: str
+    latency: str
+    window_ns: Nanoseconds
+    time_error_ns: Nanoseconds
+    ios_after_windows: Count
+    ios_guessed: Count
+    slowest: Many[Slowest] = ()
+
+
 class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
@@ -190,3 +217,4 @@ class Phase(Stored):
     end_ns: Nanoseconds
     shares: Shares | None = None
     machines: Many[Json] = ()
+    client_log: ClientLog | None = None

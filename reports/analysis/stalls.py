@@ -64,8 +64,8 @@ def longest_gap_ns(latency: Latency, phase: Phase, layer: str) -> tuple[float, f
 
     The first begins with the first I/O of a client, or with the phase. Counts have the interval in which an
     I/O ended, so a gap is known to within an interval at each end; it is known to have been one if the I/O
-    that ended it took as long. With one I/O on its way at a time it is not shorter than the longest latency.
-    None without an I/O.
+    that ended it took as long. Histograms of clients know the times less well. With one I/O on its way at a
+    time it is not shorter than the longest latency. None without an I/O.
     """
     of_phase = (pl.col("phase") == phase.name) & (pl.col("layer") == layer) & (pl.col("count") > 0)
     ended = latency.intervals.filter(of_phase).group_by("time_ns").agg(pl.col("hi_ns").max()).sort("time_ns")
@@ -84,6 +84,10 @@ def longest_gap_ns(latency: Latency, phase: Phase, layer: str) -> tuple[float, f
             # The tracer's reading of an interval was skipped: its I/Os stand in the next one.
             from_ns = until_ns
         until_ns = time_ns + phase.interval_ns
+    if layer != SERVER and phase.client_log:
+        # Both ends of a gap may be as far outside of their intervals.
+        low = max(low - 2 * phase.client_log.time_error_ns, 0.0)
+        high += 2 * phase.client_log.time_error_ns
     if phase.outstanding == 1 and len(phase.clients) == 1:
         exact = [each.max_ns for each in phase.extremes if each.layer == layer]
         low = max(low, *exact, int(latency.bins.filter(of_phase)["lo_ns"].max()))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from kit.importers.fio_bins import BINS, lower_edge
+from kit.load.fio_bins import BINS, lower_edge
 
 ROOT = Path(__file__).parents[2]
 ROWS = pytest.StashKey[list[dict[str, Any]]]()

@@ -13,10 +13,9 @@ import polars as pl
 import pytest
 
 from kit.core.bins import bin_index
-from kit.importers.fio_bins import BINS
-from kit.importers.fio_histogram_log import fast_windows
 from kit.importers.histogram_accumulator import Tally
-from kit.importers.source import Block
+from kit.load.fio_bins import BINS
+from kit.load.fio_histogram_log import fast_windows
 from tests.bench.conftest import Tell, histogram_lines, time_ratio
 
 pytestmark = pytest.mark.bench
@@ -46,12 +45,12 @@ def windows_of_fields(data: bytes) -> Arrays:
 
 @pytest.mark.parametrize("peer", [windows_of_lines, windows_of_fields])
 def test_histogram_lines(peer: Callable[[bytes], Arrays], tell: Tell) -> None:
-    block = Block(histogram_lines(np.random.default_rng(2), 200).encode(), 1, 200)
+    block = histogram_lines(np.random.default_rng(2), 200).encode()
     mine = fast_windows(block, BINS)
     assert mine
-    for ours, theirs in zip((mine.row, mine.column, mine.counts), peer(block.data), strict=True):
+    for ours, theirs in zip((mine.row, mine.column, mine.counts), peer(block), strict=True):
         assert np.array_equal(ours, theirs)
-    ratio = time_ratio(lambda: fast_windows(block, BINS), lambda: peer(block.data), PAIRS, time.process_time)
+    ratio = time_ratio(lambda: fast_windows(block, BINS), lambda: peer(block), PAIRS, time.process_time)
     tell("", f"a block of a histogram log, processor time of {peer.__name__} / ours", ratio, "x")
 
 

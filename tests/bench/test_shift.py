@@ -35,6 +35,8 @@ CHOICES = 200
 HERE = Path(__file__).parent
 # All that a write waits for in this device, but for its link.
 SHIFTED = 'set = { write_command = "96.96us", write_command_spread = "30.3us", serial = "20.2us" }\n'
+# A transaction group written in the phase makes its mean 5 % longer: in one run of six, and it is the disks.
+QUIET = ('zfs_txg_timeout = "5s"', 'zfs_txg_timeout = "60s"')
 PHASE = """[[phase]]
 name = "write-slog"
 title = "Writes"
@@ -48,7 +50,9 @@ interval = "50ms"
 def measured(folder: Path, runs: int) -> dict[str, list[Summary]]:
     """Summaries of A and B, in the order of `hsp run --versus`, each run in a lab of its own."""
     workload = folder / "shift.toml"
-    workload.write_text((HERE / "alike.toml").read_text().partition("[[phase]]")[0] + PHASE)
+    head = (HERE / "alike.toml").read_text().partition("[[phase]]")[0]
+    assert QUIET[0] in head
+    workload.write_text(head.replace(*QUIET) + PHASE)
     shutil.copy(HERE.parents[1] / "workloads" / "top-speeds-write.fio", folder)
     text = (HERE / "alike-testbed.toml").read_text()
     files = {"A": folder / "a.toml", "B": folder / "b.toml"}
@@ -95,11 +99,10 @@ def share_alike(runs: Sequence[Summary]) -> float:
 @pytest.mark.skipif(RUNS < 10, reason="HSP_BENCH_SHIFT does not say how many runs, 10 or more")
 def test_a_hundredth_of_a_device_is_found(tmp_path: Path, tell: Tell) -> None:
     runs = measured(tmp_path, RUNS)
-    for figure in ("mean", "p50"):
-        share = share_found(runs["A"], runs["B"], figure)
-        tell(
-            "A/B", f"1 % of the log device, 5 against 5 of {RUNS}, shown in {figure}", share, "%", at_least=95
-        )
+    text = f"1 % of the log device, 5 against 5 of {RUNS}, shown in"
+    tell("A/B", f"{text} the mean", share_found(runs["A"], runs["B"], "mean"), "%", at_least=95)
+    # For comparison: it is known to a part of a bin, whose width is 2.5 %.
+    tell("A/B", f"{text} p50", share_found(runs["A"], runs["B"], "p50"), "%")
     for side, of_side in runs.items():
         tell("A/A", f"5 against 5 of {RUNS} of {side}, no difference shown", share_alike(of_side), "%",
              at_least=95)  # fmt: skip

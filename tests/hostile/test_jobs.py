@@ -165,19 +165,46 @@ def test_an_io_of_several_calls_is_refused_once_the_mount_shows_it(crafted: Craf
     [
         ('duration = "6s"', 'duration = "901s"', "phase[0].duration: 901s"),
         ('duration = "1500ms"', 'duration = "16min"', "phase[1].duration: 16min"),
-        ('duration = "1s"', 'duration = "1h"', "warmup.duration: 1h"),
     ],
 )
-def test_a_load_of_more_than_15_minutes_is_refused(
+def test_a_phase_with_a_log_of_every_io_of_more_than_15_minutes_is_refused(
     crafted: Crafted, kind: str, old: str, new: str, key: str
 ) -> None:
     crafted.change("top-speeds.toml", old, new)
     line = crafted.workload.read_text().split(new)[0].count("\n") + 1
     (problem,) = crafted.refusal(kind)
-    assert problem.startswith(f"top-speeds.toml:{line}: {key} is longer than 15min, the longest load")
-    assert problem.endswith("measure several shorter phases")
+    assert problem.startswith(f"top-speeds.toml:{line}: {key} is longer than 15min, the longest phase")
+    assert problem.endswith('write log = "histograms" in this phase, or measure several shorter ones')
     crafted.change("top-speeds.toml", new, 'duration = "15min"')
     assert crafted.plan(kind)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_with_histograms_a_phase_may_be_long_but_not_have_intervals_without_end(
+    crafted: Crafted, kind: str
+) -> None:
+    crafted.change("top-speeds.toml", 'duration = "6s"', 'duration = "24h"\nlog = "histograms"')
+    (problem,) = crafted.refusal(kind)
+    assert (
+        problem.startswith("top-speeds.toml:") and "phase[0].interval: 1 jobs of 24h have 432000" in problem
+    )
+    assert problem.endswith('write interval = "1s", or fewer jobs (numjobs)')
+    crafted.change("top-speeds.toml", 'interval = "200ms"', 'interval = "1s"')
+    assert crafted.plan(kind)
+
+
+def test_histograms_need_a_dilation_whose_octaves_are_those_of_fio(crafted: Crafted) -> None:
+    crafted.change("top-speeds.toml", 'duration = "6s"', 'duration = "6s"\nlog = "histograms"')
+    assert crafted.plan()
+    crafted.change("testbed.toml", "dilation = 4", "dilation = 6")
+    (problem,) = crafted.refusal()
+    assert problem.startswith('top-speeds.toml:57: phase[0].log: "histograms" where the lab\'s dilation is 6')
+    assert problem.endswith('write log = "every-io", or lab.dilation = 4 in the testbed')
+
+
+def test_a_warm_up_may_be_long(crafted: Crafted) -> None:
+    crafted.change("top-speeds.toml", 'duration = "1s"', 'duration = "24h"')
+    assert crafted.plan()
 
 
 DATASET = (

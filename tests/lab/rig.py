@@ -19,6 +19,7 @@ from typing import Any
 from kit.core.clock import Clock
 from kit.core.errors import EXIT_HOST
 from kit.core.progress import Progress
+from kit.devices import udev
 from kit.hosts.ssh import SshHost
 from kit.lab.guest import Lab
 from kit.lab.image.image import Image
@@ -150,7 +151,7 @@ class Rig:
         self.monitor("device_add", driver=driver, **pairs)
         link = self.by_id[disk].replace(found.serial, serial or found.serial)
         self.host.run(["sh", "-c", 'until [ -b "$1" ]; do sleep 0.1; done', "sh", link], deadline_s=60)
-        self.host.run(["udevadm", "settle", "--timeout=30"])
+        udev.settle(self.host)
         self.find_links()
 
     def find_links(self) -> None:

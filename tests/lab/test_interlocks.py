@@ -23,7 +23,7 @@ from kit.config.testbed import LAB_TESTBED, Device, read_testbed, resolve_device
 from kit.core.clock import Clock
 from kit.core.errors import SafetyRefusal
 from kit.core.progress import Progress
-from kit.devices import block_device, clear_label
+from kit.devices import block_device, clear_label, udev
 from kit.devices.check import check, guarded, refuse_any
 from kit.devices.inventory import Inventory, preferred_link
 from kit.devices.listing import list_devices
@@ -195,7 +195,7 @@ def _wipes_the_destroyed_pool(rig: Rig, states: States, results: Path) -> None:
         content = (folder / entry["file"]).read_bytes()
         rig.host.run([*argv, "conv=notrunc,fsync", "iflag=fullblock", "bs=64K"], stdin=content)
         rig.host.run(["blockdev", "--rereadpt", states.node("vd5")], check=False)
-        rig.host.run(["udevadm", "settle", "--timeout=30"])
+        udev.settle(rig.host)
     assert states.digests("vd5") == before
     assert wipe(rig.host, plan_wipe(rig.host, wanted(rig, "vd5")), results) != folder
 

@@ -89,6 +89,19 @@ def test_runs_of_before_the_machines_were_looked_at_are_reported_and_compared_wi
     assert code == 0, err
 
 
+@pytest.mark.parametrize("log", ["every-io", "histograms"])
+def test_runs_of_before_there_were_histograms_are_those_of_every_io(hsp, make_run, log):
+    phase = {"name": "read", "job": "x.fio", "duration": 5}
+    older, newer = ({"workload": {"phase": [phase | more]}} for more in ({}, {"log": log}))
+    sides = make_run("a", plan=older), "--", make_run("b", 2, plan=newer)
+    code, _, err = hsp("compare", *sides)
+    assert code == (0 if log == "every-io" else 2), err
+    if code:
+        assert 'phases.read.log: A has "every-io", B has "histograms"' in err
+        code, out, _ = hsp("compare", *sides, "--across", "phases.read.log")
+        assert code == 0 and 'log: A has "every-io", B has "histograms"' in " ".join(out.split())
+
+
 def test_a_step_of_more_than_a_second_makes_a_stored_run_unknown(hsp, make_run):
     def stepped(manifest):
         with_machines(manifest)

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.core.errors import ConfigError
-from kit.importers import fio_bins, fio_histogram_log
-from kit.importers.source import Block, Source
+from kit.importers import fio_histogram_log as fio_importer
+from kit.load import fio_bins, fio_histogram_log
+from kit.load.fio_latency_log import BadLine
 from tests.kit.importers.samples import DATA, counted, imported, put
 
 
@@ -93,11 +94,10 @@ def both_windows(
     data: bytes, columns: int
 ) -> tuple[fio_histogram_log.Windows | None, fio_histogram_log.Windows | None]:
     """What the fast parser and the exact one make of lines: the same, or nothing if the exact one refuses."""
-    block = Block(data, 1, data.count(b"\n"))
-    fast = fio_histogram_log.fast_windows(block, columns)
+    fast = fio_histogram_log.fast_windows(data, columns)
     try:
-        slow = fio_histogram_log.slow_windows(Source(DATA / "plain.json"), block, columns)
-    except ConfigError:
+        slow = fio_histogram_log.slow_windows(data, columns)
+    except BadLine:
         assert fast is None
         return None, None
     if fast is not None:
@@ -162,3 +162,12 @@ def test_histograms_whose_time_goes_back_name_the_line(tmp_path: Path, before: i
     lines.append(f"{1000 * before}, {row}")
     with pytest.raises(ConfigError, match=f"line {before + 3}: time goes back"):
         imported(put(tmp_path, "\n".join(lines) + "\n", "h_clat_hist.1.log"))
+
+
+@pytest.mark.parametrize(
+    ("name", "of_server"), [("h_clat_hist.1.log", False), ("h_clat_hist.1.log.node", True)]
+)
+def test_what_fio_leaves_out_or_counts_twice_is_said(tmp_path: Path, name: str, of_server: bool) -> None:
+    log = put(tmp_path, (DATA / "h6_clat_hist.1.log").read_bytes(), name)
+    warnings = [text.partition(": ")[2] for text in imported(log).section["warnings"]]
+    assert (fio_importer.LAST_WINDOW in warnings, fio_importer.OF_SERVER in warnings) == (True, of_server)

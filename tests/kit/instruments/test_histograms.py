@@ -70,10 +70,15 @@ def latencies(rows: list[tuple[int, int, int]]) -> ClientLatencies:
     return ClientLatencies(*np.array(rows, dtype=np.int64).reshape(-1, 3).T)
 
 
+def keyed(cells: histograms.Cells) -> Counter[tuple[int, str, str, int]]:
+    """I/Os by start, op, tier and bin."""
+    return Counter({(start, op, tier, index): count for start, op, tier, index, count in cells.iter_rows()})
+
+
 def sums(cells: histograms.Cells, part: int) -> dict[Any, int]:
     """I/Os by one part of the cells' keys: 0 for the start, 3 for the bin."""
     observed: Counter[Any] = Counter()
-    for key, count in cells.items():
+    for *key, count in cells.iter_rows():
         observed[key[part]] += count
     return dict(observed)
 
@@ -88,7 +93,7 @@ def test_client_cells_sum_exactly_to_the_ios(rows: list[tuple[int, int, int]], g
 
 
 def test_client_latencies_are_divided_by_the_dilation() -> None:
-    [(_, op, tier, index)] = histograms.client_cells(latencies([(6_000, 400_000, 1)]), DILATED)
+    [(_, op, tier, index, _)] = histograms.client_cells(latencies([(6_000, 400_000, 1)]), DILATED).rows()
     assert (op, tier) == ("write", "all")
     low, high = bin_edges(index)
     assert low <= 100_000 < high
@@ -141,7 +146,7 @@ def test_server_cells_sum_exactly_to_the_requests(
                 so_far[key][index] += count
                 expected[4_000 + 100 * number, *TIERS[key], index] += count
         trace.snapshots.append(Snapshot(5_100 + 100 * number, copy.deepcopy(so_far)))
-    assert histograms.server_cells(trace, GRID, frozenset({3})) == expected
+    assert keyed(histograms.server_cells(trace, GRID, frozenset({3}))) == expected
 
 
 def test_server_counts_that_go_back_are_an_error() -> None:
@@ -163,7 +168,7 @@ def test_a_recorded_trace_is_counted_whole() -> None:
     assert totals["read", "l2arc"] == 650  # as the run's own manifest has it
     assert totals["read", "dram"] == 1644
     assert {tier for _, tier in totals} == {"dram", "l2arc", "disk", "indirect"}
-    starts = sorted({start for start, *_ in cells})
+    starts = cells["time_ns"].unique().sort().to_list()
     assert all(start % 200_000_000 == 0 for start in starts) and starts[-1] > starts[0]
 
 
@@ -214,7 +219,7 @@ def test_rows_can_be_stored_and_hold_every_io(
 ) -> None:
     run = RunDir(tmp_path_factory.getbasetemp())
     cells = histograms.client_cells(latencies(rows), GRID)
-    made = histograms.frame(cells, "p", "client", "c0")
+    made, by_key = histograms.frame(cells, "p", "client", "c0"), keyed(cells)
     tables.write_latency(run, made)
     read = tables.read_latency(run)
     assert read["count"].sum() == len(rows)
@@ -222,11 +227,11 @@ def test_rows_can_be_stored_and_hold_every_io(
         assert (row["phase"], row["layer"], row["host"]) == ("p", "client", "c0")
         index = int(bin_index(row["lo_ns"]))
         assert tuple(int(edge) for edge in bin_edges(index)) == (row["lo_ns"], row["hi_ns"])
-        assert cells[row["time_ns"], row["op"], row["tier"], index] == row["count"]
+        assert by_key[row["time_ns"], row["op"], row["tier"], index] == row["count"]
 
 
 def test_no_ios_are_no_rows() -> None:
-    made = histograms.frame(Counter(), "p", "client", "c0")
+    made = histograms.frame(histograms.server_cells(Trace(), GRID, frozenset()), "p", "client", "c0")
     assert made.height == 0 and dict(made.schema) == LATENCY_SCHEMA
 
 
@@ -297,7 +302,7 @@ def reads(*ends_ns: int) -> ClientLatencies:
 
 def test_an_offset_moves_times_and_keeps_latencies() -> None:
     before = reads(1_000, 2_000)
-    after = histograms.on_axis(before, Offset(700, 5))
+    after = before.earlier(700)
     assert after.end_ns.tolist() == [300, 1_300]
     assert after.latency_ns.tolist() == before.latency_ns.tolist()
 

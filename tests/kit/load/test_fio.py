@@ -103,6 +103,10 @@ def test_recorded_output(name: str, ios: dict[str, int]) -> None:
     assert fio.total_ios(fio.parse_output((DATA / name).read_text())) == ios
 
 
+def test_the_output_of_a_load_that_was_stopped_is_read() -> None:
+    assert fio.parse_output(f"fio: terminating on signal 2\n{GOOD}") == fio.parse_output(GOOD)
+
+
 def test_ios_of_several_jobs_are_added() -> None:
     jobs: list[dict[str, Any]] = [
         {"read": {"total_ios": 3}},

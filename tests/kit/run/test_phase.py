@@ -23,7 +23,9 @@ from kit.hosts.clock_offset import Clocks
 from kit.instruments import arc_zil_counters, read_history, server_activity
 from kit.instruments.arc_zil_counters import Counters
 from kit.instruments.read_history import Reads
+from kit.load.fio_bins import index_of
 from kit.load.fio_latency_log import ClientLatencies
+from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult
 from kit.run import phase as phases
 from kit.run.bench import Bench, Storage
@@ -235,3 +237,32 @@ def test_a_phase_of_a_tracer_that_died_says_so(
     # Without a tracer the load is worth nothing: it is made ready, not started, and cleared away.
     assert (load.started, load.finished, tracer.ended) == (begins, True, begins)
     assert entry["client_ios"] == (2 if begins else 0)
+
+
+class CountedLoad(Load):
+    """Three I/Os of each client, counted in one window; one more after it."""
+
+    def collect(self, _: RunDir) -> list[ClientResult]:
+        begin, end = np.array([3 * SECOND, 4 * SECOND]), np.array([4 * SECOND, 4 * SECOND + 1])
+        zeros, column = np.zeros(2, dtype=np.int64), np.full(2, index_of(1000))
+        counts = ClientWindows(
+            begin, end, zeros, column, np.array([3, 1]), {0: (1000, 1005)}, {0: 4009}, 1, 1000
+        )
+        return [ClientResult(host, {"read": 4}, counts) for host in self.hosts]  # type: ignore[arg-type]
+
+
+@on_a_server
+def test_a_phase_with_histograms_says_how_well_it_knows_the_times(run: Any, machines: list[Machine]) -> None:
+    entry = run(lambda: None, load=CountedLoad(machines[1:], lambda: None))
+    assert entry["client_ios"] == 8
+    assert [row["ios"] for row in entry["clients"]] == [4, 4]
+    log = entry["client_log"]
+    assert (log["kind"], log["latency"], log["ios_after_windows"]) == ("histograms", "completion", 2)
+    assert {extreme["max_ns"] for extreme in entry["extremes"] if extreme["layer"] == "client"} == {1005}
+    sums = [(each["ios"], each["sum_ns"]) for each in entry["sums"] if each["layer"] == "client"]
+    assert sums == [(4, 4009)] * 2
+
+
+@on_a_server
+def test_a_phase_with_a_log_of_every_io_is_stored_as_before(run: Any) -> None:
+    assert "client_log" not in run(lambda: None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit.config.fio_job import read_job
-from kit.config.workload import Warmup
+from kit.config.workload import Warmup, read_workload
 from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
@@ -162,6 +162,26 @@ def test_without_read_first_nothing_is_read_before_the_load() -> None:
     machine = machine_with([arc()])
     warmup.warm_up(bench(machine, Clock()), GATE, JOB, FILE)
     assert not [command for command in machine.calls if command[0] == "dd"]
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "log", "without"),
+    [(900, "every-io", False), (901, "every-io", True), (1, "histograms", True)],
+)
+def test_a_long_warm_up_or_one_of_histograms_has_no_log_of_every_io(
+    duration_s: int, log: str, without: bool
+) -> None:
+    workload = read_workload(WORKLOADS / "top-speeds.toml")
+    first, *others = workload.phase
+    phases = (*others, first.model_copy(update={"log": log}))
+    long = GATE.model_copy(update={"duration": duration_s * 10**9})
+    workload = workload.model_copy(update={"warmup": long, "phase": phases})
+    assert warmup.without_log(workload) is without
+    machine = machine_with([arc()])
+    machine.answers["head"] = "now at 5 nsecs\n"
+    warmup.warm_up(bench(machine, Clock()), long, JOB, FILE, gated=False, logged=not without)
+    (job,) = (text.decode() for path, text in machine.files.items() if path.endswith("job.fio"))
+    assert ("write_lat_log=" in job, "write_hist_log=" in job) == (not without, without)
 
 
 def test_an_appliance_is_read_past_the_clients_cache_and_has_no_gate() -> None:

@@ -15,7 +15,7 @@ SECOND = synthetic.SECOND
 START = 100 * SECOND
 
 
-def phase(outstanding=1, first_ns=START, start_ns=START, clients=True):
+def phase(outstanding=1, first_ns=START, start_ns=START, clients=True, log=None):
     manifest = synthetic.manifest()
     entry = manifest["phases"][1]
     client = {
@@ -23,6 +23,7 @@ def phase(outstanding=1, first_ns=START, start_ns=START, clients=True):
         "clock_offset_ns": 0, "clock_error_ns": 0,
     }  # fmt: skip
     entry |= {"outstanding": outstanding, "start_ns": start_ns, "clients": [client] if clients else []}
+    entry |= {"client_log": log} if log else {}
     return synthetic.parsed(manifest).phases[1]
 
 
@@ -92,8 +93,8 @@ def test_stalls_lie_in_empty_intervals(listed, has_clients):
         assert not any(each.from_s - 1 < at < each.to_s for at, _ in listed if has_clients)
 
 
-def gap(*listed, layer="nfs-server", **of_phase):
-    found = longest_gap_ns(Latency.of(cells(*listed)), phase(**of_phase), layer)
+def gap(*listed, layer="nfs-server", counted="nfs-server", **of_phase):
+    found = longest_gap_ns(Latency.of(cells(*listed, layer=counted)), phase(**of_phase), layer)
     return found and tuple(edge / SECOND for edge in found)
 
 
@@ -110,6 +111,19 @@ def test_the_first_gap_is_that_before_the_first_end():
     assert gap((2, 1700), first_ns=START + SECOND // 2) == (pytest.approx(1.7), 2.5)
     assert gap((2, 1700), first_ns=START + SECOND // 2, outstanding=3) == (1.5, 2.5)
     assert gap((2, 2900), clients=False) == (2.0, 3.0)
+
+
+def test_times_of_windows_widen_a_gap_of_clients():
+    log = {
+        "kind": "histograms", "latency": "completion", "window_ns": SECOND, "time_error_ns": SECOND // 2,
+        "ios_after_windows": 0, "ios_guessed": 0,
+    }  # fmt: skip
+    listed = (0, 5), (1, 5), (4, 2500), (5, 5)
+    assert gap(*listed, outstanding=2, layer="client", counted="client", log=log) == (1.0, 5.0)
+    assert gap((0, 5), (1, 5), outstanding=2, layer="client", counted="client", log=log) == (0.0, 3.0)
+    # What a latency proves does not depend on the windows, and the server has its own times.
+    assert gap(*listed, layer="client", counted="client", log=log) == (pytest.approx(2.5), 5.0)
+    assert gap(*listed, outstanding=2, log=log) == (2.0, 4.0)
 
 
 def test_an_empty_interval_that_no_latency_explains_is_no_gap_that_is_known():

@@ -215,6 +215,18 @@ def test_merged_columns_are_told():
     assert max(block["merged"] for block in drawn.cells(html).values()) == 3
 
 
+def test_what_clients_counted_says_how_well_it_knows_the_times():
+    frame, manifest = synthetic.latency(), synthetic.manifest()
+    assert "counted their I/Os in windows" not in rendered(frame, manifest)
+    manifest["phases"][0]["client_log"] = {
+        "kind": "histograms", "latency": "completion", "window_ns": 50_000_000, "time_error_ns": 26_000_000,
+        "ios_after_windows": 3, "ios_guessed": 0,
+    }  # fmt: skip
+    text = " ".join("".join(Visible(rendered(frame, manifest)).folded).split())
+    assert "in windows of 50 ms: these latencies are of completion" in text
+    assert "at most 26 ms outside of the interval that has it" in text
+
+
 def test_an_unexpected_tier_has_its_map():
     frame, manifest = synthetic.latency(), synthetic.manifest()
     manifest["phases"][0]["expected_tiers"] = ["dram", "slog"]

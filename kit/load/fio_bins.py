@@ -37,6 +37,15 @@ def midpoint(index: int) -> int:
     return int(lower_edge(index)) + (1 << shift) // 2
 
 
+def index_of_midpoint(key: str) -> int | None:
+    """The bin that json+ calls `key`; None if none of them is called so."""
+    if key.isascii() and key.isdigit() and len(key) < 20:
+        index = index_of(int(key))
+        if midpoint(index) == int(key):
+            return index
+    return None
+
+
 class Layout:
     """The columns of a histogram log. `factor`: nanoseconds per unit."""
 
