@@ -154,8 +154,9 @@ def unmount(client: Host, target: str) -> None:
             ).stderr.strip()
         except DeadlineExceeded as error:
             message = error.message
-    if _mounted(client, target) is not None:
-        raise HostError(f"{client.name}: {target} cannot be unmounted: {message[-300:]}", _advice(target))
+    else:
+        if _mounted(client, target) is not None:
+            raise HostError(f"{client.name}: {target} cannot be unmounted: {message[-300:]}", _advice(target))
     _check_not_held(client, target)
     result = client.run(["rmdir", target], deadline_s=_LOOK_DEADLINE_S, check=False)
     if result.returncode and "No such file" not in result.stderr:

@@ -96,13 +96,17 @@ def find_pool(server: Host, name: str, run_id: str) -> Pool:
 
 def destroy_pool(server: Host, pool: Pool) -> None:
     """Destroy the pool if GUID and run id match. Raises SafetyRefusal otherwise, HostError."""
-    observed = find_pool(server, pool.name, pool.run_id)
-    if observed.guid != pool.guid:
+    _destroy_observed(server, find_pool(server, pool.name, pool.run_id), pool.guid)
+
+
+def _destroy_observed(server: Host, observed: Pool, guid: int) -> None:
+    """`observed`: by the command before this one. Raises SafetyRefusal if it has another GUID, HostError."""
+    if observed.guid != guid:
         raise SafetyRefusal(
-            f"the pool {pool.name} on {server.name} has GUID {observed.guid}, not {pool.guid}",
+            f"the pool {observed.name} on {server.name} has GUID {observed.guid}, not {guid}",
             "it is not this run's pool; it was left alone",
         )
-    _retry_while_busy(server, ["zpool", "destroy", pool.name])
+    _retry_while_busy(server, ["zpool", "destroy", observed.name])
 
 
 def _retry_while_busy(server: Host, argv: list[str]) -> None:
@@ -129,7 +133,7 @@ def remove(server: Host, name: str, run_id: str, guid: str, devices: tuple[str, 
             return
         import_pool(server, Pool(name, int(guid), run_id), devices)
     observed = find_pool(server, name, run_id)
-    destroy_pool(server, Pool(name, int(guid) if guid else observed.guid, run_id))
+    _destroy_observed(server, observed, int(guid) if guid else observed.guid)
     _clear_cache_labels(server, str(observed.guid), devices)
 
 

@@ -1,12 +1,10 @@
 """The command line, killed or cut off from its hosts at a chosen line of its journal.
 
-    python -m tests.lab.interrupted MODE WHERE -- ARGUMENTS OF hsp
-
-MODE is `kill` or `kill-at` (SIGKILL, at once), `drop` (every SSH connection breaks, a moment later, when what
-the line announced is under way), `fill` (the disk of the results gets full), `hang-up` (the terminal that it
-runs on closes: SIGHUP, and no message can be written any more) or `none`. WHERE counts the
-lines that begin or end a step, from 1; or it is `STATE:STEP`, as in "done:phase read"; or `load`, for a
-moment after the load of a phase has been started.
+`install` does it in the process of a call (tests.lab.template). MODE is `kill` or `kill-at` (SIGKILL, at
+once), `drop` (every SSH connection breaks, a moment later, when what the line announced is under way), `fill`
+(the disk of the results gets full), `hang-up` (the terminal that it runs on closes: SIGHUP, and no message
+can be written any more) or `none`. WHERE counts the lines that begin or end a step, from 1; or it is
+`STATE:STEP`, as in "done:phase read"; or `load`, for a moment after the load of a phase has been started.
 """
 
 from __future__ import annotations
@@ -17,13 +15,11 @@ import os
 import pty
 import select
 import signal
-import sys
 import termios
 import threading
 from pathlib import Path
 from typing import Any
 
-from kit.cli.main import main
 from kit.hosts import ssh
 from kit.load import phase_load
 from kit.recovery.journal import Journal
@@ -140,10 +136,3 @@ def install(mode: str, where: str) -> None:
     Journal._write = counting_write  # type: ignore[method-assign]
     ssh.SshHost.__init__ = remembering_init  # type: ignore[method-assign]
     phase_load.SingleLoad.start = striking_start  # type: ignore[method-assign]
-
-
-if __name__ == "__main__":
-    mode, where, _, *arguments = sys.argv[1:]
-    install(mode, where)
-    sys.argv = ["hsp", *arguments]
-    main()

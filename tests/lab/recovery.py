@@ -7,6 +7,10 @@ Steps that make something are struck one in a run. Those that undo are struck on
 one run has left: each time in another `hsp clean`, which goes on from where the last one was struck. Both
 call the same teardown; the run's own is struck at its first and at its last step.
 
+Of steps that differ in their argument alone, only the first is struck. Kills are fewer still: one for each
+set of kinds of undos that `hsp clean` meets, for the end of a step leaves what the begin of the next one
+does, and connections break there. Tests marked `long` strike at every step.
+
 Runs go without the tracer, whose start takes longer than all the rest, but where it makes a difference.
 """
 
@@ -18,7 +22,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +47,7 @@ class SmallBed(Bed):
     def interrupted(self, mode: str, where: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The run, or the command of `arguments`."""
         words = arguments or self.run_words(self.workload)
-        return self.hsp(mode, where, "--", *words, *self.results, module="tests.lab.interrupted")
+        return self.hsp(*words, *self.results, strike=(mode, where))
 
     def clean(self, *runs: str) -> subprocess.CompletedProcess[str]:
         return self.hsp("clean", *runs, *self.results)
@@ -54,11 +58,20 @@ class SmallBed(Bed):
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the journal that begins or ends a step. `number`: as `interrupted` counts them."""
+    """A line of the journal that begins or ends a step. `number`: as `interrupted` counts them.
+
+    `undos`: kinds of the undos that are registered by then.
+    """
 
     number: int
     state: str
     step: str
+    undos: frozenset[str]
+
+    @property
+    def kind(self) -> str:
+        """The step without its argument: what "set zfs_txg_timeout" and "set zfs_arc_max" have in common."""
+        return " ".join(word for word in self.step.split() if "_" not in word)
 
     @property
     def undoes(self) -> bool:
@@ -77,9 +90,13 @@ while pgrep -f "$1" >/dev/null && [ $n -lt 200 ]; do n=$((n + 1)); sleep 0.1; do
 
 
 def lines_of(run: Path) -> list[Line]:
-    journal = [json.loads(line) for line in (run / "journal.jsonl").read_text().splitlines()]
-    counted = [line for line in journal if line.get("state") in ("begin", "done")]
-    return [Line(number, line["state"], line["step"]) for number, line in enumerate(counted, start=1)]
+    lines: list[Line] = []
+    undos: frozenset[str] = frozenset()
+    for line in map(json.loads, (run / "journal.jsonl").read_text().splitlines()):
+        if line.get("state") in ("begin", "done"):
+            lines.append(Line(len(lines) + 1, line["state"], line["step"], undos))
+        undos |= {line["kind"]} if "kind" in line else set()
+    return lines
 
 
 @dataclass(frozen=True)
@@ -109,7 +126,11 @@ def whole(beds: dict[str, SmallBed]) -> Whole:
     return Whole(lines_of(run), pristine)
 
 
-_WATCHER, _WATCHER_S = "processes: new: sleep 1", 5.0
+# The watcher of a command sleeps up to a second after its end; of the guest's, which pass in no time.
+_AWAIT_WATCHERS = """\
+n=0
+while pgrep -fx "sleep 1" >/dev/null && [ $n -lt 50 ]; do n=$((n + 1)); sleep 0.1; done
+"""
 
 
 class Wrong(Exception):
@@ -139,20 +160,29 @@ class Striking:
                 self._compare(bed, "run, before any")
             self._clean(bed, run)
 
-    def each_undo(self, bed: SmallBed, first: Line, steps: int) -> None:
-        """Strike all of the steps that undo a run, on what one run leaves. `first`: the run's own."""
-        with self._attempt(bed, f"each of {steps} steps that undo"):
+    def each_undo(self, bed: SmallBed, first: Line, steps: int, all_of_a_kind: bool) -> None:
+        """Strike the steps that undo a run, on what one run leaves. `first`: the run's own.
+
+        Without `all_of_a_kind` the first of each kind.
+        """
+        with self._attempt(bed, f"{'each of' if all_of_a_kind else 'of'} {steps} steps that undo"):
             run = self._strike_run(bed, str(first.number))
+            struck: set[str] = set()
             # They are numbered as they were registered, so the last one is undone first.
             for number in range(steps - 1, 0, -1):
-                pending = {undo.number: undo.text for undo in read_journal(run / "journal.jsonl").pending}
+                pending = {undo.number: undo for undo in read_journal(run / "journal.jsonl").pending}
                 if number not in pending:
                     raise Wrong(f"undo {number} was done before it could be struck")
-                # The one struck before may have to be done again: two lines. Then the one of this strike.
-                line = 2 * (number + 1 in pending) + (1 if first.state == "begin" else 2)
+                undo = pending[number]
+                if undo.kind in struck and not all_of_a_kind:
+                    continue
+                struck.add(undo.kind)
+                # The one struck before may have to be done again, and those between: two lines each.
+                earlier = sum(other > number for other in pending)
+                line = 2 * earlier + (1 if first.state == "begin" else 2)
                 started = time.monotonic()
                 self._check(bed.interrupted(self.mode, str(line), "clean", os.fspath(run)))
-                self._tell(f"{first.state} of undo: {pending[number]}, in hsp clean", "", started, "gone on")
+                self._tell(f"{first.state} of undo: {undo.text}, in hsp clean", "", started, "gone on")
             self._clean(bed, run)
 
     @contextlib.contextmanager
@@ -216,12 +246,8 @@ class Striking:
         self._compare(bed, "second")
 
     def _compare(self, bed: SmallBed, which: str) -> None:
-        # The watcher of a command sleeps up to a second after its end. Anything else is compared at once.
-        end = time.monotonic() + _WATCHER_S
-        while set(found := differences(self.before, state_of(bed.rig.host))) == {_WATCHER}:
-            if time.monotonic() > end:
-                break
-            time.sleep(0.5)
+        bed.rig.host.run(["sh", "-c", _AWAIT_WATCHERS], deadline_s=120)
+        found = differences(self.before, state_of(bed.rig.host))
         if found:
             raise Wrong(f"after the {which} clean: {'; '.join(found)[:1500]}")
 
@@ -238,20 +264,32 @@ def _clean_here(run: Path) -> None:
         raise Wrong(f"the first clean left {[*map(str, cleaned.left), *lost]}")
 
 
-def stop_at_every(
-    mode: str, state: str, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
-) -> None:
-    """Strike at each line of that state; fails with those after which the host is not what it was.
+def first_of_each(lines: Iterable[Line], kind: Callable[[Line], Hashable]) -> list[Line]:
+    first: dict[Hashable, Line] = {}
+    for line in lines:
+        first.setdefault(kind(line), line)
+    return [*first.values()]
 
-    The table of all steps and their outcomes is printed, and is a section of the report on the test.
+
+def stop_at(
+    mode: str,
+    state: str,
+    beds: dict[str, SmallBed],
+    whole: Whole,
+    request: pytest.FixtureRequest,
+    kind: Callable[[Line], Hashable] | None = None,
+) -> None:
+    """Strike at lines of that state; fails with those after which the host is not what it was.
+
+    At every line, or with `kind` at the first of each kind. The table of all steps and their outcomes is
+    printed, and is a section of the report on the test.
     """
     striking = Striking(mode, whole.before)
     lines = [line for line in whole.lines if line.state == state]
-    undoing = [line for line in lines if line.undoes]
-    for line in lines:
-        if not line.undoes or line is undoing[-1]:
-            striking.once(beds["none"], line.text, str(line.number))
-    striking.each_undo(beds["none"], undoing[0], len(undoing))
+    making, undoing = ([line for line in lines if line.undoes == undoes] for undoes in (False, True))
+    for line in (*(first_of_each(making, kind) if kind else making), undoing[-1]):
+        striking.once(beds["none"], line.text, str(line.number))
+    striking.each_undo(beds["none"], undoing[0], len(undoing), all_of_a_kind=kind is None)
     # What the tracer makes different: the look for what it needs, its start, and the load while it is there.
     for step in ("check", "start the tracer"):
         striking.once(beds["auto"], f"{state} of {step}, traced", f"{state}:{step}")

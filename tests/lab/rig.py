@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +26,9 @@ from kit.lab.image.image import Image
 from kit.lab.qemu import Disk, LabSpec, disk_device, monitor
 from kit.lab.warm import open_lab
 from tests.lab.relay import Relay
+from tests.lab.template import Strike, hsp
 
 MIB = 1 << 20
-_ROOT = Path(__file__).parents[2]
 # How often a login is tried, and what is said if it was in vain.
 LOGINS = 3
 NO_LOGIN = "no SSH connection"
@@ -224,19 +223,17 @@ class Bed:
         """The command that runs `workload` here; where its results go is to be added."""
         return ["run", os.fspath(workload), "--testbed", os.fspath(self.path), *self.agreed]
 
-    def hsp(self, *words: str, module: str = "kit.cli") -> subprocess.CompletedProcess[str]:
-        return call([sys.executable, "-m", module, *words], _COMMAND_DEADLINE_S)
+    def hsp(self, *words: str, strike: Strike | None = None) -> subprocess.CompletedProcess[str]:
+        return call(words, strike)
 
 
-def call(argv: Sequence[str], deadline_s: float) -> subprocess.CompletedProcess[str]:
-    """Run the kit from its root. A login that the guest slept through (docs/decisions/0006) is tried again.
+def call(words: Sequence[str], strike: Strike | None = None) -> subprocess.CompletedProcess[str]:
+    """`hsp` with these words. A login that the guest slept through (docs/decisions/0006) is tried again.
 
     Nothing has happened then, and a person would call again, too.
     """
     for _ in range(LOGINS):
-        done = subprocess.run(
-            argv, cwd=_ROOT, capture_output=True, text=True, timeout=deadline_s, check=False
-        )
+        done = hsp(words, _COMMAND_DEADLINE_S, strike)
         if done.returncode != EXIT_HOST or NO_LOGIN not in done.stderr:
             break
     return done

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,12 +22,12 @@ from tests.lab.conftest import RUN_DEADLINE_S, finish, hsp
 from tests.lab.hoststate import differences, state_of
 from tests.lab.rig import Bed, Rig, call
 from tests.lab.test_faults import start_run, states, wait_for
-from tests.lab.workloads import write_small
+from tests.lab.workloads import write_small, write_testbed
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(1500, func_only=True)]
 
 # Long enough that all of the commands beside it are tried while it goes on.
-_LONG = ("long", "write", "90s")
+_LONG = ("long", "write", "20s")
 _GOES_ON = "still goes on (process "
 _EXPORT = "/run/hsp-test-nas"
 
@@ -50,7 +49,7 @@ def clean_beside(run: Path, results: Path, process: subprocess.Popen[str]) -> No
     """By itself and by name; nothing is written into its journal."""
     before = (run / "journal.jsonl").read_bytes()
     for words, code in (("clean",), 0), (("clean", os.fspath(run)), EXIT_SAFETY):
-        done = call([sys.executable, "-m", "kit.cli", *words, "--results", os.fspath(results)], 300)
+        done = call([*words, "--results", os.fspath(results)])
         assert done.returncode == code and f"{_GOES_ON}{process.pid})" in done.stderr, done.stderr
     assert process.poll() is None, "it had ended before: nothing was shown"
     assert (run / "journal.jsonl").read_bytes() == before
@@ -70,7 +69,9 @@ def ended(process: subprocess.Popen[str]) -> Iterator[None]:
 def test_in_the_lab(image: Image, tmp_path: Path) -> None:
     """It said "hosts are as they were", and no run of these results could be cleaned or resumed any more."""
     workload, labs = write_small(tmp_path, ("long", "write", "600s")), states()
-    process, lab = start_run(os.fspath(workload), results=tmp_path)
+    # Nothing here depends on its devices, nor on which tier answers.
+    testbed = write_testbed(tmp_path, memory="4GiB", trace="none")
+    process, lab = start_run(os.fspath(workload), "--testbed", os.fspath(testbed), results=tmp_path)
     with ended(process):
         run = run_of(tmp_path, process)
         clean_beside(run, tmp_path, process)
@@ -126,7 +127,7 @@ def export(rig: Rig) -> Iterator[str]:
 
 def test_on_an_appliance(rig: Rig, export: str, tmp_path: Path) -> None:
     # On an appliance fio may be late by two minutes, on the clock of this machine, which is faster.
-    workload, testbed = write_small(tmp_path, ("long", "write", "30s")), tmp_path / "nas.toml"
+    workload, testbed = write_small(tmp_path, ("long", "write", "8s")), tmp_path / "nas.toml"
     config = rig.ssh_config(tmp_path / "ssh_config")
     testbed.write_text(
         f'name = "nas"\nssh_config = "{config}"\n[server]\nhost = "none"\nexport = "{export}"\n'
@@ -138,11 +139,11 @@ def test_on_an_appliance(rig: Rig, export: str, tmp_path: Path) -> None:
     with ended(process):
         run = run_of(results, process)
         clean_beside(run, results, process)
-        second = call([sys.executable, "-m", "kit.cli", *words, "--results", os.fspath(results)], 300)
+        second = call([*words, "--results", os.fspath(results)])
         assert second.returncode == EXIT_SAFETY and _GOES_ON in second.stderr, second.stderr
         # From other results it is found on the client itself.
         other = [*words, "--results", os.fspath(tmp_path / "other")]
-        third = call([sys.executable, "-m", "kit.cli", *other], 300)
+        third = call(other)
         assert third.returncode == EXIT_SAFETY and _GOES_ON in third.stderr, third.stderr
         assert rig.host.run(["ls", _EXPORT]).stdout.split() == [f"hsp-{run.name}"]
         assert f"/mnt/hsp-{run.name}" in rig.host.run(["cat", "/proc/mounts"]).stdout

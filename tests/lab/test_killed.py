@@ -1,18 +1,32 @@
-"""The command line is killed (SIGKILL) after every step of the main job that it journals.
+"""The command line is killed (SIGKILL) after steps of the main job that it journals, or loses its terminal.
 
-Then `hsp clean`, and once more: the host is what it was before (tests.lab.recovery).
+After a kill `hsp clean` runs, and once more: the host is what it was before (tests.lab.recovery). After
+SIGHUP the run cleans up by itself, and `hsp clean` finds nothing to do.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.lab.recovery import SmallBed, Whole, beds, stop_at_every, whole
+from tests.lab.recovery import SmallBed, Whole, beds, hang_up_at_every_tenth, stop_at, whole
 
 __all__ = ["beds", "whole"]
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
 
 
+def test_at_each_set_of_undos(
+    beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+) -> None:
+    stop_at("kill", "done", beds, whole, request, lambda line: line.undos)
+
+
+@pytest.mark.long
 def test_at_every_step(beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest) -> None:
-    stop_at_every("kill", "done", beds, whole, request)
+    stop_at("kill", "done", beds, whole, request)
+
+
+def test_a_terminal_that_closes_at_every_tenth_step(
+    beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+) -> None:
+    hang_up_at_every_tenth(beds, whole, request)

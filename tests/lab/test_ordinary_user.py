@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +53,7 @@ class Bed:
     agreed: tuple[str, ...]
 
     def hsp(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return call([sys.executable, "-m", "kit.cli", *words], 1500)
+        return call(words)
 
 
 @pytest.fixture(scope="module")

@@ -192,11 +192,11 @@ def test_without_a_word_for_each_device_nothing_is_touched(bed: Bed, rig: Rig) -
 
 def test_after_a_restart_of_the_host_the_pool_is_found_on_its_disks(rig: Rig, tmp_path: Path) -> None:
     """A restart leaves the pool on the disks and nothing else: nothing imports it by itself."""
-    bed = Bed(rig, tmp_path, _SMALL)
+    bed = Bed(rig, tmp_path, _SMALL, "none")
     workload = write_small(tmp_path, ("one", "write", "100ms"))
     words = [*bed.run_words(workload), *bed.results]
     before = state_of(rig.host)
-    killed = bed.hsp("kill-at", "done:create dataset", "--", *words, module="tests.lab.interrupted")
+    killed = bed.hsp(*words, strike=("kill-at", "done:create dataset"))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     run = (tmp_path / "small" / "latest").resolve()
     rig.host.run(["zpool", "export", f"hsp-{run.name.rsplit('-', 1)[1]}"])
@@ -213,7 +213,7 @@ def test_a_run_that_was_killed_goes_on_at_its_phase(rig: Rig, tmp_path: Path) ->
     before = state_of(rig.host)
     whole = bed.hsp("plan", os.fspath(workload), "--testbed", os.fspath(bed.path), "--json")
     assert whole.returncode == 0, whole.stderr
-    killed = bed.hsp("kill-at", "done:phase one", "--", *words, module="tests.lab.interrupted")
+    killed = bed.hsp(*words, strike=("kill-at", "done:phase one"))
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     run = (tmp_path / "small" / "latest").resolve()
     measured = json.loads((run / "manifest.json").read_text())["phases"]
@@ -249,11 +249,11 @@ def test_a_disk_that_gets_full_here_leaves_nothing_there(
 ) -> None:
     # Little more than a run asks for.
     disk = small_disk(260)
-    bed = Bed(rig, tmp_path, _SMALL)
+    bed = Bed(rig, tmp_path, _SMALL, "none")
     workload = write_small(tmp_path, ("one", "write", "100ms"), ("two", "write", "100ms"))
     before = state_of(rig.host)
-    full = ["fill", "done:phase one", "--", *bed.run_words(workload), "--results", os.fspath(disk)]
-    done = bed.hsp(*full, module="tests.lab.interrupted")
+    words = [*bed.run_words(workload), "--results", os.fspath(disk)]
+    done = bed.hsp(*words, strike=("fill", "done:phase one"))
     assert done.returncode == EXIT_HOST, done.stderr
     assert "No space left on device" in done.stderr and "Traceback" not in done.stderr
     assert differences(before, state_of(rig.host)) == []

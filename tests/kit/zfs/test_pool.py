@@ -105,6 +105,17 @@ def test_the_runs_pool_is_destroyed_without_force() -> None:
     assert len(server.calls) == 3  # looked at before
 
 
+def test_what_a_run_left_is_looked_at_directly_before_it_is_destroyed() -> None:
+    server = server_of_run()
+    pools.remove(server, OURS.name, OURS.run_id, str(OURS.guid), ())
+    looks = [("zpool", "get", "-H", "-p", "-o", "value", "guid", "hsp-a1"), (*RUN_ID_QUERY.split(), "hsp-a1")]
+    listed = ("zpool", "list", "-H", "-o", "name")
+    assert server.calls == [listed, *looks, ("zpool", "destroy", "hsp-a1")]
+    with pytest.raises(SafetyRefusal, match=f"has GUID {OURS.guid}, not 5"):
+        pools.remove(server, OURS.name, OURS.run_id, "5", ())
+    assert len(server.called("zpool", "destroy")) == 1
+
+
 def test_devices_are_removed() -> None:
     server = server_of_run()
     # A device whose name is a prefix of another can be removed.
