@@ -128,6 +128,9 @@ def read_source(path: Path) -> WorkloadSource:
     origins: list[_Origin] = []
     for number in range(len(files) - 1, -1, -1):
         document, origins = _with_base(files, number, document, origins)
+    for phase, origin in zip(_tables(document.get("phase")), origins, strict=False):
+        if added := _options_since_title(files, origin):
+            phase["title"] = f"{phase['title']}, {added}"
     return WorkloadSource(document, tuple(files), tuple(origins))
 
 
@@ -172,6 +175,24 @@ def _with_base(
             known.insert(0, (made, origins[-1]))
         merged["phase"] = phases
     return merged, origins
+
+
+def _options_since_title(files: Sequence[_File], origin: _Origin) -> str:
+    """The fio options that a phase has beside those of the phase whose title it takes over: "bs=4k, ...".
+
+    With the title alone a report would call two loads the same.
+    """
+    changed: Document = {}
+    for number, index in origin:
+        own = files[number].document["phase"][index]
+        if "title" in own:
+            # Of files that are nearer than the title's. What is no table is refused when it is validated.
+            tables = [*(files[nearer].document.get("job") for nearer in reversed(range(number))), changed]
+            options = {k: v for table in tables if isinstance(table, dict) for k, v in table.items()}
+            return ", ".join(f"{name}={value}" for name, value in options.items())
+        if isinstance(options := own.get("options"), dict):
+            changed = {**options, **changed}
+    return ""
 
 
 def _tables(value: object) -> list[Document]:

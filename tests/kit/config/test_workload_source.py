@@ -54,14 +54,34 @@ def test_the_expectations_of_the_file_are_all(tmp_path: Path) -> None:
     assert [(each.phase, each.min_count) for each in mine.expect] == [("write-pool", 1)]
 
 
+def test_a_title_that_is_taken_over_names_the_options_that_differ(tmp_path: Path) -> None:
+    phases = (
+        '[[phase]]\nname = "read"\n[[phase]]\nname = "two"\nbase = "read"\noptions.numjobs = 2\n'
+        '[[phase]]\nname = "four"\nbase = "two"\noptions.numjobs = 4\noptions.iodepth = 1\n'
+        '[[phase]]\nname = "five"\nbase = "four"\ntitle = "Five"\n'
+    )
+    title = BASE.phase[0].title
+    titles = [phase.title for phase in workload(tmp_path, HEAD + phases).phase]
+    assert titles == [title, f"{title}, numjobs=2", f"{title}, numjobs=4, iodepth=1", "Five"]
+    blocks = workload(tmp_path, f'{HEAD}dataset.properties.recordsize = 4096\njob.bs = "4k"\n{phases}')
+    assert [phase.title for phase in blocks.phase][:2] == [f"{title}, bs=4k", f"{title}, bs=4k, numjobs=2"]
+    alone = workload(tmp_path, f'{HEAD}job.bs = "4k"\n', "alone.toml")
+    assert alone.phase[0].title == f"{title}, bs=4k"
+    above = f'{HEAD.replace("top-speeds", "./alone.toml")}[[phase]]\nname = "read"\n'
+    assert workload(tmp_path, above).phase[0].title == f"{title}, bs=4k"
+
+
 def test_a_phase_of_another_name(tmp_path: Path) -> None:
     text = (
         f'{HEAD}[[phase]]\nname = "two"\nbase = "read"\noptions.numjobs = 2\n'
         '[[phase]]\nname = "four"\nbase = "two"\noptions = { numjobs = 4 }\n'
     )
     two, four = plan(tmp_path, text).workload.phase
-    assert two == BASE.phase[0].model_copy(update={"name": "two", "options": {"numjobs": "2"}})
-    assert four == two.model_copy(update={"name": "four", "options": {"numjobs": "4"}})
+    title = f"{BASE.phase[0].title}, numjobs="
+    changed = {"name": "two", "title": f"{title}2", "options": {"numjobs": "2"}}
+    assert two == BASE.phase[0].model_copy(update=changed)
+    changed = {"name": "four", "title": f"{title}4", "options": {"numjobs": "4"}}
+    assert four == two.model_copy(update=changed)
     assert {each.phase for each in plan(tmp_path, text).workload.expect} == {"two", "four"}
 
 
