@@ -214,6 +214,7 @@ def load_on(
         ordinary=bench.ordinary and bool(bench.mounted),
         mounted=bool(bench.mounted),
         histograms_ns=histograms_ns,
+        raw=bench.run_dir.raw,
     )
     return fio_server.load_on(hosts, spec, bench.clocks)
 

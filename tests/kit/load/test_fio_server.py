@@ -24,7 +24,7 @@ from kit.hosts.clock_offset import Clocks
 from kit.hosts.connect import connect
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.load import fio, fio_server
+from kit.load import common_start, fio, fio_server
 from kit.load.fio_server import GroupLoad
 from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad
 from kit.store.run_directory import RunDir
@@ -243,7 +243,7 @@ def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Pa
 
 @needs_fio
 def test_a_client_that_does_not_get_ready_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fio_server, "_LAST_READY_S", 1.0)
+    monkeypatch.setattr(common_start, "_LAST_READY_S", 1.0)
     hosts, load_spec = machines(2), spec(tmp_path)
     running = prepared(hosts, load_spec)
     Path(load_spec.work_dir, "fio1-p", "start.py").write_text("import time; time.sleep(60)")
