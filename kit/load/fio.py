@@ -16,7 +16,7 @@ from kit.load import fio_json
 # fio holds its log of every I/O in memory, and so does the kit when it reads it.
 LONGEST_EVERY_IO_NS = 15 * 60 * 10**9
 # Counts: intervals of a phase, each a line of its file.
-MOST_INTERVALS = 1 << 20
+MOST_INTERVALS = 1 << 17
 # So many readings are free to take: then they are shorter than intervals, and I/Os lie in the right one.
 _USUAL_READINGS = 1 << 12
 _READINGS_PER_INTERVAL = (4, 2)
@@ -94,9 +94,10 @@ class FioFiles:
         return f"{self.log_prefix}_lat.{number}.log"
 
 
-def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str]) -> bytes:
+def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str], *, logged: bool = True) -> bytes:
     """The job for one client. The kit replaces its variables, because sudo drops the environment."""
-    options = _LOG_OPTIONS + _EVERY_IO_OPTIONS.format(log=files.log_prefix)
+    log = _EVERY_IO_OPTIONS.format(log=files.log_prefix) if logged else ""
+    options = _LOG_OPTIONS + log
     return _replaced(options + job.text, values).encode()
 
 

@@ -43,6 +43,10 @@ class LoadSpec:
     # Counts for intervals of this length of the experiment, into files of `raw`; None: a log of every I/O.
     histograms_ns: int | None = None
     raw: Path | None = None
+    # Whether anybody reads its I/Os.
+    logged: bool = True
+    # Of a phase that is continued: its part, from 1.
+    part: int = 1
 
     def by(self, argv: list[str]) -> list[str]:
         """`argv`, run by the user of fio."""
@@ -114,7 +118,7 @@ class SingleLoad:
         self._process: Process | None = None
 
     def prepare(self) -> None:
-        text = fio.job_text(self._spec.job, self._files, self._spec.values())
+        text = fio.job_text(self._spec.job, self._files, self._spec.values(), logged=self._spec.logged)
         if self._spec.ordinary:
             ordinary_user.make_directory(self._host, self._files.directory, self._spec.work_dir)
             ordinary_user.write(self._host, self._files.job, text)

@@ -6,7 +6,6 @@ several, each waits for a common start, as in that mode (kit.load.common_start).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -69,7 +68,7 @@ class StreamedLoad:
         for member in self._members:
             self.spec.check_files(member.host)
         for member in self._members:
-            output = self._outputs[member.host.name] = new_output(self.spec, member.host)
+            output = self._outputs[member.host.name] = output_of(self.spec, member.host)
             command = fio.count_command(member.directory, self.spec.window_ms or 1, self.spec.ordinary)
             member.server = member.host.start(self.spec.by(command), output)
         if self._together:
@@ -80,6 +79,11 @@ class StreamedLoad:
                     # It would wait for its start.
                     self._stop(member, "KILL")
         self._start_sent = True
+
+    @property
+    def outputs(self) -> list[Path]:
+        """The files that grow while it runs."""
+        return list(self._outputs.values())
 
     def running(self) -> bool:
         return any(member.server is not None and member.server.running() for member in self._members)
@@ -141,15 +145,7 @@ def _ios(result: ClientResult) -> int:
     return result.latencies.ios
 
 
-def new_output(spec: LoadSpec, host: Host) -> Path:
-    """The file in raw/ that gets the counts; parts of a phase that was resumed have their numbers."""
+def output_of(spec: LoadSpec, host: Host) -> Path:
+    """The file in raw/ that gets the counts of a client."""
     assert spec.raw is not None
-    number = 1
-    while os.path.lexists(path := output_of(spec.raw, raw_prefix(spec, host), number)):
-        number += 1
-    return path
-
-
-def output_of(raw: Path, prefix: str, number: int) -> Path:
-    """The counts of a client in part `number` of a phase, from 1."""
-    return raw / f"{prefix}-counts.{number}.jsonl"
+    return spec.raw / f"{raw_prefix(spec, host)}-counts.{spec.part}.jsonl"

@@ -287,13 +287,13 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
 ) -> None:
     hosts, load_spec = machines(2), spec(tmp_path)
     running = prepared(hosts, load_spec)
-    waited = running._await_ready
+    waited = common_start.await_ready
 
-    def ready_and_lost() -> None:
-        waited()
+    def ready_and_lost(*arguments: Any) -> None:
+        waited(*arguments)
         hosts[1].lost = True
 
-    monkeypatch.setattr(running, "_await_ready", ready_and_lost)
+    monkeypatch.setattr(common_start, "await_ready", ready_and_lost)
     running.start()
     hosts[1].lost = False
     check_client1_failed(running, tmp_path, "client1: the connection broke")
