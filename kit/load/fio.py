@@ -22,8 +22,10 @@ _USUAL_READINGS = 1 << 12
 _READINGS_PER_INTERVAL = (4, 2)
 _SHORTEST_READING_MS = 250
 
-# Before the JSON of a load that the kit has stopped.
-_STOPPED = re.compile(r"^fio: terminating on signal [0-9]+$", re.MULTILINE)
+# Before the JSON of a load that the kit has stopped, or whose start it has delayed.
+_OWN_LINES = re.compile(
+    r"^(fio: terminating on signal [0-9]+|.+ : Saving output of prerun in .+)$", re.MULTILINE
+)
 _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
 # Put before every job: a log with times of the client's monotonic clock (1 is CLOCK_MONOTONIC,
@@ -208,7 +210,7 @@ def read_through_command(path: str, size_bytes: int, *, direct: bool = False) ->
 def parse_output(text: str) -> dict[str, Any]:
     """fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
     parsed = fio_json.documents(text)
-    around = _STOPPED.sub("", text[: parsed.begin] + text[parsed.end :])
+    around = _OWN_LINES.sub("", text[: parsed.begin] + text[parsed.end :])
     if parsed.last is None or parsed.number > 1 or around.strip():
         raise MeasurementUnknown(
             f"fio's output is not JSON with jobs alone; it begins with: {text.strip()[:200]!r}"

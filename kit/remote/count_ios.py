@@ -15,6 +15,7 @@ for after that.
 """
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -69,6 +70,20 @@ def summed(jobs, op):
     return bins, min(least, default=0), max(most, default=0), runtime_ms
 
 
+def start_of(fio):
+    """When the jobs start, in ns: they wait for that time (start.py). Now, if fio ends before it is known."""
+    while fio.poll() is None:
+        try:
+            with open("go") as file:
+                when = file.read()
+        except OSError:
+            when = ""
+        if when.endswith("\n"):
+            return int(when)
+        time.sleep(POLL_S)
+    return time.monotonic_ns()
+
+
 class Counts:
     """What each document has more than the one before."""
 
@@ -89,9 +104,10 @@ class Counts:
             if added:
                 row[op] = {"bins": added, "min": least, "max": most}
                 runtimes_ms.append(runtime_ms)
-        if not self.from_ns > self.begun_ns and max(runtimes_ms):
-            # The first I/O was not before fio's jobs began: fio has taken the time after it was asked.
-            row["from_ns"] = max(self.begun_ns, asked_ns - (max(runtimes_ms) + 1) * MS)
+        if self.from_ns == self.begun_ns and asked_ns < to_ns:
+            # fio's time of its jobs is up to the request; 0 if they began after it.
+            runtime_ms = max(runtimes_ms)
+            row["from_ns"] = max(self.begun_ns, asked_ns - (runtime_ms + 1) * MS) if runtime_ms else asked_ns
         if len(row) == 3:
             return None
         self.from_ns = asked_ns
@@ -110,7 +126,10 @@ def main():
     reader.start()
     while not is_ready(fio.pid) and fio.poll() is None:
         time.sleep(POLL_S)
-    last, due_ns, asked_ns, failure = b"", time.monotonic_ns() + interval_ns, 0, None
+    if os.path.exists("start.py"):
+        counts.from_ns = counts.begun_ns = start_of(fio)
+    due_ns = max(time.monotonic_ns(), counts.begun_ns) + interval_ns
+    last, asked_ns, failure = b"", 0, None
     while True:
         try:
             left_s = (due_ns - time.monotonic_ns()) / 1e9
@@ -118,7 +137,8 @@ def main():
         except queue.Empty:
             asked_ns = time.monotonic_ns()
             fio.send_signal(signal.SIGUSR1)
-            due_ns = max(due_ns + interval_ns, asked_ns)
+            # One that fio did not answer in time is not made up for.
+            due_ns += (1 + max(asked_ns - due_ns, 0) // interval_ns) * interval_ns
             continue
         if document is None:
             break
