@@ -180,7 +180,7 @@ def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def count_command(directory: str, window_ms: int, ordinary: bool) -> list[str]:
+def count_command(directory: str, window_ms: int, *, ordinary: bool) -> list[str]:
     """argv of a fio whose counts are printed every `window_ms` (kit.remote.count_ios)."""
     argv = ["sh", "-c", _IN_DIRECTORY, "sh", directory]
     counter = ["python3", "-I", "count_ios.py", str(window_ms), "fio.json", "job.fio"]

@@ -69,7 +69,9 @@ class StreamedLoad:
             self.spec.check_files(member.host)
         for member in self._members:
             output = self._outputs[member.host.name] = output_of(self.spec, member.host)
-            command = fio.count_command(member.directory, self.spec.window_ms or 1, self.spec.ordinary)
+            command = fio.count_command(
+                member.directory, self.spec.window_ms or 1, ordinary=self.spec.ordinary
+            )
             member.server = member.host.start(self.spec.by(command), output)
         if self._together:
             common_start.await_ready(self._members, self.running)

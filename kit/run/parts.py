@@ -96,9 +96,13 @@ def next_number(run_dir: RunDir, phase: str) -> int:
 def part_of(
     entry: StoredPhase, number: int, end: Literal["itself", "stopped", "lost"], apart: int = 0
 ) -> Part:
-    """The part that `entry` is."""
+    """The part that `entry` is, from the first I/O of a client to the last."""
+    firsts = [row.first_ns for row in entry.clients if row.first_ns is not None]
+    lasts = [row.last_ns for row in entry.clients if row.last_ns is not None]
+    start_ns = min(firsts, default=entry.start_ns)
+    end_ns = max(lasts, default=start_ns)
     return Part(
-        number=number, start_ns=entry.start_ns, end_ns=entry.end_ns, client_ios=entry.client_ios,
+        number=number, start_ns=start_ns, end_ns=end_ns, client_ios=entry.client_ios,
         server_ios=entry.server_ios, end=end, apart_ios=apart,
     )  # fmt: skip
 
