@@ -99,11 +99,10 @@ def share_alike(runs: Sequence[Summary]) -> float:
 @pytest.mark.skipif(RUNS < 10, reason="HSP_BENCH_SHIFT does not say how many runs, 10 or more")
 def test_a_hundredth_of_a_device_is_found(tmp_path: Path, tell: Tell) -> None:
     runs = measured(tmp_path, RUNS)
-    for figure in ("mean", "p50"):
-        share = share_found(runs["A"], runs["B"], figure)
-        tell(
-            "A/B", f"1 % of the log device, 5 against 5 of {RUNS}, shown in {figure}", share, "%", at_least=95
-        )
+    text = f"1 % of the log device, 5 against 5 of {RUNS}, shown in"
+    tell("A/B", f"{text} the mean", share_found(runs["A"], runs["B"], "mean"), "%", at_least=95)
+    # For comparison: it is known to a part of a bin, whose width is 2.5 %.
+    tell("A/B", f"{text} p50", share_found(runs["A"], runs["B"], "p50"), "%")
     for side, of_side in runs.items():
         tell("A/A", f"5 against 5 of {RUNS} of {side}, no difference shown", share_alike(of_side), "%",
              at_least=95)  # fmt: skip
