@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -104,7 +105,7 @@ class ScriptedHost(Host):
         assert isinstance(result, Result)
         return result
 
-    def start(self, argv: Sequence[str]) -> ScriptedProcess:
+    def start(self, argv: Sequence[str], output: Path | None = None) -> ScriptedProcess:
         outcome = self._outcome(Command(checked_argv(argv), started=True))
         return ScriptedProcess(outcome) if isinstance(outcome, Result) else outcome
 

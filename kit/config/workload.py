@@ -145,7 +145,7 @@ class Phase(Table):
 
     `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
-    bin of completion latency.
+    bin of completion latency. `resumable`: `hsp run --resume` goes on in the middle of it.
     """
 
     name: Name
@@ -156,6 +156,7 @@ class Phase(Table):
     duration: DurationNs
     interval: DurationNs = 1_000_000_000
     log: Literal["every-io", "histograms"] = "every-io"
+    resumable: bool = False
     remove: Literal["log", "cache"] | None = None
 
     @property
@@ -170,6 +171,11 @@ class Phase(Table):
         if not self.interval <= self.duration:
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
             raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
+        if self.resumable and self.log != "histograms":
+            text = (
+                'only a phase with log = "histograms" can be continued: a log of every I/O is lost with fio'
+            )
+            raise KeyProblem("resumable", f"{text}: add it, or remove resumable")
         return self
 
 

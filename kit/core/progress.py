@@ -44,6 +44,7 @@ class Progress:
         self._spinner = Spinner("dots" if self._unicode else "line")
         self._steps: list[tuple[str, float]] = []
         self._fraction: float | None = None
+        self._detail = ""
         self._live: Live | None = None
         self._number, self._total = 0, 0
 
@@ -82,6 +83,10 @@ class Progress:
         """Set the part of the innermost open step that is done, 0 to 1; shown on a terminal only."""
         self._fraction = min(max(fraction, 0.0), 1.0)
 
+    def detail(self, text: str) -> None:
+        """Set what stands behind the innermost open step; shown on a terminal only."""
+        self._detail = safe_text(text)
+
     def note(self, text: str) -> None:
         """Print text, which may be several lines."""
         if not self._quiet:
@@ -90,7 +95,7 @@ class Progress:
     def _begin(self, text: str, fraction: float | None) -> float:
         started = time.monotonic()
         self._steps.append((text, started))
-        self._fraction = fraction
+        self._fraction, self._detail = fraction, ""
         if self._terminal and not self._quiet and self._live is None:
             self._live = Live(
                 console=self._console,
@@ -108,7 +113,7 @@ class Progress:
         if not self._steps:
             return Text("")
         text, started = self._steps[-1]
-        self._spinner.text = Text(f"{text}  {time.monotonic() - started:.0f} s")
+        self._spinner.text = Text(f"{text}  {time.monotonic() - started:.0f} s  {self._detail}".rstrip())
         if self._fraction is None:
             return self._spinner
         row = Table.grid(padding=(0, 1))
@@ -119,7 +124,7 @@ class Progress:
         """`failure`: empty, or such as "failed after "."""
         if (text, started) in self._steps:
             self._steps.remove((text, started))
-            self._fraction = None
+            self._fraction, self._detail = None, ""
         if self._live is not None and not self._steps:
             self._live.stop()
             self._live = None

@@ -12,6 +12,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, Self, runtime_checkable
 
 from kit.core.errors import HostError
@@ -94,6 +95,25 @@ class Kept:
         return bytes(self._begin) + mark + self._end
 
 
+class Saved(Kept):
+    """Output that goes to a new file as it comes. `failure`: the first error; what comes after it is lost."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(0)
+        self.failure: OSError | None = None
+        self._file = path.open("xb", buffering=0)
+
+    def add(self, chunk: bytes) -> None:
+        try:
+            self._file.write(chunk)
+        except OSError as error:
+            self.failure = self.failure or error
+
+    def content(self) -> bytes:
+        self._file.close()
+        return b""
+
+
 def kept_outputs(limit_bytes: int = OUTPUT_LIMIT_BYTES) -> tuple[Kept, Kept]:
     """For stdout and stderr of a command."""
     return Kept(limit_bytes), Kept(min(limit_bytes, _STDERR_LIMIT_BYTES))
@@ -164,8 +184,11 @@ class Host(Closing, ABC):
         """As `run`, whatever the exit code; too much output is cut."""
 
     @abstractmethod
-    def start(self, argv: Sequence[str]) -> Process:
-        """Start a command in the background. The begin and the last bytes of its output are kept."""
+    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
+        """Start a command in the background. The begin and the last bytes of its output are kept.
+
+        `output`: a new file here, which gets its stdout as it comes.
+        """
 
     @abstractmethod
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:

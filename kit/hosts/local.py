@@ -37,20 +37,27 @@ _CHUNK_BYTES = 256 << 10
 class LocalProcess:
     """A child process in its own session, so that its whole process group can be ended."""
 
-    def __init__(self, host: LocalHost, argv: tuple[str, ...], limit_bytes: int = OUTPUT_LIMIT_BYTES) -> None:
+    def __init__(
+        self,
+        host: LocalHost,
+        argv: tuple[str, ...],
+        output: Path | None = None,
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
+    ) -> None:
         self.argv = argv
         self._host = host
         self._out, self._err = kept_outputs(limit_bytes)
-        self._child = subprocess.Popen(
-            argv,
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=host.output_file or subprocess.PIPE,
-            stderr=subprocess.STDOUT if host.output_file else subprocess.PIPE,
-            start_new_session=True,
-            cwd=host.cwd,
-            env={**os.environ, "LC_ALL": "C.UTF-8", **host.env},
-        )
+        with output.open("xb") if output else contextlib.nullcontext(host.output_file) as file:
+            self._child = subprocess.Popen(
+                argv,
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=file or subprocess.PIPE,
+                stderr=subprocess.STDOUT if host.output_file else subprocess.PIPE,
+                start_new_session=True,
+                cwd=host.cwd,
+                env={**os.environ, "LC_ALL": "C.UTF-8", **host.env},
+            )
 
     def running(self) -> bool:
         return self._child.poll() is None
@@ -180,15 +187,17 @@ class LocalHost(DirectHost):
 
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         try:
-            process = self.start(argv, limit_bytes)
+            process = self.start(argv, limit_bytes=limit_bytes)
         except CommandFailed as error:
             return error.result
         return process.wait(deadline_s, stdin)
 
-    def start(self, argv: Sequence[str], limit_bytes: int = OUTPUT_LIMIT_BYTES) -> LocalProcess:
+    def start(
+        self, argv: Sequence[str], output: Path | None = None, limit_bytes: int = OUTPUT_LIMIT_BYTES
+    ) -> LocalProcess:
         command = checked_argv(argv)
         try:
-            return LocalProcess(self, command, limit_bytes)
+            return LocalProcess(self, command, output, limit_bytes)
         except OSError as error:
             message, hint = f"{command[0]}: {error.strerror}", f"is {command[0]} installed?"
             raise CommandFailed(Result(self.name, command, 127, "", message, hint)) from error
@@ -220,7 +229,7 @@ class LocalHost(DirectHost):
     ) -> tuple[int, bytes, bytes]:
         """As DirectHost.output; 127 if the program does not exist."""
         try:
-            code, out, err = self.start(argv, limit_bytes).collect(deadline_s, whole=True)
+            code, out, err = self.start(argv, limit_bytes=limit_bytes).collect(deadline_s, whole=True)
         except CommandFailed as error:
             return 127, b"", error.result.stderr.encode()
         if out.cut_bytes:

@@ -7,6 +7,7 @@ a mount made by one command must exist for the next.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from kit.hosts.base import DEFAULT_DEADLINE_S, OUTPUT_LIMIT_BYTES, Host, Process, Result
 
@@ -24,8 +25,8 @@ class NetnsHost(Host):
             (*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes
         )
 
-    def start(self, argv: Sequence[str]) -> Process:
-        return self._host.start((*self._prefix, *argv))
+    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
+        return self._host.start((*self._prefix, *argv), output)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self._host.put(content, path, deadline_s=deadline_s)

@@ -34,6 +34,7 @@ from kit.hosts.base import (
     Kept,
     OutputTooLarge,
     Result,
+    Saved,
     checked_argv,
     decode,
     kept_outputs,
@@ -94,10 +95,12 @@ class SshProcess:
         supervision: Supervision | None,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
         whole: bool = False,
+        output: Path | None = None,
     ) -> None:
         """`whole`: the command is of no use when more is written than is kept: it is ended then."""
         self.argv = argv
-        self._out, self._err = kept_outputs(limit_bytes)
+        kept, self._err = kept_outputs(limit_bytes)
+        self._out = Saved(output) if output else kept
         self._whole = whole
         self._supervision = supervision
         self._host = host
@@ -226,8 +229,8 @@ class SshHost(DirectHost):
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         return self._open(argv, stdin, self.supervision, limit_bytes).wait(deadline_s, self._nudge_s)
 
-    def start(self, argv: Sequence[str]) -> SshProcess:
-        return self._open(checked_argv(argv), b"", self.supervision)
+    def start(self, argv: Sequence[str], output: Path | None = None) -> SshProcess:
+        return self._open(checked_argv(argv), b"", self.supervision, output=output)
 
     def _open(
         self,
@@ -236,6 +239,7 @@ class SshHost(DirectHost):
         supervision: Supervision | None,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
         whole: bool = False,
+        output: Path | None = None,
     ) -> SshProcess:
         async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
             command = supervision.wrap(argv, len(stdin)) if supervision else shlex.join(argv)
@@ -250,7 +254,7 @@ class SshHost(DirectHost):
             process = call(asyncio.wait_for(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (*BROKEN, TimeoutError) as error:
             raise self.connection_lost(argv, error) from error
-        return SshProcess(self, argv, process, supervision, limit_bytes, whole)
+        return SshProcess(self, argv, process, supervision, limit_bytes, whole, output)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)

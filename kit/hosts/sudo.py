@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 from kit.core.errors import HostError
 from kit.hosts.base import (
@@ -99,8 +100,8 @@ class SudoHost(Host):
         )
         return self.command_result(argv, raw)
 
-    def start(self, argv: Sequence[str]) -> SudoProcess:
-        return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv)))
+    def start(self, argv: Sequence[str], output: Path | None = None) -> SudoProcess:
+        return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv), output))
 
     def command_result(self, argv: tuple[str, ...], raw: Result) -> Result:
         """The result of `argv` itself. Raises SudoRefused if sudo did not start it."""

@@ -31,6 +31,10 @@ class ClockOffsets(Instrument):
             except HostError as error:
                 self._after[client.name] = error
 
+    def before(self, client: str) -> Offset:
+        """The offset before the load."""
+        return self._before[client]
+
     def between(self, client: str) -> Offset:
         """One offset for the whole load. Raises HostError if the clock could not be read."""
         after = self._after[client]

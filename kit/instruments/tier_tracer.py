@@ -18,15 +18,24 @@ from kit.trace.output import Trace, parse_trace
 class TierTracer(Instrument):
     """One phase of a running tracer. `log_vdevs`: ids of the pool's log vdevs.
 
+    `streamed`: the output comes into `raw` while the phase runs.
+
     `ios`: by (op, tier), known after `latency`; None if the counts cannot be used.
     """
 
     code = "tier-tracer"
 
     def __init__(
-        self, tracer: Tracer, server_name: str, interval_ns: int, log_vdevs: frozenset[int], raw: Path
+        self,
+        tracer: Tracer,
+        server_name: str,
+        interval_ns: int,
+        log_vdevs: frozenset[int],
+        raw: Path,
+        *,
+        streamed: bool = False,
     ) -> None:
-        self._tracer, self._server_name, self._raw = tracer, server_name, raw
+        self._tracer, self._server_name, self._raw, self._streamed = tracer, server_name, raw, streamed
         self._interval_ns, self._log_vdevs = interval_ns, log_vdevs
         self._problems: list[str] = []
         self._trace = Trace()
@@ -34,7 +43,7 @@ class TierTracer(Instrument):
 
     def begin(self) -> None:
         try:
-            self._tracer.begin(self._interval_ns)
+            self._tracer.begin(self._interval_ns, self._raw if self._streamed else None)
         except HostLost:
             raise
         except KitError as error:
@@ -44,8 +53,12 @@ class TierTracer(Instrument):
         return self._tracer.running()
 
     def end(self) -> None:
-        text, self._problems = self._tracer.end()
-        self._raw.write_text(text)
+        if self._streamed:
+            self._problems = self._tracer.follow_end(self._raw)
+            text = self._raw.read_text(errors="replace")
+        else:
+            text, self._problems = self._tracer.end()
+            self._raw.write_text(text)
         self._trace = parse_trace(text)
 
     @property

@@ -15,26 +15,33 @@ from kit.load import fio_json
 
 # fio holds its log of every I/O in memory, and so does the kit when it reads it.
 LONGEST_EVERY_IO_NS = 15 * 60 * 10**9
-# Histograms: windows of fio together on one client. Each is all of fio's bins in the client's memory until
-# the end (15 kB), then a line of the log (6 kB).
-MOST_WINDOWS = 1 << 17
-# So many are free to take: then windows are shorter than intervals, and fewer lie across two of them.
-_USUAL_WINDOWS = 1 << 12
-_WINDOWS_PER_INTERVAL = (20, 10, 5, 4, 2, 1)
-# Of the shortest load: its first window must end in it.
-_LEAST_WINDOWS = 4
+# Counts: intervals of a phase, each a line of its file.
+MOST_INTERVALS = 1 << 17
+# So many readings are free to take: then they are shorter than intervals, and I/Os lie in the right one.
+_USUAL_READINGS = 1 << 12
+_READINGS_PER_INTERVAL = (4, 2)
+_SHORTEST_READING_MS = 250
 
-# Before the JSON of a load that the kit has stopped.
-_STOPPED = re.compile(r"^fio: terminating on signal [0-9]+$", re.MULTILINE)
+# Before the JSON of a load that the kit has stopped, or whose start it has delayed.
+_OWN_LINES = re.compile(
+    r"^(fio: terminating on signal [0-9]+|.+ : Saving output of prerun in .+)$", re.MULTILINE
+)
 _ERROR = re.compile(r"err(or|=)|fail|disconnect|denied|signal|timed? ?out|unable|cannot|bad ", re.IGNORECASE)
 
 # Put before every job: a log with times of the client's monotonic clock (1 is CLOCK_MONOTONIC,
 # clock_gettime(2)). And a seed for jobs that have none: fio's own is a constant, so that each phase would
 # read the blocks of the one before it again.
-_LOG_OPTIONS = f"""\
+_SEED_OPTIONS = f"""\
 [global]
 randseed={SEED}
-per_job_logs=1
+"""
+_COUNT_OPTIONS = """\
+disable_slat=1
+disable_clat=0
+clat_percentiles=1
+"""
+_LOG_OPTIONS = f"""\
+{_SEED_OPTIONS}per_job_logs=1
 disable_slat=1
 disable_clat=0
 log_alternate_epoch=1
@@ -46,13 +53,8 @@ write_lat_log={log}
 log_avg_msec=0
 log_offset=0
 """
-# Of a histogram of completion latencies per window, in all of fio's bins.
-_HISTOGRAM_OPTIONS = """\
-write_hist_log={log}
-log_hist_msec={window_ms}
-log_hist_coarseness=0
-clat_percentiles=1
-"""
+# A common start of clients that count (kit.load.common_start).
+_WAIT_OPTIONS = "exec_prerun=python3 -I start.py\n"
 
 # Added to a job of fio's client/server mode: file names without the connection's name as prefix, and a wait
 # for the common start time (kit.load.fio_server). Threads, because a job that is a process has its own
@@ -93,43 +95,34 @@ class FioFiles:
         """The log of a job. fio appends the kind of log and the job's number (HOWTO, write_lat_log)."""
         return f"{self.log_prefix}_lat.{number}.log"
 
-    def histogram_log_of(self, number: int) -> str:
-        """The log of a job's histograms."""
-        return f"{self.log_prefix}_clat_hist.{number}.log"
+
+def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str], *, logged: bool = True) -> bytes:
+    """The job for one client. The kit replaces its variables, because sudo drops the environment."""
+    log = _EVERY_IO_OPTIONS.format(log=files.log_prefix) if logged else ""
+    options = _LOG_OPTIONS + log
+    return _replaced(options + job.text, values).encode()
 
 
-def job_text(job: FioJob, files: FioFiles, values: Mapping[str, str], window_ms: int | None = None) -> bytes:
-    """The job for one client. The kit replaces its variables, because sudo drops the environment.
-
-    `window_ms`: of histograms; None for a log of every I/O.
-    """
-    return _replaced(_log_options(files.log_prefix, window_ms) + job.text, values).encode()
+def counted_job_text(job: FioJob, values: Mapping[str, str], *, together: bool) -> bytes:
+    """The job for a client that counts, without logs. `together`: with a common start."""
+    options = _SEED_OPTIONS + _COUNT_OPTIONS + (_WAIT_OPTIONS if together else "")
+    return _replaced(options + job.text, values).encode()
 
 
-def group_job_text(job: FioJob, values: Mapping[str, str], window_ms: int | None = None) -> bytes:
+def group_job_text(job: FioJob, values: Mapping[str, str]) -> bytes:
     """The job for several clients. fio runs in the directory of the phase."""
-    text = _log_options("fio", window_ms) + _GROUP_OPTIONS + _THREAD.sub("", job.text)
-    return _replaced(text, values).encode()
+    options = _LOG_OPTIONS + _EVERY_IO_OPTIONS.format(log="fio") + _GROUP_OPTIONS
+    return _replaced(options + _THREAD.sub("", job.text), values).encode()
 
 
-def _log_options(prefix: str, window_ms: int | None) -> str:
-    if window_ms is None:
-        return _LOG_OPTIONS + _EVERY_IO_OPTIONS.format(log=prefix)
-    return _LOG_OPTIONS + _HISTOGRAM_OPTIONS.format(log=prefix, window_ms=window_ms)
-
-
-def window_ms(interval_ns: int, duration_ns: int, jobs: int) -> int:
-    """The window of histograms, on the host's clock as the other times: a whole part of the interval.
-
-    As short as few windows allow, and so short that the first one ends early in the load.
-    """
-    interval_ms, duration_ms = interval_ns // 10**6, duration_ns // 10**6
-    parts = [part for part in _WINDOWS_PER_INTERVAL if interval_ms % part == 0]
-    windows = {part: jobs * duration_ms * part // interval_ms for part in parts}
-    part = next((part for part in parts if windows[part] <= _USUAL_WINDOWS), 1)
-    if duration_ms * part < interval_ms * _LEAST_WINDOWS:
-        part = max(parts)
-    return interval_ms // part
+def window_ms(interval_ns: int, duration_ns: int) -> int:
+    """From one reading of fio's counts to the next, on the host's clock; a part of an interval if few."""
+    interval_ms = max(interval_ns // 10**6, 1)
+    for part in _READINGS_PER_INTERVAL:
+        readings = duration_ns // 10**6 * part // interval_ms
+        if interval_ms >= part * _SHORTEST_READING_MS and readings <= _USUAL_READINGS:
+            return interval_ms // part
+    return interval_ms
 
 
 def _replaced(text: str, values: Mapping[str, str]) -> str:
@@ -187,6 +180,13 @@ def leader_command(directory: str, sockets: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
+def count_command(directory: str, window_ms: int, *, ordinary: bool) -> list[str]:
+    """argv of a fio whose counts are printed every `window_ms` (kit.remote.count_ios)."""
+    argv = ["sh", "-c", _IN_DIRECTORY, "sh", directory]
+    counter = ["python3", "-I", "count_ios.py", str(window_ms), "fio.json", "job.fio"]
+    return [*(("env",) if ordinary else ()), *argv, *counter]
+
+
 def version(host: Host) -> str:
     """The version, such as fio-3.39. Raises HostError."""
     return host.run(["fio", "--version"]).stdout.strip()
@@ -210,7 +210,7 @@ def read_through_command(path: str, size_bytes: int, *, direct: bool = False) ->
 def parse_output(text: str) -> dict[str, Any]:
     """fio's JSON. Raises MeasurementUnknown for other text and for an error of fio."""
     parsed = fio_json.documents(text)
-    around = _STOPPED.sub("", text[: parsed.begin] + text[parsed.end :])
+    around = _OWN_LINES.sub("", text[: parsed.begin] + text[parsed.end :])
     if parsed.last is None or parsed.number > 1 or around.strip():
         raise MeasurementUnknown(
             f"fio's output is not JSON with jobs alone; it begins with: {text.strip()[:200]!r}"

@@ -14,18 +14,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from kit.core.errors import HostError, KitError
 from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
-from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
-from kit.load import fio, fio_json, ordinary_user
+from kit.hosts.clock_offset import Clocks
+from kit.load import common_start, fio, fio_json, ordinary_user
+from kit.load.common_start import Member
 from kit.load.phase_load import (
     ClientResult,
     Load,
@@ -34,17 +32,11 @@ from kit.load.phase_load import (
     job_numbers,
     read_logs,
 )
+from kit.load.streamed_load import StreamedLoad
 from kit.store.run_directory import RunDir
 
-_HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
 _STOP_DEADLINE_S = 60.0
 _SOCKET_DEADLINE_S = 60.0
-# For all clients to open their files and wait; and for the next client after the last one that is ready.
-_READY_DEADLINE_S = 180.0
-_LAST_READY_S = 30.0
-_POLL_S = 0.1
-# From the message to the start. The clock of an idle guest runs far ahead of the messages.
-_LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
 # All commands run as the user of the SSH connection, because sshd forwards sockets for that user: they begin
 # with `env`, which does not use sudo.
@@ -53,35 +45,10 @@ _WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
 
 
-@dataclass
-class _Member:
-    """A client: the name of its socket, its directory, its fio server."""
-
-    host: Host
-    socket: str
-    directory: str
-    server: Process | None = None
-    failure: str = ""
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file in the directory atomically."""
-        path = f"{self.directory}/{name}"
-        self.host.run(["env", "sh", "-c", _WRITE, "sh", path], stdin=content)
-
-    def fail(self, reason: str) -> None:
-        self.failure = self.failure or reason
-
-    @contextmanager
-    def failing(self) -> Iterator[None]:
-        """Turn an error into a failure of this client; the other clients continue."""
-        try:
-            yield
-        except KitError as error:
-            self.fail(error.message)
-
-
 def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
     """The load for one client, or for several together."""
+    if spec.histograms_ns is not None:
+        return StreamedLoad(hosts, spec, clocks)
     return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, clocks)
 
 
@@ -109,7 +76,7 @@ class GroupLoad:
     def __post_init__(self) -> None:
         work_dir, phase = self.spec.work_dir, self.spec.name
         self._members = [
-            _Member(host, fio.socket_name(number), fio.group_directory(work_dir, number, phase))
+            Member(host, fio.socket_name(number), fio.group_directory(work_dir, number, phase))
             for number, host in enumerate(self.hosts)
         ]
         self._first = self._members[0]
@@ -117,18 +84,15 @@ class GroupLoad:
         self._forwards: list[Forward] = []
         self._local_dir = ""
         self._start_sent = False
-        # When fio started and ended, on the reference's clock, and the clocks of the clients to that.
-        self._started_ns, self._ended_ns = 0, 0
-        self._offsets: dict[str, Offset] = {}
         self._leader_failure = ""
 
     def prepare(self) -> None:
         """Start a fio server on each client, and forward its socket to the first client."""
         for member in self._members:
             self._make_directory(member)
-            self._write(member, "start.py", _HELPER.read_bytes())
+            self._write(member, "start.py", common_start.HELPER.read_bytes())
         for number, member in enumerate(self._members):
-            job = fio.group_job_text(self.spec.job, self.spec.values(number), self.spec.window_ms)
+            job = fio.group_job_text(self.spec.job, self.spec.values(number))
             self._write(self._first, fio.group_job(member.socket), job)
         try:
             for member in self._members:
@@ -141,13 +105,14 @@ class GroupLoad:
             self._close()
             raise
 
-    def _write(self, member: _Member, name: str, content: bytes) -> None:
+    def _write(self, member: Member, name: str, content: bytes) -> None:
         if self.spec.ordinary:
             ordinary_user.write(member.host, f"{member.directory}/{name}", content)
         else:
-            member.write(name, content)
+            path = f"{member.directory}/{name}"
+            member.host.run(["env", "sh", "-c", _WRITE, "sh", path], stdin=content)
 
-    def _make_directory(self, member: _Member) -> None:
+    def _make_directory(self, member: Member) -> None:
         """Make the client's private directory; its user may pass through the run's directory, not list it."""
         if self.spec.ordinary:
             ordinary_user.make_directory(member.host, member.directory, self.spec.work_dir)
@@ -157,7 +122,7 @@ class GroupLoad:
         if user != "0":
             member.host.run(["chmod", "0711", self.spec.work_dir])
 
-    def _await_socket(self, member: _Member) -> None:
+    def _await_socket(self, member: Member) -> None:
         path = f"{member.directory}/{member.socket}"
         waiting = member.host.run(
             ["env", "sh", "-c", _AWAIT_SOCKET, "sh", path], deadline_s=_SOCKET_DEADLINE_S, check=False
@@ -212,47 +177,13 @@ class GroupLoad:
             sockets = [member.socket for member in self._members]
             command = fio.leader_command(self._first.directory, sockets)
             self._leader = self._first.host.start(self.spec.by(command))
-        self._await_ready()
+        common_start.await_ready(self._members, self.running)
         try:
-            self._send_start()
+            common_start.send_start(self._members, self.clocks, self.spec.clock, self._write)
         except KitError:
             # Without the start time no client would ever start.
             self._close()
             raise
-
-    def _await_ready(self) -> None:
-        """Wait until every job waits for its start. A client much slower than the others fails."""
-        missing = list(self._members)
-        end = latest = time.monotonic() + _READY_DEADLINE_S
-        while missing and self.running() and time.monotonic() < end:
-            for member in list(missing):
-                with member.failing():
-                    ready = member.host.run(["env", "test", "-e", f"{member.directory}/ready"], check=False)
-                    if ready.returncode == 0:
-                        missing.remove(member)
-                        end = min(latest, time.monotonic() + _LAST_READY_S)
-                if member.failure and member in missing:
-                    missing.remove(member)
-            time.sleep(_POLL_S)
-        for member in missing:
-            member.fail("fio did not get ready to start with the others")
-
-    def _send_start(self) -> None:
-        """Send the start time to all clients, in parallel: messages are slow, and none may be late."""
-        offsets = self._offsets
-        for member in self._members:
-            with member.failing():
-                offsets |= self.clocks.offsets([member.host])
-        ready = [member for member in self._members if not member.failure]
-        when_ns = read_clock_ns(self.clocks.reference) + _LEAD_NS[self.spec.clock.kind]
-        self._started_ns = when_ns
-
-        def send(member: _Member) -> None:
-            with member.failing():
-                self._write(member, "go", f"{when_ns + offsets[member.host.name].ns}\n".encode())
-
-        with ThreadPoolExecutor(max(1, len(ready))) as pool:
-            list(pool.map(send, ready))
         self._start_sent = True
         for member in self._members:
             if member.failure:
@@ -274,9 +205,6 @@ class GroupLoad:
             ended = self._leader.wait(_STOP_DEADLINE_S)
             if ended.returncode and not interrupted:
                 self._leader_failure = ended.describe()
-            if self.spec.window_ms is not None:
-                with suppress(KitError):
-                    self._ended_ns = read_clock_ns(self.clocks.reference)
         except HostLost:
             self._first.fail("the connection to it broke while its fio led the load")
         except KitError as error:
@@ -293,7 +221,7 @@ class GroupLoad:
         if self._local_dir:
             shutil.rmtree(self._local_dir, ignore_errors=True)
 
-    def _end_server(self, member: _Member) -> None:
+    def _end_server(self, member: Member) -> None:
         if member.server is not None:
             with suppress(KitError):
                 member.server.stop(_STOP_DEADLINE_S, "KILL")
@@ -317,10 +245,9 @@ class GroupLoad:
             self.problems.append(f"fio failed {self._leader_failure}")
         return results
 
-    def _logs(self, member: _Member) -> list[str]:
+    def _logs(self, member: Member) -> list[str]:
         """The client's logs, which the leading fio has written."""
-        kind = "lat" if self.spec.window_ms is None else "clat_hist"
-        names = (f"fio_{kind}.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
+        names = (f"fio_lat.{number}.log.{member.socket}" for number in job_numbers(self.spec.job))
         return [f"{self._first.directory}/{name}" for name in names]
 
     def _output(self, run_dir: RunDir) -> tuple[dict[str, list[dict[str, Any]]], str]:
@@ -336,7 +263,7 @@ class GroupLoad:
         return {}, f"the results are not available from {self._first.host.name}, whose fio led the load"
 
     def _result(
-        self, member: _Member, jobs: list[dict[str, Any]], errors: str, run_dir: RunDir
+        self, member: Member, jobs: list[dict[str, Any]], errors: str, run_dir: RunDir
     ) -> ClientResult | None:
         failed = [str(job.get("jobname")) for job in jobs if job.get("error")]
         if failed:
@@ -344,13 +271,4 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        ran_ns = self._ran_ns(member)
-        return read_logs(self.spec, member.host, self._logs(member), jobs, run_dir, ran_ns, self._first.host)
-
-    def _ran_ns(self, member: _Member) -> tuple[int, int] | None:
-        """Between which times of its clock the client's fio ran; None if that is not known."""
-        offset = self._offsets.get(member.host.name)
-        if offset is None or not self._ended_ns:
-            return None
-        begin_ns, end_ns = self._started_ns + offset.ns, self._ended_ns + offset.ns
-        return begin_ns - offset.error_ns, end_ns + offset.error_ns
+        return read_logs(self.spec, member.host, self._logs(member), jobs, run_dir, self._first.host)

@@ -5,9 +5,7 @@ One client runs fio itself; several use fio's client/server mode (kit.load.fio_s
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -17,11 +15,10 @@ from kit.core.clock import Clock
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.seed import seed_for
 from kit.hosts.base import LARGE_LIMIT_BYTES, Host, HostLost, Process
-from kit.hosts.clock_offset import read_clock_ns
 from kit.load import fio, fio_json, ordinary_user
 from kit.load.fio_json import Json
 from kit.load.fio_latency_log import ClientLatencies, parse_latency_log
-from kit.load.fio_windows import ClientWindows, client_windows
+from kit.load.fio_windows import ClientWindows
 from kit.store.run_directory import RunDir
 
 _STOP_DEADLINE_S = 60.0
@@ -43,8 +40,13 @@ class LoadSpec:
     ordinary: bool = False
     # False with libnfs, which opens no file of the client.
     mounted: bool = False
-    # Histograms for intervals of this length of the experiment; None: a log of every I/O.
+    # Counts for intervals of this length of the experiment, into files of `raw`; None: a log of every I/O.
     histograms_ns: int | None = None
+    raw: Path | None = None
+    # Whether anybody reads its I/Os.
+    logged: bool = True
+    # Of a phase that is continued: its part, from 1.
+    part: int = 1
 
     def by(self, argv: list[str]) -> list[str]:
         """`argv`, run by the user of fio."""
@@ -64,13 +66,11 @@ class LoadSpec:
 
     @property
     def window_ms(self) -> int | None:
-        """The window of fio's histograms, on the host's clock; None for a log of every I/O."""
+        """From one reading of fio's counts to the next, on the host's clock; None for a log of every I/O."""
         if self.histograms_ns is None:
             return None
         to_host_ns = self.clock.to_host_ns
-        return fio.window_ms(
-            to_host_ns(self.histograms_ns), to_host_ns(self.duration_ns), len(job_numbers(self.job))
-        )
+        return fio.window_ms(to_host_ns(self.histograms_ns), to_host_ns(self.duration_ns))
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,9 @@ class SingleLoad:
         self._host, self._spec = host, spec
         self._files = fio.FioFiles(f"{spec.work_dir}/{host.name.replace('/', '-')}-{spec.name}")
         self._process: Process | None = None
-        self._started_ns: int | None = None
-        self._ran_ns: tuple[int, int] | None = None
 
     def prepare(self) -> None:
-        text = fio.job_text(self._spec.job, self._files, self._spec.values(), self._spec.window_ms)
+        text = fio.job_text(self._spec.job, self._files, self._spec.values(), logged=self._spec.logged)
         if self._spec.ordinary:
             ordinary_user.make_directory(self._host, self._files.directory, self._spec.work_dir)
             ordinary_user.write(self._host, self._files.job, text)
@@ -130,8 +128,6 @@ class SingleLoad:
 
     def start(self) -> None:
         self._spec.check_files(self._host)
-        if self._spec.window_ms is not None:
-            self._started_ns = read_clock_ns(self._host)
         self._process = self._host.start(self._spec.by(fio.command(self._files)))
 
     def running(self) -> bool:
@@ -154,23 +150,17 @@ class SingleLoad:
         if ended.returncode != 0 and not interrupted:
             self.failed = True
             self.problems.append(f"fio failed {ended.describe()}")
-        if self._started_ns is not None:
-            with suppress(KitError):
-                self._ran_ns = self._started_ns, read_clock_ns(self._host)
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
         prefix = raw_prefix(self._spec, self._host)
         try:
-            name_of = self._files.latency_log_of
-            if self._spec.window_ms is not None:
-                name_of = self._files.histogram_log_of
-            logs = [name_of(number) for number in job_numbers(self._spec.job)]
+            logs = [self._files.latency_log_of(number) for number in job_numbers(self._spec.job)]
             if self._spec.ordinary:
                 ordinary_user.take_over(self._host, self._files.directory, [self._files.output, *logs])
             output = self._host.get(self._files.output, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
             jobs = fio.parse_output(output.decode(errors="replace"))["jobs"]
-            return [read_logs(self._spec, self._host, logs, jobs, run_dir, self._ran_ns)]
+            return [read_logs(self._spec, self._host, logs, jobs, run_dir)]
         except HostLost:
             raise
         except KitError as error:
@@ -189,33 +179,18 @@ def read_logs(
     paths: Sequence[str],
     jobs: Sequence[Json],
     run_dir: RunDir,
-    ran_ns: tuple[int, int] | None,
     leader: Host | None = None,
 ) -> ClientResult:
     """Fetch the logs of `client`, or of its fio server from the `leader`, keep them in raw/, and read them.
 
-    `paths` in the order of the jobs. `ran_ns`: fio ran between these times of the client's clock. Raises
-    HostError if the logs are too large together, MeasurementUnknown if their I/Os are not as many as fio
-    counted in `jobs`.
+    `paths` in the order of the jobs. Raises HostError if the logs are too large together,
+    MeasurementUnknown if their I/Os are not as many as fio counted in `jobs`.
     """
     prefix = f"{run_dir.raw / raw_prefix(spec, client)}-fio"
     ios, holder = fio.total_ios({"jobs": jobs}), leader or client
-    if spec.window_ms is None:
-        log = b"".join(_fetch(holder, paths))
-        Path(f"{prefix}_lat.log").write_bytes(log)
-        return ClientResult(client, ios, read_log(client, log, ios))
-
-    def kept() -> Iterator[bytes]:
-        for number, log in enumerate(_fetch(holder, paths), 1):
-            # What a server sends is no log to import (kit.load.fio_windows). Nearly all of it are zeros.
-            suffix = "sent.gz" if leader else "log.gz"
-            with gzip.open(f"{prefix}_clat_hist.{number}.{suffix}", "wb", compresslevel=1) as file:
-                file.write(log)
-            yield log
-
-    of_server = leader is not None
-    windows = client_windows(kept(), jobs, spec.window_ms, of_server=of_server, ran_ns=ran_ns)
-    return ClientResult(client, ios, windows)
+    log = b"".join(_fetch(holder, paths))
+    Path(f"{prefix}_lat.log").write_bytes(log)
+    return ClientResult(client, ios, read_log(client, log, ios))
 
 
 def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from kit.config.workload_source import WorkloadSource
 from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
-from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_WINDOWS
+from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_INTERVALS
 from kit.plan import fio_options
 from kit.zfs import parameters, properties, tunables
 from kit.zfs.pool import record_bytes
@@ -35,7 +35,7 @@ _CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
 
 def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
     """`jobs` by Phase.load. Raises ConfigError with file and line."""
-    keys = [*_workload_problems(workload, testbed), *_log_problems(workload, jobs, testbed.clock)]
+    keys = [*_workload_problems(workload, testbed), *_log_problems(workload, testbed.clock)]
     if keys:
         raise placed_refusal(source.placed(keys))
     measured = {phase.load for phase in workload.phase}
@@ -82,13 +82,11 @@ def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[K
         )
 
 
-def _log_problems(
-    workload: Workload, jobs: Mapping[str, FioJob], clock: Clock
-) -> Iterator[tuple[KeyPath, str]]:
+def _log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
     """What clients cannot record of a phase."""
     for number, phase in enumerate(workload.phase):
         if phase.log == "histograms":
-            yield from _histogram_problems(number, phase, jobs[phase.load], clock)
+            yield from _histogram_problems(number, phase, clock)
         elif phase.duration > LONGEST_EVERY_IO_NS:
             yield (
                 ("phase", number, "duration"),
@@ -99,9 +97,7 @@ def _log_problems(
             )
 
 
-def _histogram_problems(
-    number: int, phase: Phase, job: FioJob, clock: Clock
-) -> Iterator[tuple[KeyPath, str]]:
+def _histogram_problems(number: int, phase: Phase, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
     dilation = clock.dilation
     if dilation & (dilation - 1):
         near = 1 << dilation.bit_length() - 1
@@ -111,15 +107,13 @@ def _histogram_problems(
             "which are bins of the kit only with a dilation that is a power of two: write log = "
             f'"every-io", or lab.dilation = {near} in the testbed',
         )
-    copies = sum(section.copies for section in job.sections)
-    if copies * phase.duration > MOST_WINDOWS * phase.interval:
-        least_ns = -(-copies * phase.duration // MOST_WINDOWS)
+    if phase.duration > MOST_INTERVALS * phase.interval:
+        least_s = math.ceil(-(-phase.duration // MOST_INTERVALS) / 1e9)
         yield (
             ("phase", number, "interval"),
-            f"{copies} jobs of {format_duration_ns(phase.duration)} have "
-            f"{copies * phase.duration // phase.interval} intervals of {format_duration_ns(phase.interval)}; "
-            f"fio keeps a histogram of each in the client's memory (15 kB), {MOST_WINDOWS} at most: write "
-            f'interval = "{math.ceil(least_ns / 1e9)}s", or fewer jobs (numjobs)',
+            f"{format_duration_ns(phase.duration)} are {phase.duration // phase.interval} intervals of "
+            f"{format_duration_ns(phase.interval)}, more than {MOST_INTERVALS}: write "
+            f'interval = "{least_s}s"',
         )
 
 

@@ -360,12 +360,25 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
             yield Step(step, "server", (Command(tuple(argv)),))
         yield from _load(plan, names, phase, step)
         if is_traced:
-            argv = nfsd_tracer.end_command(tracer, number, "SIZE")
+            argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
             yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))
+
+
+def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:
+    """fio with a program on each client that prints its counts."""
+    to_host_ns = plan.testbed.clock.to_host_ns
+    window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
+    for number, _ in enumerate(names.client_names):
+        directory = fio.group_directory(names.work_dir, number, phase.name)
+        argv = _by_fios_user(plan, fio.count_command(directory, window_ms, ordinary=True))
+        yield Step(step, client_key(number), (Command(argv, f"kit/remote/count_ios.py; {job}"),))
 
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
     job, clients = f"{phase.job} in {place_of(plan, names)}", names.client_names
+    if phase.log == "histograms":
+        yield from _counted(plan, names, phase, step, job)
+        return
     if len(clients) == 1:
         files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")
         yield Step(step, client_key(0), (Command(_by_fios_user(plan, fio.command(files)), job),))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kit.core.progress import Progress
 from kit.plan.names import Names
@@ -28,6 +28,8 @@ class Context:
     progress: Progress
     record: RunRecord
     token: str
+    # By name: what is left of the duration of a phase that goes on in its middle.
+    left_ns: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def run_id(self) -> str:

@@ -23,10 +23,11 @@ from kit.plan.plan import Plan
 from kit.plan.workload_sizes import planned_tiers, tiers_asked
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
-from kit.run import appliance_setup, power_loss, server_setup
+from kit.run import appliance_setup, parts, power_loss, server_setup
 from kit.run import manifest as manifests
 from kit.run.bench import Bench
 from kit.run.context import Context
+from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.record import RunRecord
 from kit.run.resume import Earlier, check_same_hosts
@@ -90,7 +91,8 @@ def execute(
         journal = journal or stack.enter_context(Journal(run_dir.journal))
         entry = registry.enter(run_dir.path.name, run_dir.path)
         journal.begin(entry.run, plan.digest, registry.digest(entry.token))
-        run = Context(plan, site, run_dir, journal, progress, record, entry.token)
+        left_ns = earlier.left_ns if earlier else {}
+        run = Context(plan, site, run_dir, journal, progress, record, entry.token, left_ns)
         _tell_notes(run)
         started, before = time.monotonic(), None
         try:
@@ -284,7 +286,7 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
 def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Outcome) -> None:
     """All phases that are not measured yet, with one tracer."""
     manifest = run.record.manifest
-    measured = {phase.name for phase in manifest.phases}
+    measured = {phase.name for phase in manifest.phases if phase.name not in run.left_ns}
     skipped = {phase.phase for phase in (manifest.appliance.skipped if manifest.appliance else ())}
     missing = [phase for phase in run.plan.workload.phase if phase.name not in measured | skipped]
     with ExitStack() as stack:
@@ -314,8 +316,16 @@ def _measure(
     """One phase, stored before the journal says that it is done: a run that goes on relies on it."""
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
-        result = run_phase(bench, phase, job, tracer)
-        run.record.add_phase(result.entry)
+        before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
+        left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
+        try:
+            result = run_phase(bench, left, job, tracer, run.progress)
+        except BaseException:
+            if phase.log == "histograms" and (partial := parts.rescued(run.run_dir, phase, before)):
+                run.record.add_phase(partial.entry)
+                outcome.latency.append(partial.latency)
+            raise
+        run.record.add_phase(joined(before, result.entry) if before else result.entry)
         outcome.latency.append(result.latency)
         _store(run.run_dir, outcome)
     return bench, result

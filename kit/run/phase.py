@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
 from kit.config.fio_job import FioJob
 from kit.config.workload import Phase
 from kit.core.errors import KitError, MeasurementUnknown
+from kit.core.progress import Progress
 from kit.core.seed import seed_for
 from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Offset
@@ -31,10 +31,14 @@ from kit.load import fio_server
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult, Load, LoadSpec
+from kit.load.streamed_load import StreamedLoad, output_of
 from kit.recovery import undo
 from kit.recovery.journal import Journal
+from kit.run import parts, watch
 from kit.run.bench import Bench
+from kit.run.joined_parts import STOPPED
 from kit.run.record import RunRecord
+from kit.store import json_file
 from kit.store.phase import (
     Check,
     ClientRow,
@@ -50,14 +54,6 @@ from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
 from kit.trace import nfsd_tracer
 from kit.zfs import pool
-
-# A lab's clock is another one: any machine that can run the lab at all is done with a short load by then,
-# and takes no more than so many times as long as the load.
-_VIRTUAL_DEADLINE_S, _VIRTUAL_SLOWNESS = 900.0, 4
-# How long after its time fio may go on. One that waits for an appliance that does not answer is stopped;
-# a server that can be logged into may be an emulated one, whose clock is slow.
-_LATE_S, _LATE_APPLIANCE_S = 900.0, 120.0
-_POLL_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ def traced(
 
 
 def instruments(
-    bench: Bench, phase: Phase, tracer: nfsd_tracer.Tracer | None, offsets: ClockOffsets
+    bench: Bench, phase: Phase, tracer: nfsd_tracer.Tracer | None, offsets: ClockOffsets, part: int = 1
 ) -> list[Instrument]:
     """Those that this testbed can have. They begin in this order and end in the other: the last is nearest
     to the load."""
@@ -123,7 +119,8 @@ def instruments(
         storage.server.name,
         bench.site.clock.to_host_ns(phase.interval),
         pool.log_vdev_ids(storage.server, storage.log_devices),
-        bench.run_dir.raw / f"{phase.name}-trace.json",
+        bench.run_dir.raw / parts.trace_name(phase.name, part),
+        streamed=phase.log == "histograms",
     )
     counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, tiers)
     return [*chosen, activity, counters, tiers]
@@ -163,7 +160,11 @@ class _Record:
 
 
 def run_phase(
-    bench: Bench, phase: Phase, job: FioJob, tracer: nfsd_tracer.Tracer | None = None
+    bench: Bench,
+    phase: Phase,
+    job: FioJob,
+    tracer: nfsd_tracer.Tracer | None = None,
+    progress: Progress | None = None,
 ) -> PhaseResult:
     """Measure one phase: begin the instruments, run the load, end them, make rows and the entry.
 
@@ -173,23 +174,67 @@ def run_phase(
     record = _Record()
     interrupted = False
     hosts = [client.host for client in bench.site.clients]
-    histograms_ns = phase.interval if phase.log == "histograms" else None
-    load = load_on(bench, hosts, phase.name, job, phase.duration, histograms_ns)
+    counted = phase.log == "histograms"
+    part = parts.next_number(bench.run_dir, phase.name) if counted else 1
+    load = load_on(bench, hosts, phase.name, job, phase.duration, phase.interval if counted else None, part)
+    if counted:
+        watch.check_room(bench, phase.duration, phase.interval)
     load.prepare()
     offsets = ClockOffsets(bench.clocks, hosts)
-    around = instruments(bench, phase, tracer, offsets)
+    around = instruments(bench, phase, tracer, offsets, part)
     begun = _begin(around, record)
     complete = len(begun) == len(around)
     if complete:
-        interrupted = drive(bench, load, phase.duration, around)
+        if isinstance(load, StreamedLoad):
+            _write_begun(bench, phase, job, load, offsets)
+        interrupted = drive(bench, load, phase.duration, around, progress)
     else:
         load.finish(False)
     for instrument in reversed(begun):
         instrument.end()
     collected = _collect(bench, load, offsets, record) if complete else []
     entry = _analyse(bench, phase, job, record, collected, begun[::-1])
+    if phase.resumable:
+        end: Literal["itself", "stopped"] = "stopped" if interrupted or load.failed else "itself"
+        entry = entry.model_copy(update={"parts": (parts.part_of(entry, part, end),)})
     latency = pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *record.frames])
     return PhaseResult(entry, latency, interrupted, load.failed and complete)
+
+
+def _write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, offsets: ClockOffsets) -> None:
+    """What stores this part if the phase cannot do so itself (kit.run.parts)."""
+    spec, storage, clock = load.spec, bench.storage, bench.site.clock
+    before = {host.name: offsets.before(host.name) for host in load.hosts}
+    traced = storage is not None and storage.tracing.kind == "full"
+    begun = parts.Begun(
+        number=spec.part,
+        run_origin_ns=bench.run_origin_ns,
+        interval_ns=clock.to_host_ns(phase.interval),
+        clock=clock.kind,
+        dilation=clock.dilation,
+        window_ms=spec.window_ms or 1,
+        clients=tuple(
+            parts.BegunClient(
+                host=host.name,
+                file=output_of(spec, host).name,
+                offset_ns=before[host.name].ns,
+                error_ns=before[host.name].error_ns,
+            )
+            for host in load.hosts
+        ),
+        server=storage.server.name if storage else None,
+        trace=parts.trace_name(phase.name, spec.part) if traced else None,
+        log_vdevs=tuple(pool.log_vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
+        op=_op(job),
+        block_bytes=job.block_bytes,
+        outstanding=job.outstanding,
+        expected_tiers=tuple(phase.tiers) if storage else (),
+    )
+    json_file.write_json(parts.begun_path(bench.run_dir, phase.name, spec.part), begun.as_json())
+
+
+def _op(job: FioJob) -> str:
+    return "read" if "read" in job.operations else "write"
 
 
 def load_on(
@@ -199,6 +244,9 @@ def load_on(
     job: FioJob,
     duration_ns: int,
     histograms_ns: int | None = None,
+    part: int = 1,
+    *,
+    logged: bool = True,
 ) -> Load:
     """fio on one client, or on several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
     spec = LoadSpec(
@@ -209,11 +257,15 @@ def load_on(
         size_bytes=bench.size_bytes,
         duration_ns=duration_ns,
         clock=bench.site.clock,
-        seed=seed_for(bench.site.seed, name),
+        # Each part asks for other blocks.
+        seed=seed_for(bench.site.seed, name if part == 1 else f"{name} part {part}"),
         # libnfs needs a port that only root may have.
         ordinary=bench.ordinary and bool(bench.mounted),
         mounted=bool(bench.mounted),
         histograms_ns=histograms_ns,
+        raw=bench.run_dir.raw,
+        part=part,
+        logged=logged,
     )
     return fio_server.load_on(hosts, spec, bench.clocks)
 
@@ -231,37 +283,23 @@ def _begin(around: Sequence[Instrument], record: _Record) -> list[Instrument]:
     return begun
 
 
-def drive(bench: Bench, load: Load, duration_ns: int, around: Sequence[Instrument] = ()) -> bool:
+def drive(
+    bench: Bench,
+    load: Load,
+    duration_ns: int,
+    around: Sequence[Instrument] = (),
+    progress: Progress | None = None,
+) -> bool:
     """Start fio everywhere and wait for its end. Returns whether the user interrupted it."""
     interrupted = False
     try:
         load.start()
-        _wait(bench, load, duration_ns, around)
+        watch.wait(bench, load, duration_ns, around, progress)
     except KeyboardInterrupt:
         interrupted = True
-        load.problems.append("interrupted by the user: the load was stopped early")
+        load.problems.append(STOPPED)
     load.finish(interrupted)
     return interrupted
-
-
-def _wait(bench: Bench, load: Load, duration_ns: int, around: Sequence[Instrument]) -> None:
-    late_s = _LATE_S if bench.storage else _LATE_APPLIANCE_S
-    limit_s = duration_ns / 1e9 + late_s
-    if bench.site.clock.kind == "virtual":
-        limit_s = max(_VIRTUAL_DEADLINE_S, _VIRTUAL_SLOWNESS * duration_ns / 1e9)
-    end = time.monotonic() + limit_s
-    while load.running():
-        if time.monotonic() > end:
-            hosts = ", ".join(client.host.name for client in bench.site.clients)
-            load.failed = True
-            load.problems.append(
-                f"the load on {hosts} did not end within {limit_s:g} s and was stopped: "
-                "does the server answer?"
-            )
-            return
-        if not all(instrument.running() for instrument in around):
-            return  # its end says so; without it the load is worth nothing
-        time.sleep(_POLL_S)
 
 
 @dataclass(frozen=True)
@@ -310,7 +348,7 @@ def _analyse(
     start_ns = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in record.frames if frame.height), default=0)  # type: ignore[arg-type]
     measured = Measured(
-        op="read" if "read" in job.operations else "write",
+        op=_op(job),
         block_bytes=job.block_bytes,
         duration_ns=clock.to_host_ns(phase.duration),
         start_ns=start_ns,

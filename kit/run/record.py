@@ -26,7 +26,9 @@ class RunRecord:
         self.fill(notes=(*self.manifest.notes, *texts))
 
     def add_phase(self, phase: Phase) -> None:
-        self.fill(phases=(*self.manifest.phases, phase))
+        """In the place of an earlier entry of the same phase."""
+        others = (each for each in self.manifest.phases if each.name != phase.name)
+        self.fill(phases=(*others, phase))
 
     def add_versions(self, versions: dict[str, str]) -> None:
         self.fill(versions={**(self.manifest.versions or {}), **versions})

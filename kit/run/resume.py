@@ -15,6 +15,7 @@ from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan
 from kit.precondition.selection import selected_devices
 from kit.recovery.journal import read_journal
+from kit.run.parts import Partial, restored
 from kit.run.record import RunRecord
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
@@ -40,19 +41,27 @@ class Earlier:
     latency: pl.DataFrame
     aged: bool
     seed: int | None = None
+    # The phase that goes on in its middle.
+    partial: Partial | None = None
+
+    @property
+    def left_ns(self) -> dict[str, int]:
+        """What is left of a phase's duration, by its name."""
+        return {self.partial.entry.name: self.partial.left_ns} if self.partial else {}
 
     def hand_on(self, record: RunRecord, latency: list[pl.DataFrame]) -> None:
         """Into the manifest and the tables of the run that is resumed."""
+        parts = (self.partial.entry,) if self.partial else ()
+        record.fill(phases=(*self.phases, *parts))
+        latency.append(self.latency)
         if self.manifest is None:
             return
         record.fill(
             resumed=(*self.manifest.resumed, {"utc": record.manifest.started_utc}),
             started_utc=self.manifest.started_utc,
-            phases=self.phases,
         )
         if self.aged and not record.manifest.testbed.emulated:
             record.fill(precondition=self.manifest.precondition)
-        latency.append(self.latency)
 
 
 def sources(run: Path) -> tuple[Path, Path]:
@@ -83,21 +92,40 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
     done = [phase.name for phase in phases]
     # Phases build on each other: what comes after the first one that is missing is measured again.
     kept = next((n for n, name in enumerate(wanted) if name not in done), len(wanted))
+    empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
+    latency = tables.read_latency(run_dir) if os.path.lexists(run_dir.path / "latency.parquet") else empty
+    partial = _partial(run_dir, plan, wanted[kept], manifest, latency) if kept < len(wanted) else None
+    names = set(wanted[:kept])
+    rows = [latency.filter(pl.col("phase").is_in(sorted(names)))]
+    if partial:
+        rows.append(partial.latency)
+        if not partial.left_ns:
+            names.add(partial.entry.name)
+            phases, kept, partial = (*phases, partial.entry), kept + 1, None
     if kept == len(wanted) and read_journal(run_dir.journal).finished:
         raise ConfigError(
             f"{run_dir.path} is complete: nothing is left to resume",
             "`hsp report` draws it again; begin a new run for new numbers",
         )
-    names = set(wanted[:kept])
-    empty = pl.DataFrame(schema=tables.LATENCY_SCHEMA)
-    latency = tables.read_latency(run_dir) if os.path.lexists(run_dir.path / "latency.parquet") else empty
     return Earlier(
         manifest,
         tuple(phase for phase in phases if phase.name in names),
-        latency.filter(pl.col("phase").is_in(sorted(names))),
+        pl.concat(rows),
         manifest is not None and _is_aged(manifest, plan),
         manifest.seed if manifest else _seed(stored),
+        partial,
     )
+
+
+def _partial(
+    run_dir: run_directory.RunDir, plan: Plan, name: str, manifest: Manifest | None, latency: pl.DataFrame
+) -> Partial | None:
+    """What there is of the phase that comes next, if it may be continued."""
+    phase = next(each for each in plan.workload.phase if each.name == name)
+    if not phase.resumable:
+        return None
+    before = next((each for each in (manifest.phases if manifest else ()) if each.name == name), None)
+    return restored(run_dir, phase, before, latency.filter(pl.col("phase") == name))
 
 
 def _seed(stored: dict[str, Any]) -> int | None:

@@ -57,7 +57,7 @@ def warm_up(
     """Read the begin of the working set `file`, drive the load untraced, then watch windows.
 
     The load is the first client's: what it warms is at the server, for every client. `gated`: whether any
-    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase; else in a few histograms.
+    phase asks for the L2ARC. `logged`: with a log of every I/O, as a phase.
     Returns when the gate opens or its deadline is over; None without a gate, as on an appliance.
     Raises MeasurementUnknown if the load fails.
     """
@@ -70,8 +70,7 @@ def warm_up(
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    histograms_ns = None if logged else warmup.duration
-    load = load_on(bench, [client], WARM_UP, job, warmup.duration, histograms_ns)
+    load = load_on(bench, [client], WARM_UP, job, warmup.duration, logged=logged)
     load.prepare()
     if drive(bench, load, warmup.duration):
         raise KeyboardInterrupt

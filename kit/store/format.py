@@ -3,7 +3,7 @@
 History, the only one:
     1  first. Keys were added since, which older runs lack; readers have a default for each of them:
        manifest: ended, seed, notes, tracing, precondition, resumed, appliance, power_loss, events
-       phase: unavailable, events, extremes, sums, clients, machines, shares, client_log
+       phase: unavailable, events, extremes, sums, clients, machines, shares, client_log, parts
        import: source, counts
        a row of the summary: mean_us, interpolated
     2  manifest.json only: each of `problems` is an object with `code` and `text`; in 1 it is the text.

@@ -188,6 +188,22 @@ class ClientLog(Stored):
     slowest: Many[Slowest] = ()
 
 
+class Part(Stored):
+    """A part of a phase that was continued, from 1. `end`: how it ended; only one that ended itself is whole.
+
+    `apart_ios`: by so many I/Os the counts of clients and server may differ, because what they counted last
+    did not arrive.
+    """
+
+    number: Count
+    start_ns: Nanoseconds
+    end_ns: Nanoseconds
+    client_ios: Count
+    server_ios: Count | None
+    end: Literal["itself", "stopped", "lost"]
+    apart_ios: Count = 0
+
+
 class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
@@ -218,3 +234,4 @@ class Phase(Stored):
     shares: Shares | None = None
     machines: Many[Json] = ()
     client_log: ClientLog | None = None
+    parts: Many[Part] = ()

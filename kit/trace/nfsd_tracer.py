@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from pathlib import Path
 
 from kit.core.clock import Clock
 from kit.core.errors import HostError
@@ -48,6 +49,8 @@ _TRACE_LIMIT_BYTES = 256 << 20
 _MARK_DEADLINE_S = 120.0
 _STOP_DEADLINE_S = 120.0
 _POLL_S = 0.2
+_ARRIVAL_DEADLINE_S = 60.0
+_TAIL_BYTES = 1 << 10
 
 MAGIC = 0x68737
 """Bits 43 to 62 of every mark."""
@@ -77,6 +80,12 @@ BEGIN = (
 END = f"""trap 'tail -c "+$(($5 + 1))" "$1"; cat "$6" >&2' EXIT; {_AWAIT}"""
 """Arguments: those of BEGIN, that size, the file of warnings. Prints the output of the phase, and
 the warnings on stderr; also if the tracer has died."""
+
+
+END_FOLLOWED = f"""trap 'cat "$6" >&2' EXIT; {_AWAIT}"""
+"""As END, without the output: it has come already."""
+FOLLOW = 'exec nice -n 19 tail -c "+$(($2 + 1))" -f -- "$1"'
+"""Arguments: output, its size before the phase. Prints what the phase adds, until it is killed."""
 
 
 class Place:
@@ -135,11 +144,11 @@ def begin_command(place: Place, phase: int, interval_ns: int) -> list[str]:
     return ["sh", "-c", BEGIN, "sh", place.output, place.ready, number, answer]
 
 
-def end_command(place: Place, phase: int, before_bytes: int | str) -> list[str]:
-    """argv to end a phase and print its output. `before_bytes`: the number that the begin printed."""
+def end_command(place: Place, phase: int, before_bytes: int | str, *, followed: bool = False) -> list[str]:
+    """argv to end a phase and print its output, unless that was `followed`. `before_bytes`: of the begin."""
     last_line = f'"hsp-trace ended {phase}\\n"}}'
     arguments = [place.output, place.ready, str(mark(0, 0)), last_line, str(before_bytes), place.warnings]
-    return ["sh", "-c", END, "sh", *arguments]
+    return ["sh", "-c", END_FOLLOWED if followed else END, "sh", *arguments]
 
 
 def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int], tracing: Tracing) -> Process:
@@ -191,25 +200,44 @@ class Tracer:
     def __init__(self, server: Host, place: Place, process: Process) -> None:
         self._server, self._place, self._process = server, place, process
         self._phase, self._before_bytes = 0, 0
+        self._follower: Process | None = None
 
     def running(self) -> bool:
         return self._process.running()
 
-    def begin(self, interval_ns: int) -> None:
+    def begin(self, interval_ns: int, output: Path | None = None) -> None:
         """Begin a phase, with this interval on the host's clock, and wait for the tracer's answer.
 
-        Raises HostError if there is none.
+        `output`: a new file here, which gets the output of the phase as it comes. Raises HostError without an
+        answer.
         """
         self._phase += 1
         result = self._mark(begin_command(self._place, self._phase, interval_ns))
         if result.returncode or not result.stdout.strip().isdecimal():
             raise HostError(self._failure("begin", result), "is the tracer (bpftrace) gone on the server?")
         self._before_bytes = int(result.stdout)
+        if output:
+            words = ["sh", "-c", FOLLOW, "sh", self._place.output, str(self._before_bytes)]
+            self._follower = self._server.start(words, output)
+
+    def follow_end(self, output: Path) -> list[str]:
+        """End the phase, whose output goes to `output`. Returns problems as texts."""
+        _, problems = self.end()
+        follower, self._follower = self._follower, None
+        assert follower is not None
+        # It was sent before the answer to the mark, on another channel.
+        last, end = f"ended {self._phase}".encode(), time.monotonic() + _ARRIVAL_DEADLINE_S
+        while last not in tail(output) and not problems and time.monotonic() < end:
+            time.sleep(_POLL_S)
+        follower.stop(_STOP_DEADLINE_S, "KILL")
+        return problems
 
     def end(self) -> tuple[str, list[str]]:
-        """End the phase. Returns its output, and problems as texts."""
+        """End the phase. Returns its output, if it is not followed, and problems as texts."""
+        followed = self._follower is not None
         try:
-            result = self._mark(end_command(self._place, self._phase, self._before_bytes))
+            command = end_command(self._place, self._phase, self._before_bytes, followed=followed)
+            result = self._mark(command)
         except DeadlineExceeded as error:
             return "", [f"the tracer did not confirm the end of the phase: {error.message}"]
         except OutputTooLarge as error:
@@ -247,6 +275,13 @@ class Tracer:
         if result.returncode != 0:
             problems.append(f"the tracer failed: {result.describe()}")
         return problems
+
+
+def tail(path: Path, most_bytes: int = _TAIL_BYTES) -> bytes:
+    """The last bytes of a file."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - most_bytes))
+        return file.read()
 
 
 def end_left(server: Host, directory: str) -> None:

@@ -51,6 +51,7 @@ _EVENTS = {
     "trim": "a trim",
     "txg": "a txg sync",
     "l2arc-feed": "an L2ARC feed",
+    "gap": "a time that was not measured",
 }
 _LONGEST = 400
 _UNSAFE = re.compile(r"[^\w .,:;()+%/-]")

@@ -28,6 +28,7 @@ KNOWN = {
     "suspend": "suspend",
     "txg": "txg sync",
     "l2arc-feed": "L2ARC feed",
+    "gap": "not measured",
 }
 
 

@@ -41,7 +41,7 @@ job = read_job(directory / "job.fio")
 job = dataclasses.replace(job, text=job.text.replace("ioengine=psync", "ioengine=null"))
 spec = LoadSpec(
     "p", job, str(directory / "work"), str(directory), 1 << 30, seconds * SECOND, Clock(),
-    histograms_ns=SECOND,
+    histograms_ns=SECOND, raw=directory / "run" / "raw",
 )  # fmt: skip
 run_dir = RunDir(directory / "run")
 run_dir.raw.mkdir(parents=True)

@@ -403,6 +403,15 @@ MORE = (
         at='log = "histogram"',
     ),
     Mistake(
+        "a log of every I/O that is to be resumed",
+        W,
+        'duration = "6s"',
+        'duration = "6s"\nresumable = true',
+        "phase[0].resumable",
+        "add it, or remove resumable",
+        at="resumable = true",
+    ),
+    Mistake(
         "more in the L2ARC than it holds",
         W,
         'l2arc_min = "32MiB"',

@@ -24,7 +24,7 @@ from kit.hosts.clock_offset import Clocks
 from kit.hosts.connect import connect
 from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
-from kit.load import fio, fio_server
+from kit.load import common_start, fio, fio_server
 from kit.load.fio_server import GroupLoad
 from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad
 from kit.store.run_directory import RunDir
@@ -243,7 +243,7 @@ def test_a_client_that_disconnects_is_named_and_the_others_are_kept(tmp_path: Pa
 
 @needs_fio
 def test_a_client_that_does_not_get_ready_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fio_server, "_LAST_READY_S", 1.0)
+    monkeypatch.setattr(common_start, "_LAST_READY_S", 1.0)
     hosts, load_spec = machines(2), spec(tmp_path)
     running = prepared(hosts, load_spec)
     Path(load_spec.work_dir, "fio1-p", "start.py").write_text("import time; time.sleep(60)")
@@ -287,13 +287,13 @@ def test_a_client_lost_before_the_start_does_not_stop_the_others(
 ) -> None:
     hosts, load_spec = machines(2), spec(tmp_path)
     running = prepared(hosts, load_spec)
-    waited = running._await_ready
+    waited = common_start.await_ready
 
-    def ready_and_lost() -> None:
-        waited()
+    def ready_and_lost(*arguments: Any) -> None:
+        waited(*arguments)
         hosts[1].lost = True
 
-    monkeypatch.setattr(running, "_await_ready", ready_and_lost)
+    monkeypatch.setattr(common_start, "await_ready", ready_and_lost)
     running.start()
     hosts[1].lost = False
     check_client1_failed(running, tmp_path, "client1: the connection broke")

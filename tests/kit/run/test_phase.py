@@ -199,7 +199,7 @@ class Tracer:
     def __init__(self, begins: bool, lives: bool) -> None:
         self.begins, self.lives, self.ended = begins, lives, False
 
-    def begin(self, interval_ns: int) -> None:
+    def begin(self, interval_ns: int, output: Path | None = None) -> None:
         assert interval_ns == SECOND
         if not self.begins:
             raise HostError("the tracer died before the phase")

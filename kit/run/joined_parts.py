@@ -1,0 +1,120 @@
+"""The sum of two parts of a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kit.store.phase import ClientLog, ClientRow, Event, Extreme, Phase, Problem, Shares, Slowest, Sum
+
+STOPPED = "interrupted by the user: the load was stopped early"
+
+
+def lasting(entry: Phase) -> tuple[Problem, ...]:
+    """The problems of a phase but that it is not whole."""
+    return tuple(each for each in entry.problems if each.code != "interrupted" and each.text != STOPPED)
+
+
+def joined(first: Phase, more: Phase) -> Phase:
+    """Both parts as one phase, with a mark where nothing was measured."""
+    gap = Event(
+        time_ns=first.end_ns, end_ns=more.start_ns, kind="gap",
+        text=f"not measured: the run was interrupted after part {first.parts[-1].number}, and resumed",
+    )  # fmt: skip
+    events = sorted((*first.events, gap, *more.events), key=lambda event: (event.time_ns, event.kind))
+    return more.model_copy(
+        update={
+            "client_ios": first.client_ios + more.client_ios,
+            "server_ios": _plus(first.server_ios, more.server_ios),
+            "lost_events": _plus(first.lost_events, more.lost_events),
+            "checks": (*first.checks, *more.checks),
+            "unavailable": (*first.unavailable, *more.unavailable),
+            "events": tuple(events),
+            "extremes": _joined_extremes((*first.extremes, *more.extremes)),
+            "sums": _joined_sums(first, more),
+            "clients": _joined_clients(first, more),
+            "problems": (*lasting(first), *more.problems),
+            "start_ns": first.start_ns,
+            "machines": (*first.machines, *more.machines),
+            "shares": _joined_shares(first, more),
+            "client_log": _joined_log(first, more),
+            "parts": (*first.parts, *more.parts),
+        }
+    )
+
+
+def _plus(first: int | None, more: int | None) -> int | None:
+    return None if first is None or more is None else first + more
+
+
+def _joined_extremes(extremes: Sequence[Extreme]) -> tuple[Extreme, ...]:
+    held: dict[tuple[str, str, str, str], Extreme] = {}
+    for each in extremes:
+        key = each.layer, each.host, each.op, each.tier
+        before = held.setdefault(key, each)
+        ends = {"min_ns": min(before.min_ns, each.min_ns), "max_ns": max(before.max_ns, each.max_ns)}
+        held[key] = each.model_copy(update=ends)
+    return tuple(held.values())
+
+
+def _joined_sums(first: Phase, more: Phase) -> tuple[Sum, ...]:
+    """None where a part has none: then the mean of all is not known."""
+    if not (first.sums and more.sums):
+        return ()
+    held: dict[tuple[str, str, str, str], Sum] = {}
+    for each in (*first.sums, *more.sums):
+        key = each.layer, each.host, each.op, each.tier
+        if key in held:
+            both = {"ios": held[key].ios + each.ios, "sum_ns": held[key].sum_ns + each.sum_ns}
+            each = each.model_copy(update=both)
+        held[key] = each
+    return tuple(held.values())
+
+
+def _joined_clients(first: Phase, more: Phase) -> tuple[ClientRow, ...]:
+    held = {row.host: row for row in first.clients}
+    for row in more.clients:
+        before = held.get(row.host)
+        if before is not None:
+            firsts = [at for at in (before.first_ns, row.first_ns) if at is not None]
+            lasts = [at for at in (before.last_ns, row.last_ns) if at is not None]
+            skews = [at for at in (before.skew_ns, row.skew_ns) if at is not None]
+            row = row.model_copy(
+                update={
+                    "ios": before.ios + row.ios,
+                    "first_ns": min(firsts, default=None),
+                    "last_ns": max(lasts, default=None),
+                    "skew_ns": max(skews, default=None),
+                    "clock_error_ns": max(before.clock_error_ns, row.clock_error_ns),
+                }
+            )
+        held[row.host] = row
+    return tuple(held.values())
+
+
+def _joined_shares(first: Phase, more: Phase) -> Shares | None:
+    if first.shares is None or more.shares is None:
+        return None
+    counts = {
+        name: first.shares.counts.get(name, 0) + more.shares.counts.get(name, 0)
+        for name in {**first.shares.counts, **more.shares.counts}
+    }
+    return more.shares.model_copy(update={"counts": counts})
+
+
+def _joined_log(first: Phase, more: Phase) -> ClientLog | None:
+    before, log = first.client_log, more.client_log
+    if before is None or log is None:
+        return log or before
+    slowest: dict[tuple[str, str], Slowest] = {}
+    for each in (*before.slowest, *log.slowest):
+        held = slowest.setdefault((each.host, each.op), each)
+        if each.latency_ns > held.latency_ns:
+            slowest[each.host, each.op] = each
+    return log.model_copy(
+        update={
+            "time_error_ns": max(before.time_error_ns, log.time_error_ns),
+            "ios_after_windows": before.ios_after_windows + log.ios_after_windows,
+            "ios_guessed": before.ios_guessed + log.ios_guessed,
+            "slowest": tuple(slowest.values()),
+        }
+    )

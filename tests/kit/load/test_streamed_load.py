@@ -1,0 +1,99 @@
+"""A real fio on this machine, whose counts arrive while it runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from kit.config.fio_job import read_job
+from kit.core.clock import Clock
+from kit.hosts.clock_offset import Clocks
+from kit.hosts.local import LocalHost
+from kit.load import fio_server
+from kit.load.fio_windows import ClientWindows
+from kit.load.phase_load import ClientResult, LoadSpec
+from kit.load.streamed_load import StreamedLoad
+from kit.store.run_directory import RunDir
+
+pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
+SECOND = 10**9
+JOB = (
+    "[read]\ndirectory=${HSP_DIRECTORY}\nsize=${HSP_SIZE}\nfilename=x\nrw=randread\nbs=4k\nnorandommap\n"
+    "time_based\nruntime=${HSP_RUNTIME}\nioengine=psync\nnumjobs=2\nthread\nrate_iops=2000\n"
+)
+
+
+def started(tmp_path: Path, clients: int, seconds: float) -> StreamedLoad:
+    (tmp_path / "job.fio").write_text(JOB)
+    job = read_job(tmp_path / "job.fio")
+    # A workload may not have it: it does nothing.
+    job = dataclasses.replace(job, text=job.text.replace("ioengine=psync", "ioengine=null"))
+    (tmp_path / "raw").mkdir()
+    spec = LoadSpec(
+        "p", job, str(tmp_path / "work"), str(tmp_path), 1 << 20, int(seconds * SECOND), Clock(),
+        histograms_ns=SECOND // 4, raw=tmp_path / "raw",
+    )  # fmt: skip
+    hosts = [LocalHost(f"client{number}") for number in range(clients)]
+    load = fio_server.load_on(hosts, spec, Clocks(hosts[0]))
+    assert isinstance(load, StreamedLoad)
+    load.prepare()
+    load.start()
+    return load
+
+
+def lines(load: StreamedLoad) -> int:
+    return min(path.read_text().count("\n") for path in load.outputs)
+
+
+def ended(load: StreamedLoad, tmp_path: Path, *, interrupted: bool = False) -> list[ClientResult]:
+    while load.running() and not interrupted:
+        time.sleep(0.02)
+    load.finish(interrupted)
+    return load.collect(RunDir(tmp_path))
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_all_ios_are_counted_and_arrive_while_they_are_done(tmp_path: Path, clients: int) -> None:
+    load = started(tmp_path, clients, 1.5)
+    while load.running() and lines(load) < 2:
+        time.sleep(0.02)
+    assert load.running()
+    results = ended(load, tmp_path)
+    assert load.problems == [] and len(results) == clients
+    for result in results:
+        assert isinstance(result.latencies, ClientWindows)
+        assert sum(result.ios.values()) == result.latencies.ios > 1000
+        assert len(result.latencies.sums_ns) == 1
+    firsts = [result.latencies.first_ns for result in results]
+    assert max(firsts) - min(firsts) < SECOND // 10
+    assert min(results[0].latencies.end_ns) - firsts[0] < SECOND
+    assert not (tmp_path / "work").exists() or not list((tmp_path / "work").iterdir())
+
+
+def test_an_interrupted_load_keeps_all_counts(tmp_path: Path) -> None:
+    load = started(tmp_path, 1, 600)
+    while lines(load) < 2:
+        time.sleep(0.02)
+    (result,) = ended(load, tmp_path, interrupted=True)
+    assert load.problems == [] and sum(result.ios.values()) > 1000
+
+
+def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
+    load = started(tmp_path, 2, 600)
+    while lines(load) < 2:
+        time.sleep(0.02)
+    # The whole group of the second client: nothing of it says another word.
+    process = load._members[1].server
+    assert process is not None
+    os.killpg(process._child.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    time.sleep(0.3)
+    results = ended(load, tmp_path, interrupted=True)
+    assert [sum(result.ios.values()) > 20 for result in results] == [True, True]
+    (problem,) = load.problems
+    assert problem.startswith("fio failed on client1") and load.failed
