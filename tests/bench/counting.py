@@ -1,6 +1,7 @@
 """Worker of test_counting: a load of fio's null engine, counted by histograms; figures as JSON.
 
-Arguments: an empty directory, seconds, I/Os a second, jobs.
+Arguments: an empty directory, seconds, I/Os a second and jobs of each client, network namespaces that are the
+clients (none: this machine is one).
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import sys
 import time
 from pathlib import Path
 
+import polars as pl
+
 from kit.config.fio_job import read_job
 from kit.core.clock import Clock
+from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
+from kit.hosts.netns import NetnsHost
 from kit.instruments import client_windows, histograms
 from kit.load import fio_server
 from kit.load.fio_windows import ClientWindows
@@ -45,8 +50,9 @@ spec = LoadSpec(
 )  # fmt: skip
 run_dir = RunDir(directory / "run")
 run_dir.raw.mkdir(parents=True)
-host = LocalHost("client")
-load = fio_server.load_on([host], spec, Clocks(host))
+here = LocalHost("client")
+hosts: list[Host] = [NetnsHost(here, name) for name in sys.argv[5:]] or [here]
+load = fio_server.load_on(hosts, spec, Clocks(here))
 before = peak_bytes()
 load.prepare()
 load.start()
@@ -54,16 +60,18 @@ while load.running():
     time.sleep(0.05)
 ended = time.monotonic()
 load.finish(False)
-(result,) = load.collect(run_dir)
-assert not load.problems and isinstance(result.latencies, ClientWindows)
-grid = histograms.Grid(0, result.latencies.first_ns, SECOND, Clock())
-cells = client_windows.cells(result.latencies, grid)
-write_latency(run_dir, histograms.frame(cells, "p", "client", "client"))
+results = load.collect(run_dir)
+assert not load.problems and len(results) == len(hosts), load.problems
+counted = [(r.host.name, r.latencies) for r in results if isinstance(r.latencies, ClientWindows)]
+grid = histograms.Grid(0, min(windows.first_ns for _, windows in counted), SECOND, Clock())
+cells = {name: client_windows.cells(windows, grid) for name, windows in counted}
+write_latency(run_dir, pl.concat(histograms.frame(c, "p", "client", name) for name, c in cells.items()))
 figures = {
-    "fio_ios": sum(result.ios.values()),
-    "stored_ios": int(cells["count"].sum()),
+    "fio_ios": {r.host.name: sum(r.ios.values()) for r in results},
+    "stored_ios": {name: int(c["count"].sum()) for name, c in cells.items()},
     "seconds": time.monotonic() - ended,
     "above_start_bytes": peak_bytes() - before,
-    "time_error_ns": client_windows.client_log([("client", result.latencies)], grid).time_error_ns,
+    "time_error_ns": client_windows.client_log(counted, grid).time_error_ns,
+    "start_skew_ns": max(w.first_ns for _, w in counted) - grid.phase_origin_ns,
 }
 print(json.dumps(figures))
