@@ -127,7 +127,7 @@ class _Watch:
         for path in self._load.outputs:
             try:
                 row = _last_row(path)
-                begun_ns = self._begun_ns.setdefault(path, int(row["from_ns"]))
+                begun_ns = self._begun_ns.get(path) or self._begun_ns.setdefault(path, _first_ns(path))
                 ios = sum(sum(row[op]["bins"].values()) for op in ("read", "write") if op in row)
                 took_ns = max(self._bench.site.clock.from_host_ns(row["to_ns"] - row["from_ns"]), 1)
                 rate += ios * 1e9 / took_ns
@@ -142,6 +142,11 @@ class _Watch:
 def _last_row(path: Path) -> dict[str, Any]:
     """The last whole line."""
     return dict(json.loads(tail(path, 1 << 20).split(b"\n")[-2]))
+
+
+def _first_ns(path: Path) -> int:
+    with path.open("rb") as file:
+        return int(json.loads(file.readline())["from_ns"])
 
 
 def wait(
