@@ -19,6 +19,7 @@ from kit.instruments.base import Instrument
 from kit.load.phase_load import Load
 from kit.load.streamed_load import StreamedLoad
 from kit.run.bench import Bench
+from kit.run.joined_parts import NO_ROOM
 from kit.trace.nfsd_tracer import tail
 
 # A lab's clock is another one: any machine that can run the lab at all is done with a short load by then,
@@ -115,7 +116,7 @@ class _Watch:
 
     def _full(self, host: str, path: str, free: int, floor: int) -> str:
         return (
-            f"the load was stopped early: {path} on {host} has {free >> 20} MiB free, and what is measured "
+            f"{NO_ROOM}{path} on {host} has {free >> 20} MiB free, and what is measured "
             f"needs {floor >> 20} MiB to be stored; all intervals until then are kept"
         )
 
