@@ -104,10 +104,12 @@ class Saved(Kept):
         self._file = path.open("xb", buffering=0)
 
     def add(self, chunk: bytes) -> None:
+        left = memoryview(chunk)
         try:
-            self._file.write(chunk)
+            while left and not self.failure:
+                left = left[self._file.write(left) :]
         except OSError as error:
-            self.failure = self.failure or error
+            self.failure = error
 
     def content(self) -> bytes:
         self._file.close()

@@ -95,12 +95,12 @@ class SshProcess:
         supervision: Supervision | None,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
         whole: bool = False,
-        output: Path | None = None,
+        saved: Saved | None = None,
     ) -> None:
         """`whole`: the command is of no use when more is written than is kept: it is ended then."""
         self.argv = argv
         kept, self._err = kept_outputs(limit_bytes)
-        self._out = Saved(output) if output else kept
+        self._out = saved or kept
         self._whole = whole
         self._supervision = supervision
         self._host = host
@@ -230,7 +230,11 @@ class SshHost(DirectHost):
         return self._open(argv, stdin, self.supervision, limit_bytes).wait(deadline_s, self._nudge_s)
 
     def start(self, argv: Sequence[str], output: Path | None = None) -> SshProcess:
-        return self._open(checked_argv(argv), b"", self.supervision, output=output)
+        try:
+            saved = Saved(output) if output else None
+        except OSError as error:
+            raise HostError(f"{output}: {error.strerror}", "it is to get what a command prints") from error
+        return self._open(checked_argv(argv), b"", self.supervision, saved=saved)
 
     def _open(
         self,
@@ -239,7 +243,7 @@ class SshHost(DirectHost):
         supervision: Supervision | None,
         limit_bytes: int = OUTPUT_LIMIT_BYTES,
         whole: bool = False,
-        output: Path | None = None,
+        saved: Saved | None = None,
     ) -> SshProcess:
         async def open_channel() -> asyncssh.SSHClientProcess[bytes]:
             command = supervision.wrap(argv, len(stdin)) if supervision else shlex.join(argv)
@@ -254,7 +258,7 @@ class SshHost(DirectHost):
             process = call(asyncio.wait_for(self._nudging(open_channel()), _CHANNEL_DEADLINE_S))
         except (*BROKEN, TimeoutError) as error:
             raise self.connection_lost(argv, error) from error
-        return SshProcess(self, argv, process, supervision, limit_bytes, whole, output)
+        return SshProcess(self, argv, process, supervision, limit_bytes, whole, saved)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self.run(("sh", "-c", 'umask 077 && cat >"$1"', "sh", path), stdin=content, deadline_s=deadline_s)

@@ -1,6 +1,6 @@
 """fio's histogram log (write_hist_log): `time_ms, ddir, bs, count, count, ...` per window and direction.
 
-Used for own runs and imports. Format: fio's HOWTO, "Log File Formats", and flush_hist_samples() in
+Of imports. Format: fio's HOWTO, "Log File Formats", and flush_hist_samples() in
 its iolog.c. Latencies are those of completion (clat); bins are those of kit.load.fio_bins.
 """
 

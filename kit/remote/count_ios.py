@@ -114,20 +114,8 @@ class Counts:
         return row
 
 
-def main():
-    interval_ns, output, arguments = int(sys.argv[1]) * MS, sys.argv[2], sys.argv[3:]
-    # fio gets them from the same sender, ends its jobs and prints its last document.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: None)
-    counts = Counts(time.monotonic_ns())
-    fio = subprocess.Popen(["fio", "--output-format=json+", *arguments], stdout=subprocess.PIPE)
-    documents, other = queue.Queue(), []
-    reader = threading.Thread(target=read_documents, args=(fio.stdout, documents, other))
-    reader.start()
-    while not is_ready(fio.pid) and fio.poll() is None:
-        time.sleep(POLL_S)
-    if os.path.exists("start.py"):
-        counts.from_ns = counts.begun_ns = start_of(fio)
+def relay(fio, documents, counts, interval_ns):
+    """Ask for documents and print their lines until fio ends. The last, and why lines were not printed."""
     due_ns = max(time.monotonic_ns(), counts.begun_ns) + interval_ns
     last, asked_ns, failure = b"", 0, None
     while True:
@@ -141,7 +129,7 @@ def main():
             due_ns += (1 + max(asked_ns - due_ns, 0) // interval_ns) * interval_ns
             continue
         if document is None:
-            break
+            return last, failure
         to_ns, last = document
         row = counts.row(last, asked_ns or to_ns, to_ns)
         asked_ns = 0
@@ -152,12 +140,34 @@ def main():
             # Nobody gets the counts any more: no room there, or nobody there.
             failure = error
             fio.send_signal(signal.SIGINT)
+
+
+def main():
+    interval_ns, output, arguments = int(sys.argv[1]) * MS, sys.argv[2], sys.argv[3:]
+    # fio gets them from the same sender, ends its jobs and prints its last document.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    counts = Counts(time.monotonic_ns())
+    fio = subprocess.Popen(["fio", "--output-format=json+", *arguments], stdout=subprocess.PIPE)
+    documents, other = queue.Queue(), []
+    reader = threading.Thread(target=read_documents, args=(fio.stdout, documents, other))
+    reader.start()
+    try:
+        while not is_ready(fio.pid) and fio.poll() is None:
+            time.sleep(POLL_S)
+        if os.path.exists("start.py"):
+            counts.from_ns = counts.begun_ns = start_of(fio)
+        last, failure = relay(fio, documents, counts, interval_ns)
+    except BaseException:
+        # Without its counts the load is worth nothing.
+        fio.send_signal(signal.SIGINT)
+        raise
     reader.join()
+    if failure:
+        sys.stderr.write("the counts could not be written: " + str(failure) + "\n")
     with open(output, "wb") as file:
         file.write(b"".join(other) + last)
     code = fio.wait()
-    if failure:
-        sys.stderr.write("the counts could not be written: " + str(failure) + "\n")
     sys.exit(code if code > 0 else 128 - code if code else 1 if failure else 0)
 
 

@@ -88,7 +88,11 @@ def trace_name(phase: str, number: int) -> str:
 def next_number(run_dir: RunDir, phase: str) -> int:
     """The number of the part that would begin now, from 1."""
     number = 1
-    while os.path.lexists(begun_path(run_dir, phase, number)):
+    # The tracer begins before there is a Begun.
+    while any(
+        os.path.lexists(path)
+        for path in (begun_path(run_dir, phase, number), run_dir.raw / trace_name(phase, number))
+    ):
         number += 1
     return number
 
@@ -145,6 +149,8 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     Raises ConfigError for damage.
     """
     path = begun_path(run_dir, phase.name, number)
+    if not os.path.lexists(path):
+        return None
     begun = Begun.from_json(json_file.read_json(path), path)
     try:
         clients = list(_clients(run_dir, begun))

@@ -19,6 +19,7 @@ from kit.instruments.base import Instrument
 from kit.load.phase_load import Load
 from kit.load.streamed_load import StreamedLoad
 from kit.run.bench import Bench
+from kit.run.joined_parts import NO_ROOM
 from kit.trace.nfsd_tracer import tail
 
 # A lab's clock is another one: any machine that can run the lab at all is done with a short load by then,
@@ -115,7 +116,7 @@ class _Watch:
 
     def _full(self, host: str, path: str, free: int, floor: int) -> str:
         return (
-            f"the load was stopped early: {path} on {host} has {free >> 20} MiB free, and what is measured "
+            f"{NO_ROOM}{path} on {host} has {free >> 20} MiB free, and what is measured "
             f"needs {floor >> 20} MiB to be stored; all intervals until then are kept"
         )
 
@@ -127,7 +128,7 @@ class _Watch:
         for path in self._load.outputs:
             try:
                 row = _last_row(path)
-                begun_ns = self._begun_ns.setdefault(path, int(row["from_ns"]))
+                begun_ns = self._begun_ns.get(path) or self._begun_ns.setdefault(path, _first_ns(path))
                 ios = sum(sum(row[op]["bins"].values()) for op in ("read", "write") if op in row)
                 took_ns = max(self._bench.site.clock.from_host_ns(row["to_ns"] - row["from_ns"]), 1)
                 rate += ios * 1e9 / took_ns
@@ -142,6 +143,11 @@ class _Watch:
 def _last_row(path: Path) -> dict[str, Any]:
     """The last whole line."""
     return dict(json.loads(tail(path, 1 << 20).split(b"\n")[-2]))
+
+
+def _first_ns(path: Path) -> int:
+    with path.open("rb") as file:
+        return int(json.loads(file.readline())["from_ns"])
 
 
 def wait(

@@ -296,3 +296,22 @@ def test_commands_of_root_are_signalled_with_sudo(monkeypatch: pytest.MonkeyPatc
     process = LocalHost(killer=("env",)).start(["sh", "-c", "trap '' TERM; sleep 600 & sleep 600"])
     with pytest.raises(DeadlineExceeded):
         process.wait(0.2)
+
+
+def test_output_goes_to_a_file_as_it_comes(host: LocalHost, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    process = host.start(["sh", "-c", "echo one; read -r line; echo two; echo wrong >&2"], output)
+    end = time.monotonic() + 20
+    while output.read_text() != "one\n" and time.monotonic() < end:
+        time.sleep(0.02)
+    assert output.read_text() == "one\n" and process.running()
+    result = process.wait(20, b"line\n")
+    assert (output.read_text(), result.stdout, result.stderr) == ("one\ntwo\n", "", "wrong\n")
+
+
+def test_output_does_not_replace_a_file(host: LocalHost, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    output.write_text("kept")
+    with pytest.raises(CommandFailed):
+        host.start(["echo", "one"], output)
+    assert output.read_text() == "kept"

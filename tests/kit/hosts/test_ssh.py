@@ -341,3 +341,14 @@ def host_answers(host: DirectHost) -> bool:
         host.run(["true"])
         return True
     return False
+
+
+def test_output_goes_to_a_file_as_it_comes(real_host: DirectHost, tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    process = real_host.start(["sh", "-c", "echo one; sleep 30"], output)
+    assert until(lambda: output.read_bytes() == b"one\n")
+    assert process.running()
+    process.stop(20, "KILL")
+    assert output.read_bytes() == b"one\n"
+    with pytest.raises(HostError):
+        real_host.start(["echo", "two"], output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import resource
 import shutil
 import signal
 import time
@@ -97,3 +98,33 @@ def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
     assert [sum(result.ios.values()) > 20 for result in results] == [True, True]
     (problem,) = load.problems
     assert problem.startswith("fio failed on client1") and load.failed
+
+
+def test_a_stopped_client_counts_on_when_it_goes_on(tmp_path: Path) -> None:
+    """It does not answer for a while: what it does then is not made up for, and nothing is lost."""
+    load = started(tmp_path, 1, 4)
+    while lines(load) < 2:
+        time.sleep(0.02)
+    process = load._members[0].server
+    assert process is not None
+    os.killpg(process._child.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
+    time.sleep(1.5)
+    os.killpg(process._child.pid, signal.SIGCONT)  # type: ignore[attr-defined]
+    (result,) = ended(load, tmp_path)
+    assert load.problems == []
+    assert isinstance(result.latencies, ClientWindows)
+    assert result.latencies.ios == sum(result.ios.values())
+    assert int((result.latencies.end_ns - result.latencies.begin_ns).max()) > SECOND
+
+
+def test_no_room_for_counts_ends_the_load(tmp_path: Path) -> None:
+    load = started(tmp_path, 1, 600)
+    while lines(load) < 2:
+        time.sleep(0.02)
+    # Nobody has it open for writing but the client: what it prints now has no place to go.
+    process = load._members[0].server
+    assert process is not None
+    resource.prlimit(process._child.pid, resource.RLIMIT_FSIZE, (64, 64))  # type: ignore[attr-defined]
+    (result,) = ended(load, tmp_path)
+    assert result.ios["read"] > 20 and load.failed
+    assert "the counts could not be written: " in load.problems[0]

@@ -118,6 +118,13 @@ def test_a_part_without_an_io_is_none(run_dir: RunDir) -> None:
     assert restored(run_dir) is None
 
 
+def test_a_part_that_never_began_is_none_and_has_its_number(run_dir: RunDir) -> None:
+    """The controller was killed after it had started the tracer."""
+    (run_dir.raw / parts.trace_name("read", 1)).write_text("")
+    assert restored(run_dir) is None
+    assert parts.next_number(run_dir, "read") == 2
+
+
 @pytest.mark.parametrize("damage", ["{}\n", '{"from_ns": -1}\n'])
 def test_damage_is_refused(run_dir: RunDir, damage: str) -> None:
     arrive(run_dir, 1, 2, 0)
