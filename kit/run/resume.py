@@ -32,7 +32,7 @@ class Earlier:
     """What an interrupted run has measured. `phases` have ended; `latency` is theirs.
 
     `manifest` is None if it was killed before it had anything to store; `aged`: whether its
-    preconditioning was complete; `seed`: None is the one of its id.
+    preconditioning was complete; `seed`: None is the one of its id; `observer_effect`: it was asked for.
     """
 
     manifest: Manifest | None
@@ -40,6 +40,7 @@ class Earlier:
     latency: pl.DataFrame
     aged: bool
     seed: int | None = None
+    observer_effect: bool = False
 
     def hand_on(self, record: RunRecord, latency: list[pl.DataFrame]) -> None:
         """Into the manifest and the tables of the run that is resumed."""
@@ -97,6 +98,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         latency.filter(pl.col("phase").is_in(sorted(names))),
         manifest is not None and _is_aged(manifest, plan),
         manifest.seed if manifest else _seed(stored),
+        stored.get("observer_effect") is True,
     )
 
 
