@@ -87,6 +87,13 @@ DespiteOption = Annotated[
         help="Measure although the L2ARC is not warm; the verdict is then unknown.",
     ),
 ]
+ObserverOption = Annotated[
+    bool,
+    typer.Option(
+        "--observer-effect",
+        help="After the phases, measure what the tracer adds to reads from DRAM: some minutes.",
+    ),
+]
 
 
 def demo(
@@ -128,6 +135,7 @@ def run(
     across: AcrossOption = None,
     beside_other_pools: BesideOption = False,
     despite_warm_up: DespiteOption = False,
+    observer_effect: ObserverOption = False,
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
     json_output: options.JsonOption = False,
@@ -151,7 +159,7 @@ def run(
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
     if not has_b and count == 1:
-        asked = Asked(seed, age_again, beside_other_pools, despite_warm_up)
+        asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect)
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
     for option, given, hint in (
         ("--resume is", resume, "resume the interrupted run of a series alone"),
@@ -160,6 +168,11 @@ def run(
             seed is not None or age_again,
             "each run of a series has its own seed, and all start with the kept devices; to age them again, "
             "make one run with --age-again first",
+        ),
+        (
+            "--observer-effect is",
+            observer_effect,
+            "measure it in a run alone: it is the server's, not the side's",
         ),
         ("--junit is", junit, "`hsp report RUN --junit FILE` writes it for a stored run"),
     ):

@@ -68,7 +68,8 @@ class ArcZilCounters(Instrument):
                 return Report(checks=untraced_checks(self.change) if measured.op == "read" else [])
             if self._tracer.ios is None:
                 return Report()
-            return Report(checks=checks(self.change, self._tracer.ios, self._zfs, measured.block_bytes or 0))
+            of_tracer = self._tracer.ios, self._tracer.log_blocks
+            return Report(checks=checks(self.change, *of_tracer, self._zfs, measured.block_bytes or 0))
         except MeasurementUnknown as error:
             return Report(problems=[error.message])
 
@@ -88,14 +89,18 @@ def parse_kstat(text: str) -> dict[str, int]:
 
 
 def checks(
-    change: Counters, tiers: dict[tuple[str, str], int], zfs: ZfsVersion, block_bytes: int = 0
+    change: Counters,
+    tiers: dict[tuple[str, str], int],
+    log_blocks: dict[str, int],
+    zfs: ZfsVersion,
+    block_bytes: int = 0,
 ) -> list[Check | Missing]:
-    """Check the tracer's counts, by (op, tier), against the change of the counters.
+    """Check the tracer's counts, by (op, tier), and its log blocks against the change of the counters.
 
     `block_bytes`: of each I/O; 0 if they differ. Raises MeasurementUnknown if a counter is missing.
     """
     with _counters_needed("the tracer's counts cannot be checked"):
-        return [*_read_checks(change.arc, tiers, block_bytes), *_write_checks(change, tiers, zfs)]
+        return [*_read_checks(change.arc, tiers, block_bytes), *_write_checks(change, tiers, log_blocks, zfs)]
 
 
 def untraced_checks(change: Counters) -> list[Check | Missing]:
@@ -163,7 +168,7 @@ def _l2arc_errors(arc: dict[str, int]) -> Iterator[Check]:
 
 
 def _write_checks(
-    change: Counters, tiers: dict[tuple[str, str], int], zfs: ZfsVersion
+    change: Counters, tiers: dict[tuple[str, str], int], log_blocks: dict[str, int], zfs: ZfsVersion
 ) -> Iterator[Check | Missing]:
     zil, source = change.zil, change.zil_source
     writes = {tier: count for (op, tier), count in tiers.items() if op in ("write", "commit")}
@@ -171,13 +176,13 @@ def _write_checks(
     if not total:
         return
     slack = _tolerance(total, 0.005)
-    slog, pool, indirect = (writes.get(tier, 0) for tier in ("slog", "pool", "indirect"))
-    # With a log device no block may go to the pool; without one, none may go to a log device.
-    on_slog, in_pool = slog + (indirect if slog else 0), pool + (0 if slog else indirect)
+    # Several requests may share a log block, and one may write several: blocks are not requests. With a log
+    # device no block may go to the pool; without one, none may go to a log device.
+    on_slog, in_pool = log_blocks["slog"], log_blocks["pool"]
     for name, counter, expected, tolerance in (
         ("synchronous writes", "zil_commit_count", total, slack),
-        ("log blocks on the log device", "zil_itx_metaslab_slog_count", on_slog, slack if slog else 0),
-        ("log blocks in the pool", "zil_itx_metaslab_normal_count", in_pool, slack if pool else 0),
+        ("log blocks on the log device", "zil_itx_metaslab_slog_count", on_slog, slack if on_slog else 0),
+        ("log blocks in the pool", "zil_itx_metaslab_normal_count", in_pool, slack if in_pool else 0),
         ("indirect writes", "zil_itx_indirect_count", 0, 0),
     ):
         yield Check.of(name, f"{source} {counter}", expected, zil[counter], tolerance)

@@ -62,6 +62,14 @@ class TierTracer(Instrument):
         self._trace = parse_trace(text)
 
     @property
+    def log_blocks(self) -> dict[str, int]:
+        """Log blocks that requests wrote, by `slog` and `pool`. A request may write several, or none."""
+        blocks = {"slog": 0, "pool": 0}
+        for vdev, count in self._trace.log_blocks.items():
+            blocks["slog" if vdev in self._log_vdevs else "pool"] += count
+        return blocks
+
+    @property
     def printed_ns(self) -> Sequence[int]:  # type: ignore[override]
         return [snapshot.at_ns for snapshot in histograms.regular(self._trace)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from kit.plan.plan import Plan
 from kit.plan.workload_sizes import planned_tiers, tiers_asked
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
-from kit.run import appliance_setup, parts, power_loss, server_setup
+from kit.run import appliance_setup, observer_effect, parts, power_loss, server_setup
 from kit.run import manifest as manifests
 from kit.run.bench import Bench
 from kit.run.context import Context
@@ -63,6 +64,7 @@ def execute(
     journal: Journal | None = None,
     *,
     despite_warm_up: bool = False,
+    observe: bool = False,
 ) -> Outcome:
     """Run the plan. Steps; those in brackets need a server that can be logged into:
 
@@ -72,7 +74,7 @@ def execute(
     4  mount the export on the clients
     5  fill the working set
     6  warm up [until the gate opens; without it the run ends here, but for `despite_warm_up`]
-    7  [start the tracer;] measure phase by phase, store after each
+    7  [start the tracer;] measure phase by phase, store after each [with `observe`: then the observer effect]
     8  undo 5 to 3, whatever happened [and check that all is as it was]
 
     With `earlier`, the phases that an interrupted run has measured are not measured again. `journal`: the
@@ -101,7 +103,7 @@ def execute(
                 for key, host in site.hosts.items():
                     journal.know_host(key, read_identity(host))
                 before = _settings(site)
-            _run_steps(run, outcome, earlier, despite_warm_up)
+            _run_steps(run, outcome, earlier, despite_warm_up, observe)
         except KeyboardInterrupt:
             outcome.interrupted = True
             record.add_problems("interrupted", "interrupted by the user")
@@ -232,10 +234,14 @@ def _advice(run: str) -> str:
     return f"that run was ended before it could clean up: `hsp clean {entry.path}`"
 
 
-def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None, despite_warm_up: bool) -> None:
+def _run_steps(
+    run: Context, outcome: Outcome, earlier: Earlier | None, despite_warm_up: bool, observe: bool
+) -> None:
     server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
         tools = server_setup.check(run, server) if server else None
+        if observe:
+            observer_effect.refuse_untraced(tools[1] if tools else None)
         record.add_versions(manifests.client_versions(run.plan, run.site))
         if earlier and earlier.manifest:
             check_same_hosts(earlier.manifest.versions or {}, record.manifest.versions or {})
@@ -249,6 +255,8 @@ def _run_steps(run: Context, outcome: Outcome, earlier: Earlier | None, despite_
     if workload.warmup:
         _warm_up(run, bench, workload.warmup, jobs[workload.warmup.job], despite=despite_warm_up)
     _run_phases(run, bench, jobs, outcome)
+    if observe:
+        _observe(run, bench, jobs)
     if workload.power_loss:
         text = f"losing power {workload.power_loss.moments} times"
         with run.progress.step(text), run.journal.step("power losses"):
@@ -290,7 +298,8 @@ def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Ou
     skipped = {phase.phase for phase in (manifest.appliance.skipped if manifest.appliance else ())}
     missing = [phase for phase in run.plan.workload.phase if phase.name not in measured | skipped]
     with ExitStack() as stack:
-        traced_by = traced(bench, missing, run.journal, run.record)
+        intervals_ns = [phase.interval for phase in missing]
+        traced_by = traced(bench, intervals_ns, run.journal, run.record, writes=_writes(missing, jobs))
         has_tracer = bench.storage is not None and bench.storage.tracing.kind == "full"
         with run.progress.step("starting the tracer") if has_tracer else nullcontext():
             tracer = stack.enter_context(traced_by)
@@ -308,6 +317,22 @@ def _run_phases(run: Context, bench: Bench, jobs: dict[str, FioJob], outcome: Ou
                 run.record.add_problems("load", f"stopped after phase {phase.name}: its load failed")
                 return
             fault_events.check_alive(bench.site.devices)
+
+
+def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:
+    """The observer effect of the tracer that the phases had; not after a load that failed."""
+    workload = run.plan.workload
+    if {phase.name for phase in workload.phase} - {phase.name for phase in run.record.manifest.phases}:
+        run.record.add_notes("The observer effect was not measured: not all phases were.")
+        return
+    with run.progress.step("measuring the observer effect"), run.journal.step("observer effect"):
+        finest_ns = min(phase.interval for phase in workload.phase)
+        file, writes = workload.working_set.file, _writes(workload.phase, jobs)
+        observer_effect.measure(bench, file, finest_ns, run.journal, run.record, writes=writes)
+
+
+def _writes(phases: Sequence[Phase], jobs: dict[str, FioJob]) -> bool:
+    return any("write" in jobs[phase.load].operations for phase in phases)
 
 
 def _measure(

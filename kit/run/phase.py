@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import polars as pl
@@ -52,7 +52,7 @@ from kit.store.phase import (
 )
 from kit.store.phase import Phase as StoredPhase
 from kit.store.tables import LATENCY_SCHEMA
-from kit.trace import nfsd_tracer
+from kit.trace import nfsd_tracer, support
 from kit.zfs import pool
 
 
@@ -71,21 +71,22 @@ class PhaseResult:
 
 @contextmanager
 def traced(
-    bench: Bench, phases: Sequence[Phase], journal: Journal, record: RunRecord
+    bench: Bench, intervals_ns: Sequence[int], journal: Journal, record: RunRecord, *, writes: bool
 ) -> Iterator[nfsd_tracer.Tracer | None]:
-    """One tracer for all of `phases`, ended afterwards; None where the server cannot be traced.
+    """One tracer for phases with these intervals, ended afterwards; None where the server cannot be traced.
 
-    Problems of its end go into `record`. Raises HostError if it cannot be started.
+    `writes`: whether any of them writes; else the probes that tell tiers of writes are left
+    out. Problems of its end go into `record`. Raises HostError if it cannot be started.
     """
-    if bench.storage is None or bench.storage.tracing.kind != "full" or not phases:
+    if bench.storage is None or bench.storage.tracing.kind != "full" or not intervals_ns:
         yield None
         return
     server, place = bench.storage.server, nfsd_tracer.Place(bench.work_dir)
-    intervals = [phase.interval for phase in phases]
+    tracing = replace(bench.storage.tracing, program=support.program(bench.storage.zfs, writes=writes))
     with journal.step("start the tracer"):
         # Its connection's end ends it, but not on this machine, nor that of a shell that went on without.
         undo.register(journal, "server", server, undo.Tracer(directory=place.directory))
-        process = nfsd_tracer.start(server, place, bench.site.clock, intervals, bench.storage.tracing)
+        process = nfsd_tracer.start(server, place, bench.site.clock, intervals_ns, tracing)
     tracer = nfsd_tracer.Tracer(server, place, process)
     try:
         yield tracer

@@ -33,7 +33,7 @@ class Earlier:
     """What an interrupted run has measured. `phases` have ended; `latency` is theirs.
 
     `manifest` is None if it was killed before it had anything to store; `aged`: whether its
-    preconditioning was complete; `seed`: None is the one of its id.
+    preconditioning was complete; `seed`: None is the one of its id; `observer_effect`: it was asked for.
     """
 
     manifest: Manifest | None
@@ -43,6 +43,7 @@ class Earlier:
     seed: int | None = None
     # The phase that goes on in its middle.
     partial: Partial | None = None
+    observer_effect: bool = False
 
     @property
     def left_ns(self) -> dict[str, int]:
@@ -114,6 +115,7 @@ def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:
         manifest is not None and _is_aged(manifest, plan),
         manifest.seed if manifest else _seed(stored),
         partial,
+        stored.get("observer_effect") is True,
     )
 
 

@@ -19,6 +19,7 @@ from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
 from kit.recovery.clean import clean
 from kit.recovery.journal import Journal
+from kit.run import observer_effect
 from kit.run.execute import Outcome, execute
 from kit.run.resume import Earlier, read_earlier
 from kit.session.place import AS_PLANNED, Asked, Place, prepare
@@ -61,13 +62,16 @@ def once(
     check_target(junit)
     plan = side.plan()
     progress = Progress(quiet=quiet)
+    if asked.observer_effect:
+        observer_effect.refuse(plan)
     with ExitStack() as stack:
         earlier = journal = None
         if resume:
             # Before anything else: the run may still go on.
             journal = stack.enter_context(Journal(run_directory.RunDir(resume).journal))
             earlier = read_earlier(run_directory.RunDir(resume), plan)
-            asked = replace(asked, seed=earlier.seed)
+            observe = asked.observer_effect or earlier.observer_effect
+            asked = replace(asked, seed=earlier.seed, observer_effect=observe)
         place = prepare(plan, inputs, results, erase_serials, progress, resume, asked)
         if resume and journal:
             clean_first(resume, progress, journal)
@@ -102,22 +106,22 @@ def measure(
 ) -> Measured:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
 
-    `asked.seed`: from the command line; it is stored at once, so that a killed run resumes with it.
+    What was asked for on the command line is stored at once, so that a killed run resumes with it.
     `journal`: of a run that is resumed. It is locked until the site is closed.
     """
-    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked.seed)
+    run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked)
     failure: KitError | None = None
     outcome, started = None, time.monotonic()
-    with progress.numbered(_steps(plan)), ExitStack() as stack:
+    with progress.numbered(_steps(plan) + asked.observer_effect), ExitStack() as stack:
         journal = journal or stack.enter_context(Journal(run_dir.journal))
         try:
             with place(run_dir.path.name) as site:
                 run_directory.point_latest(run_dir)
                 command = ["hsp", *sys.argv[1:]]
-                despite = asked.despite_warm_up
                 outcome = execute(
-                    plan, site, run_dir, progress, command, earlier, journal, despite_warm_up=despite
-                )
+                    plan, site, run_dir, progress, command, earlier, journal,
+                    despite_warm_up=asked.despite_warm_up, observe=asked.observer_effect,
+                )  # fmt: skip
                 if outcome.failure:
                     raise outcome.failure
         except KitError as error:
@@ -149,12 +153,14 @@ def _steps(plan: Plan) -> int:
     return 8 + preconditioned + bool(workload.warmup) + traced + phases + bool(workload.power_loss)
 
 
-def _create_run(results: Path, plan: Plan, seed: int | None) -> run_directory.RunDir:
+def _create_run(results: Path, plan: Plan, asked: Asked) -> run_directory.RunDir:
     try:
         results.mkdir(parents=True, exist_ok=True)
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = run_directory.create_run(results, plan.workload.name)
-        given = {} if seed is None else {"seed": seed}
+        given: dict[str, int] = {} if asked.seed is None else {"seed": asked.seed}
+        if asked.observer_effect:
+            given["observer_effect"] = True
         json_file.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})
     except OSError as error:
         raise HostError(

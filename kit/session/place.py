@@ -27,13 +27,14 @@ class Asked:
     """Options of a run that are not in its plan. `seed`: None derives it from the run's id.
 
     `beside_other_pools`: a smaller ARC may be set although other pools are imported. `despite_warm_up`: the
-    phases are measured although the L2ARC is not warm.
+    phases are measured although the L2ARC is not warm. `observer_effect`: it is measured after the phases.
     """
 
     seed: int | None = None
     age_again: bool = False
     beside_other_pools: bool = False
     despite_warm_up: bool = False
+    observer_effect: bool = False
 
 
 AS_PLANNED = Asked()

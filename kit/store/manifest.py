@@ -154,6 +154,25 @@ class PowerLoss(Stored):
     lost: Count = 0
 
 
+class ObserverStretch(Stored):
+    """A short load by so many threads, with the tracer or without; latencies at the client, in ns."""
+
+    traced: bool
+    threads: Count
+    ios: Count
+    p50_ns: Number
+    p99_ns: Number
+
+
+class ObserverEffect(Stored):
+    """Stretches in their order: with the tracer and without, interleaved. All I/Os are `op` from `tier`."""
+
+    op: str
+    tier: str
+    block_bytes: Count
+    stretches: Many[ObserverStretch] = ()
+
+
 class ImportedFile(Stored):
     """A file of an import; `left_out`: I/Os by the reason why they are not counted."""
 
@@ -212,6 +231,7 @@ class Manifest(Stored):
     mount: Mount | None = None
     warmup: Json | None = None
     power_loss: PowerLoss | None = None
+    observer_effect: ObserverEffect | None = None
     import_: Annotated[Import | None, Field(alias="import")] = None
     events: Many[Event] = ()
     wall_s: Number | None = None

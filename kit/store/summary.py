@@ -158,6 +158,7 @@ class Summary(Stored):
     clients: Many[Json] = ()
     expect: Many[JudgedExpectation] = ()
     power_loss: Json | None = None
+    observer_effect: Many[Json] = ()
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)

@@ -156,7 +156,7 @@ def start(server: Host, place: Place, clock: Clock, intervals_ns: Iterable[int],
     server.run(["mkdir", "-p", place.directory])
     server.run(["rm", "-f", place.output, place.ready])
     server.put(_HOLD, place.hold)
-    server.put(tracing.program.text.encode(), place.program)
+    server.put(tracing.text.encode(), place.program)
     # find_tracing has checked the functions. bpftrace would search them in the list of all traceable
     # functions, which takes 14 s on an emulated CPU. This list replaces it (a test hook of bpftrace;
     # versions without the hook ignore it).

@@ -16,13 +16,14 @@ from kit.core.bins import BINS_PER_OCTAVE, bounds_ns
 from kit.trace.support import MAP_KEYS
 
 _LINE = re.compile(r"hsp-trace (?:phase (\d+) (\d+)|(at|end) (\d+)|ended (\d+))\n")
+_FED = re.compile(r"hsp-trace fed (\d+)\n")
 # Bits of `seen` for the operation.
 _WRITE, _COMMIT = 512, 1024
 _OPS = {0: "read", _WRITE: "write", _COMMIT: "commit"}
 # The bin below 2^62 ns: edges of longer times do not fit signed 64-bit numbers.
 _LAST_BIN = 58 * BINS_PER_OCTAVE - 1
-# Keys of @counts that are not bins.
-_STARTED, _DONE, _SUM = 4000, 4001, 4002
+# Keys of @counts that are not bins. Older programs counted ends, too.
+_STARTED, _DONE, _SUM, _LOG_BLOCKS = 4000, 4001, 4002, 4003
 _LONGEST_NS = (1 << 62) - 1
 _PHASE_SHIFT, _PHASE_MASK, _VDEV_SHIFT = 11, (1 << 11) - 1, 32
 
@@ -46,6 +47,8 @@ class Trace:
 
     `sums`: of the latencies (ns) of all counted requests per class; empty in output without sums (older).
 
+    `log_blocks`: that requests wrote, by vdev; empty in older output. `map_keys`: of the fullest map.
+
     `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
     monotonic clock.
@@ -55,18 +58,23 @@ class Trace:
     ended: bool = False
     complete: bool = False
     lost_events: int = 0
+    map_keys: int = field(default=0, compare=False)
     snapshots: list[Snapshot] = field(default_factory=list)
     lowest: dict[Class, int] = field(default_factory=dict)
     highest: dict[Class, int] = field(default_factory=dict)
     sums: dict[Class, int] = field(default_factory=dict)
+    log_blocks: dict[int, int] = field(default_factory=dict)
     started: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     feeds_ns: tuple[int, ...] = ()
     problems: list[str] = field(default_factory=list)
 
 
-def parse_trace(text: str) -> Trace:
-    """Read the output of one phase. Never raises for its content: damage becomes a problem."""
+def parse_trace(text: str, map_size: int = MAP_KEYS) -> Trace:
+    """Read the output of one phase. Never raises for its content: damage becomes a problem.
+
+    `map_size`: keys that a map of the tracer has room for.
+    """
     trace = Trace()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -80,7 +88,7 @@ def parse_trace(text: str) -> Trace:
         trace.problems.append("the tracer never began")
     elif not trace.complete:
         trace.problems.append("the tracer died before its end: the phase's last counts are missing")
-    trace.problems.extend(_inconsistencies(trace))
+    trace.problems.extend(_inconsistencies(trace, map_size))
     return trace
 
 
@@ -88,6 +96,8 @@ def _read_message(trace: Trace, kind: str, data: Any) -> None:
     if kind == "printf":
         if match := _LINE.fullmatch(data):
             _read_line(trace, match)
+        elif match := _FED.fullmatch(data):
+            trace.feeds_ns = tuple(sorted((*trace.feeds_ns, int(match[1]))))
     elif kind == "map":
         for name, content in data.items():
             _read_map(trace, name, content)
@@ -121,8 +131,7 @@ def _read_map(trace: Trace, name: str, content: dict[str, Any]) -> None:
     elif name in ("@counts", "@highest"):
         if not trace.phase:
             raise ValueError("before the begin of the phase")
-        if len(content) >= MAP_KEYS:
-            raise ValueError("a full map")
+        trace.map_keys = max(trace.map_keys, len(content))
         entries = [(*map(int, key.split(",")), value) for key, value in content.items()]
         own = [(seen, key, value) for seen, key, value in entries if _phase_of(seen) == trace.phase]
         if name == "@counts":
@@ -136,6 +145,7 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     counts: dict[Class, Counts] = {}
     totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
     sums: dict[Class, int] = {}
+    blocks: dict[int, int] = {}
     for seen, number, value in entries:
         if isinstance(value, bool) or value != int(value) or value < 0:
             raise ValueError("invalid count")
@@ -143,13 +153,23 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
             totals[number][_class(seen)[0]] = int(value)
         elif number == _SUM:
             sums[_class(seen)] = int(value)
+        elif number == _LOG_BLOCKS:
+            blocks[_class(seen)[2]] = int(value)
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
             counts.setdefault(_class(seen), {})[number] = int(value)
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
     if trace.ended:
-        trace.started, trace.done, trace.sums = totals[_STARTED], totals[_DONE], sums
+        trace.started, trace.sums, trace.log_blocks = totals[_STARTED], sums, blocks
+        trace.done = totals[_DONE] or _by_op(counts)
+
+
+def _by_op(counts: dict[Class, Counts]) -> dict[str, int]:
+    requests: dict[str, int] = {}
+    for (op, _, _), bins in counts.items():
+        requests[op] = requests.get(op, 0) + sum(bins.values())
+    return requests
 
 
 def _read_extremes(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
@@ -175,10 +195,12 @@ def _class(seen: int) -> Class:
     return _OPS[op], bits - op, seen >> _VDEV_SHIFT
 
 
-def _inconsistencies(trace: Trace) -> Iterator[str]:
+def _inconsistencies(trace: Trace, map_size: int) -> Iterator[str]:
     """Each request that started must end, each that ended must be counted, and no event may be lost."""
     if trace.lost_events:
         yield f"the tracer lost {trace.lost_events} events"
+    if trace.map_keys >= map_size:
+        yield f"a map of the tracer was full: {trace.map_keys} of {map_size} keys; new ones were not counted"
     for op, count in trace.started.items():
         done = trace.done.get(op, 0)
         if done != count:

@@ -17,9 +17,12 @@ MAP_KEYS = 65536
 MIN_BPFTRACE = (0, 17)
 # The first version that warns about the old name of the variable.
 _NEW_VARIABLES = (0, 20)
+# The first version with raw tracepoints that is tested; 0.17 has none.
+_RAW_TRACEPOINTS = (0, 23)
 _INCLUDE = re.compile(r"^ *INCLUDE (\S+)\n", re.MULTILINE)
 _KPROBE = re.compile(r"^k(?:ret)?probe:(\w+)$", re.MULTILINE)
 _TRACEPOINT = re.compile(r"^tracepoint:(\w+):(\w+),?$", re.MULTILINE)
+_TRACEPOINT_HEAD = re.compile(r"^tracepoint:nfsd:", re.MULTILINE)
 _VERSION = re.compile(r"v(\d{1,4})\.(\d{1,4})")
 _EVENTS = "/sys/kernel/tracing/events"
 
@@ -39,10 +42,15 @@ class Program:
         return tuple(f"{a}/{b}" for a, b in sorted(set(_TRACEPOINT.findall(self.text))))
 
 
-def program(zfs: ZfsVersion) -> Program:
-    """The program for this OpenZFS."""
+def program(zfs: ZfsVersion, *, writes: bool = True) -> Program:
+    """The program for this OpenZFS. `writes`: whether the load writes; only then tiers of writes matter.
+
+    Requests of both operations are counted always. A write that waits for a read has the tier of the read.
+    """
     inflight = "inflight.bt" if zfs.has_arc_iohit else "inflight-2.1.bt"
-    names = ["nfsd.bt", inflight, *(["direct.bt"] if zfs.has_direct_io else [])]
+    names = ["nfsd.bt", inflight]
+    names += ["direct.bt"] if zfs.has_direct_io else []
+    names += ["writes.bt"] if writes else []
     return Program("".join(map(_text, names)))
 
 
@@ -75,9 +83,18 @@ class Tracing:
     @property
     def map_keys_variable(self) -> str:
         """bpftrace's environment variable for the size of maps, which was renamed."""
+        return "BPFTRACE_MAP_KEYS_MAX" if self._before(_NEW_VARIABLES) else "BPFTRACE_MAX_MAP_KEYS"
+
+    @property
+    def text(self) -> str:
+        """The program for this bpftrace: with raw tracepoints if it has them, they cost less."""
+        if self._before(_RAW_TRACEPOINTS):
+            return self.program.text
+        return _TRACEPOINT_HEAD.sub("rawtracepoint:", self.program.text)
+
+    def _before(self, version: tuple[int, int]) -> bool:
         match = _VERSION.search(f"v{self.bpftrace}")
-        old = match and (int(match[1]), int(match[2])) < _NEW_VARIABLES
-        return "BPFTRACE_MAP_KEYS_MAX" if old else "BPFTRACE_MAX_MAP_KEYS"
+        return match is not None and (int(match[1]), int(match[2])) < version
 
     def as_json(self) -> dict[str, Any]:
         """The value in the manifest."""

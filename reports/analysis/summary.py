@@ -19,7 +19,16 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import band_table, clients, expectations, power_loss, published, references, verdict
+from reports.analysis import (
+    band_table,
+    clients,
+    expectations,
+    observer_effect,
+    power_loss,
+    published,
+    references,
+    verdict,
+)
 from reports.analysis.published import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
 
@@ -83,6 +92,7 @@ def summarise(
         "clients": of_clients,
         "expect": expect,
         "power_loss": promised,
+        "observer_effect": observer_effect.describe(manifest.observer_effect),
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})

@@ -9,7 +9,7 @@ NAMES = {
     "slog": "log SSD (SLOG)",
     "disk": "disk",
     "pool": "disk",
-    "shared": "read of another I/O",
+    "shared": "I/O of another thread",
     "indirect": "disk, metadata first",
     "direct": "disk, past the ARC",
     "all": "all tiers",

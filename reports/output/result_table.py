@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from kit.core.units import format_latency, format_latency_range
 from kit.store.stored import Json
 from kit.store.summary import Summary
+from reports.analysis import observer_effect
 from reports.analysis.headline import Headline, Line
 from reports.analysis.tier_names import tier_name
 
@@ -53,6 +54,8 @@ def result_lines(
             for tier, count in phase.shares.counts.items():
                 text = f"{phase.phase}: {count:,} {phase.shares.unit} from {tier_name(tier)}, by counters"
                 yield from wrapped(text, prose)
+    if effect := observer_effect.sentence(summary.observer_effect):
+        yield from wrapped(effect, prose)
     for text in findings:
         yield from wrapped(text, prose, "! ")
 

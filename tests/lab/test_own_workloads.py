@@ -25,8 +25,9 @@ OWN = Path(__file__).parent / "own_workloads"
 READS = ("threads", "read-4k", "read-16k", "read-128k")
 
 
-def run(name: str, folder: Path) -> Finished:
-    return finish(hsp("run", os.fspath(OWN / f"{name}.toml"), "--json", results=folder), folder, name)
+def run(name: str, folder: Path, *options: str) -> Finished:
+    words = "run", os.fspath(OWN / f"{name}.toml"), "--json", *options
+    return finish(hsp(*words, results=folder), folder, name)
 
 
 def check_valid(done: Finished) -> dict[tuple[str, str], dict[str, Any]]:
@@ -85,3 +86,32 @@ def test_synchronous_writes_need_no_warm_up(image: Image, tmp_path: Path) -> Non
     rows = check_valid(done)
     assert rows["write-slog", "slog"]["p50_us"] < rows["write-pool", "pool"]["p50_us"] / 10
     assert done.manifest.get("warmup") is None
+
+
+def test_log_blocks_of_several_threads_close(image: Image, tmp_path: Path) -> None:
+    """Threads share log blocks: the blocks that the tracer counted are those of the ZIL."""
+    done = run("write-threads", tmp_path)
+    rows = check_valid(done)
+    # Some threads find their write in the log block of another.
+    assert rows["write-slog", "slog"]["count"] > 500 and rows["write-slog", "shared"]["count"] > 50
+    [phase] = done.summary["accounting"]["phases"]
+    assert phase["client_ios"] == phase["server_ios"]
+    [blocks] = [check for check in phase["checks"] if "slog_count" in check["source"]]
+    assert blocks["expected"] == pytest.approx(blocks["found"], abs=4), blocks
+    assert done.summary["observer_effect"] == []
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_the_observer_effect_stands_in_the_report(image: Image, tmp_path: Path) -> None:
+    done = run("write-threads", tmp_path, "--observer-effect")
+    check_valid(done)
+    effect = done.summary["observer_effect"]
+    assert [row["threads"] for row in effect] == [1, 4, 16, 64], done.summary["notes"]
+    for row in effect:
+        p50 = row["p50"]
+        assert row["pairs"] == 6 and p50["low"] < p50["ratio"] < p50["high"]
+        assert 1 < p50["ratio"] < 1.1, row
+    assert len(done.manifest["observer_effect"]["stretches"]) == 48
+    assert '"step": "observer effect", "state": "done"' in (done.run / "journal.jsonl").read_text()
+    assert "Observer effect" in (done.run / "report.html").read_text()

@@ -251,7 +251,7 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
 TRACE_CLOCK = Clock("virtual", 4)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def traced_mount(running_lab: RunningLab) -> Iterator[tuple[Host, Host]]:
     """The guest, and a client with a file of 200 blocks of 512 B under /mnt/traced."""
     guest = running_lab.guest
@@ -323,6 +323,49 @@ def test_one_tracer_counts_each_phase_by_itself(traced_mount: tuple[Host, Host])
     with pytest.raises(HostError, match="died before the phase"):
         tracer.begin(10**9)
     assert tracer.stop()
+
+
+def test_a_tracer_whose_map_is_full_says_how_full(
+    traced_mount: tuple[Host, Host], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guest, client = traced_mount
+    monkeypatch.setattr(nfsd_tracer, "MAP_KEYS", 8)
+    place = nfsd_tracer.Place("/run/full")
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    process = nfsd_tracer.start(guest, place, TRACE_CLOCK, [10**9], tracing)
+    tracer = nfsd_tracer.Tracer(guest, place, process)
+    tracer.begin(TRACE_CLOCK.to_host_ns(10**9))
+    read_blocks(client, 200)
+    text, _ = tracer.end()
+    trace = parse_trace(text, 8)
+    assert "a map of the tracer was full: 8 of 8 keys; new ones were not counted" in trace.problems
+    assert trace.started == {"read": 200} and 0 < trace.done["read"] < 200
+    assert f"the tracer saw 200 read requests start and {trace.done['read']} end" in trace.problems
+    # Nor does a reader that does not know the size take it for complete.
+    assert (
+        f"the tracer saw 200 read requests start and {trace.done['read']} end" in parse_trace(text).problems
+    )
+    tracer.stop()
+
+
+def test_a_tracer_that_does_not_read_its_events_says_how_many_it_lost(
+    traced_mount: tuple[Host, Host],
+) -> None:
+    guest, client = traced_mount
+    place = nfsd_tracer.Place("/run/stalled")
+    tracing = find_tracing(guest, openzfs_version.read(guest))
+    process = nfsd_tracer.start(guest, place, TRACE_CLOCK, [4_000_000], tracing)
+    tracer = nfsd_tracer.Tracer(guest, place, process)
+    tracer.begin(1_000_000)
+    read_blocks(client, 50)
+    # Two events a millisecond fill its buffer of 256 KiB in seconds.
+    stopped = "kill -STOP $(pgrep -x bpftrace); sleep 20; kill -CONT $(pgrep -x bpftrace)"
+    guest.run(["sh", "-c", stopped], deadline_s=300)
+    text, _ = tracer.end()
+    trace = parse_trace(text)
+    assert trace.lost_events > 100
+    assert f"the tracer lost {trace.lost_events} events" in trace.problems
+    tracer.stop()
 
 
 def test_a_tracer_that_was_left_is_ended(running_lab: RunningLab) -> None:

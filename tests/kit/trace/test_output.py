@@ -106,6 +106,18 @@ def test_requests_that_only_start_or_only_end_are_a_problem(kind: int, count: st
     assert parse_trace(text).problems == [problem]
 
 
+def test_ends_are_those_that_were_counted_where_the_program_does_not_count_them_itself() -> None:
+    lines = []
+    for message in map(json.loads, READ.splitlines()):
+        if "@counts" in (message.get("data") or {}):
+            message["data"]["@counts"].pop("4096,4001", None)
+        lines.append(json.dumps(message) + "\n")
+    trace = parse_trace("".join(lines))
+    assert (trace.problems, trace.started, trace.done) == ([], {"read": 3456}, {"read": 3456})
+    text = edited("".join(lines), "@counts", '"4096,4000": 3456', '"4096,4000": 3460')
+    assert parse_trace(text).problems == ["the tracer saw 3460 read requests start and 3456 end"]
+
+
 def test_recorded_values() -> None:
     trace = parse_trace(READ)
     assert trace.snapshots[0] == Snapshot(96811785955, {})  # the begin of the phase
@@ -165,10 +177,6 @@ def test_output_cut_within_a_line_is_a_problem(length: int) -> None:
         '{"type": "lost_events", "data": {"events": 1e999}}',
         '{"type": "map", "data": {"@counts": {"1180591620717411303424,480": 1, "4096,480": 1e999}}}',
         pytest.param("[" * 200_000, id="deep"),
-        pytest.param(
-            json.dumps({"type": "map", "data": {"@counts": {f"6144,{n}": 1 for n in range(MAP_KEYS)}}}),
-            id="a map of the maximum size",
-        ),
     ],
 )
 def test_a_damaged_line_is_named(line: str) -> None:
@@ -181,6 +189,21 @@ def test_a_damaged_line_is_named(line: str) -> None:
 @pytest.mark.parametrize("line", READ.splitlines(keepends=True)[1:3])
 def test_a_line_before_the_begin_of_the_phase_is_a_problem(line: str) -> None:
     assert any("line 1, is damaged" in problem for problem in parse_trace(line + READ).problems)
+
+
+def test_a_map_of_the_maximum_size_is_a_problem_with_numbers() -> None:
+    lines = READ.splitlines()
+    lines.insert(
+        4, json.dumps({"type": "map", "data": {"@counts": {f"6144,{n}": 1 for n in range(MAP_KEYS)}}})
+    )
+    assert parse_trace("\n".join(lines)).problems == [
+        "a map of the tracer was full: 65536 of 65536 keys; new ones were not counted"
+    ]
+    keys = parse_trace(READ).map_keys
+    assert 0 < keys < 1000 and parse_trace(READ, keys + 1).problems == []
+    assert parse_trace(READ, keys).problems == [
+        f"a map of the tracer was full: {keys} of {keys} keys; new ones were not counted"
+    ]
 
 
 def test_a_full_map_is_a_problem() -> None:

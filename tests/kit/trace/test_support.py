@@ -101,9 +101,16 @@ def test_each_version_has_its_probes() -> None:
     }
 
 
+def test_a_load_without_writes_has_no_probes_that_only_they_need() -> None:
+    whole, reads = support.program(NEW), support.program(NEW, writes=False)
+    assert set(whole.functions) - set(reads.functions) == {"zil_commit", "zio_rewrite", "dmu_sync"}
+    # All requests are counted, whoever makes them.
+    assert reads.tracepoints == whole.tracepoints and "nfsd_commit" in reads.functions
+
+
 def test_the_program_has_two_parameters_and_nothing_that_only_some_bpftrace_know() -> None:
     assert set(re.findall(r"\$\d+", code(EVERY_TEXT))) == {"$1", "$2"}
-    assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - @begin[tid])") == 2
+    assert CODE.count("/ (uint64)$1;") == CODE.count("(nsecs - $begin)") == 2
     assert not re.search(r"\bdelete\(|\bconfig\b|\bhist\(|\blet\b", code(EVERY_TEXT))
 
 
@@ -137,11 +144,11 @@ def test_the_bits_of_the_program_are_those_of_the_reader_and_of_the_marks() -> N
     assert f"($told >> 43) == {nfsd_tracer.MAGIC:#x}" in CODE
     assert f"(($told >> 32) & {nfsd_tracer.MOST_PHASES:#x}) << {output._PHASE_SHIFT}" in CODE
     assert output._PHASE_MASK == nfsd_tracer.MOST_PHASES and "& 0xffffffff) * 1000" in CODE
-    # The operation and the phase.
-    kinds = output._WRITE | output._COMMIT | output._PHASE_MASK << output._PHASE_SHIFT
-    assert CODE.count(f"@counts[$seen & {kinds:#x}, (uint64){output._DONE}] = sum((uint64)1);") == 2
     assert CODE.count(f"@counts[$seen, (uint64){output._SUM}] = sum($ns);") == 2
-    assert CODE.count(f", (uint64){output._STARTED}] = sum((uint64)1);") == 3
+    started = re.findall(
+        rf"\$seen = \$phase(?: \| (\d+))?;\n +@counts\[\$seen, \(uint64\){output._STARTED}\] = sum", CODE
+    )
+    assert started == ["", str(output._WRITE), str(output._COMMIT)]
     assert CODE.count(f"max({output._LONGEST_NS:#x} - $ns);") == 2
     assert (output._VDEV_SHIFT, 0xFFFFFF << 32) == (32, 0xFFFFFF00000000) and "0xffffff00000000" in CODE
 
@@ -165,14 +172,17 @@ def test_what_the_program_prints_is_what_the_reader_reads() -> None:
         "hsp-trace at %llu",
         "hsp-trace end %llu",
         "hsp-trace ended %llu",
+        "hsp-trace fed %llu",
         "hsp-trace phase %llu %llu",
     }
     trace = output.parse_trace(
         '{"type": "printf", "data": "hsp-trace begins\\n"}\n'
         '{"type": "printf", "data": "hsp-trace phase 1 5\\n"}\n'
+        '{"type": "printf", "data": "hsp-trace fed 6\\n"}\n'
         '{"type": "printf", "data": "hsp-trace end 7\\n"}\n'
+        '{"type": "printf", "data": "hsp-trace fed 5\\n"}\n'
     )
-    assert trace.phase and trace.ended
+    assert trace.phase and trace.ended and trace.feeds_ns == (5, 6)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +206,11 @@ def test_the_tracer_is_started_with_dilation_and_ticks_for_the_finest_interval(
     assert argv[at + 1 : at + 3] == ("-f", "json")
     assert argv[argv.index("-c", at) + 1].startswith("/usr/bin/dash /run/hsp/x/hold ")
     assert "BPFTRACE_MAX_MAP_KEYS=65536" in argv[:at]
-    assert server.files["/run/hsp/x/nfsd.bt"] == WHOLE.text.encode()
+    text = server.files["/run/hsp/x/nfsd.bt"].decode()
+    assert text.count("\nrawtracepoint:nfsd_") == 4
+    assert text.replace("\nrawtracepoint:", "\ntracepoint:nfsd:") == WHOLE.text
+    old = Tracing("full", WHOLE, "0.17.0")
+    assert old.text == WHOLE.text and "\nrawtracepoint:" not in WHOLE.text
     assert server.files["/run/hsp/x/functions"].decode().split() == list(WHOLE.functions)
 
 

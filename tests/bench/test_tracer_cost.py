@@ -1,0 +1,98 @@
+"""S3: what the kit's tracer costs a phase that reads from DRAM, at the client, by 1, 4 and 16 threads.
+
+512 B NFS reads in the lab's virtual time, where a figure does not depend on the machine, with the tracer in a
+phase and with none running, in turn. Latencies are fio's, of every I/O. The guest has one CPU: with several
+threads they wait for it, and the ratio is that of the CPU time of a read.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import numpy as np
+import pytest
+
+from kit.core.clock import Clock
+from kit.hosts.base import Host
+from kit.trace import nfsd_tracer, support
+from kit.trace.output import parse_trace
+from kit.zfs import openzfs_version
+from kit.zfs.tunables import write_tunable
+from tests.bench.conftest import Tell
+from tests.lab.conftest import RunningLab, image, running_lab
+from tests.lab.pools import dataset
+from tests.lab.pools import mounted as mounted_over_nfs
+
+__all__ = ["image", "running_lab"]
+
+pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800, func_only=True)]
+
+CLOCK = Clock("virtual", 4)
+INTERVAL_NS = 200_000_000
+THREADS = (1, 4, 16)
+LIMIT = 1.04
+# A without the tracer, B with it.
+ORDER = ("A", "BB", "AA", "B")
+
+
+@contextmanager
+def phase_of(tracer: nfsd_tracer.Tracer) -> Iterator[None]:
+    tracer.begin(CLOCK.to_host_ns(INTERVAL_NS))
+    yield
+    text, problems = tracer.end()
+    trace = parse_trace(text)
+    assert (problems, trace.problems, trace.lost_events) == ([], [], 0)
+    reads = {seen: sum(bins.values()) for (_, seen, _), bins in trace.snapshots[-1].counts.items()}
+    assert reads[0] > 0.99 * sum(reads.values()), "all from DRAM"
+
+
+@contextmanager
+def running(guest: Host) -> Iterator[nfsd_tracer.Tracer]:
+    place, zfs = nfsd_tracer.Place("/run/cost"), openzfs_version.read(guest)
+    tracing = support.find_tracing(guest, zfs)
+    assert tracing.program == support.program(zfs)
+    process = nfsd_tracer.start(guest, place, CLOCK, [INTERVAL_NS], tracing)
+    tracer = nfsd_tracer.Tracer(guest, place, process)
+    yield tracer
+    assert tracer.stop() == []
+
+
+def p50_us(client: Host, threads: int) -> float:
+    """The exact median of 0.25 s of reads, in us of the experiment."""
+    argv = [
+        "fio", "--name=cost", "--filename=/mnt/cost/file", "--size=1m", "--rw=randread", "--bs=512",
+        "--direct=1", "--norandommap", "--ioengine=psync", "--runtime=1", "--time_based", "--randseed=7",
+        "--thread", f"--numjobs={threads}", "--write_lat_log=/run/cost-log",
+    ]  # fmt: skip
+    client.run(["sh", "-c", "rm -f /run/cost-log*"])
+    client.run(argv, deadline_s=600)
+    log = client.run(["sh", "-c", "cut -d, -f2 /run/cost-log_lat.*.log"]).stdout
+    latency_ns = np.array(log.split(), dtype=np.int64)
+    assert latency_ns.size > 5000
+    return float(np.median(latency_ns)) / CLOCK.dilation / 1e3
+
+
+@pytest.mark.parametrize("answered", ["dbuf cache", "ARC"])
+def test_the_tracer_adds_little(running_lab: RunningLab, answered: str, tell: Tell) -> None:
+    guest = running_lab.guest
+    with (
+        dataset(guest, f"cost{answered[:2].lower()}", latency="10us", file="bs=64k count=16") as (_, path),
+        mounted_over_nfs(guest, path, 8, "/mnt/cost") as client,
+    ):
+        if answered == "ARC":
+            write_tunable(guest, "dbuf_cache_max_bytes", "65536")
+        p50_us(client.host, 1)
+        observed: dict[tuple[str, int], list[float]] = {}
+        for block in ORDER:
+            with running(guest) if block[0] == "B" else nullcontext() as tracer:
+                for side in block:
+                    for threads in THREADS:
+                        with phase_of(tracer) if tracer else nullcontext():
+                            observed.setdefault((side, threads), []).append(p50_us(client.host, threads))
+    for threads in THREADS:
+        without, beside = (statistics.median(observed[side, threads]) for side in "AB")
+        what = f"512 B read, {answered}, {threads} threads, p50 at the client, tracer / none"
+        tell("S3", what, beside / without, "x", at_most=LIMIT)
+        tell("", "the same without a tracer", without, "us")
