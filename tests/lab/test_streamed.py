@@ -93,7 +93,6 @@ def killed_often(endurance: Endurance, kills: int, most_lines: int) -> None:
     assert counted == {"client": phase["client_ios"], "nfs-server": phase["server_ios"]}
     summary = json.loads((endurance.run / "summary.json").read_text())
     assert summary["verdict"] == "valid", summary["reasons"]
-    assert "not measured" in (endurance.run / "report.html").read_text()
 
 
 def test_a_killed_run_goes_on_in_the_middle(tmp_path: Path) -> None:
