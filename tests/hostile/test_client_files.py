@@ -7,6 +7,7 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from kit.hosts.base import Host, Process
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.load import ordinary_user
-from kit.load.fio_server import GroupLoad
-from kit.load.phase_load import Load, LoadSpec, SingleLoad
+from kit.load.fio_server import load_on
+from kit.load.phase_load import Load, LoadSpec
 from kit.nfs import export_directory
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import sshd as sshd
@@ -58,6 +59,13 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
+def run_dir(place: Path) -> RunDir:
+    run = RunDir(place / "run")
+    run.raw.mkdir(parents=True)
+    return run
+
+
+@pytest.fixture
 def spec(place: Path) -> LoadSpec:
     mount = place / "export"
     mount.mkdir(mode=0o755)
@@ -85,18 +93,19 @@ class Client(LocalHost):
 
     meanwhile: Callable[[], object] | None = None
 
-    def start(self, argv: Sequence[str], *limits: Any) -> Any:
-        if self.meanwhile and any(word in argv for word in ("--output-format=json+", "--output=fio.json")):
+    def start(self, argv: Sequence[str], *more: Any, **named: Any) -> Any:
+        starts_fio = ("--output-format=json+", "--output=fio.json", "count_ios.py")
+        if self.meanwhile and any(word in argv for word in starts_fio):
             self.meanwhile()
-        process: Process = super().start(argv, *limits)
+        process: Process = super().start(argv, *more, **named)
         return process
 
 
 def load_of(kind: str, spec: LoadSpec) -> tuple[Load, Client]:
-    hosts = [Client(f"client{number}") for number in range(1 if kind == "one client" else 2)]
-    return (
-        SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, Clocks(hosts[0]))
-    ), hosts[0]
+    hosts = [Client(f"client{number}") for number in range(2 if "several" in kind else 1)]
+    if "counted" in kind:
+        spec = replace(spec, histograms_ns=100_000_000, raw=Path(spec.work_dir).parent / "run" / "raw")
+    return load_on(hosts, spec, Clocks(hosts[0])), hosts[0]
 
 
 def a_link(file: Path, disk: Path) -> None:
@@ -141,7 +150,10 @@ REPLACED = (
     a_link_for_its_directory,
     a_directory_for_everybody,
 )
-KINDS = ("one client", pytest.param("several", marks=needs_fio))
+KINDS = (
+    "one client",
+    *(pytest.param(k, marks=needs_fio) for k in ("several", "counted", "several, counted")),
+)
 
 
 @pytest.fixture
@@ -155,13 +167,13 @@ def disk(place: Path) -> Path:
 
 @pytest.mark.parametrize("ordinary", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("replace", REPLACED, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("swap", REPLACED, ids=lambda one: one.__name__)
 def test_what_is_not_the_runs_file_is_refused_before_the_start(
-    spec: LoadSpec, disk: Path, kind: str, ordinary: bool, replace: Callable[[Path, Path], None]
+    spec: LoadSpec, run_dir: RunDir, disk: Path, kind: str, ordinary: bool, swap: Callable[[Path, Path], None]
 ) -> None:
-    load, client = load_of(kind, LoadSpec(**{**vars(spec), "ordinary": ordinary}))
+    load, client = load_of(kind, replace(spec, ordinary=ordinary))
     load.prepare()
-    replace(Path(spec.mount, "working-set"), disk)
+    swap(Path(spec.mount, "working-set"), disk)
     client.meanwhile = lambda: pytest.fail("fio was started")
     with pytest.raises(HostError, match=r"fio was not started|cannot be looked at") as caught:
         load.start()
@@ -172,7 +184,7 @@ def test_what_is_not_the_runs_file_is_refused_before_the_start(
 @needs_fio
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_link_put_there_after_the_look_is_not_written_through(
-    spec: LoadSpec, disk: Path, kind: str, place: Path
+    spec: LoadSpec, disk: Path, kind: str, run_dir: RunDir
 ) -> None:
     load, client = load_of(kind, spec)
     load.prepare()
@@ -180,9 +192,7 @@ def test_a_link_put_there_after_the_look_is_not_written_through(
     load.start()
     wait(load)
     load.finish(False)
-    run = RunDir(place / "run")
-    run.raw.mkdir(parents=True)
-    load.collect(run)
+    load.collect(run_dir)
     assert load.failed and load.problems
     assert disk.read_bytes() == b"x" * SIZE
 
@@ -196,7 +206,7 @@ def is_fio(process: Path) -> bool:
 
 @needs_fio
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, place: Path) -> None:
+def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, run_dir: RunDir) -> None:
     load, _ = load_of(kind, spec)
     load.prepare()
     load.start()
@@ -205,18 +215,16 @@ def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, place: Path) -> No
         users = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if is_fio(process)}
     wait(load)
     load.finish(False)
-    run = RunDir(place / "run")
-    run.raw.mkdir(parents=True)
-    results = load.collect(run)
+    results = load.collect(run_dir)
     assert load.problems == [] and all(sum(result.ios.values()) > 0 for result in results)
     assert users == {int(ordinary_user.UID)}
 
 
 @needs_fio
 def test_over_ssh_no_fio_is_root_and_the_sockets_reach_the_first_client(
-    spec: LoadSpec, connections: list[Host], place: Path
+    spec: LoadSpec, connections: list[Host], run_dir: RunDir
 ) -> None:
-    load = GroupLoad(connections, spec, Clocks(connections[0]))
+    load = load_on(connections, spec, Clocks(connections[0]))
     load.prepare()
     sockets = sorted(Path(spec.work_dir).glob("fio*/c?"))
     assert [socket.lstat().st_uid for socket in sockets] == [int(ordinary_user.UID)] * 5
@@ -224,16 +232,14 @@ def test_over_ssh_no_fio_is_root_and_the_sockets_reach_the_first_client(
     users = {process.stat().st_uid for process in Path("/proc").glob("[0-9]*") if is_fio(process)}
     wait(load)
     load.finish(False)
-    run = RunDir(place / "run")
-    run.raw.mkdir(parents=True)
-    results = load.collect(run)
+    results = load.collect(run_dir)
     assert load.problems == [] and all(sum(result.ios.values()) > 0 for result in results)
     assert users == {int(ordinary_user.UID)}
     assert not any(Path(spec.work_dir).iterdir())
 
 
 @needs_fio
-def test_a_link_for_an_output_of_fio_is_not_read_as_root(spec: LoadSpec, disk: Path, place: Path) -> None:
+def test_a_link_for_an_output_of_fio_is_not_read_as_root(spec: LoadSpec, disk: Path, run_dir: RunDir) -> None:
     load, _ = load_of("one client", spec)
     load.prepare()
     load.start()
@@ -241,10 +247,8 @@ def test_a_link_for_an_output_of_fio_is_not_read_as_root(spec: LoadSpec, disk: P
     load.finish(False)
     (output,) = Path(spec.work_dir).glob("*/fio.json")
     a_link(output, disk)
-    run = RunDir(place / "run")
-    run.raw.mkdir(parents=True)
-    assert load.collect(run) == [] and "not a file of fio, and not read" in load.problems[0]
-    assert not any(file.read_bytes().startswith(b"x") for file in run.raw.iterdir())
+    assert load.collect(run_dir) == [] and "not a file of fio, and not read" in load.problems[0]
+    assert not any(file.read_bytes().startswith(b"x") for file in run_dir.raw.iterdir())
 
 
 # --- The run's directory in an export of an appliance ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,8 +30,8 @@ class Tampered:
         path = f"PATH={self.folder}:/usr/sbin:/usr/bin"
         return self.host.run(["env", path, *argv], **options)
 
-    def start(self, argv: Sequence[str]) -> Process:
-        return self.host.start(argv)
+    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
+        return self.host.start(argv, output)
 
     def close(self) -> None:
         self.host.run(["rm", "-r", self.folder])

@@ -62,9 +62,9 @@ class Without:
             return replace(found, stdout="\n".join(kept) + "\n")
         return found
 
-    def start(self, argv: Sequence[str]) -> Process:
+    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
         assert "bpftrace" not in argv, "nothing is traced here"
-        return self._guest.start(argv)
+        return self._guest.start(argv, output)
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +157,8 @@ class SetMeanwhile:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def start(self, argv: Sequence[str]) -> Process:
-        process: Process = self._client.start(argv)
+    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
+        process: Process = self._client.start(argv, output)
         self._guest.run(["date", "--set", "+5 seconds"])
         return process
 
