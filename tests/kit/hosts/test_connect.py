@@ -233,7 +233,11 @@ def test_a_key_that_is_not_authorized_is_refused(sshd: Sshd, tmp_path: Path, con
 def agent(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "agent"
     process = subprocess.Popen(["ssh-agent", "-D", "-a", str(path)], stdout=subprocess.DEVNULL)
-    while not path.exists():
+    # Its socket is there before it listens. 2: it cannot be reached; 1: it has no key.
+    asking = {"env": {**os.environ, "SSH_AUTH_SOCK": str(path)}, "capture_output": True, "check": False}
+    end = time.monotonic() + 30
+    while subprocess.run(["ssh-add", "-l"], **asking).returncode == 2:  # type: ignore[call-overload]
+        assert time.monotonic() < end
         time.sleep(0.02)
     yield path
     process.terminate()
