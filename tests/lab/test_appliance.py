@@ -25,6 +25,7 @@ from kit.recovery import undo, work_directory
 from kit.recovery.journal import Journal, read_journal
 from kit.run import execute as execution
 from kit.run import phase as phases
+from kit.run import watch
 from kit.run.bench import Bench
 from kit.run.execute import execute
 from kit.run.resume import read_earlier
@@ -225,7 +226,7 @@ def test_a_server_that_goes_away_hangs_nobody_and_is_cleaned_up_when_it_is_back(
     site: tuple[Site, str, Host], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     where, export, guest = site
-    monkeypatch.setattr(phases, "_VIRTUAL_DEADLINE_S", 15.0)
+    monkeypatch.setattr(watch, "limit_s", lambda *_: 15.0)
     monkeypatch.setattr(phase_load, "_STOP_DEADLINE_S", 5.0)
     monkeypatch.setattr(export_directory, "_DEADLINE_S", 8.0)
     # What hangs in the kernel does not end when it is killed.

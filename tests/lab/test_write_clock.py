@@ -64,10 +64,10 @@ def test_another_program_sees_what_the_client_layer_has(
     taken_us: list[float] = []
     run_phase = execute.run_phase
 
-    def both(bench: Any, phase: Any, job: Any, tracer: Any) -> Any:
+    def both(bench: Any, phase: Any, job: Any, tracer: Any, *more: Any) -> Any:
         server, client = bench.site.server, bench.site.clients[0].host
         server.run(["zpool", "sync"])
-        result = run_phase(bench, phase, job, tracer)
+        result = run_phase(bench, phase, job, tracer, *more)
         client.put(write_clock, PROGRAM)
         client.run(["chmod", "0755", PROGRAM])
         server.run(["zpool", "sync"])
