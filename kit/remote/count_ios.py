@@ -137,7 +137,7 @@ def relay(fio, documents, counts, interval_ns):
             if row and not failure:
                 print(json.dumps(row, separators=(",", ":")), flush=True)
         except OSError as error:
-            # Nobody gets the counts any more: no room there, or nobody there.
+            # The counts do not arrive any more: no room there, or the connection is gone.
             failure = error
             fio.send_signal(signal.SIGINT)
 

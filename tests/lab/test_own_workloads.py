@@ -52,7 +52,9 @@ def test_random_reads_of_any_record_size(image: Image, tmp_path: Path, name: str
     assert held and sizes
     for tier in ("dram", "l2arc", "disk"):
         share = rows[workload.phase[0].name, tier]["share"]
-        assert share == pytest.approx(held.of(tier) / workload.working_set.size, abs=0.1), tier
+        # Large records at the head of the ARC's lists are not fed, and the L2ARC has others (decision 0025).
+        apart = 0.15 if sizes.record > 64 << 10 and tier != "dram" else 0.1
+        assert share == pytest.approx(held.of(tier) / workload.working_set.size, abs=apart), tier
     check_arc(done.manifest["warmup"]["arc"], sizes)
 
 

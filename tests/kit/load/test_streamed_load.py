@@ -121,7 +121,7 @@ def test_no_room_for_counts_ends_the_load(tmp_path: Path) -> None:
     load = started(tmp_path, 1, 600)
     while lines(load) < 2:
         time.sleep(0.02)
-    # Nobody has it open for writing but the client: what it prints now has no place to go.
+    # Only the client has it open for writing: what it prints now has no place to go.
     process = load._members[0].server
     assert process is not None
     resource.prlimit(process._child.pid, resource.RLIMIT_FSIZE, (64, 64))  # type: ignore[attr-defined]
