@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 
+from kit.core.errors import ConfigError
 from kit.core.files import write_atomically
 from kit.store import json_file, latency, run_directory, tables
+from kit.store import series as series_store
 from kit.store.manifest import Manifest, read_manifest
-from kit.store.summary import Reference, Summary
+from kit.store.series import Series
+from kit.store.summary import Reference, Summary, read_summary
 from reports.analysis.analysed import Analysed, analysed
 from reports.analysis.references import Setup
+from reports.analysis.series import StoredRun, analysed_series
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
+from reports.page.series_page import render as render_series
 
-__all__ = ["Analysed", "analyse", "judged"]
+__all__ = ["Analysed", "analyse", "analyse_series", "judged"]
 
 
 def judged(run: run_directory.RunDir) -> Summary:
@@ -35,6 +42,36 @@ def analyse(
     json_file.write_json(run.path / "summary.json", result.summary.as_json())
     write_atomically(run.report, html.encode())
     return result
+
+
+def analyse_series(path: Path, *, ended: bool = False) -> Series:
+    """Write series.json and report.html of the series in the directory `path`. Raises ConfigError.
+
+    `ended`: nothing is left to measure. A run that cannot be read is as one that was not measured.
+    """
+    series, runs = _series_runs(path)
+    series = analysed_series(series, runs)
+    if ended:
+        series = series.model_copy(update={"ended": True})
+    html = render_series(series, {name: (each.manifest, each.latency) for name, each in runs.items()})
+    series_store.write_series(path, series)
+    write_atomically(path / "report.html", html.encode())
+    return series
+
+
+def _series_runs(path: Path) -> tuple[Series, dict[str, StoredRun]]:
+    """The series, and those of its runs that can be read, by directory."""
+    series = series_store.read_series(path)
+    runs: dict[str, StoredRun] = {}
+    for build in series.builds:
+        for each in build.runs:
+            try:
+                run = series_store.run_of(path, each.run)
+                manifest = read_manifest(run)
+                runs[each.run] = StoredRun(manifest, read_summary(run), latency.read(run, manifest.phases))
+            except ConfigError:
+                continue
+    return series, runs
 
 
 def _read(run: run_directory.RunDir) -> tuple[latency.Latency, Manifest, pl.DataFrame]:

@@ -105,8 +105,8 @@ class ScriptedHost(Host):
         assert isinstance(result, Result)
         return result
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> ScriptedProcess:
-        outcome = self._outcome(Command(checked_argv(argv), started=True))
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> ScriptedProcess:
+        outcome = self._outcome(Command(checked_argv(argv), stdin, started=True))
         return ScriptedProcess(outcome) if isinstance(outcome, Result) else outcome
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:

@@ -13,7 +13,10 @@ from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, emit_json, emit_text, say, write_target
 from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.presentation import terminal_width
+from kit.store.series import is_series, named_series, read_series
+from reports.analysis.series_compare import compare_series
 from reports.output import comparison_table
+from reports.output.series_table import comparison_lines
 from reports.page import comparison_page
 
 # click drops a `--`, so it is replaced by a marker. No argument can contain a NUL.
@@ -64,7 +67,11 @@ def compare(
     if json_output and markdown:
         raise ConfigError("--json and --markdown both print on stdout", "choose one of them")
     check_target(html)
-    side_a, side_b = (_read(names) for names in _split(runs))
+    split = _split(runs)
+    if any(is_series(Path(name)) for side in split for name in side):
+        _compare_series(split, bool(across or html or markdown), json_output)
+        return
+    side_a, side_b = (_read(names) for names in split)
     result = comparison(side_a, side_b, across or [])
     if json_output:
         emit_json(result)
@@ -78,6 +85,20 @@ def compare(
         )
         write_target(html, page.encode())
         say(f"page: {html}")
+
+
+def _compare_series(split: tuple[list[str], list[str]], other_options: bool, json_output: bool) -> None:
+    """A series against a series. Raises ConfigError."""
+    a, b = split
+    if len(a) != 1 or len(b) != 1 or not all(is_series(Path(name)) for name in (*a, *b)):
+        raise ConfigError("a series is compared with one other series", "hsp compare SERIES_A -- SERIES_B")
+    if other_options:
+        raise ConfigError("--across, --markdown and --html are for runs", "leave them out for series")
+    result = compare_series(*(read_series(named_series(Path(side[0]))) for side in split))
+    if json_output:
+        emit_json(result)
+    else:
+        emit_text(comparison_lines(result, terminal_width()))
 
 
 def _split(runs: list[str]) -> tuple[list[str], list[str]]:

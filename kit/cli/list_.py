@@ -16,13 +16,14 @@ from kit.core.seed import RUN_ID
 from kit.session.presentation import terminal_width
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import named_run
+from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import read_summary
 from reports.analysis.headline import sentence
 from reports.output.result_table import wrapped
 
 _RUN_ID = re.compile(RUN_ID)
 # What makes a directory one of a run, whatever its name.
-_FILES = ("plan.json", "manifest.json", "summary.json")
+_FILES = ("plan.json", "manifest.json", "summary.json", "series.json")
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ def _is_run(path: Path) -> bool:
 def _listed(path: Path) -> Listed:
     known: dict[str, Any] = {"run": path.name, "workload": path.parent.name, "started_utc": _time(path.name)}
     try:
+        if is_series(path):
+            return _listed_series(path)
         run = named_run(path)
         if not os.path.lexists(run.path / "manifest.json"):
             return Listed(str(path), **known, sentence="It has not ended, or was killed: it has no manifest.")
@@ -96,6 +99,15 @@ def _listed(path: Path) -> Listed:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         # Parts of a summary are not checked when they are read.
         return Listed(str(path), **known, problem=f"{path / 'summary.json'}: damaged ({error_text(error)})")
+
+
+def _listed_series(path: Path) -> Listed:
+    """Raises ConfigError."""
+    series = read_series(named_series(path))
+    runs = sum(len(build.runs) for build in series.builds)
+    text = f"A series: {len(series.cells)} measurements in {runs} runs. {' '.join(series.reasons)}".strip()
+    text += "" if series.ended else f" Not ended: hsp run --resume {path}"
+    return Listed(str(path), series.id, series.name, series.started_utc, series.verdict, text)
 
 
 def _time(name: str) -> str | None:

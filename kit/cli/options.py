@@ -16,6 +16,7 @@ A_AND_B = "A and B"
 LAB = "Lab"
 OUTPUT = "Output"
 SAFETY = "Safety"
+SWEEP = "Sweep"
 
 JsonOption = Annotated[
     bool,
@@ -59,6 +60,22 @@ AgeAgainOption = Annotated[
         help="Age the lab's SSDs again, even if an earlier run has aged them.",
     ),
 ]  # fmt: skip
+ONLY_HELP = "Measure only these cells of a sweep and the base, e.g. 'threads=*'. Repeatable."
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="CELL", rich_help_panel=SWEEP, help=ONLY_HELP, show_default=False),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", rich_help_panel=SWEEP, show_default=False,
+        help="Another value of a key that can be swept, e.g. job.bs=4k. Repeatable.",
+    ),
+]  # fmt: skip
+QuickOption = Annotated[
+    bool,
+    typer.Option("--quick", rich_help_panel=SWEEP, help="Only the cells that the workload declares for it."),
+]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="No progress on stderr.")
 ]

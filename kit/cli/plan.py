@@ -11,11 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from kit.cli.options import OUTPUT, JsonOption
+from kit.cli.options import OUTPUT, SWEEP, JsonOption, OnlyOption, QuickOption, SetOption
+from kit.cli.plan_sweep import sweep_json, sweep_lines
 from kit.config.testbed import LAB_TESTBED
+from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
-from kit.core.units import format_mib, format_size_bytes
+from kit.core.units import format_decimal_bytes, format_mib, format_size_bytes
 from kit.lab import run_time
+from kit.plan import operations
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
@@ -40,13 +43,38 @@ def plan_command(
             "--commands", rich_help_panel=OUTPUT, help="Show commands whole, not cut to the terminal's width."
         ),
     ] = False,
+    only: OnlyOption = None,
+    sets: SetOption = None,
+    quick: QuickOption = False,
+    build: Annotated[
+        str | None,
+        typer.Option("--build", metavar="NAME", rich_help_panel=SWEEP, help="One build of a sweep, whole."),
+    ] = None,
     json_output: JsonOption = False,
 ) -> None:
     """Show exactly what `hsp run` would do: commands by host, devices, bytes, time. Touches nothing."""
-    plan = Side(workload, testbed).plan()
+    side = Side(workload, testbed, tuple(sets or ()))
+    planned = side.sweep(only or (), quick=quick)
+    if planned is None:
+        if build:
+            raise ConfigError(f"--build {build}: the workload sweeps nothing", "leave it out")
+        _show(side.plan(), json_output, commands_)
+    elif build:
+        plans = {each.name: each.plan for each in planned.builds}
+        if build not in plans:
+            raise ConfigError(f"--build: no build '{build}'", f"there are: {', '.join(plans)}")
+        _show(plans[build], json_output, commands_)
+    elif json_output:
+        emit_json(sweep_json(planned))
+    else:
+        emit_text(sweep_lines(planned))
+
+
+def _show(plan: Plan, json_output: bool, whole: bool) -> None:
+    """One plan. `whole`: commands are not cut."""
     commands, bytes_, times = listed(plan, planned_names(plan)), written(plan), seconds(plan)
     aged_s, anew_s = (run_time.expected_s(plan, aged=aged) for aged in (True, False))
-    held = planned_tiers(plan.workload, plan.testbed)
+    held = planned_tiers(operations.reading(plan.workload, plan.jobs), plan.testbed)
     sizes = sizes_of(plan.workload, plan.testbed) if held else None
     arc = content(sizes) if sizes else None
     if json_output:
@@ -63,7 +91,7 @@ def plan_command(
         })  # fmt: skip
         return
     # A file or a program gets them whole.
-    narrow = not commands_ and (sys.stdout.isatty() or "COLUMNS" in os.environ)
+    narrow = not whole and (sys.stdout.isatty() or "COLUMNS" in os.environ)
     width = shutil.get_terminal_size().columns if narrow else None
     notes = [f"note: {note}" for note in plan.notes]
     parts = (
@@ -82,7 +110,9 @@ def _devices(plan: Plan) -> list[str]:
     real = [device for device in plan.testbed.device if device.is_real]
     if not real:
         return []
-    lines = [f"  {d.name:9} {d.role:6} serial {d.serial}, {_amount(d.size)}, {d.path}" for d in real]
+    lines = [
+        f"  {d.name:9} {d.role:6} serial {d.serial}, {format_decimal_bytes(d.size)}, {d.path}" for d in real
+    ]
     flags = " ".join(f"--erase-serial {shlex.quote(device.serial or '')}" for device in real)
     return ["everything on these devices will be erased:", *lines, f"  confirm with {flags}", ""]
 
@@ -113,18 +143,10 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     return [*lines, f"  the ARC then has: {listed}", ""]
 
 
-def _amount(size_bytes: int) -> str:
-    """A size in decimal units, as on data sheets."""
-    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
-        if size_bytes >= size:
-            return f"{size_bytes / size:.4g} {unit}"
-    return f"{size_bytes} bytes"
-
-
 def _written(bytes_: list[Written]) -> list[str]:
     lines = ["written before anything is measured:"]
     for entry in bytes_:
-        least, most = _amount(entry.min_bytes), _amount(entry.max_bytes)
+        least, most = format_decimal_bytes(entry.min_bytes), format_decimal_bytes(entry.max_bytes)
         amount = least if least == most else f"{least} to {most}"
         lines.append(f"  {entry.device:14} {amount} ({entry.text})")
     return [*lines, ""]

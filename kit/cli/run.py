@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +15,15 @@ from kit.core.output import say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
 from kit.plan.estimate import seconds
+from kit.plan.sweep import SweepPlan
 from kit.run.resume import sources
 from kit.session.measure import once
 from kit.session.place import Asked
 from kit.session.series import parse_width, repeat
 from kit.session.side import Side
+from kit.session.sweep_runs import measure_sweep, resumed
 from kit.store.run_directory import named_run
+from kit.store.series import Series, is_series
 
 _MAX_RUNS = 100
 TestbedOption = Annotated[
@@ -136,6 +140,9 @@ def run(
     beside_other_pools: BesideOption = False,
     despite_warm_up: DespiteOption = False,
     observer_effect: ObserverOption = False,
+    only: options.OnlyOption = None,
+    sets: options.SetOption = None,
+    quick: options.QuickOption = False,
     suite: options.SuiteOption = DEFAULT_SUITE,
     pin: options.PinOption = None,
     json_output: options.JsonOption = False,
@@ -149,7 +156,10 @@ def run(
     inputs, serials = ImageInputs(suite, tuple(pin or ())), erase_serial or ()
     if resume:
         resume = named_run(resume).path
-    side = _side(workload, testbed, resume)
+    of_series = resume is not None and is_series(resume)
+    side, series = resumed(resume) if resume and of_series else (_side(workload, testbed, resume, sets), None)
+    if resume and (workload or testbed or only or sets or quick):
+        raise ConfigError("--resume goes on with what was planned", "leave out everything else")
     has_b = versus is not None or versus_workload is not None
     if resume and seed is not None:
         raise ConfigError("--resume uses the seed of that run", "leave --seed out")
@@ -158,6 +168,15 @@ def run(
             "--until and --across compare A and B, and there is no B",
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
+    asked = Asked(beside_other_pools=beside_other_pools, despite_warm_up=despite_warm_up)
+    planned = _planned(side, series, only, quick=quick, b=(versus_workload or side.workload) if has_b else "")
+    if planned is not None:
+        _refuse_in_sweep(seed is not None, observer_effect)
+        code = measure_sweep(
+            side, planned, inputs, results, Progress(quiet=quiet), json_output=json_output, junit=junit,
+            erase_serials=serials, repeat=count, asked=replace(asked, age_again=age_again), resume=resume,
+        )  # fmt: skip
+        raise typer.Exit(code)
     if not has_b and count == 1:
         asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect)
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
@@ -179,22 +198,54 @@ def run(
         if given:
             raise ConfigError(f"{option} for a single run", hint)
     width = parse_width(until) if until else None
-    sides = [side, Side(versus_workload or side.workload, versus or side.testbed)] if has_b else [side]
+    b = Side(versus_workload or side.workload, versus or side.testbed, side.sets)
+    sides = [side, b] if has_b else [side]
     progress = Progress(quiet=quiet)
-    asked = Asked(beside_other_pools=beside_other_pools, despite_warm_up=despite_warm_up)
     raise typer.Exit(
         repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials, asked)
     )
 
 
-def _side(workload: str | None, testbed: Path | None, resume: Path | None) -> Side:
+def _planned(
+    side: Side, series: Series | None, only: list[str] | None, *, quick: bool, b: str
+) -> SweepPlan | None:
+    """The cells to measure; None for a workload without any. Raises ConfigError.
+
+    `series`: one that is resumed; `b`: the workload of B, "" without: A and B are runs, no series.
+    """
+    for workload in dict.fromkeys((side.workload, b)) if b else ():
+        if Side(workload, side.testbed).sweeps:
+            raise ConfigError(
+                f"--versus: the workload {workload} sweeps, so it has many cells",
+                "measure each testbed with `hsp run`, then `hsp compare SERIES_A -- SERIES_B`",
+            )
+    if b and (only or quick):
+        raise ConfigError("--only and --quick choose cells, and A and B have none", "leave them out")
+    if b:
+        return None
+    if series:
+        return side.sweep(series.only, quick=series.quick)
+    return side.sweep(only or (), quick=quick)
+
+
+def _refuse_in_sweep(seed: bool, observer_effect: bool) -> None:
+    """Raises ConfigError for options of a single run."""
+    for option, given in (("--seed", seed), ("--observer-effect", observer_effect)):
+        if given:
+            raise ConfigError(
+                f"{option} is for a single run, and this workload has cells",
+                "leave it out: each run of a series has a seed of its own",
+            )
+
+
+def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:
     """Workload and testbed of the run; for a resumed run, those of its plan. Raises ConfigError."""
     if resume is None:
         if workload is None:
             raise ConfigError("no workload is given", "for example `hsp run top-speeds`")
-        return Side(workload, testbed or LAB_TESTBED)
+        return Side(workload, testbed or LAB_TESTBED, tuple(given or ()))
     if workload is not None or testbed is not None:
         raise ConfigError("--resume uses the workload and testbed of that run", "leave both out")
-    workload_path, testbed_path = sources(resume)
+    workload_path, testbed_path, sets = sources(resume)
     say(f"resuming {resume} with {workload_path} on {testbed_path}")
-    return Side(str(workload_path), testbed_path)
+    return Side(str(workload_path), testbed_path, sets)

@@ -15,15 +15,25 @@ from kit.cli.options import OUTPUT, JsonOption, JunitOption
 from kit.config.toml import load
 from kit.core.errors import ConfigError
 from kit.core.output import check_target, emit, say, write_target
-from kit.session.presentation import VERDICT_CODES, print_json, print_result, write_junit
+from kit.session.presentation import (
+    VERDICT_CODES,
+    present_series,
+    print_json,
+    print_result,
+    write_junit,
+)
 from kit.store import tables
 from kit.store.run_directory import named_run
+from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import read_summary
 from reports.analysis.references import Document
 from reports.output.export import Format, chosen, exported
+from reports.output.series_export import frame as series_frame
 from reports.statistics.quantiles import over_time
 
-RunArgument = Annotated[Path, typer.Argument(help="A run directory, such as results/top-speeds/latest.")]
+RunArgument = Annotated[
+    Path, typer.Argument(help="The directory of a run or of a series, such as results/top-speeds/latest.")
+]
 
 
 def report(
@@ -45,6 +55,11 @@ def report(
     Exit code 1 if an expectation is not met; with --junit also 3 if the result is unknown.
     """
     check_target(junit)
+    if is_series(run):
+        if reference:
+            raise ConfigError("--reference is for a run", "leave it out: a series has that of its workload")
+        _report_series(named_series(run), json_output, junit, open_)
+        return
     document = load(reference, Document) if reference else None
     ranges = document.reference(reference.stem) if document and reference else None
     run_dir = named_run(run)
@@ -59,6 +74,16 @@ def report(
         _open(run_dir.report)
     if junit or summary.verdict == "invalid":
         raise typer.Exit(VERDICT_CODES[summary.verdict])
+
+
+def _report_series(path: Path, json_output: bool, junit: Path | None, open_: bool) -> None:
+    """Analyse and draw a series again."""
+    series = reports.analyse_series(path)
+    present_series(series, path, json_output, junit)
+    if open_:
+        _open(path / "report.html")
+    if junit or series.verdict == "invalid":
+        raise typer.Exit(VERDICT_CODES[series.verdict or "unknown"])
 
 
 def _open(report: Path) -> None:
@@ -94,6 +119,14 @@ def export(
 ) -> None:
     """Write the counts or percentiles over time of a stored run as CSV, Parquet or OpenMetrics text."""
     check_target(output)
+    if is_series(run):
+        if phase or layer or percentiles or kind == "openmetrics":
+            raise ConfigError(
+                "a series is exported whole, as csv or parquet", "export one of its runs for anything else"
+            )
+        frame = series_frame(read_series(named_series(run)))
+        _write(exported(frame, kind, None), output, frame.height, kind)
+        return
     if percentiles and kind == "openmetrics":
         raise ConfigError(
             "OpenMetrics has no percentiles over time",
@@ -106,9 +139,12 @@ def export(
     if percentiles:
         frame = over_time(frame)
     summary = read_summary(run_dir) if os.path.lexists(run_dir.path / "summary.json") else None
-    content = exported(frame, kind, summary)
+    _write(exported(frame, kind, summary), output, frame.height, kind)
+
+
+def _write(content: bytes, output: Path | None, rows: int, kind: str) -> None:
     if output is None:
         emit(content)
     else:
         write_target(output, content)
-        say(f"{output}: {frame.height} rows as {kind}")
+        say(f"{output}: {rows} rows as {kind}")

@@ -161,6 +161,11 @@ class FioSection:
         return "write" in self.operations and self.options.get("sync", "none") in ("sync", "dsync", "1")
 
     @property
+    def is_async_write(self) -> bool:
+        """Whether it writes, and its writes return before they are on stable storage."""
+        return "write" in self.operations and not self.is_sync_write
+
+    @property
     def copies(self) -> int:
         """How many jobs fio makes of it."""
         return int(self.options.get("numjobs", "1"))
@@ -184,15 +189,33 @@ class FioJob:
         return frozenset().union(*(section.operations for section in self.sections))
 
     @property
+    def op(self) -> str:
+        """What a phase with it is about: "read", "write", or "mixed" (as fio calls it)."""
+        return "mixed" if len(self.operations) > 1 else next(iter(self.operations))
+
+    @property
     def block_bytes(self) -> int | None:
         """Bytes of one I/O; None where the jobs differ."""
         sizes = {section.block_bytes for section in self.sections}
         return sizes.pop() if len(sizes) == 1 else None
 
     @property
+    def block_bytes_by_op(self) -> dict[str, int]:
+        """Bytes of one I/O of each operation; the plan refuses a phase where the jobs of one differ."""
+        return {
+            op: max(section.block_bytes for section in self.sections if op in section.operations)
+            for op in sorted(self.operations)
+        }
+
+    @property
     def is_sync_write(self) -> bool:
         """Whether any of the jobs writes synchronously."""
         return any(section.is_sync_write for section in self.sections)
+
+    @property
+    def is_async_write(self) -> bool:
+        """Whether any of the jobs writes asynchronously."""
+        return any(section.is_async_write for section in self.sections)
 
     @property
     def outstanding(self) -> int:

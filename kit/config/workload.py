@@ -13,7 +13,7 @@ from kit.config import fio_job
 from kit.config.nfs_options import MountOption, Version
 from kit.config.precondition_table import PreconditionTable
 from kit.config.toml import KeyProblem, Table, nearest, validate
-from kit.config.workload_source import read_source
+from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.sample_size import sample_needed
 from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes, format_duration_ns
 
@@ -90,7 +90,7 @@ class Dataset(Table):
 class Nfs(Table):
     """NFS on the clients; `options` are those of nfs(5), read back after the mount.
 
-    `engine = "libnfs"`: fio reads without a mount, through libnfs, which cannot do O_DSYNC.
+    `engine = "libnfs"`: fio goes through libnfs, without a mount and without O_DSYNC.
     """
 
     version: Version = "3"
@@ -310,18 +310,23 @@ class Workload(Table):
 
 
 def read_workload(path: Path) -> Workload:
-    """Read a workload file and those that it is based on. Raises ConfigError with file, line and key.
+    """Read a workload file and those that it is based on. Raises ConfigError with file, line and key."""
+    return workload_of(read_source(path))
+
+
+def workload_of(source: WorkloadSource) -> Workload:
+    """The workload of its files. Raises ConfigError with file, line and key.
 
     Of one that has a base and no expectations, each tier of a phase must answer as many I/Os as a p99 needs.
     """
-    source = read_source(path)
     workload = validate(source.document, Workload, source.place_of)
     if len(source.files) == 1 or "expect" in source.document:
         return workload
-    return workload.model_copy(update={"expect": tuple(_samples(workload.phase))})
+    return workload.model_copy(update={"expect": tuple(samples(workload.phase))})
 
 
-def _samples(phases: tuple[Phase, ...]) -> Iterator[Expectation]:
+def samples(phases: tuple[Phase, ...]) -> Iterator[Expectation]:
+    """That each tier of a phase answers as many I/Os as a p99 needs."""
     for phase in phases:
         for tier in phase.tiers:
             op: Op = "write" if tier in ("slog", "pool") else "read"

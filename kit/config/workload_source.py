@@ -10,8 +10,8 @@ Expectations are not taken over: they are limits for what the base measures.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,6 +25,7 @@ Document = dict[str, Any]
 _OWN = ("base", "format", "name", "title", "expect")
 # A table that has another value of this key replaces the base's: its other keys would mean something else.
 _KIND: dict[tuple[str, ...], str] = {("precondition",): "method", ("nfs",): "engine"}
+_SWEEP = ("sweep", "sweeps")
 _MOST_FILES = 8
 
 
@@ -41,11 +42,17 @@ _Origin = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class WorkloadSource:
-    """`document`: the merged content; `files`: the workload's own file first, then its bases."""
+    """`document`: the merged content; `files`: the workload's own file first, then its bases.
+
+    `sweep`: the tables of its sweep (kit.config.sweep), which the document does not have; `set_at`: the
+    places of keys that a sweep or an option has set.
+    """
 
     document: Document
     files: tuple[_File, ...]
     phase_origins: tuple[_Origin, ...]
+    sweep: Document = field(default_factory=dict)
+    set_at: Mapping[KeyPath, Place] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -54,6 +61,9 @@ class WorkloadSource:
 
     def place_of(self, key: KeyPath) -> Place:
         """File and line of a key of `document`; of one that is nowhere, of what encloses it."""
+        for depth in range(len(key), 0, -1):
+            if key[:depth] in self.set_at:
+                return self.set_at[key[:depth]]
         # Of equals, max takes the first: the nearest file.
         file, known = max(self._known(key), key=lambda found: len(found[1]))
         return file.path, file.lines.line_of(known)
@@ -61,6 +71,12 @@ class WorkloadSource:
     def is_own(self, key: KeyPath) -> bool:
         """Whether the workload's own file has this key, so that it is not of a base."""
         return any(file is self.files[0] and len(known) == len(key) for file, known in self._known(key))
+
+    def expect_key(self, number: int) -> KeyPath:
+        """The key of the expectation `number` of an axis, as its file numbers expectations."""
+        expected = self.files[0].document.get("expect")
+        axes = [n for n, each in enumerate(_tables(expected)) if "axis" in each]
+        return ("expect-of-file", axes[number])
 
     def file_beside(self, key: KeyPath, name: str) -> Path:
         """The file that the key names: it is beside the workload file that has the key."""
@@ -80,6 +96,9 @@ class WorkloadSource:
         if key[:1] == ("phase",) and number is not None and number < len(self.phase_origins):
             for file, phase in self.phase_origins[number]:
                 yield _known_in(self.files[file], ("phase", phase, *key[2:]))
+            return
+        if key[:1] == ("expect-of-file",):
+            yield _known_in(self.files[0], ("expect", *key[1:]))
             return
         for file_ in self.files:
             own = key
@@ -131,7 +150,13 @@ def read_source(path: Path) -> WorkloadSource:
     for phase, origin in zip(_tables(document.get("phase")), origins, strict=False):
         if added := _options_since_title(files, origin):
             phase["title"] = f"{phase['title']}, {added}"
-    return WorkloadSource(document, tuple(files), tuple(origins))
+    sweep = {name: document.pop(name) for name in _SWEEP if name in document}
+    if of_axes := [each for each in _tables(document.get("expect")) if "axis" in each]:
+        sweep["expect"] = of_axes
+        document["expect"] = [each for each in document["expect"] if each not in of_axes]
+        if not document["expect"]:
+            del document["expect"]
+    return WorkloadSource(document, tuple(files), tuple(origins), sweep)
 
 
 def _base_path(files: Sequence[_File], base: object) -> Path:

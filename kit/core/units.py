@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import time
 from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from typing import Annotated
@@ -81,6 +82,11 @@ def parse_size_bytes(text: str) -> int:
     return _parse(text, "size", "96MiB", BYTES_PER_UNIT, _SIZE_HINTS)
 
 
+def utc_now() -> str:
+    """The time as stored files have it, such as 2026-01-31T12:00:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
 def format_duration_ns(duration_ns: int) -> str:
     """`duration_ns` in the largest fitting unit, exact: `parse_duration_ns` gives it back.
 
@@ -107,6 +113,14 @@ def format_size_bytes(size_bytes: int) -> str:
         return "0B"
     factor, unit = max((factor, unit) for unit, factor in BYTES_PER_UNIT.items() if size_bytes % factor == 0)
     return f"{size_bytes // factor}{unit}"
+
+
+def format_decimal_bytes(size_bytes: int) -> str:
+    """A size in decimal units, as on data sheets: "1.6 TB"."""
+    for unit in ("TB", "GB", "MB"):
+        if size_bytes >= BYTES_PER_UNIT[unit]:
+            return f"{size_bytes / BYTES_PER_UNIT[unit]:.4g} {unit}"
+    return f"{size_bytes} bytes"
 
 
 def format_mib(size_bytes: int) -> str:

@@ -21,6 +21,23 @@ _PATH_OF_A_NAMESPACE = re.compile(r"nvme\d+c\d+n\d+")
 
 
 @dataclass(frozen=True)
+class DeviceSettings:
+    """Driver, firmware and queue of a disk, as the kernel has them (Documentation/ABI/stable/sysfs-block).
+
+    `max_sectors_kb`: the largest request, in KiB. None: the kernel does not say.
+    """
+
+    driver: str | None = None
+    firmware: str | None = None
+    scheduler: str | None = None
+    nr_requests: int | None = None
+    max_sectors_kb: int | None = None
+    rotational: bool | None = None
+    write_cache: str | None = None
+    fua: bool | None = None
+
+
+@dataclass(frozen=True)
 class Node:
     """A block device: a disk, a partition, or a device made of others (dm, md, loop, zvol).
 

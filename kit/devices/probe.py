@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from kit.core import proc_path
 from kit.core.errors import HostError, SafetyRefusal
@@ -18,6 +18,7 @@ from kit.devices.inventory import (
     BY_ID,
     NO_HEALTH,
     DeviceMount,
+    DeviceSettings,
     DeviceUser,
     DiskContent,
     Inventory,
@@ -71,6 +72,10 @@ class Queue(_Facts):
     physical_block_size: Number | None
     write_cache: str | None
     discard_max_bytes: Number | None
+    scheduler: str | None = None
+    nr_requests: Number | None = None
+    max_sectors_kb: Number | None = None
+    fua: str | None = None
 
 
 class DeviceFacts(_Facts):
@@ -89,6 +94,8 @@ class DeviceFacts(_Facts):
     slaves: list[KernelName]
     queue: Queue
     controller: str | None
+    firmware: str | None = None
+    driver: str | None = None
     dm: tuple[str | None, str | None]
     md: str | None
     loop: str | None
@@ -158,6 +165,18 @@ def probe(
         ) from error
 
 
+def device_settings(host: Host, paths: Mapping[str, str]) -> dict[str, DeviceSettings]:
+    """Driver, firmware and queue of the disks at `paths`, by the same names. Raises HostError."""
+    argv = ["/usr/bin/python3", "-I", "-", json.dumps({"sysfs": list(paths.values())})]
+    text = host.run(argv, stdin=_HELPER.read_bytes()).stdout
+    try:
+        found = TypeAdapter(dict[str, DeviceFacts]).validate_json(text)
+        return {name: _settings(found[path]) for name, path in paths.items()}
+    except (ValueError, KeyError) as error:
+        reason = safe_text(str(error))[:300]
+        raise HostError(f"the settings of the disks of {host.name} cannot be parsed: {reason}") from error
+
+
 def parse(host: str, text: str | bytes, *, content: bool = True) -> Inventory:
     """Parse the output of probe_devices.py. Raises ValueError if it has another form."""
     facts = Facts.model_validate_json(text)
@@ -224,6 +243,22 @@ def _node(name: str, entry: DeviceFacts, lsblk: Identity | None, links: tuple[st
         controller=entry.controller or "",
         namespace=entry.nsid or "",
         links=links,
+    )
+
+
+def _settings(entry: DeviceFacts) -> DeviceSettings:
+    queue = entry.queue
+    # "[none] mq-deadline": the one in brackets is in use.
+    scheduler = re.search(r"\[([^]]+)\]", queue.scheduler or "")
+    return DeviceSettings(
+        driver=entry.driver,
+        firmware=entry.firmware,
+        scheduler=scheduler[1] if scheduler else queue.scheduler,
+        nr_requests=int(queue.nr_requests) if queue.nr_requests else None,
+        max_sectors_kb=int(queue.max_sectors_kb) if queue.max_sectors_kb else None,
+        rotational=queue.rotational == "1" if queue.rotational else None,
+        write_cache=queue.write_cache,
+        fua=queue.fua == "1" if queue.fua else None,
     )
 
 

@@ -44,11 +44,17 @@ def description(devices: Sequence[ServedDevice], dilation: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def counters_command(name: str) -> list[str]:
+    """argv that prints the counters of a device's model as JSON. Pure."""
+    return [PROGRAM, "tell", SOCKET, name, "counters"]
+
+
 class Served:
     """The devices that `hsp-devices` serves on `host`; one set per host."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
+        self._names: frozenset[str] = frozenset()
 
     def start(self, program: Path, devices: Sequence[ServedDevice], dilation: int) -> dict[str, str]:
         """Make the devices; returns their paths by name. Raises HostError."""
@@ -69,7 +75,9 @@ class Served:
                 "ublk needs Linux 6.0 or later with CONFIG_BLK_DEV_UBLK; a kernel without it, such as Debian "
                 "12's, can have null_blk devices: docs/examples/lab-null-blk.toml",
             ) from error
-        return {device["name"]: device["path"] for device in json.loads(answer.stdout)}
+        paths = {device["name"]: device["path"] for device in json.loads(answer.stdout)}
+        self._names = frozenset(paths)
+        return paths
 
     def is_running(self) -> bool:
         """Whether a server runs on the host, started by this process or another."""
@@ -115,6 +123,10 @@ class Served:
         """Status of each device: name, path, bytes, own_cost_ns (host clock), crashes."""
         devices: list[dict[str, Any]] = json.loads(self.tell("status"))
         return devices
+
+    def counters_command(self, name: str) -> list[str] | None:
+        """argv that prints the counters of a device's model as JSON; None for a device that has none."""
+        return counters_command(name) if name in self._names else None
 
     def counters(self, name: str) -> dict[str, int]:
         """Counters of a device's model since it was made."""

@@ -186,10 +186,10 @@ class Host(Closing, ABC):
         """As `run`, whatever the exit code; too much output is cut."""
 
     @abstractmethod
-    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
         """Start a command in the background. The begin and the last bytes of its output are kept.
 
-        `output`: a new file here, which gets its stdout as it comes.
+        `output`: a new file here, which gets its stdout as it comes. `stdin`: at most 64 KiB.
         """
 
     @abstractmethod

@@ -59,6 +59,12 @@ class LocalProcess:
                 env={**os.environ, "LC_ALL": "C.UTF-8", **host.env},
             )
 
+    def send(self, stdin: bytes) -> None:
+        """All of its input, which a pipe holds, and the end of it."""
+        assert self._child.stdin
+        with contextlib.suppress(BrokenPipeError), self._child.stdin as pipe:
+            pipe.write(stdin)
+
     def running(self) -> bool:
         return self._child.poll() is None
 
@@ -193,14 +199,21 @@ class LocalHost(DirectHost):
         return process.wait(deadline_s, stdin)
 
     def start(
-        self, argv: Sequence[str], output: Path | None = None, limit_bytes: int = OUTPUT_LIMIT_BYTES
+        self,
+        argv: Sequence[str],
+        output: Path | None = None,
+        stdin: bytes = b"",
+        limit_bytes: int = OUTPUT_LIMIT_BYTES,
     ) -> LocalProcess:
         command = checked_argv(argv)
         try:
-            return LocalProcess(self, command, output, limit_bytes)
+            process = LocalProcess(self, command, output, limit_bytes)
         except OSError as error:
             message, hint = f"{command[0]}: {error.strerror}", f"is {command[0]} installed?"
             raise CommandFailed(Result(self.name, command, 127, "", message, hint)) from error
+        if stdin:
+            process.send(stdin)
+        return process
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         target = Path(path)

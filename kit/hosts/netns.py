@@ -25,8 +25,8 @@ class NetnsHost(Host):
             (*self._prefix, *argv), deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes
         )
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
-        return self._host.start((*self._prefix, *argv), output)
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
+        return self._host.start((*self._prefix, *argv), output, stdin)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self._host.put(content, path, deadline_s=deadline_s)

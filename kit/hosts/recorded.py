@@ -51,9 +51,9 @@ class RecordedHost(Host):
         self._recorder.write(self.name, argv=argv)
         return self._host.run(argv, deadline_s=deadline_s, stdin=stdin, check=False, limit_bytes=limit_bytes)
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
         self._recorder.write(self.name, argv=list(argv), started=True)
-        return self._host.start(argv, output)
+        return self._host.start(argv, output, stdin)
 
     def put(self, content: bytes, path: str, *, deadline_s: float = DEFAULT_DEADLINE_S) -> None:
         self._recorder.write(self.name, put=path, bytes=len(content))

@@ -229,12 +229,12 @@ class SshHost(DirectHost):
     def _run(self, argv: tuple[str, ...], deadline_s: float, stdin: bytes, limit_bytes: int) -> Result:
         return self._open(argv, stdin, self.supervision, limit_bytes).wait(deadline_s, self._nudge_s)
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> SshProcess:
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> SshProcess:
         try:
             saved = Saved(output) if output else None
         except OSError as error:
             raise HostError(f"{output}: {error.strerror}", "it is to get what a command prints") from error
-        return self._open(checked_argv(argv), b"", self.supervision, saved=saved)
+        return self._open(checked_argv(argv), stdin, self.supervision, saved=saved)
 
     def _open(
         self,

@@ -100,8 +100,8 @@ class SudoHost(Host):
         )
         return self.command_result(argv, raw)
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> SudoProcess:
-        return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv), output))
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> SudoProcess:
+        return SudoProcess(self, tuple(argv), self.inner.start(elevated(argv), output, stdin))
 
     def command_result(self, argv: tuple[str, ...], raw: Result) -> Result:
         """The result of `argv` itself. Raises SudoRefused if sudo did not start it."""

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kit.core.clock import Clock
 from kit.core.errors import MeasurementUnknown
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument, Measured, Report, minus
 from kit.instruments.tier_tracer import TierTracer
 from kit.store.phase import Check, Missing
+from kit.store.resource_use import ArcUse
 from kit.zfs.openzfs_version import ZfsVersion
 
 _ARCSTATS = "/proc/spl/kstat/zfs/arcstats"
@@ -28,20 +30,39 @@ _KSTAT = re.compile(r"^(\w+)\s+\d+\s+(-?\d+)$", re.MULTILINE)
 TOLERANCE_SHARE = 0.02
 TOLERANCE_IOS = 10
 _DBUF_CACHE_SHARE = 1 / 32
+# Of asynchronous writes: more on a log, and something has made them synchronous.
+ASYNCHRONOUS_LOG_SHARE = 0.01
 _SPLICE_BYTES = 16 * 4096
+# Fields of kit.store.resource_use.ArcUse.
+_SIZES = {
+    "size_bytes": "size",
+    "data_bytes": "data_size",
+    "metadata_bytes": "metadata_size",
+    "header_bytes": "hdr_size",
+    "l2arc_header_bytes": "l2_hdr_size",
+    "l2arc_bytes": "l2_asize",
+}
+_MOVED = {"l2arc_written_bytes": "l2_write_bytes", "l2arc_read_bytes": "l2_read_bytes"}
+_LOGGED = {
+    "log_bytes": "zil_itx_metaslab_slog_bytes",
+    "log_block_bytes": "zil_itx_metaslab_slog_write",
+    "pool_log_bytes": "zil_itx_metaslab_normal_bytes",
+}
 
 
 @dataclass(frozen=True)
 class Counters:
-    """Cumulative values by kstat name."""
+    """Cumulative values by kstat name. `at_ns`: of the server's clock; 0 if not known."""
 
     arc: dict[str, int]
     zil: dict[str, int]
     zil_source: str = "ZIL"
+    at_ns: int = 0
 
     def since(self, before: Counters) -> Counters:
         """The change since `before`."""
-        return Counters(minus(self.arc, before.arc), minus(self.zil, before.zil), self.zil_source)
+        change = minus(self.arc, before.arc), minus(self.zil, before.zil)
+        return Counters(*change, self.zil_source, self.at_ns - before.at_ns)
 
 
 class ArcZilCounters(Instrument):
@@ -60,18 +81,29 @@ class ArcZilCounters(Instrument):
         self._before = read(*self._source)
 
     def end(self) -> None:
-        self.change = read(*self._source).since(self._before)
+        self._after = read(*self._source)
+        self.change = self._after.since(self._before)
 
     def report(self, measured: Measured) -> Report:
+        judged = self._judged(measured)
+        judged.entry["arc"] = use(self._after.arc, self.change, measured.clock)
+        return judged
+
+    def _judged(self, measured: Measured) -> Report:
+        written = measured.ios_by_op.get("write", 0) * measured.block_bytes.get("write", 0)
+        made: list[Check | Missing] = []
         try:
+            if measured.asynchronous:
+                of_commits = self._tracer.commit_blocks if self._tracer else None
+                made += asynchronous_checks(self.change, written, of_commits)
             if self._tracer is None:
-                return Report(checks=untraced_checks(self.change) if measured.op == "read" else [])
-            if self._tracer.ios is None:
-                return Report()
-            of_tracer = self._tracer.ios, self._tracer.log_blocks
-            return Report(checks=checks(self.change, *of_tracer, self._zfs, measured.block_bytes or 0))
+                made += untraced_checks(self.change) if "read" in measured.block_bytes else []
+            elif self._tracer.ios is not None:
+                of_tracer = self._tracer.ios, self._tracer.log_blocks
+                made += checks(self.change, *of_tracer, self._zfs, measured.block_bytes.get("read", 0))
         except MeasurementUnknown as error:
             return Report(problems=[error.message])
+        return Report(checks=made)
 
 
 def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
@@ -80,12 +112,31 @@ def read(server: Host, pool: str, objset: int, zfs: ZfsVersion) -> Counters:
     path, source = _ZIL, "ZIL of all pools"
     if zfs.has_zil_by_dataset:
         path, source = f"/proc/spl/kstat/zfs/{pool}/objset-0x{objset:x}", "ZIL"
-    return Counters(parse_kstat(arc), parse_kstat(server.run(["cat", path]).stdout), source)
+    zil = server.run(["cat", path]).stdout
+    return Counters(parse_kstat(arc), parse_kstat(zil), source, _read_at_ns(arc))
 
 
 def parse_kstat(text: str) -> dict[str, int]:
     """Values by name from `name type value` lines; other lines (headers, strings) are ignored."""
     return {name: int(value) for name, value in _KSTAT.findall(text)}
+
+
+def _read_at_ns(text: str) -> int:
+    """The last number of a kstat's first line: its snapshot's time (include/os/linux/spl/sys/kstat.h)."""
+    last = text.partition("\n")[0].split()[-1:]
+    return int(last[0]) if last and last[0].isdecimal() else 0
+
+
+def use(after: dict[str, int], change: Counters, clock: Clock) -> ArcUse:
+    """What the ARC holds at the end, and what went to L2ARC and ZIL meanwhile. Pure."""
+
+    def value(counters: dict[str, int], name: str) -> int | None:
+        return max(0, counters[name]) if name in counters else None
+
+    sizes = {field: value(after, name) for field, name in _SIZES.items()}
+    moved = {field: value(change.arc, name) for field, name in _MOVED.items()}
+    logged = {field: value(change.zil, name) for field, name in _LOGGED.items()}
+    return ArcUse(span_ns=clock.from_host_ns(max(0, change.at_ns)), **sizes, **moved, **logged)
 
 
 def checks(
@@ -97,7 +148,7 @@ def checks(
 ) -> list[Check | Missing]:
     """Check the tracer's counts, by (op, tier), and its log blocks against the change of the counters.
 
-    `block_bytes`: of each I/O; 0 if they differ. Raises MeasurementUnknown if a counter is missing.
+    `block_bytes`: of each read. Raises MeasurementUnknown if a counter is missing.
     """
     with _counters_needed("the tracer's counts cannot be checked"):
         return [*_read_checks(change.arc, tiers, block_bytes), *_write_checks(change, tiers, log_blocks, zfs)]
@@ -107,6 +158,28 @@ def untraced_checks(change: Counters) -> list[Check | Missing]:
     """Checks of reads that need no tracer. Raises MeasurementUnknown if a counter is missing."""
     with _counters_needed("errors of the L2ARC would not be seen"):
         return [*_l2arc_errors(change.arc)]
+
+
+def asynchronous_checks(
+    change: Counters, written_bytes: int, commit_blocks: int | None
+) -> list[Check | Missing]:
+    """Asynchronous writes of `written_bytes` hardly use the log. Raises MeasurementUnknown.
+
+    `commit_blocks`: log blocks of COMMITs, which write to the log what is not on the pool's disks yet. A
+    client that closes a file sends one. None without a tracer.
+    """
+    name = f"bytes on a log without a COMMIT, of {written_bytes} written asynchronously"
+    source = f"{change.zil_source} zil_itx_metaslab_slog_bytes, zil_itx_metaslab_normal_bytes"
+    if commit_blocks is None:
+        return [Missing.of(name, source, "the server was not traced: log blocks of COMMITs are not known")]
+    with _counters_needed("it is not known how much of asynchronous writes went to a log"):
+        logged, blocks = (
+            sum(change.zil[f"zil_itx_metaslab_{where}_{unit}"] for where in ("slog", "normal"))
+            for unit in ("bytes", "count")
+        )
+    # The counters have the sum of all blocks.
+    found = logged * max(0, blocks - commit_blocks) // max(1, blocks)
+    return [Check.of(name, source, 0, found, int(written_bytes * ASYNCHRONOUS_LOG_SHARE))]
 
 
 @contextmanager
@@ -134,6 +207,9 @@ def _read_checks(arc: dict[str, int], tiers: dict[tuple[str, str], int], block_b
     failed = _failed_l2arc_reads(arc)
     from_dram = reads.get("dram", 0)
     from_dram += _read_again(arc, from_dram, total, block_bytes)
+    # A record that was just written is read without the ARC until it is on disk (dbuf_read).
+    written = sum(count for (op, _), count in tiers.items() if op == "write")
+    from_dram -= min(written, max(0, from_dram - arc["demand_data_hits"]))
     rows = [
         ("reads that missed the ARC", "demand_data_misses", "", from_devices, slack),
         ("reads from L2ARC", "l2_hits", "", reads.get("l2arc", 0) + failed, slack + failed),
@@ -172,9 +248,10 @@ def _write_checks(
 ) -> Iterator[Check | Missing]:
     zil, source = change.zil, change.zil_source
     writes = {tier: count for (op, tier), count in tiers.items() if op in ("write", "commit")}
-    total = sum(count for tier, count in writes.items() if tier != "dram")
-    if not total:
+    if not writes:
         return
+    # Asynchronous writes, and the dram of sync=disabled: the ZIL has no part in them.
+    total = sum(count for tier, count in writes.items() if tier != "dram")
     slack = _tolerance(total, 0.005)
     # Several requests may share a log block, and one may write several: blocks are not requests. With a log
     # device no block may go to the pool; without one, none may go to a log device.

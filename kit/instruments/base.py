@@ -24,23 +24,29 @@ _TAIL_HEADER = re.compile(r"^==> (\S+) <==$", re.MULTILINE)
 class Measured:
     """A phase after its load. `start_ns`, `end_ns`: in ns of the experiment since the run began.
 
-    `duration_ns`: of the load, on the hosts' clock. `client_ios`: fio's counts by client and op.
-    `block_bytes`: None if jobs differ. `run_origin_ns`: the reference clock at the start of the run.
+    `block_bytes`: of one I/O, by each op that the load does. `duration_ns`: of the load, on the hosts' clock.
+    `client_ios`: fio's counts by client and op. `run_origin_ns`: the reference clock at the start of the
+    run. `asynchronous`: its writes return before they are on stable storage.
     """
 
-    op: str
-    block_bytes: int | None
+    block_bytes: Mapping[str, int]
     duration_ns: int
     start_ns: int
     end_ns: int
     client_ios: Mapping[str, Mapping[str, int]]
     run_origin_ns: int
     clock: Clock
+    asynchronous: bool = False
 
     @property
     def ios(self) -> int:
         """The sum over all clients and ops."""
         return sum(sum(by_op.values()) for by_op in self.client_ios.values())
+
+    @property
+    def ios_by_op(self) -> dict[str, int]:
+        """The sum over all clients, by each op that the load does."""
+        return {op: sum(ios.get(op, 0) for ios in self.client_ios.values()) for op in self.block_bytes}
 
     def experiment_ns(self, host_ns: int) -> int:
         """A time of the reference clock, in ns of the experiment since the run began; not before it."""
@@ -98,6 +104,9 @@ class Instrument:
 
     def end(self) -> None:
         """After the load."""
+
+    def abandon(self) -> None:
+        """Instead of the end, where the phase failed: stop what it has started on hosts."""
 
     def latency(self, phase: str, grid: Grid) -> Latency:
         """Rows of the instrument's own layer. `phase`: its name."""

@@ -32,6 +32,11 @@ class FaultEvents(Instrument):
     def end(self) -> None:
         self._faults, self._crashes = self._devices.faults(), self._devices.crashes()
 
+    @property
+    def happened(self) -> bool:
+        """Whether a fault was triggered until the end of the phase, or the devices' server died."""
+        return bool(self._faults or self._crashes)
+
     def report(self, measured: Measured) -> Report:
         return Report(
             events=[

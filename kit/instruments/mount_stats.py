@@ -8,7 +8,7 @@ applications, the same with O_DIRECT, then from and to the server.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kit.core import proc_path
@@ -56,7 +56,7 @@ class MountStatistics(Instrument):
         result = Report()
         for name, ios in measured.client_ios.items():
             if name in self._changes:
-                result.checks += checks(self._changes[name], dict(ios), measured.block_bytes, name)
+                result.checks += checks(self._changes[name], ios, measured.block_bytes, name)
         return result
 
 
@@ -92,8 +92,10 @@ def parse(text: str, target: str) -> MountStats:
     return MountStats(calls, transmissions, timeouts, server_bytes={"read": moved[4], "write": moved[5]})
 
 
-def checks(change: MountStats, ios: dict[str, int], block_bytes: int | None, host: str) -> list[Check]:
-    """Check fio's counts, by op, against those of the mount. `block_bytes`: None if jobs differ."""
+def checks(
+    change: MountStats, ios: Mapping[str, int], block_bytes: Mapping[str, int], host: str
+) -> list[Check]:
+    """Check fio's counts against those of the mount. `ios`, `block_bytes` (of one I/O): by op."""
     made = []
     for op in ("read", "write"):
         if not ios.get(op) and not change.calls[op]:
@@ -101,8 +103,8 @@ def checks(change: MountStats, ios: dict[str, int], block_bytes: int | None, hos
         name = op.upper()
         source = f"{_SOURCE} of {host}, {name}"
         made.append(Check.of(f"NFS {name} calls answered", source, ios[op], change.calls[op], 0))
-        if block_bytes:
-            expected = ios[op] * block_bytes
+        if op in block_bytes:
+            expected = ios[op] * block_bytes[op]
             moved = change.server_bytes[op]
             made.append(Check.of(f"bytes of NFS {name} calls", f"{source} bytes", expected, moved, 0))
         repeated = change.transmissions[op] - change.calls[op] + change.timeouts[op]

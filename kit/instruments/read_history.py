@@ -7,6 +7,7 @@ shares of tiers are known, but no tier of a single request and no latency.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kit.core.errors import HostError
@@ -53,8 +54,8 @@ class ReadHistory(Instrument):
         self._reads = history(self._server, self._pool, self._objset)
 
     def report(self, measured: Measured) -> Report:
-        calls = self._activity.calls(measured.op)
-        return report(measured.op, calls, self._counters.change, self._reads)
+        calls = {op: self._activity.calls(op) for op in measured.block_bytes}
+        return report(calls, self._counters.change, self._reads)
 
 
 def words(tracing: Tracing) -> str:
@@ -96,8 +97,9 @@ def _reads(pool: str) -> str:
     return f"/proc/spl/kstat/zfs/{pool}/reads"
 
 
-def report(op: str, calls: int, change: Counters, reads: Reads) -> Report:
-    """`calls`: nfsd's own count of the phase's operation. Pure."""
+def report(calls: Mapping[str, int], change: Counters, reads: Reads) -> Report:
+    """`calls`: nfsd's own counts of the phase's operations. Shares are of its reads, if it has any. Pure."""
+    op = "read" if "read" in calls else "write"
     why, source = "the server was not traced", "arcstats, L2ARC" if op == "read" else "ZIL"
     # The first entries of a full list are lost.
     full = reads.entries >= HISTORY_ENTRIES and op == "read"
@@ -105,7 +107,7 @@ def report(op: str, calls: int, change: Counters, reads: Reads) -> Report:
     return Report(
         [Missing.of("I/Os by tier", source, why), Missing.of("latency at the server", "nfsd.bt", why)],
         problems=[problem] if full else [],
-        entry={"server_ios": calls, "shares": shares(op, calls, change, reads)},
+        entry={"server_ios": sum(calls.values()), "shares": shares(op, calls[op], change, reads)},
     )
 
 

@@ -78,7 +78,7 @@ class ServerActivity(Instrument):
     def report(self, measured: Measured) -> Report:
         before, after = self._before, self._after
         return Report(
-            checks(before, after, self._pool, measured.op, measured.ios, measured.block_bytes, self._zfs),
+            checks(before, after, self._pool, measured.ios_by_op, measured.block_bytes, self._zfs),
             events(before, after, measured),
             problems(before, after),
         )
@@ -149,22 +149,21 @@ def checks(
     before: Conditions,
     after: Conditions,
     pool: str,
-    op: str,
-    ios: int,
-    block_bytes: int | None,
+    ios: Mapping[str, int],
+    block_bytes: Mapping[str, int],
     zfs: ZfsVersion,
 ) -> list[Check | Missing]:
-    """Check the clients' I/Os (`ios` of `op`) against nfsd's own count, and other activity against zero.
+    """Check the clients' I/Os (`ios`, by op) against nfsd's own count, and other activity against zero.
 
-    `block_bytes`: None where jobs differ; bytes are not checked then.
+    `block_bytes`: of an I/O of each op; the bytes of others are not checked.
     """
-    name = f"NFS {op.upper()} calls"
-    made: list[Check | Missing] = [
-        Check.of(name, f"{_NFSD} proc3, proc4ops", ios, after.calls[op] - before.calls[op], 0),
-    ]
-    if block_bytes:
-        moved = after.io_bytes[op] - before.io_bytes[op]
-        made.append(Check.of(f"bytes of {name}", f"{_NFSD} io", ios * block_bytes, moved, 0))
+    made: list[Check | Missing] = []
+    for op, count in ios.items():
+        name, calls = f"NFS {op.upper()} calls", after.calls[op] - before.calls[op]
+        made.append(Check.of(name, f"{_NFSD} proc3, proc4ops", count, calls, 0))
+        if op in block_bytes:
+            moved = after.io_bytes[op] - before.io_bytes[op]
+            made.append(Check.of(f"bytes of {name}", f"{_NFSD} io", count * block_bytes[op], moved, 0))
     change = {key: minus(now, before.iostats.get(key, {})) for key, now in after.iostats.items()}
     trimmed = sum(value for key, value in change.get(pool, {}).items() if key.endswith("_extents_written"))
     made.append(Check.of("trimmed extents", "iostats *trim_extents_written", 0, trimmed, 0))

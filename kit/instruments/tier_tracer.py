@@ -70,6 +70,11 @@ class TierTracer(Instrument):
         return blocks
 
     @property
+    def commit_blocks(self) -> int:
+        """Log blocks that COMMITs wrote."""
+        return self._trace.commit_blocks
+
+    @property
     def printed_ns(self) -> Sequence[int]:  # type: ignore[override]
         return [snapshot.at_ns for snapshot in histograms.regular(self._trace)]
 

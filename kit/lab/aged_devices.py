@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -25,6 +24,7 @@ from kit.core.cache import content_digest, locked, replacing
 from kit.core.errors import HostError
 from kit.core.files import cache_dir
 from kit.core.progress import Progress
+from kit.core.units import utc_now
 from kit.devices.block_device import find_unused
 from kit.emulation import compilation
 from kit.emulation.devices_file import served_devices
@@ -79,6 +79,8 @@ class AgedStates:
     ) -> None:
         self._lab, self._served, self._dilation, self._progress = lab, served, dilation, progress
         self._age_again, self._all_bytes = age_again, sum(device.size for device in devices)
+        # Aged by a run of this lab: others of a series begin with it.
+        self._kept: set[str] = set()
         # A device with a `keep` file has its own history, so it is not cached.
         self._specs = {
             device.name: (served_device.spec, device.size, device.role)
@@ -91,7 +93,8 @@ class AgedStates:
 
         Raises HostError if the device refuses the state.
         """
-        if self._age_again or target.name not in self._specs:
+        anew = self._age_again and target.name not in self._kept
+        if anew or target.name not in self._specs:
             return None
         path = self._path(target.name, settings)
         with locked(path.parent, path.name, _LOCK_OWNER, self._progress):
@@ -152,6 +155,7 @@ class AgedStates:
         """Save the device that `run` has aged, unless preconditioning had problems or was stopped."""
         if target.name not in self._specs or outcome.problems or outcome.entry.get("stopped"):
             return
+        self._kept.add(target.name)
         if not self._has_room(target.name):
             self._progress.note(
                 f"{target.name}: its state is not kept: the guest's memory is too small for it"
@@ -187,7 +191,7 @@ class AgedStates:
 def _proof(name: str, outcome: precondition.Outcome, run: str, state: bytes) -> Proof:
     return Proof(
         run=run,
-        utc=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        utc=utc_now(),
         sources=compilation.models_digest(),
         device=name,
         entry=outcome.entry,

@@ -1,8 +1,8 @@
-"""fio's `nfs` engine: reads through libnfs, a library in user space, without a mount.
+"""fio's `nfs` engine: reads and asynchronous writes through libnfs, a library in user space, without a mount.
 
-Writes are refused: libnfs has no O_DSYNC (a WRITE is stable only after a separate COMMIT). It has no
-page cache, and read-ahead is off: each read of fio is one READ call at the server. Sources: fio
-engines/nfs.c; libnfs lib/init.c (arguments of a URL).
+Synchronous writes are refused: fio opens files without O_DSYNC there, and has no fsync. libnfs has no
+page cache, and read-ahead is off: each read of fio is one READ call at the server, each write one unstable
+WRITE. Sources: fio engines/nfs.c; libnfs lib/init.c (arguments of a URL), lib/nfs_v3.c (nfs3_pwrite_async).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from kit.nfs.export import single_host
 # Characters that URLs, fio and libnfs do not interpret.
 _PATH = re.compile(r"(/[A-Za-z0-9._+@-]+)+")
 _ARGUMENTS = "version=3&readahead=0&auto-traverse-mounts=0"
+_SYNCING = ("fsync", "fdatasync", "end_fsync")
 # The kit sets these: `directory` would be a local directory of the client.
 _REPLACED = frozenset({"ioengine", "directory"})
 
@@ -41,7 +42,7 @@ def url(server_address: str, path: str) -> str:
 def problems(
     workload: Workload, jobs: Mapping[str, FioJob], source: WorkloadSource
 ) -> list[tuple[Place, str]]:
-    """Place and text where a workload with `engine = "libnfs"` needs more than reads."""
+    """Place and text where a workload with `engine = "libnfs"` needs synchronous writes."""
     if workload.nfs.engine != "libnfs":
         return []
     found: list[tuple[Place, str]] = []
@@ -54,19 +55,15 @@ def problems(
     for _, job in sorted(jobs.items()):
         for section in job.sections:
             where = f'[{section.name}] with nfs.engine = "libnfs"'
-            if "write" in section.operations:
-                text = (
-                    f"{where}: it writes (rw={section.options.get('rw')}); libnfs cannot do O_DSYNC: a write "
-                    "would be acknowledged before it is on stable storage; libnfs is for reads; measure "
-                    'writes with engine = "kernel"'
-                )
-                found.append((section.place_of("rw"), text))
-            elif section.options.get("sync", "none") not in ("none", "0"):
-                text = (
-                    f"{where}: sync={section.options['sync']}: libnfs cannot do O_DSYNC or O_SYNC, and fio "
-                    'would not report that: remove it, or use engine = "kernel"'
-                )
-                found.append((section.place_of("sync"), text))
+            for option in ("sync", *_SYNCING):
+                value = section.options.get(option, "0")
+                if value not in ("none", "0", ""):
+                    text = (
+                        f"{where}: {option}={value}: fio has no O_DSYNC, O_SYNC or fsync through libnfs, so "
+                        "its writes are asynchronous: remove it to measure these, or measure synchronous "
+                        'writes with engine = "kernel"'
+                    )
+                    found.append((section.place_of(option), text))
     return found
 
 

@@ -14,7 +14,7 @@ from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
-from kit.plan import auto_sizes, expectations, measurable
+from kit.plan import auto_sizes, expectations, measurable, operations
 from kit.plan.appliance_limits import left_out
 from kit.plan.workload_sizes import READ_TIERS, short_tiers, sizes_of, tiers_asked, tunable_bytes
 from kit.precondition import selection
@@ -49,13 +49,14 @@ def check(
     except SafetyRefusal as error:
         path, line = source.place_of(("precondition", "budget"))
         raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
-    _check_working_set(workload, source, testbed)
+    _check_working_set(operations.reading(workload, jobs), source, testbed)
 
 
 def _server_problems(workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]) -> Problems:
     """Of a server that the kit sets up."""
     yield from selection.problems(workload.precondition, testbed)
     yield from _layout_problems(workload, testbed)
+    yield from operations.property_problems(workload, jobs)
     present = {role for role in ("log", "cache") if testbed.devices(role)}
     for number, phase in enumerate(workload.phase):
         if phase.remove and phase.remove not in present:
@@ -124,14 +125,7 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
 def _tier_problems(phase: Phase, job: FioJob, present: set[str]) -> Iterator[str]:
     """Each tier must be able to answer the phase's operations with the devices it has."""
     tiers = set(phase.tiers)
-    reads, writes = "read" in job.operations, "write" in job.operations
-    if tiers & {"dram", "l2arc", "disk"} and not reads:
-        yield f"its job {phase.job} does not read: remove the tier, or give the phase a job that reads"
-    if tiers & {"slog", "pool"} and not (writes and job.is_sync_write):
-        yield (
-            f"its job {phase.job} does not write synchronously, so no log is written: add sync=dsync to the "
-            "job, or remove the tier"
-        )
+    yield from operations.tier_problems(phase, job)
     device = "add a device of role {} to the testbed, or remove the tier from the phase"
     if "l2arc" in tiers and "cache" not in present:
         yield f"tier l2arc, but there is no cache device: {device.format('cache')}"

@@ -8,6 +8,7 @@ from kit.config.fio_job import FioJob
 from kit.config.toml import nearest
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Expectation, Phase, Workload
+from kit.plan.operations import tiers_of
 
 
 def problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[KeyPath, str]]:
@@ -18,7 +19,7 @@ def problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[K
         phase = phases[each.phase]
         if text := _op_problem(each, phase, jobs[phase.load]):
             yield ("expect", number, "op"), text
-        if text := _tier_problem(each, phase):
+        if text := _tier_problem(each, phase, jobs[phase.load]):
             yield ("expect", number, "tier"), text
         if each.share_min and each.tier != "all":
             key = (each.phase, each.op)
@@ -42,12 +43,20 @@ def _op_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
     )
 
 
-def _tier_problem(expectation: Expectation, phase: Phase) -> str:
-    tier = expectation.tier
-    if expectation.layer == "client" or tier in phase.tiers:
+def _tier_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
+    tier, op = expectation.tier, expectation.op
+    if expectation.layer == "client":
         return ""
-    return (
-        f"phase '{phase.name}' does not have tier {tier}, "
-        f"{nearest(tier, list(phase.tiers), 'it has')}; add it to the phase's tiers, or remove the "
-        "expectation"
-    )
+    if tier not in phase.tiers:
+        return (
+            f"phase '{phase.name}' does not have tier {tier}, "
+            f"{nearest(tier, list(phase.tiers), 'it has')}; add it to the phase's tiers, or remove the "
+            "expectation"
+        )
+    other = "read" if op == "write" else "write"
+    if op in job.operations and tier not in tiers_of(op, job):
+        return (
+            f"{tier}: the {op}s of phase '{phase.name}' cannot have this tier, its {other}s do: write "
+            f'op = "{other}", or one of {", ".join(tiers_of(op, job))}'
+        )
+    return ""

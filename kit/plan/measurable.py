@@ -18,7 +18,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
 from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_INTERVALS
-from kit.plan import fio_options
+from kit.plan import fio_options, operations
 from kit.zfs import parameters, properties, tunables
 from kit.zfs.pool import record_bytes
 
@@ -46,7 +46,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
         if name in measured:
             if workload.nfs.engine == "kernel":
                 problems += fio_options.cache_problems(job)
-            problems += _unlike_sections(job)
+            problems += operations.problems(job, workload, testbed.is_appliance)
             problems += _block_problems(job, workload, testbed.is_appliance)
     if problems:
         # A file, or an option of the workload, may be that of several loads.
@@ -60,10 +60,11 @@ def check_mount(workload: Workload, jobs: Mapping[str, FioJob], client: str, opt
         job = jobs[phase.load]
         for op, name in _CALL_SIZES:
             most = sizes.get(name, "")
-            if op in job.operations and most.isdecimal() and (job.block_bytes or 0) > int(most):
+            size_bytes = job.block_bytes_by_op.get(op, 0)
+            if most.isdecimal() and size_bytes > int(most):
                 raise HostError(
-                    f"{client}: {name}={most} is in effect, but the I/Os of {phase.job} have "
-                    f"{job.block_bytes} bytes: one would become several calls, which cannot be compared",
+                    f"{client}: {name}={most} is in effect, but the {op}s of {phase.job} have "
+                    f"{size_bytes} bytes: one would become several calls, which cannot be compared",
                     f"make bs smaller: the server or the client does not take a larger {name}",
                 )
 
@@ -141,51 +142,30 @@ def _buffer_bytes(job: FioJob) -> int:
     return sum(section.outstanding * section.block_bytes for section in job.sections)
 
 
-def _unlike_sections(job: FioJob) -> Iterator[tuple[Place, str]]:
-    """All I/Os of a phase are one operation, of one size: counts and tiers are compared by it."""
-    advice = "write one job for each, and give each its own phase"
-    first = job.sections[0]
-    for section in job.sections:
-        if len(section.operations) > 1:
-            yield (
-                section.place_of("rw"),
-                f"[{section.name}] rw={section.options['rw']}: reads and writes in one job cannot be "
-                f"measured: {advice}",
-            )
-        elif section.operations != first.operations and len(first.operations) == 1:
-            yield (
-                section.place_of("rw"),
-                f"[{section.name}] {'/'.join(section.operations)}s while [{first.name}] "
-                f"{'/'.join(first.operations)}s: reads and writes in one phase cannot be measured: {advice}",
-            )
-        if section.block_bytes != first.block_bytes:
-            yield (
-                section.place_of("bs"),
-                f"[{section.name}] bs: {section.block_bytes} bytes, [{first.name}] has {first.block_bytes}: "
-                f"I/Os of unlike size in one phase cannot be measured: {advice}",
-            )
-
-
 def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iterator[tuple[Place, str]]:
     """One I/O of fio must be one NFS call, and one record: only then do the counts agree."""
     limits = {"working_set.size": workload.working_set.size}
     if not is_appliance:
         limits["dataset.properties.recordsize"] = record_bytes(workload.dataset.properties)
-    if workload.nfs.engine == "kernel":
-        given = dict(option.split("=") for option in workload.nfs.options if "=" in option)
-        for op, name in _CALL_SIZES:
-            if op in job.operations:
-                value = given.get(name, "0")
-                limits[f"{name} of nfs.options"] = (
-                    int(value) if value.strip("0").isdecimal() else _MOST_CALL_BYTES
-                )
-    else:
-        limits["a read of libnfs"] = _MOST_CALL_BYTES
+    of_calls = dict(_call_limits(workload))
     for section in job.sections:
-        for name, most in limits.items():
+        calls = {name: most for name, (op, most) in of_calls.items() if op in section.operations}
+        for name, most in {**limits, **calls}.items():
             if section.block_bytes > most:
                 yield (
                     section.place_of("bs"),
                     f"[{section.name}] bs: {section.block_bytes} bytes, but {name} is {most}: one I/O would "
                     "become several, which cannot be compared: make bs smaller, or that larger",
                 )
+
+
+def _call_limits(workload: Workload) -> Iterator[tuple[str, tuple[str, int]]]:
+    """The most bytes of an NFS call: what sets it, the operation, the bytes."""
+    given = dict(option.split("=") for option in workload.nfs.options if "=" in option)
+    for op, name in _CALL_SIZES:
+        if workload.nfs.engine == "libnfs":
+            yield f"a {op} of libnfs", (op, _MOST_CALL_BYTES)
+        else:
+            value = given.get(name, "0")
+            most = int(value) if value.strip("0").isdecimal() else _MOST_CALL_BYTES
+            yield f"{name} of nfs.options", (op, most)

@@ -16,9 +16,9 @@ from kit.config.fio_job import FioJob
 from kit.config.testbed import Testbed, client_key
 from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
-from kit.config.workload_source import read_source
+from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.errors import ConfigError
-from kit.plan import auto_sizes, combination, limits, notes
+from kit.plan import auto_sizes, combination, limits, notes, operations
 from kit.zfs.tunables import Tunable, tunable
 
 
@@ -32,8 +32,9 @@ class Plan:
     tunables: tuple[Tunable, ...]
     workload_file: str
     testbed_file: str
-    # Paths of workload and testbed. Not part of the digest.
+    # Paths of workload and testbed, and --set of the command line. Not part of the digest.
     sources: tuple[str, str] = ("", "")
+    sets: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -65,14 +66,27 @@ class Plan:
         }
         value["digest"] = hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
         value["sources"] = list(self.sources)
+        if self.sets:
+            value["sets"] = list(self.sets)
         return value
 
 
-def make_plan(workload: Workload, testbed: Testbed, workload_path: Path, testbed_path: Path) -> Plan:
-    """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget)."""
-    source = read_source(workload_path)
-    workload = auto_sizes.resolve(workload, testbed)
+def make_plan(
+    workload: Workload,
+    testbed: Testbed,
+    workload_path: Path,
+    testbed_path: Path,
+    source: WorkloadSource | None = None,
+) -> Plan:
+    """Read the jobs and check the combination. Raises ConfigError, SafetyRefusal (a budget).
+
+    `source`: the files of the workload, where it is not just what they say.
+    """
+    source = source or read_source(workload_path)
     jobs = read_jobs(workload, source)
+    phases = workload.phase
+    workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)
+    workload = operations.with_samples(workload.model_copy(update={"phase": phases}), source, jobs)
     limits.check(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
     tunables: tuple[Tunable, ...] = ()

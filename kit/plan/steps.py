@@ -14,7 +14,9 @@ from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device, client_key
 from kit.config.workload import Phase
 from kit.devices import partition
+from kit.emulation.served import counters_command
 from kit.hosts.identity import HostIdentity
+from kit.instruments import sampler
 from kit.load import fio
 from kit.load.ordinary_user import ordinary
 from kit.nfs import export as nfs_export
@@ -177,12 +179,12 @@ def _part_bytes(plan: Plan, device: Device) -> int | None:
 
 def used_paths(plan: Plan, names: Names, role: Any) -> tuple[str, ...]:
     """What of the devices of a role becomes part of the pool."""
-    return tuple(
-        names.device_paths[device.name]
-        if _part_bytes(plan, device) is None
-        else partition.path_of(names.device_paths[device.name])
-        for device in plan.testbed.devices(role)
-    )
+    return tuple(_used_path(plan, names, device) for device in plan.testbed.devices(role))
+
+
+def _used_path(plan: Plan, names: Names, device: Device) -> str:
+    path = names.device_paths[device.name]
+    return path if _part_bytes(plan, device) is None else partition.path_of(path)
 
 
 def pool_spec(plan: Plan, names: Names) -> pool.PoolSpec:
@@ -355,6 +357,7 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
             if phase.remove == "log":
                 removal += pool.begin_zil_commands(names.pool, names.path)
             yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
+        yield from _sampling(plan, names, phase, step)
         if is_traced:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
             yield Step(step, "server", (Command(tuple(argv)),))
@@ -362,6 +365,35 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
         if is_traced:
             argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
             yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))
+        for key in _machines(plan):
+            command = Command(tuple(sampler.end_command("PID")), "PID: what the program has printed")
+            yield Step(step, key, (command,))
+
+
+def _machines(plan: Plan) -> list[str]:
+    """Of hosts of one kernel a run takes the first; the lab is one."""
+    testbed = plan.testbed
+    keys = [client_key(number) for number, _ in enumerate(testbed.client)]
+    return ["server"] if testbed.is_lab else [*([] if testbed.is_appliance else ["server"]), *keys]
+
+
+def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
+    """CPUs of each machine, and the server's devices."""
+    logs, period_ns = (
+        used_paths(plan, names, "log"),
+        sampler.period_ns(phase.duration, plan.testbed.clock),
+    )
+    devices = {
+        device.name: sampler.Sampled(
+            path := _used_path(plan, names, device),
+            counters_command(device.name) if device.emulated else None,
+            path in logs,
+        )
+        for device in plan.testbed.device
+    }
+    for key in _machines(plan):
+        argv = sampler.command(period_ns, devices if key == "server" else {})
+        yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
 
 
 def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:

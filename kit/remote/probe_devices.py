@@ -6,7 +6,7 @@
 Reads sysfs, the mounts of all mount namespaces, the open files of all processes and the swaps, and runs
 tools, each with a deadline. `claimer`: the process that holds the devices open exclusively for the kit.
 Prints one JSON line with the unparsed facts; kit.devices.probe parses them. Writes nothing. Contents
-are read only of the disks of `paths` (null: all disks).
+are read only of the disks of `paths` (null: all disks). {"sysfs": [paths]} reads sysfs alone.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ from typing import Any
 SYS = "/sys/class/block"
 LSBLK = "NAME,KNAME,TYPE,SIZE,SERIAL,MODEL,WWN,TRAN,RO,LOG-SEC,DISC-MAX,FSTYPE,PARTTYPE"
 QUEUE = ("rotational", "logical_block_size", "physical_block_size", "write_cache", "discard_max_bytes")
+QUEUE += ("scheduler", "nr_requests", "max_sectors_kb", "fua")
 LIMIT = 4 << 20
 ENVIRONMENT = dict(os.environ, LC_ALL="C")
 ENVIRONMENT["PATH"] = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
@@ -77,10 +78,18 @@ def block_device(name: str) -> Any:
         "slaves": names_in(place + "/slaves"),
         "queue": {key: text_of(owner + "/queue/" + key) for key in QUEUE},
         "controller": os.path.realpath(owner + "/device") if os.path.exists(owner + "/device") else None,
+        "firmware": text_of(owner + "/device/firmware_rev") or text_of(owner + "/device/rev"),
+        "driver": driver_of(owner),
         "dm": [text_of(place + "/dm/name"), text_of(place + "/dm/uuid")],
         "md": text_of(place + "/md/level"),
         "loop": text_of(place + "/loop/backing_file"),
     }
+
+
+def driver_of(disk: str) -> Any:
+    """Of NVMe the controller's: its namespaces have none of their own."""
+    places = filter(os.path.exists, (disk + "/device/driver", disk + "/device/device/driver"))
+    return next((os.path.basename(os.path.realpath(place)) for place in places), None)
 
 
 def mounts() -> Any:
@@ -430,5 +439,11 @@ def main(request: Any) -> Any:
     }
 
 
+def in_sysfs(paths: Any) -> Any:
+    """The devices at some paths, by path, without what takes time."""
+    return {path: block_device(os.path.realpath(path)[len("/dev/") :].replace("/", "!")) for path in paths}
+
+
 if __name__ == "__main__":
-    print(json.dumps(main(json.loads(sys.argv[1]))))
+    asked = json.loads(sys.argv[1])
+    print(json.dumps(in_sysfs(asked["sysfs"]) if "sysfs" in asked else main(asked)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kit.store.phase import ClientLog, ClientRow, Event, Extreme, Phase, Problem, Shares, Slowest, Sum
+from kit.store.resource_use import ArcUse
 
 STOPPED = "interrupted by the user: the load was stopped early"
 NO_ROOM = "the load was stopped early: "
@@ -41,6 +42,9 @@ def joined(first: Phase, more: Phase) -> Phase:
             "start_ns": first.start_ns,
             "machines": (*first.machines, *more.machines),
             "shares": _joined_shares(first, more),
+            "cpu": (*first.cpu, *more.cpu),
+            "devices": (*first.devices, *more.devices),
+            "arc": _joined_arc(first, more),
             "client_log": _joined_log(first, more),
             "parts": (*first.parts, *more.parts),
         }
@@ -104,6 +108,16 @@ def _joined_shares(first: Phase, more: Phase) -> Shares | None:
         for name in {**first.shares.counts, **more.shares.counts}
     }
     return more.shares.model_copy(update={"counts": counts})
+
+
+def _joined_arc(first: Phase, more: Phase) -> ArcUse | None:
+    """What it holds at the end, and what both have moved."""
+    before, arc = first.arc, more.arc
+    if before is None or arc is None:
+        return arc or before
+    moved = ("l2arc_written_bytes", "l2arc_read_bytes", "log_bytes", "log_block_bytes", "pool_log_bytes")
+    sums = {name: _plus(getattr(before, name), getattr(arc, name)) for name in moved}
+    return arc.model_copy(update={**sums, "span_ns": before.span_ns + arc.span_ns})
 
 
 def _joined_log(first: Phase, more: Phase) -> ClientLog | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from kit import __version__
 from kit.config import workload as config
 from kit.config.testbed import Device
 from kit.core.progress import Progress
+from kit.core.units import utc_now
+from kit.devices.probe import device_settings
 from kit.hosts.base import Host
 from kit.instruments import read_history
 from kit.load import fio, fio_server
@@ -41,7 +44,7 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     fields: dict[str, Any] = {
         "format": MANIFEST_FORMAT,
         "run": run_dir.path.name,
-        "started_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "started_utc": utc_now(),
         "command": tuple(command),
         "seed": site.seed,
         "clock": Clock(kind=site.clock.kind, dilation=site.clock.dilation),
@@ -143,6 +146,13 @@ def server_versions(
         answer = server.run(query, check=False)
         versions[package] = answer.stdout.strip() if answer.returncode == 0 else "unknown"
     return versions
+
+
+def with_device_settings(testbed: Testbed, server: Host, paths: Mapping[str, str]) -> Testbed:
+    """The testbed with driver, firmware and queue of each device, read from the server. Raises HostError."""
+    found = {name: asdict(settings) for name, settings in device_settings(server, paths).items()}
+    devices = tuple({**each, "settings": found.get(each["name"])} for each in testbed.devices)
+    return testbed.model_copy(update={"devices": devices})
 
 
 def client_versions(plan: Plan, site: Site) -> dict[str, str]:

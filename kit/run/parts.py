@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 import polars as pl
 from pydantic import Field
 
+from kit.config.fio_job import FioJob
 from kit.config.workload import Phase
 from kit.core.bins import bin_edges
 from kit.core.clock import Clock
@@ -22,8 +23,11 @@ from kit.core.errors import ConfigError, KitError, MeasurementUnknown
 from kit.core.units import format_duration_ns
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms
+from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.histograms import Cells, Grid
 from kit.load.fio_windows import ClientWindows, read_counts
+from kit.load.streamed_load import StreamedLoad, output_of
+from kit.run.bench import Bench
 from kit.run.joined_parts import joined, lasting
 from kit.store import json_file
 from kit.store.phase import Event, Extreme, Missing, Part, problems_of
@@ -32,6 +36,7 @@ from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Many, Nanoseconds, Stored
 from kit.store.tables import LATENCY_SCHEMA, SERVER
 from kit.trace.output import Trace, parse_trace
+from kit.zfs import pool
 
 # Readings at the end of what has arrived, whose I/Os the other side may not have sent.
 _LAST_READINGS = 2
@@ -63,6 +68,7 @@ class Begun(Stored):
     log_vdevs: Many[int]
     op: str
     block_bytes: Count | None
+    block_bytes_by_op: dict[str, Count] = Field(default_factory=dict)
     outstanding: Count | None
     expected_tiers: Many[str]
 
@@ -85,6 +91,11 @@ def trace_name(phase: str, number: int) -> str:
     return f"{phase}-trace.json" if number == 1 else f"{phase}-trace.{number}.json"
 
 
+def stem(run_dir: RunDir, phase: str, number: int) -> Path:
+    """Paths of other files of a part begin so."""
+    return run_dir.raw / (phase if number == 1 else f"{phase}.{number}")
+
+
 def next_number(run_dir: RunDir, phase: str) -> int:
     """The number of the part that would begin now, from 1."""
     number = 1
@@ -95,6 +106,39 @@ def next_number(run_dir: RunDir, phase: str) -> int:
     ):
         number += 1
     return number
+
+
+def write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, offsets: ClockOffsets) -> None:
+    """What stores this part if the phase cannot do so itself. Raises HostError."""
+    spec, storage, clock = load.spec, bench.storage, bench.site.clock
+    before = {host.name: offsets.before(host.name) for host in load.hosts}
+    traced = storage is not None and storage.tracing.kind == "full"
+    begun = Begun(
+        number=spec.part,
+        run_origin_ns=bench.run_origin_ns,
+        interval_ns=clock.to_host_ns(phase.interval),
+        clock=clock.kind,
+        dilation=clock.dilation,
+        window_ms=spec.window_ms or 1,
+        clients=tuple(
+            BegunClient(
+                host=host.name,
+                file=output_of(spec, host).name,
+                offset_ns=before[host.name].ns,
+                error_ns=before[host.name].error_ns,
+            )
+            for host in load.hosts
+        ),
+        server=storage.server.name if storage else None,
+        trace=trace_name(phase.name, spec.part) if traced else None,
+        log_vdevs=tuple(pool.log_vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
+        op=job.op,
+        block_bytes=job.block_bytes,
+        block_bytes_by_op=job.block_bytes_by_op,
+        outstanding=job.outstanding,
+        expected_tiers=tuple(phase.tiers) if storage else (),
+    )
+    json_file.write_json(begun_path(bench.run_dir, phase.name, spec.part), begun.as_json())
 
 
 def part_of(
@@ -204,6 +248,7 @@ def _entry(
         expected_tiers=begun.expected_tiers,
         job=phase.job,
         block_bytes=begun.block_bytes,
+        block_bytes_by_op=begun.block_bytes_by_op,
         outstanding=begun.outstanding,
         interval_ns=phase.interval,
         client_ios=sum(windows.ios for _, windows, _ in clients),

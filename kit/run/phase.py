@@ -16,7 +16,7 @@ from kit.core.progress import Progress
 from kit.core.seed import seed_for
 from kit.hosts.base import Host, HostLost
 from kit.hosts.clock_offset import Offset
-from kit.instruments import client_windows, histograms
+from kit.instruments import client_windows, histograms, sampler
 from kit.instruments.arc_zil_counters import ArcZilCounters
 from kit.instruments.base import Instrument, Latency, Measured, Report
 from kit.instruments.clock_offsets import ClockOffsets
@@ -25,20 +25,21 @@ from kit.instruments.histograms import Grid
 from kit.instruments.host_health import HostHealth
 from kit.instruments.mount_stats import MountStatistics
 from kit.instruments.read_history import ReadHistory
+from kit.instruments.resource_use import ResourceUse
+from kit.instruments.sampler import Sampled
 from kit.instruments.server_activity import ServerActivity
 from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult, Load, LoadSpec
-from kit.load.streamed_load import StreamedLoad, output_of
+from kit.load.streamed_load import StreamedLoad
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run import parts, watch
 from kit.run.bench import Bench
 from kit.run.joined_parts import STOPPED
 from kit.run.record import RunRecord
-from kit.store import json_file
 from kit.store.phase import (
     Check,
     ClientRow,
@@ -104,9 +105,15 @@ def instruments(
 ) -> list[Instrument]:
     """Those that this testbed can have. They begin in this order and end in the other: the last is nearest
     to the load."""
-    chosen: list[Instrument] = [offsets, HostHealth(bench.clocks.machines(list(bench.site.hosts.values())))]
-    if bench.site.devices:
-        chosen.append(FaultEvents(bench.site.devices))
+    machines = bench.clocks.machines(list(bench.site.hosts.values()))
+    chosen: list[Instrument] = [offsets, HostHealth(machines)]
+    faults = FaultEvents(bench.site.devices) if bench.site.devices else None
+    chosen += [faults] if faults else []
+    period_ns = sampler.period_ns(phase.duration, bench.site.clock)
+    output = parts.stem(bench.run_dir, phase.name, part)
+    chosen.append(
+        ResourceUse(machines, bench.site.server, _sampled(bench), period_ns, output, offsets, faults)
+    )
     if bench.storage is None:
         return [*chosen, MountStatistics(bench.mounted, bench.mount_point)]
     storage, name = bench.storage, bench.storage.pool.name
@@ -125,6 +132,15 @@ def instruments(
     )
     counters = ArcZilCounters(storage.server, name, storage.objset, storage.zfs, tiers)
     return [*chosen, activity, counters, tiers]
+
+
+def _sampled(bench: Bench) -> dict[str, Sampled]:
+    """The devices of the testbed, by name; none of an appliance."""
+    models, logs = bench.site.devices, bench.storage.log_devices if bench.storage else ()
+    return {
+        name: Sampled(path, models.counters_command(name) if models else None, path in logs)
+        for name, path in bench.site.device_paths.items()
+    }
 
 
 @dataclass
@@ -183,16 +199,17 @@ def run_phase(
     load.prepare()
     offsets = ClockOffsets(bench.clocks, hosts)
     around = instruments(bench, phase, tracer, offsets, part)
-    begun = _begin(around, record)
-    complete = len(begun) == len(around)
-    if complete:
-        if isinstance(load, StreamedLoad):
-            _write_begun(bench, phase, job, load, offsets)
-        interrupted = drive(bench, load, phase.duration, around, progress)
-    else:
-        load.finish(False)
-    for instrument in reversed(begun):
-        instrument.end()
+    with _abandoned_on_error(around):
+        begun = _begin(around, record)
+        complete = len(begun) == len(around)
+        if complete:
+            if isinstance(load, StreamedLoad):
+                parts.write_begun(bench, phase, job, load, offsets)
+            interrupted = drive(bench, load, phase.duration, around, progress)
+        else:
+            load.finish(False)
+        for instrument in reversed(begun):
+            instrument.end()
     collected = _collect(bench, load, offsets, record) if complete else []
     entry = _analyse(bench, phase, job, record, collected, begun[::-1])
     if phase.resumable:
@@ -200,42 +217,6 @@ def run_phase(
         entry = entry.model_copy(update={"parts": (parts.part_of(entry, part, end),)})
     latency = pl.concat([pl.DataFrame(schema=LATENCY_SCHEMA), *record.frames])
     return PhaseResult(entry, latency, interrupted, load.failed and complete)
-
-
-def _write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, offsets: ClockOffsets) -> None:
-    """What stores this part if the phase cannot do so itself (kit.run.parts)."""
-    spec, storage, clock = load.spec, bench.storage, bench.site.clock
-    before = {host.name: offsets.before(host.name) for host in load.hosts}
-    traced = storage is not None and storage.tracing.kind == "full"
-    begun = parts.Begun(
-        number=spec.part,
-        run_origin_ns=bench.run_origin_ns,
-        interval_ns=clock.to_host_ns(phase.interval),
-        clock=clock.kind,
-        dilation=clock.dilation,
-        window_ms=spec.window_ms or 1,
-        clients=tuple(
-            parts.BegunClient(
-                host=host.name,
-                file=output_of(spec, host).name,
-                offset_ns=before[host.name].ns,
-                error_ns=before[host.name].error_ns,
-            )
-            for host in load.hosts
-        ),
-        server=storage.server.name if storage else None,
-        trace=parts.trace_name(phase.name, spec.part) if traced else None,
-        log_vdevs=tuple(pool.log_vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
-        op=_op(job),
-        block_bytes=job.block_bytes,
-        outstanding=job.outstanding,
-        expected_tiers=tuple(phase.tiers) if storage else (),
-    )
-    json_file.write_json(parts.begun_path(bench.run_dir, phase.name, spec.part), begun.as_json())
-
-
-def _op(job: FioJob) -> str:
-    return "read" if "read" in job.operations else "write"
 
 
 def load_on(
@@ -269,6 +250,17 @@ def load_on(
         logged=logged,
     )
     return fio_server.load_on(hosts, spec, bench.clocks)
+
+
+@contextmanager
+def _abandoned_on_error(around: Sequence[Instrument]) -> Iterator[None]:
+    """Nothing that an instrument has started goes on after a phase that failed."""
+    try:
+        yield
+    except BaseException:
+        for instrument in around:
+            instrument.abandon()
+        raise
 
 
 def _begin(around: Sequence[Instrument], record: _Record) -> list[Instrument]:
@@ -349,14 +341,14 @@ def _analyse(
     start_ns = clock.from_host_ns(grid.phase_origin_ns - bench.run_origin_ns)
     last = max((int(frame["time_ns"].max() or 0) for frame in record.frames if frame.height), default=0)  # type: ignore[arg-type]
     measured = Measured(
-        op=_op(job),
-        block_bytes=job.block_bytes,
+        block_bytes=job.block_bytes_by_op,
         duration_ns=clock.to_host_ns(phase.duration),
         start_ns=start_ns,
         end_ns=max(last + phase.interval, start_ns),
         client_ios={client.host: client.ios for client in collected},
         run_origin_ns=bench.run_origin_ns,
         clock=clock,
+        asynchronous=job.is_async_write,
     )
     for instrument in ended:
         record.add_report(instrument, instrument.report(measured))
@@ -366,10 +358,11 @@ def _analyse(
     return StoredPhase(
         name=phase.name,
         title=phase.title,
-        op=measured.op,
+        op=job.op,
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
         job=phase.job,
         block_bytes=job.block_bytes,
+        block_bytes_by_op=job.block_bytes_by_op,
         outstanding=job.outstanding,
         interval_ns=phase.interval,
         client_ios=measured.ios,

@@ -34,7 +34,7 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
         }
     )
     frames: list[pl.DataFrame] = []
-    taken: dict[str, list[str]] = {}
+    taken: dict[tuple[str, bool], list[str]] = {}
     for device in selected_devices(settings, testbed):
         target = Target(
             device.name, device.role, site.device_paths[device.name], device.size, device.endurance
@@ -53,7 +53,8 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
             )
             entries.append(outcome.entry)
             if kept:
-                taken.setdefault(kept.entry["aged_in"]["run"], []).append(device.name)
+                aged_in = kept.entry["aged_in"]
+                taken.setdefault((aged_in["run"], aged_in.get("in_series", False)), []).append(device.name)
             elif site.aged:
                 site.aged.keep(target, settings, outcome, run.run_id)
         record.add_problems("precondition", *outcome.problems)
@@ -61,8 +62,11 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
         tables.write_ageing(run.run_dir, pl.concat(frames))
     record.add_notes(
         *(
-            f"{' and '.join(names)}: aged in run {aged_in}, whose state this run began with; "
+            f"{' and '.join(names)}: preconditioned in run {aged_in} of this series; the runs since then "
+            "have written to it, too."
+            if in_series
+            else f"{' and '.join(names)}: aged in run {aged_in}, whose state this run began with; "
             "--age-again ages anew."
-            for aged_in, names in taken.items()
+            for (aged_in, in_series), names in taken.items()
         )
     )

@@ -65,12 +65,27 @@ class Earlier:
             record.fill(precondition=self.manifest.precondition)
 
 
-def sources(run: Path) -> tuple[Path, Path]:
-    """The files of workload and testbed that a run was planned from. Raises ConfigError."""
-    found = _json(run / "plan.json").get("sources")
+def series_of(plan: object) -> dict[str, Any] | None:
+    """What plan.json says of the series that the run is of."""
+    series = plan.get("series") if isinstance(plan, dict) else None
+    return series if isinstance(series, dict) and isinstance(series.get("id"), str) else None
+
+
+def sources(run: Path) -> tuple[Path, Path, tuple[str, ...]]:
+    """The files of workload and testbed that a run was planned from, and its --set. Raises ConfigError."""
+    stored = _json(run / "plan.json")
+    if series := series_of(stored):
+        raise ConfigError(
+            f"{run} is a run of the series {series['id']}",
+            f"resume the series: `hsp run --resume {run.parent / str(series['id'])}`",
+        )
+    found = stored.get("sources")
     if not isinstance(found, list) or len(found) != 2 or not all(isinstance(one, str) for one in found):
         raise ConfigError(f"{run / 'plan.json'} does not say which files it is from", "begin a new run")
-    return Path(found[0]), Path(found[1])
+    sets = stored.get("sets", [])
+    if not isinstance(sets, list) or not all(isinstance(each, str) for each in sets):
+        raise ConfigError(f"{run / 'plan.json'}: sets is no list of texts", "begin a new run")
+    return Path(found[0]), Path(found[1]), tuple(sets)
 
 
 def read_earlier(run_dir: run_directory.RunDir, plan: Plan) -> Earlier:

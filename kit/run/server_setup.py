@@ -9,9 +9,9 @@ from pathlib import Path
 from kit.config.fio_job import FioJob
 from kit.config.toml import placed_refusal
 from kit.config.workload_source import read_source
-from kit.core.errors import ConfigError, HostError
+from kit.core.errors import ConfigError, HostError, KitError
 from kit.devices import partition
-from kit.hosts.base import CommandFailed, Host
+from kit.hosts.base import CommandFailed, Host, HostLost
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.hosts.identity import read_identity
 from kit.instruments import server_activity
@@ -19,7 +19,7 @@ from kit.load import fio, ordinary_user
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
-from kit.plan import measurable, steps
+from kit.plan import measurable, operations, steps
 from kit.plan.names import Names
 from kit.run import manifest as manifests
 from kit.run import precondition_devices
@@ -90,6 +90,7 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
             site.guard.before_writing(content=not _is_preconditioned(run.record.manifest))
         device_paths = _partition_cache(run, server)
         built = _build_pool(run, server, claims)
+        _read_back(run, server)
     with run.progress.step("exporting it over NFS"):
         _check_mountpoint(server, names)
         _share(run, server)
@@ -206,9 +207,22 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.Pool:
         ),
         dataset=DatasetState(name=dataset, properties=properties),
     )
-    tiers = {str(tier) for phase in workload.phase for tier in phase.tiers}
+    reading = operations.reading(workload, plan.jobs)
+    tiers = {str(tier) for phase in reading.phase for tier in phase.tiers}
     run.record.add_problems("properties", *server_activity.property_problems(properties, tiers))
     return built
+
+
+def _read_back(run: Context, server: Host) -> None:
+    """Driver, firmware and queue of each device, for the record."""
+    try:
+        testbed = manifests.with_device_settings(run.record.manifest.testbed, server, run.site.device_paths)
+    except HostLost:
+        raise
+    except KitError as error:
+        run.record.add_notes(f"Settings of the devices could not be read: {error.message}.")
+    else:
+        run.record.fill(testbed=testbed)
 
 
 def _share(run: Context, server: Host) -> None:

@@ -45,6 +45,10 @@ class Devices(FaultSource, Protocol):
         """Make the devices what the power loss at the mark left. They must not be in use."""
         ...
 
+    def counters_command(self, name: str) -> list[str] | None:
+        """argv that prints the counters of the device's model as JSON; None for a device that has none."""
+        ...
+
 
 class AgedDevices(Protocol):
     """Emulated devices whose aged state is kept between runs."""

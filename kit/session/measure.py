@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import reports
 from kit.core.errors import EXIT_HOST, EXIT_INTERRUPTED, HostError, KitError
@@ -103,8 +104,11 @@ def measure(
     earlier: Earlier | None = None,
     asked: Asked = AS_PLANNED,
     journal: Journal | None = None,
+    is_up: bool = False,
 ) -> Measured:
     """Run the plan, analyse, draw. Raises KitError if the run has no manifest.
+
+    `is_up`: the lab runs already.
 
     What was asked for on the command line is stored at once, so that a killed run resumes with it.
     `journal`: of a run that is resumed. It is locked until the site is closed.
@@ -112,7 +116,7 @@ def measure(
     run_dir = run_directory.RunDir(resume) if resume else _create_run(results, plan, asked)
     failure: KitError | None = None
     outcome, started = None, time.monotonic()
-    with progress.numbered(_steps(plan) + asked.observer_effect), ExitStack() as stack:
+    with progress.numbered(_steps(plan) - is_up + asked.observer_effect), ExitStack() as stack:
         journal = journal or stack.enter_context(Journal(run_dir.journal))
         try:
             with place(run_dir.path.name) as site:
@@ -158,7 +162,9 @@ def _create_run(results: Path, plan: Plan, asked: Asked) -> run_directory.RunDir
         results.mkdir(parents=True, exist_ok=True)
         run_directory.check_space(results, _NEEDED_BYTES, _NEEDED_FILES)
         run_dir = run_directory.create_run(results, plan.workload.name)
-        given: dict[str, int] = {} if asked.seed is None else {"seed": asked.seed}
+        given: dict[str, Any] = {} if asked.seed is None else {"seed": asked.seed}
+        if asked.series:
+            given["series"] = asked.series.as_json()
         if asked.observer_effect:
             given["observer_effect"] = True
         json_file.write_json(run_dir.path / "plan.json", {**plan.as_json(), **given})

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kit.config.testbed import Testbed
 from kit.core.errors import ConfigError, SafetyRefusal
 from kit.core.output import say
 from kit.core.progress import Progress
@@ -23,6 +24,18 @@ from kit.session.erase_confirmation import confirm_erasing
 
 
 @dataclass(frozen=True)
+class SeriesMark:
+    """The build of a series that a run measures; `round` from 1."""
+
+    id: str
+    build: str
+    round: int
+
+    def as_json(self) -> dict[str, str | int]:
+        return {"id": self.id, "build": self.build, "round": self.round}
+
+
+@dataclass(frozen=True)
 class Asked:
     """Options of a run that are not in its plan. `seed`: None derives it from the run's id.
 
@@ -35,6 +48,7 @@ class Asked:
     beside_other_pools: bool = False
     despite_warm_up: bool = False
     observer_effect: bool = False
+    series: SeriesMark | None = None
 
 
 AS_PLANNED = Asked()
@@ -54,24 +68,37 @@ def prepare(
 ) -> Place:
     """Confirm erasing, build the image, refuse unfinished runs. Raises KitError."""
     testbed = plan.testbed
+    confirm(testbed, erase_serials, asked)
+    if testbed.is_lab:
+        image = build(inputs, progress)
+        return lambda run_id: lab_site(testbed, image, progress, _seed(run_id, asked), asked.age_again)
+    refuse_unfinished(plan, results, resuming)
+    return place_of(plan, progress, asked)
+
+
+def confirm(testbed: Testbed, erase_serials: Sequence[str], asked: Asked) -> None:
+    """Ask before devices are erased. Raises SafetyRefusal, ConfigError."""
     if asked.age_again and not testbed.is_lab:
         raise ConfigError(
             f"--age-again: the testbed '{testbed.name}' is not the lab",
             "leave it out: real devices are preconditioned in each run, as the workload defines",
         )
-
-    def seed(run_id: str) -> int:
-        return seed_of_run(run_id) if asked.seed is None else asked.seed
-
     confirm_erasing(testbed, erase_serials, ask if sys.stdin.isatty() else None)
-    if testbed.is_lab:
-        image = build(inputs, progress)
-        return lambda run_id: lab_site(testbed, image, progress, seed(run_id), asked.age_again)
-    refuse_unfinished(plan, results, resuming)
+
+
+def _seed(run_id: str, asked: Asked) -> int:
+    return seed_of_run(run_id) if asked.seed is None else asked.seed
+
+
+def place_of(plan: Plan, progress: Progress, asked: Asked) -> Place:
+    """The hosts of a plan, which are not the lab."""
+    testbed = plan.testbed
     if testbed.is_appliance:
-        return lambda run_id: appliance_site(testbed, progress, seed(run_id))
+        return lambda run_id: appliance_site(testbed, progress, _seed(run_id, asked))
     beside = asked.beside_other_pools
-    return lambda run_id: real_site(testbed, run_id, progress, seed(run_id), beside_other_pools=beside)
+    return lambda run_id: real_site(
+        testbed, run_id, progress, _seed(run_id, asked), beside_other_pools=beside
+    )
 
 
 def refuse_unfinished(plan: Plan, results: Path, resuming: Path | None) -> None:

@@ -9,9 +9,12 @@ import reports
 from kit.core.errors import EXIT_EXPECTATION, EXIT_OK, EXIT_UNKNOWN
 from kit.core.output import emit_json, emit_text, say, write_target
 from kit.store.run_directory import RunDir
+from kit.store.series import Series
 from kit.store.summary import Summary
 from reports.output.junit import junit
 from reports.output.result_table import result_lines
+from reports.output.series_junit import series_junit
+from reports.output.series_table import series_lines
 
 VERDICT_CODES = {"valid": EXIT_OK, "invalid": EXIT_EXPECTATION, "unknown": EXIT_UNKNOWN}
 
@@ -40,3 +43,17 @@ def write_junit(path: Path | None, summary: Summary) -> None:
     """Write the summary as a JUnit file if there is a path. Raises HostError."""
     if path:
         write_target(path, junit(summary))
+
+
+def present_series(series: Series, path: Path, json_output: bool, junit_file: Path | None) -> None:
+    """Print a series, as JSON or for people, and write its JUnit file. Raises HostError."""
+    # First: standard output may have no room.
+    if junit_file:
+        write_target(junit_file, series_junit(series))
+    report = (path / "report.html").absolute()
+    if json_output:
+        emit_json(series.as_json())
+        say(f"report: {report}")
+    else:
+        lines = series_lines(series, terminal_width())
+        emit_text([*lines, "", f"series: {path}", f"report: {report.as_uri()}"])

@@ -2,36 +2,70 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from kit.config.testbed import read_testbed
+from kit.config.sweep import read_sweep, with_sets
+from kit.config.testbed import Testbed, read_testbed
 from kit.config.toml import nearest
-from kit.config.workload import Workload, read_workload
+from kit.config.workload import Workload, workload_of
 from kit.config.workload_source import WORKLOADS, WorkloadSource, find_workload, read_source
+from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
+from kit.plan.sweep import SweepPlan, check_values, plan_sweep
 
 _REFERENCES = WORKLOADS.parent / "reports" / "analysis" / "references"
 
 
 @dataclass(frozen=True)
 class Side:
-    """A workload (name or file) and a testbed file."""
+    """A workload (name or file) and a testbed file; `sets`: as --set has them, "job.bs=4k"."""
 
     workload: str
     testbed: Path
+    sets: tuple[str, ...] = ()
 
     def plan(self) -> Plan:
-        """Make the plan. Raises ConfigError."""
-        path = find_workload(self.workload)
-        plan = make_plan(read_workload(path), read_testbed(self.testbed), path, self.testbed)
-        source = read_source(path)
+        """The plan of the workload itself, whatever it sweeps. Raises ConfigError."""
+        source, testbed = self._source(), read_testbed(self.testbed)
+        return self._planned(workload_of(source), testbed, source)
+
+    def sweep(self, only: Sequence[str] = (), *, quick: bool = False) -> SweepPlan | None:
+        """The plan of all that the workload sweeps; None without a sweep. Raises ConfigError."""
+        source = self._source()
+        sweep = read_sweep(source)
+        if sweep is None:
+            if only or quick:
+                option = "--only" if only else "--quick"
+                raise ConfigError(
+                    f"{option}: the workload {self.workload} sweeps nothing, so it has no cells",
+                    "leave it out, or add a [sweep.NAME] (docs/sweeps.md)",
+                )
+            return None
+        testbed = read_testbed(self.testbed)
+        # The base by itself first: a mistake there is none of a cell.
+        self._planned(workload_of(source), testbed, source)
+        check_values(sweep, testbed)
+        return plan_sweep(sweep, testbed, self._planned, only, quick=quick)
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether the workload has axes. Raises ConfigError."""
+        return read_sweep(self._source()) is not None
+
+    def _source(self) -> WorkloadSource:
+        return with_sets(read_source(find_workload(self.workload)), self.sets)
+
+    def _planned(self, workload: Workload, testbed: Testbed, source: WorkloadSource) -> Plan:
+        """Raises ConfigError."""
+        plan = make_plan(workload, testbed, source.path, self.testbed, source)
         _check_reference(plan.workload, source)
         if any(each.inside or each.inside_share_min is not None for each in plan.workload.expect):
             # So late because the reports take long to load.
             import_module("kit.session.published_expectations").check(plan, source)
-        return plan
+        return replace(plan, sets=self.sets)
 
 
 def _check_reference(workload: Workload, source: WorkloadSource) -> None:

@@ -4,9 +4,11 @@ History, the only one:
     1  first. Keys were added since, which older runs lack; readers have a default for each of them:
        manifest: ended, seed, notes, tracing, precondition, resumed, appliance, power_loss, events,
                  observer_effect
-       phase: unavailable, events, extremes, sums, clients, machines, shares, client_log, parts
+       phase: unavailable, events, extremes, sums, clients, machines, shares, client_log, parts, cpu,
+              devices, arc
+       a device of the testbed: settings
        import: source, counts
-       summary: observer_effect
+       summary: observer_effect, use
        a row of the summary: mean_us, interpolated
     2  manifest.json only: each of `problems` is an object with `code` and `text`; in 1 it is the text.
        Keys were added: `instrument` of a check.

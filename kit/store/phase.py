@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from kit.store.resource_use import ArcUse, CpuUse, DeviceUse
 from kit.store.stored import Count, Json, Many, Nanoseconds, Stored
 
 ProblemCode = Literal[
@@ -33,6 +34,7 @@ ProblemCode = Literal[
     "properties",
     "read-history",
     "record",
+    "resource-use",
     "server-activity",
     "settings-changed",
     "tier-tracer",
@@ -207,7 +209,8 @@ class Part(Stored):
 class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
-    Imports have `tiers` and no `expected_tiers`, job or block size.
+    Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
+    `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has.
     """
 
     name: str
@@ -217,6 +220,7 @@ class Phase(Stored):
     tiers: Many[str] = ()
     job: str | None = None
     block_bytes: Count | None = None
+    block_bytes_by_op: dict[str, Count] = Field(default_factory=dict)
     outstanding: Count | None = None
     interval_ns: Annotated[Nanoseconds, Field(gt=0)]
     client_ios: Count
@@ -235,3 +239,6 @@ class Phase(Stored):
     machines: Many[Json] = ()
     client_log: ClientLog | None = None
     parts: Many[Part] = ()
+    cpu: Many[CpuUse] = ()
+    devices: Many[DeviceUse] = ()
+    arc: ArcUse | None = None

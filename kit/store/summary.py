@@ -9,11 +9,14 @@ from pydantic import Field
 from kit.store.format import SUMMARY_FORMAT
 from kit.store.manifest import Clock
 from kit.store.phase import Check, Missing, Shares
+from kit.store.resource_use import ArcUse
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Json, Many, Stored, read_versioned
 
 Range = tuple[float, float]
 Verdict = Literal["valid", "invalid", "unknown"]
+# A part of the time of all CPUs of a machine.
+CPU_BOUND = 0.85
 
 
 class Published(Stored):
@@ -136,6 +139,78 @@ class JudgedExpectation(Stored):
     reasons: Many[str] = ()
 
 
+class MachineUse(Stored):
+    """Parts of the time of all CPUs of a machine while the load ran, each of 1."""
+
+    host: str
+    cpus: Count
+    busy: float
+    user: float
+    system: float
+    softirq: float
+
+
+class DeviceRow(Stored):
+    """A device of the testbed in a phase: sums, and rates while the load ran.
+
+    `busy`: part of the time with an I/O on its way; `queue`: so many were on average. `tbw_per_day`: 10^12
+    bytes. `model_written_bytes`, `pages_...`, `write_amplification` (bytes programmed / bytes written): of a
+    device with a model, of flash. None: not counted there.
+    """
+
+    device: str
+    role: str
+    reads: Count
+    read_bytes: Count
+    writes: Count
+    written_bytes: Count
+    flushes: Count | None
+    busy: float
+    queue: float
+    read_bytes_per_s: float
+    written_bytes_per_s: float
+    tbw_per_day: float
+    model_written_bytes: Count | None = None
+    pages_programmed: Count | None = None
+    pages_copied: Count | None = None
+    write_amplification: float | None = None
+
+
+class BytesOnTheWay(Stored):
+    """Bytes of a phase at each place that counts them. None: not known there.
+
+    `clients` and `nfs` are the same where each I/O is a call. A block of the ZIL is larger than a small
+    write; `log_blocks`, what the kernel wrote to log devices and what their models got are the same.
+    """
+
+    clients: Count | None = None
+    nfs: Count | None = None
+    log_blocks: Count | None = None
+    log_devices: Count | None = None
+    log_models: Count | None = None
+
+
+class PhaseUse(Stored):
+    """What a phase used. Rates are over the time from the first I/O of any client to the last.
+
+    `is_cpu_bound`: a machine's CPUs were busier than CPU_BOUND, so that its latencies are those of a CPU.
+    `missing`: what was not sampled, and why.
+    """
+
+    phase: str
+    seconds: float
+    iops: float | None
+    bytes_per_s: float | None
+    bytes: BytesOnTheWay
+    cpu: Many[MachineUse]
+    devices: Many[DeviceRow]
+    arc: ArcUse | None
+    l2arc_written_bytes_per_s: float | None
+    log_bytes_per_s: float | None
+    is_cpu_bound: bool
+    missing: Many[str]
+
+
 class Summary(Stored):
     """The whole file. `by_nature`: the one reason that every run of its kind has; None for others."""
 
@@ -159,6 +234,7 @@ class Summary(Stored):
     expect: Many[JudgedExpectation] = ()
     power_loss: Json | None = None
     observer_effect: Many[Json] = ()
+    use: Many[PhaseUse] = ()
 
     def rows_of(self, layer: str) -> tuple[Row, ...]:
         return tuple(row for row in self.rows if row.layer == layer)

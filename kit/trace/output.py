@@ -47,7 +47,8 @@ class Trace:
 
     `sums`: of the latencies (ns) of all counted requests per class; empty in output without sums (older).
 
-    `log_blocks`: that requests wrote, by vdev; empty in older output. `map_keys`: of the fullest map.
+    `log_blocks`: that requests wrote, by vdev; empty in older output. `commit_blocks`: those of COMMITs among
+    them; 0 in older output. `map_keys`: of the fullest map.
 
     `phase`: its number, 0 if none began. Counts of other phases are ignored. `ended`: the last counts follow;
     `complete`: the last line of the phase is there. `feeds_ns`: ends of L2ARC feeds, on the server's
@@ -64,6 +65,7 @@ class Trace:
     highest: dict[Class, int] = field(default_factory=dict)
     sums: dict[Class, int] = field(default_factory=dict)
     log_blocks: dict[int, int] = field(default_factory=dict)
+    commit_blocks: int = 0
     started: dict[str, int] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     feeds_ns: tuple[int, ...] = ()
@@ -146,6 +148,7 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
     totals: dict[int, dict[str, int]] = {_STARTED: {}, _DONE: {}}
     sums: dict[Class, int] = {}
     blocks: dict[int, int] = {}
+    of_commits = 0
     for seen, number, value in entries:
         if isinstance(value, bool) or value != int(value) or value < 0:
             raise ValueError("invalid count")
@@ -154,14 +157,17 @@ def _read_counts(trace: Trace, entries: list[tuple[int, int, Any]]) -> None:
         elif number == _SUM:
             sums[_class(seen)] = int(value)
         elif number == _LOG_BLOCKS:
-            blocks[_class(seen)[2]] = int(value)
+            op, _, vdev = _class(seen)
+            blocks[vdev] = blocks.get(vdev, 0) + int(value)
+            of_commits += int(value) if op == "commit" else 0
         elif not 0 <= number <= _LAST_BIN:
             raise ValueError("bin out of range")
         elif value:
             counts.setdefault(_class(seen), {})[number] = int(value)
     trace.snapshots[-1] = Snapshot(trace.snapshots[-1].at_ns, counts)
     if trace.ended:
-        trace.started, trace.sums, trace.log_blocks = totals[_STARTED], sums, blocks
+        trace.started, trace.sums = totals[_STARTED], sums
+        trace.log_blocks, trace.commit_blocks = blocks, of_commits
         trace.done = totals[_DONE] or _by_op(counts)
 
 

@@ -169,7 +169,7 @@ def _missing(run: _Run) -> list[Finding]:
         for tier in dict.fromkeys(phase.expected_tiers):
             if not rows or any(row.tier == tier for row in rows):
                 continue
-            op = phase.op or rows[0].op
+            op = _op_of(tier, phase) or rows[0].op
             text = f"No {op} was answered by the tier {tier_name(tier)}, which the workload expects."
             anywhere = (min(row.min_us for row in rows), max(row.max_us for row in rows))
             ranges_us = beside(run.summary.reference, run.manifest, phase).ranges_us
@@ -180,6 +180,13 @@ def _missing(run: _Run) -> list[Finding]:
                 )
             )  # fmt: skip
     return made
+
+
+def _op_of(tier: str, phase: Phase) -> str:
+    """The operation that a tier is expected of; of a phase that reads and writes, that of the tier."""
+    if phase.op == "mixed":
+        return "write" if tier in ("slog", "pool") else "read"
+    return phase.op or ""
 
 
 def _outliers(run: _Run) -> list[Finding]:
@@ -232,8 +239,9 @@ def _stalls(run: _Run) -> list[Finding]:
         worst = max(far, key=lambda each: each.high_us)
         gaps_us = [(each.to_s - each.from_s) * 1e6 for each in far]
         begin_ns, end_ns = (phase.start_ns + round(at * 1e9) for at in (worst.from_s, worst.to_s))
+        op = "I/O" if phase.op in (None, "mixed") else phase.op
         text = (
-            f"No {phase.op or 'I/O'} ended for {format_latency(sum(gaps_us))}"
+            f"No {op} ended for {format_latency(sum(gaps_us))}"
             f"{f' in {len(far):,} pieces' if len(far) > 1 else ''}: one waited up to "
             f"{format_latency(worst.high_us)} for its answer{run.overlapping(phase, begin_ns, end_ns)}."
         )

@@ -147,8 +147,15 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
 def _shown(manifest: Manifest, summary: Summary) -> Iterator[Row]:
     """The server's rows, or the clients' where no server was traced; without what is almost never there."""
     expected = {phase.name: phase.expected_tiers for phase in manifest.phases}
-    for row in summary.rows_of(SERVER) or summary.rows:
-        if row.share >= _LEAST_SHARE or row.published or row.tier in expected.get(row.phase, ()):
+    rows = summary.rows_of(SERVER) or summary.rows
+    ios: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        ios[row.phase, row.layer] += row.count
+    for row in rows:
+        # A few COMMITs are all of their operation, and little of the phase.
+        share = min(row.share, row.count / (ios[row.phase, row.layer] or 1))
+        is_expected = row.tier in expected.get(row.phase, ()) and row.op != "commit"
+        if share >= _LEAST_SHARE or row.published or is_expected:
             yield row
 
 

@@ -36,9 +36,12 @@ def beside(reference: Reference | None, manifest: Manifest, phase: Phase | None)
 
 def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> Iterator[tuple[str, str]]:
     """Each condition that is not met, and what the phase has instead, in words."""
+    if phase and phase.op == "mixed":
+        yield "reads or writes alone", "both together"
     size, outstanding, version = conditions.io_size, conditions.outstanding, conditions.nfs_version
     if size is not None and (observed := phase and phase.block_bytes) != size:
-        yield size_words(size), size_words(observed) if observed else "an unknown I/O size"
+        sizes = {observed} if observed else {*(phase.block_bytes_by_op.values() if phase else ())}
+        yield size_words(size), " and ".join(map(size_words, sorted(sizes))) or "an unknown I/O size"
     on_their_way = ((phase and phase.outstanding) or 0) * max(len(manifest.testbed.clients), 1)
     if outstanding is not None and on_their_way != outstanding:
         yield _outstanding(outstanding), _outstanding(on_their_way) if on_their_way else "an unknown load"

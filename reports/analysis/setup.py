@@ -9,6 +9,7 @@ from typing import Any
 
 from kit.core.units import format_duration_ns, format_latency, format_size_bytes
 from kit.store.manifest import Manifest
+from kit.store.phase import Phase
 from kit.store.stored import Json
 from kit.store.summary import Reference
 from reports.analysis.references import Setup
@@ -79,7 +80,7 @@ def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
         devices = _of_role(manifest, role)
         yield row(name, f"{role}_devices", _number(manifest, devices), more=_titles(manifest, devices))
     yield row("Record size", "record_size", _record_size(manifest), size_words)
-    yield row("I/O size", "io_size", [p.block_bytes for p in phases if p.block_bytes], size_words)
+    yield row("I/O size", "io_size", _io_sizes(phases), size_words)
     yield row("Protocol", "nfs_version", nfs_versions(manifest), lambda version: f"NFSv{version}")
     yield row("Clients", "clients", [len(testbed.clients)] if testbed.clients else [])
     yield row("Threads of a client", "threads", [p.outstanding for p in phases if p.outstanding])
@@ -90,6 +91,15 @@ def _rows(manifest: Manifest, setup: Setup) -> Iterator[SetupRow]:
     yield row("Ageing of the SSDs", "aged", aged, _yes, more=more, same=_unlike)
     lengths = [p.end_ns - p.start_ns for p in phases if p.end_ns > p.start_ns]
     yield row("Duration of a phase", "duration", lengths, lambda ns: _spaced(format_duration_ns(ns)))
+
+
+def _io_sizes(phases: Sequence[Phase]) -> list[int]:
+    """Of each phase; of reads and writes in one phase where they differ."""
+    return [
+        size
+        for phase in phases
+        for size in ([phase.block_bytes] if phase.block_bytes else phase.block_bytes_by_op.values())
+    ]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from reports.analysis import (
     power_loss,
     published,
     references,
+    resource_use,
     verdict,
 )
 from reports.analysis.published import Beside
@@ -93,6 +94,7 @@ def summarise(
         "expect": expect,
         "power_loss": promised,
         "observer_effect": observer_effect.describe(manifest.observer_effect),
+        "use": resource_use.describe(manifest),
     }
     # With its conditions, which are not stored.
     return Summary.from_json(value, "summary").model_copy(update={"reference": reference})
@@ -139,12 +141,12 @@ def _rows(
     ios_of: dict[tuple[str, ...], dict[str, int]] = {}
     for *labels, host, ios in seen.iter_rows():
         ios_of.setdefault(tuple(labels), {})[host] = ios
-    totals: dict[tuple[str, str], int] = {}
+    totals: dict[tuple[str, ...], int] = {}
     groups: list[tuple[tuple[str, ...], list[tuple[int, int, int]]]] = []
     for key, grouped in itertools.groupby(binned.iter_rows(named=True), lambda r: tuple(r[k] for k in _KEY)):
         bins = [(r["lo_ns"], r["hi_ns"], r["count"]) for r in grouped]
         groups.append((key, bins))
-        totals[key[0], key[1]] = totals.get((key[0], key[1]), 0) + sum(b[2] for b in bins)
+        totals[key[:3]] = totals.get(key[:3], 0) + sum(b[2] for b in bins)
     order = {name: index for index, name in enumerate(named)}
     groups.sort(key=lambda g: (order.get(g[0][0], len(order)), g[0][1] != SERVER, g[0][1], g[1][0][0]))
     rows = []
@@ -164,7 +166,7 @@ def _rows(
             mean_us = None
             reasons.append(f"The sums of {' '.join(key)} are not those of the counts: {error}.")
         rows.append(
-            {**_row(row, bins, limits, totals[key[0], key[1]], reference, shown[key[0]]), "mean_us": mean_us,
+            {**_row(row, bins, limits, totals[key[:3]], reference, shown[key[0]]), "mean_us": mean_us,
              "interpolated": interpolated_us(bins, limits)}
         )  # fmt: skip
     return rows

@@ -113,7 +113,7 @@ def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
     if phase.lost_events:
         yield f"{name}: {phase.lost_events} trace events were lost."
     binned, at_clients = (
-        sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
+        sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer and r["op"] != "commit")
         for layer in (SERVER, "client")
     )
     yield from _server_trouble(phase, binned, at_clients)

@@ -65,7 +65,9 @@ def csv_text(text: str) -> str:
 def _made_safe(frame: pl.DataFrame, columns: Sequence[str], safe: Callable[[str], str]) -> pl.DataFrame:
     """`frame` with `safe` applied to the text of `columns`: once per name, as there are many rows."""
     return frame.with_columns(
-        pl.col(name).replace_strict({v: safe(v) for v in frame[name].unique().to_list()}, default=None)
+        pl.col(name).replace_strict(
+            {v: safe(v) for v in frame[name].drop_nulls().unique().to_list()}, default=None
+        )
         for name in columns
         if frame.height
     )

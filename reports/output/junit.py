@@ -22,21 +22,26 @@ def junit(summary: Summary) -> bytes:
     suite = ET.Element("testsuite", name=name)
     unknown = summary.verdict == "unknown"
     unmet = [e for e in summary.expect if e.ok is False]
-    verdict = _case(suite, name, "verdict")
+    verdict = case(suite, name, "verdict")
     if unknown:
-        _add_outcome(verdict, "error", "the verdict is unknown", summary.reasons)
+        add_outcome(verdict, "error", "the verdict is unknown", summary.reasons)
     elif summary.verdict != "valid" and not unmet:
-        _add_outcome(verdict, "failure", f"the verdict is {summary.verdict}", summary.reasons)
+        add_outcome(verdict, "failure", f"the verdict is {summary.verdict}", summary.reasons)
     for phase in summary.accounting.phases:
         _checks(suite, name, phase)
     for number, wish in enumerate(summary.expect, 1):
-        case = _case(suite, f"{name}.{wish.phase}", f"expect {number}: {wish.op}/{wish.tier}")
+        made = case(suite, f"{name}.{wish.phase}", f"expect {number}: {wish.op}/{wish.tier}")
         if wish.ok is None:
-            _add_outcome(case, "skipped", "not judged: the server was not traced", [])
+            add_outcome(made, "skipped", "not judged: the server was not traced", [])
         elif not wish.ok:
-            _add_outcome(case, "failure", "the expectation is not met", wish.reasons)
+            add_outcome(made, "failure", "the expectation is not met", wish.reasons)
         elif unknown:
-            _add_outcome(case, "skipped", "the verdict is unknown", [])
+            add_outcome(made, "skipped", "the verdict is unknown", [])
+    return document(suite)
+
+
+def document(suite: ET.Element) -> bytes:
+    """The file of one suite, with its totals."""
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(attribute, str(len(suite.findall(f"testcase/{kind}"))))
     suite.set("tests", str(len(suite.findall("testcase"))))
@@ -49,22 +54,24 @@ def junit(summary: Summary) -> bytes:
 
 def _checks(suite: ET.Element, name: str, phase: PhaseAccounting) -> None:
     for number, check in enumerate(phase.checks, 1):
-        case = _case(suite, f"{name}.{phase.phase}", f"check {number}: {check.name}")
+        made = case(suite, f"{name}.{phase.phase}", f"check {number}: {check.name}")
         if not check.ok:
             values = check.as_json()
             words = ", ".join(f"{k} {values[k]}" for k in ("source", "expected", "found", "tolerance"))
-            _add_outcome(case, "error", "the check does not hold", [words])
+            add_outcome(made, "error", "the check does not hold", [words])
     for number, missing in enumerate(phase.unavailable, 1):
-        case = _case(suite, f"{name}.{phase.phase}", f"not available {number}: {missing.name}")
-        _add_outcome(case, "skipped", missing.why, [])
+        made = case(suite, f"{name}.{phase.phase}", f"not available {number}: {missing.name}")
+        add_outcome(made, "skipped", missing.why, [])
 
 
-def _case(suite: ET.Element, group: str, name: str) -> ET.Element:
+def case(suite: ET.Element, group: str, name: str) -> ET.Element:
+    """A new case of the suite."""
     return ET.SubElement(suite, "testcase", classname=_xml_text(group), name=_xml_text(name))
 
 
-def _add_outcome(case: ET.Element, kind: str, message: str, reasons: Sequence[str]) -> None:
-    part = ET.SubElement(case, kind, message=_xml_text("; ".join([message, *map(str, reasons)])))
+def add_outcome(made: ET.Element, kind: str, message: str, reasons: Sequence[str]) -> None:
+    """`kind`: failure, error or skipped."""
+    part = ET.SubElement(made, kind, message=_xml_text("; ".join([message, *map(str, reasons)])))
     if kind != "skipped":
         part.set("type", message)
         part.text = _xml_text("\n".join(map(str, reasons)))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from kit.core.units import format_latency, format_latency_range
 from kit.store.stored import Json
 from kit.store.summary import Summary
-from reports.analysis import observer_effect
+from reports.analysis import observer_effect, resource_use
 from reports.analysis.headline import Headline, Line
 from reports.analysis.tier_names import tier_name
 
@@ -56,7 +56,7 @@ def result_lines(
                 yield from wrapped(text, prose)
     if effect := observer_effect.sentence(summary.observer_effect):
         yield from wrapped(effect, prose)
-    for text in findings:
+    for text in (*resource_use.sentences(summary.use), *findings):
         yield from wrapped(text, prose, "! ")
 
 

@@ -12,6 +12,7 @@ from reports.analysis import band_labels
 from reports.analysis.tier_names import tier_name
 
 _SIZES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_RATES = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 def us(value: Any) -> str:
@@ -42,6 +43,16 @@ def size(value: Any) -> str:
         if value >= factor:
             return f"{value / factor:.4g} {unit}"
     return f"{value} B"
+
+
+def rate(value: Any) -> str:
+    """Bytes a second with a decimal unit, as bandwidths have."""
+    if not isinstance(value, (int, float)):
+        return "-"
+    for factor, unit in _RATES:
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}/s"
+    return f"{value:.0f} B/s"
 
 
 def number(value: Any) -> str:
@@ -98,4 +109,4 @@ def misplaced(entry: Any) -> list[str]:
         return []  # a summary.json of somebody else's
 
 
-ALL = (limit, us, span, tier, ns, size, number, text, pairs, parameters, misplaced)
+ALL = (limit, us, span, tier, ns, size, rate, number, text, pairs, parameters, misplaced)

@@ -12,9 +12,9 @@ from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.stored import Json
-from kit.store.summary import Summary
+from kit.store.summary import CPU_BOUND, Row, Summary
 from kit.store.tables import SERVER
-from reports.analysis import import_source
+from reports.analysis import import_source, resource_use
 from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline, Line
@@ -95,6 +95,8 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         unseen=stored.get("appliance"),
         traced=bool(summary.rows_of(SERVER)),
         clock=_clock(manifest),
+        cpu_bound=CPU_BOUND,
+        bound_by_cpu=tuple(resource_use.sentences(summary.use)),
     )
 
 
@@ -117,13 +119,14 @@ def _subjects(
     for layer in [each for each in order if each in present] or [SERVER]:
         frame = phase_frame(cells, phase, layer)
         ops = frame.filter(pl.col("count") > 0)["op"].unique().sort().to_list()
-        together = layer == SERVER and manifest.import_ is None
+        # Reads and writes of one phase have tiers of their own, and may share one.
+        together = layer == SERVER and manifest.import_ is None and typed.op != "mixed"
         for op in [None] if together else ops or frame["op"].unique().sort().to_list()[:1]:
-            rows = {
-                row.tier: row
-                for row in summary.rows_of(layer)
-                if row.phase == phase["name"] and (op is None or row.op == op)
-            }
+            rows: dict[str, Row] = {}
+            for row in summary.rows_of(layer):
+                if row.phase == phase["name"] and (op is None or row.op == op):
+                    # A COMMIT has a tier of the writes.
+                    rows[row.tier] = max(rows.get(row.tier, row), row, key=lambda each: each.count)
             mine = frame if op is None else _of_op(frame, str(op))
             words = LAYERS.get(layer, layer) + (
                 f", {op}" if op and (len(ops) > 1 or manifest.import_) else ""

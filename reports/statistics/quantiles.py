@@ -94,6 +94,16 @@ def interpolated_us(bins: Bins, limits: tuple[int, int]) -> dict[str, Any]:
     return values
 
 
+def rank_ns(bins: Bins, rank: float) -> float:
+    """The latency (ns) of the I/O of this rank, from 0, as if those of a bin were spread evenly."""
+    upto = 0
+    for low, high, count in bins:
+        if upto + count >= rank:
+            return low + (high - low) * (rank - upto) / count
+        upto += count
+    return float(bins[-1][1])
+
+
 def _unevenness(table: IntArray, at: int) -> float:
     """How far a quantile may be from where an even spread has it, in bins: by the counts in and beside `at`.
 

@@ -38,6 +38,7 @@ WRITERS = {
     "kit/cli/devices.py": "kit.devices.listing",
     "kit/cli/lab.py": "labs that are up; the output of a command of the user's own, as ssh shows it",
     "kit/session/presentation.py": "reports.output.result_table",
+    "kit/session/sweep_runs.py": "verdict and directory of a run",
     "kit/session/series.py": "reports.output.comparison_table, the spread over runs",
     "kit/lab/shell.py": "a terminal and commands in the lab, as ssh shows them",
     "kit/lab/supervisor.py": "JSON for the kit",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.conftest import Called
+from tests.process import hsp
+
 LATENCIES_NS = [100_000 + 7_000 * (number % 40) for number in range(2000)]
 
 
@@ -27,20 +28,20 @@ def bandwidths(size: int = 4096) -> list[int]:
     return [size * 10**9 // 1024 // latency_ns for latency_ns in LATENCIES_NS]
 
 
-def imported(tmp_path: Path, name: str, content: str, *words: str) -> subprocess.CompletedProcess[str]:
-    file = tmp_path / name
-    file.write_text(content)
-    argv = [
-        sys.executable,
-        "-m",
-        "kit.cli",
-        "import",
-        str(file),
-        "--results",
-        str(tmp_path / "results"),
-        *words,
-    ]
-    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+@pytest.fixture
+def imported(hsp_here: Called, tmp_path: Path) -> Called:
+    """imported(name, content, *words): `hsp import` of a file of that name."""
+
+    def call(name: str, content: str, *words: str) -> subprocess.CompletedProcess[str]:
+        return hsp_here(*written(tmp_path, name, content), *words)
+
+    return call
+
+
+def written(tmp_path: Path, name: str, content: str) -> tuple[str, ...]:
+    """The command that imports it."""
+    (tmp_path / name).write_text(content)
+    return "import", str(tmp_path / name), "--results", str(tmp_path / "results")
 
 
 def refused(done: subprocess.CompletedProcess[str], tmp_path: Path) -> str:
@@ -84,11 +85,11 @@ PLAIN = json.dumps(
     ],
 )
 def test_logs_of_the_same_columns_are_no_latencies(
-    tmp_path: Path, name: str, content: str, said: str
+    tmp_path: Path, imported: Called, name: str, content: str, said: str
 ) -> None:
-    message = refused(imported(tmp_path, name, content), tmp_path)
+    message = refused(imported(name, content), tmp_path)
     assert said in message and "--from fio-log insists" in message
-    insisted = imported(tmp_path, name, content, "--from", "fio-log")
+    insisted = imported(name, content, "--from", "fio-log")
     assert insisted.returncode == 0 and "2000 of 2000 I/Os counted" in insisted.stderr, insisted.stderr
 
 
@@ -105,25 +106,25 @@ def test_logs_of_the_same_columns_are_no_latencies(
 )
 @pytest.mark.parametrize("words", [(), ("--from", "fio-json")])
 def test_reports_of_fio_are_called_what_they_are(
-    tmp_path: Path, content: str, said: str, words: tuple[str, ...]
+    tmp_path: Path, imported: Called, content: str, said: str, words: tuple[str, ...]
 ) -> None:
-    message = refused(imported(tmp_path, "out.txt", content, *words), tmp_path)
+    message = refused(imported("out.txt", content, *words), tmp_path)
     assert said in message and "--output-format=json+" in message
 
 
-def test_what_is_special_in_a_log_is_said(tmp_path: Path) -> None:
-    done = imported(tmp_path, "x_lat.log", log(LATENCIES_NS))
+def test_what_is_special_in_a_log_is_said(tmp_path: Path, imported: Called) -> None:
+    done = hsp(*written(tmp_path, "x_lat.log", log(LATENCIES_NS)))
     assert done.returncode == 0 and "a log of all jobs (per_job_logs=0)" in done.stderr
-    done = imported(tmp_path, "x_clat.1.log", log(LATENCIES_NS, start_ms=1_795_374_022_504))
+    done = imported("x_clat.1.log", log(LATENCIES_NS, start_ms=1_795_374_022_504))
     assert done.returncode == 0 and "an epoch log (log_unix_epoch), from 2026-11-22T19:00:22Z" in done.stderr
     assert "per_job_logs" not in done.stderr
 
 
 @pytest.mark.parametrize("start_ms", [0, 3_000_000_000])
-def test_a_log_of_latencies_is_read_without_a_word(tmp_path: Path, start_ms: int) -> None:
+def test_a_log_of_latencies_is_read_without_a_word(imported: Called, start_ms: int) -> None:
     """Also one whose I/Os come slowly, and one stamped with the time since boot."""
-    done = imported(tmp_path, "x_lat.1.log", log(LATENCIES_NS, start_ms), "--quiet")
+    done = imported("x_lat.1.log", log(LATENCIES_NS, start_ms), "--quiet")
     assert done.returncode == 0 and "warning" not in done.stderr
     seldom = "".join(f"{10 * number}, {value}, 0, 4096, 0, 0\n" for number, value in enumerate(LATENCIES_NS))
-    done = imported(tmp_path, "seldom.log", seldom, "--quiet")
+    done = imported("seldom.log", seldom, "--quiet")
     assert done.returncode == 0 and "warning" not in done.stderr

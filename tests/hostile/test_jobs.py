@@ -77,10 +77,16 @@ JOBS = {
     "runtime with its unit": ("runtime=${HSP_RUNTIME}", "runtime=1h", 13, "runtime=1h: the duration"),
     "ramp_time": ("norandommap", "ramp_time=1s", 10, "ramp_time=1s: the server answers its I/Os"),
 }  # fmt: skip
+WRITER = """\
+time_based
+runtime=${HSP_RUNTIME}
+directory=${HSP_DIRECTORY}
+filename=working-set
+rw=write
+direct=1
+bs=512
+"""
 MEASURED = {
-    "randrw": ("rw=randread", "rw=randrw", 4, "rw=randrw: reads and writes in one job cannot be measured"),
-    "rw": ("rw=randread", "rw=rw", 4, "rw=rw: reads and writes in one job cannot be measured"),
-    "readwrite": ("rw=randread", "readwrite=readwrite:8", 4, "rw=readwrite:8: reads and writes in one job"),
     "above rsize": ("bs=512", "bs=256k", 5, "bs: 262144 bytes, but rsize of nfs.options is 131072"),
     "second section, other size": (
         "runtime=${HSP_RUNTIME}",
@@ -94,11 +100,19 @@ MEASURED = {
         10,
         "bs: 512 bytes, [first] has 4096",
     ),
-    "second section, other operation": (
-        "[read]",
-        "[global]\ndirectory=${HSP_DIRECTORY}\nfilename=working-set\nbs=512\n[first]\nrw=write\n[read]",
-        10,
-        "[read] reads while [first] writes: reads and writes in one phase cannot be measured",
+    "second writer, not synchronous": (
+        "runtime=${HSP_RUNTIME}",
+        f"runtime=${{HSP_RUNTIME}}\n[first]\nsync=dsync\n{WRITER}[other]\n{WRITER}",
+        23,
+        "[other] writes asynchronously while [first] writes synchronously",
+    ),
+    "second writer, other size": (
+        "runtime=${HSP_RUNTIME}",
+        f"runtime=${{HSP_RUNTIME}}\n[first]\nsync=dsync\n{WRITER}[other]\nsync=dsync\n{WRITER}".replace(
+            "512\n[other]", "1k\n[other]"
+        ),
+        31,
+        "[other] bs: 512 bytes, [first] has 1024: writes of unlike size in one phase cannot be measured",
     ),
 }
 
@@ -126,6 +140,74 @@ def test_a_warm_up_may_mix_what_a_phase_may_not(crafted: Crafted) -> None:
     crafted.change("top-speeds.toml", f'job = "{READ}"', 'job = "warm.fio"')
     crafted.change("warm.fio", "rw=randread", "rw=randrw")
     assert crafted.plan()
+
+
+@pytest.mark.parametrize("rw", ["rw=randrw", "rw=rw", "readwrite=readwrite:8"])
+def test_reads_and_writes_in_one_phase_need_a_tier_each(crafted: Crafted, rw: str) -> None:
+    crafted.change(READ, "rw=randread", f"{rw}\nrwmixread=70\nsync=dsync")
+    assert crafted.plan("appliance")
+    assert crafted.refusal() == [
+        f"top-speeds.toml:55: phase[0].tiers: phase 'read': its job {READ} reads and writes, but no tier is "
+        "one of its writes: add slog or pool"
+    ]
+    crafted.change("top-speeds.toml", '"disk"]', '"disk", "slog"]')
+    plan = crafted.plan()
+    assert plan.jobs[READ].op == "mixed" and plan.jobs[READ].block_bytes_by_op == {"read": 512, "write": 512}
+    crafted.change("top-speeds.toml", '"dram", "l2arc", "disk", "slog"', '"slog"')
+    assert crafted.refusal()[0].endswith("no tier is one of its reads: add dram or l2arc or disk")
+
+
+def test_a_reader_and_a_writer_may_have_other_sizes_if_whole_records_are_written(crafted: Crafted) -> None:
+    writer = f"[writer]\nsync=dsync\n{WRITER}"
+    crafted.change(READ, "runtime=${HSP_RUNTIME}", f"runtime=${{HSP_RUNTIME}}\n{writer}")
+    crafted.change("top-speeds.toml", '"disk"]', '"disk", "slog"]')
+    assert crafted.plan().jobs[READ].block_bytes == 512
+    crafted.change("top-speeds.toml", "recordsize = 512", "recordsize = 4096")
+    problem, *_ = crafted.refusal()
+    assert problem.startswith(f"{READ}:22: [writer] bs: 512 bytes, but dataset.properties.recordsize is 4096")
+    assert "reads it first" in problem and crafted.plan("appliance")
+    crafted.change(READ, "direct=1\nbs=512\n", "direct=1\nbs=4k\n")
+    assert crafted.plan("appliance").jobs[READ].block_bytes_by_op == {"read": 512, "write": 4096}
+    assert "recordsize is" not in crafted.refusal()[0]
+
+
+def asynchronous(crafted: Crafted, engine: str = "libnfs") -> None:
+    """The phases with a log device write asynchronously; the last phase is gone."""
+    crafted.change("top-speeds-write.fio", "sync=dsync\n", "")
+    crafted.change("top-speeds.toml", 'tiers = ["slog"]', 'tiers = ["dram"]')
+    text = crafted.workload.read_text()
+    nfs, rest = text.index("[nfs]"), text.index("[tunables]")
+    text = f'{text[:nfs]}[nfs]\nengine = "{engine}"\n\n{text[rest:]}'
+    last, expect = text.index('[[phase]]\nname = "write-pool"'), text.index("[[expect]]")
+    assert last < expect
+    crafted.workload.write_text(text[:last])
+
+
+def test_asynchronous_writes_are_planned_through_libnfs(crafted: Crafted) -> None:
+    asynchronous(crafted)
+    assert crafted.plan() and crafted.plan("appliance")
+    crafted.change("top-speeds.toml", 'sync = "standard"', 'sync = "always"')
+    assert (
+        "dataset.properties.sync: always: it makes the asynchronous writes of phase 'write-slog'"
+        in (crafted.refusal()[0])
+    )
+    crafted.change("top-speeds.toml", 'sync = "always"', 'sync = "standard"')
+    crafted.change("top-speeds.toml", '"dram"]\nduration = "1500ms"', '"slog"]\nduration = "1500ms"')
+    assert crafted.refusal()[0].endswith('no log is written: write tiers = ["dram"], or remove the tier')
+
+
+@pytest.mark.parametrize(
+    ("direct", "text"),
+    [("1", "sends each write as a stable one all the same"), ("0", "the page cache of the client")],
+)
+def test_asynchronous_writes_of_the_kernels_client_are_refused(
+    crafted: Crafted, direct: str, text: str
+) -> None:
+    asynchronous(crafted, "kernel")
+    crafted.change("top-speeds-write.fio", "\ndirect=1\n", f"\ndirect={direct}\n")
+    [problem] = crafted.refusal()
+    assert problem.startswith("top-speeds-write.fio:") and text in problem
+    assert '[nfs] engine = "libnfs"' in problem
 
 
 def test_an_io_of_several_records_is_refused_where_the_kit_sets_the_recordsize(crafted: Crafted) -> None:

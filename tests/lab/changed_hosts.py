@@ -30,8 +30,8 @@ class Tampered:
         path = f"PATH={self.folder}:/usr/sbin:/usr/bin"
         return self.host.run(["env", path, *argv], **options)
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
-        return self.host.start(argv, output)
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
+        return self.host.start(argv, output, stdin)
 
     def close(self) -> None:
         self.host.run(["rm", "-r", self.folder])

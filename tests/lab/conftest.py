@@ -31,16 +31,17 @@ RUN_DEADLINE_S = 1200
 
 # Longest files first, for two of them run at a time: the short ones then fill up what is left at the end.
 _LONGEST = (
-    "test_killed",
+    "test_own_workloads",
     "test_cut_off",
-    "test_real_testbed",
+    "test_killed",
     "test_device_runs",
+    "test_real_testbed",
     "test_interlocks",
     "test_precondition",
-    "test_own_workloads",
     "test_beside_live_runs",
     "test_ordinary_user",
     "test_main_job",
+    "test_streamed",
     "test_faults",
     "test_nfs",
     "test_image_faults",

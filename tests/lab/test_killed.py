@@ -1,7 +1,7 @@
 """The command line is killed (SIGKILL) after steps of the main job that it journals, or loses its terminal.
 
 After a kill `hsp clean` runs, and once more: the host is what it was before (tests.lab.recovery). After
-SIGHUP the run cleans up by itself, and `hsp clean` finds nothing to do.
+SIGHUP the run cleans up by itself: its journal says so each time, and the first `hsp clean` changes nothing.
 """
 
 from __future__ import annotations

@@ -94,6 +94,30 @@ def test_the_log_device_took_every_write_and_then_none(main_job: Finished) -> No
     assert found("write-pool", "zil_itx_metaslab_normal_count") > 3000
 
 
+def test_what_each_phase_used(main_job: Finished) -> None:
+    use = {phase["phase"]: phase for phase in main_job.summary["use"]}
+    assert [*use] == ["read", "write-slog", "write-pool"]
+    for phase in use.values():
+        assert phase["missing"] == [] and not phase["is_cpu_bound"]
+        assert [(machine["host"], machine["cpus"]) for machine in phase["cpu"]] == [("lab", 1)]
+        assert 0 < phase["cpu"][0]["busy"] < 0.85
+        assert phase["bytes"]["clients"] == phase["bytes"]["nfs"] > 0
+    devices = {(name, each["device"]): each for name, phase in use.items() for each in phase["devices"]}
+    # A synchronous write of 512 B is a block of 4 KiB on the log device, and goes nowhere else.
+    slog, log = use["write-slog"]["bytes"], devices["write-slog", "log0"]
+    assert slog["log_models"] == slog["log_devices"] == log["model_written_bytes"] >= 8 * slog["clients"]
+    assert 0.3 < log["busy"] <= 1 and 0.3 < log["queue"] <= 1 and log["pages_programmed"] > 0
+    assert log["tbw_per_day"] == pytest.approx(log["written_bytes_per_s"] * 86400 / 1e12)
+    assert log["tbw_per_day"] > 0
+    assert use["write-pool"]["bytes"]["log_devices"] == devices["write-pool", "log0"]["writes"] == 0
+    assert devices["write-pool", "data0"]["busy"] > 0.5
+    assert devices["read", "cache0"]["reads"] > 3000 and devices["read", "data0"]["read_bytes"] > 0
+    assert use["read"]["arc"]["data_bytes"] > use["read"]["arc"]["l2arc_header_bytes"] > 0
+    settings = [device["settings"] for device in main_job.manifest["testbed"]["devices"]]
+    assert [each["rotational"] for each in settings] == [True, True, False, False]
+    assert all(each["nr_requests"] > 0 and each["write_cache"] for each in settings)
+
+
 def test_no_write_waits_until_a_zil_is_made(main_job: Finished) -> None:
     """The removal of the log device destroys it: docs/decisions/0023."""
     assert main_job.row("pool")["max_us"] < 100_000

@@ -12,7 +12,7 @@ from kit.config.nfs_options import VERSIONS
 from kit.core.errors import HostError
 from kit.hosts import ssh
 from kit.hosts.base import DeadlineExceeded, Host
-from kit.instruments import mount_stats, server_activity
+from kit.instruments import arc_zil_counters, mount_stats, server_activity
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
@@ -51,7 +51,7 @@ class Served:
         self, was: server_activity.Conditions, now: server_activity.Conditions, op: str, ios: int
     ) -> list[Check]:
         """Calls and bytes at the server against what was asked for, in I/Os of 512 bytes."""
-        found = server_activity.checks(was, now, self.pool.name, op, ios, 512, self.zfs)
+        found = server_activity.checks(was, now, self.pool.name, {op: ios}, {op: 512}, self.zfs)
         return [
             check for check in found if isinstance(check, Check) and f"NFS {op.upper()} calls" in check.name
         ]
@@ -98,7 +98,9 @@ def test_every_version_is_in_effect_and_its_calls_are_counted(served: Served, ve
             now, change = served.counted(), mount_stats.read(client, TARGET)
             checks = [
                 *served.checks(was, now, op, 60),
-                *mount_stats.checks(change.since(before), {"read": 0, "write": 0, op: 60}, 512, client.name),
+                *mount_stats.checks(
+                    change.since(before), {"read": 0, "write": 0, op: 60}, {op: 512}, client.name
+                ),
             ]
             assert len(checks) == 5
             broken = [check for check in checks if not check.ok]
@@ -193,6 +195,26 @@ def test_libnfs_reads_are_calls_of_the_server(served: Served) -> None:
     now = served.counted()
     found = served.checks(was, now, "read", 60)
     assert len(found) == 2 and all(check.ok for check in found)
+
+
+@pytest.mark.parametrize("how", ["kernel", "libnfs"])
+def test_which_writes_without_o_dsync_are_asynchronous(served: Served, how: str) -> None:
+    """Past its page cache the kernel's client sends each as a stable WRITE; libnfs does not."""
+    guest, client = served.guest, served.client.host
+    url = libnfs.url(served.client.server_address, served.path)
+    place = f"--ioengine=nfs --nfs_url={url}"
+    if how == "kernel":
+        nfs_mount.mount(client, served.source, TARGET, "3", ("hard", "nolock"))
+        place = f"--directory={TARGET} --ioengine=psync --direct=1"
+    objset = int(pool.dataset_properties(guest, f"{served.pool.name}/bench", ["objsetid"])["objsetid"])
+    was, before = served.counted(), arc_zil_counters.read(guest, served.pool.name, objset, served.zfs)
+    client.run(fio(place, "--rw=write", "--number_ios=60"))
+    change = arc_zil_counters.read(guest, served.pool.name, objset, served.zfs).since(before)
+    now = served.counted()
+    assert all(check.ok for check in served.checks(was, now, "write", 60))
+    commits, asked = change.zil["zil_commit_count"], now.calls["commit"] - was.calls["commit"]
+    # Of libnfs: when the file is opened, and the COMMIT when it is closed.
+    assert (commits >= 60, asked) == ((True, 0) if how == "kernel" else (False, 1)), (commits, asked)
 
 
 @pytest.mark.parametrize(("version", "fault"), [("3", "link"), ("4.2", "nfsd")])

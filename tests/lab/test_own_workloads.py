@@ -31,6 +31,11 @@ def run(name: str, folder: Path, *options: str) -> Finished:
     return finish(hsp(*words, results=folder), folder, name)
 
 
+@pytest.fixture(scope="module")
+def mixed(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return run("mixed", tmp_path_factory.mktemp("mixed"))
+
+
 def check_valid(done: Finished) -> dict[tuple[str, str], dict[str, Any]]:
     """The rows at the NFS server by phase and tier."""
     assert done.code == 0, done.stderr
@@ -113,6 +118,54 @@ def test_log_blocks_of_several_threads_close(image: Image, tmp_path: Path) -> No
     [blocks] = [check for check in phase["checks"] if "slog_count" in check["source"]]
     assert blocks["expected"] == pytest.approx(blocks["found"], abs=4), blocks
     assert done.summary["observer_effect"] == []
+
+
+def checks_of(done: Finished, phase: str) -> dict[str, dict[str, Any]]:
+    """The checks of a phase by their source."""
+    [mine] = [each for each in done.summary["accounting"]["phases"] if each["phase"] == phase]
+    assert mine["client_ios"] == mine["server_ios"] > 0
+    return {check["source"]: check for check in mine["checks"]}
+
+
+@pytest.mark.parametrize("phase", ["randrw", "beside"])
+def test_reads_and_writes_of_one_phase_close_each(mixed: Finished, phase: str) -> None:
+    check_valid(mixed)
+    at = {
+        (row["layer"], row["op"], row["tier"]): row["count"]
+        for row in mixed.summary["rows"]
+        if row["phase"] == phase
+    }
+    checks, traced = checks_of(mixed, phase), {key[1:]: n for key, n in at.items() if key[0] == "nfs-server"}
+    by_op = {op: sum(n for (each, _), n in traced.items() if each == op) for op in ("read", "write")}
+    assert by_op == {op: at["client", op, "all"] for op in by_op}
+    # One thread: each write is one commit and one block on the log device.
+    assert checks["ZIL zil_itx_metaslab_slog_count"]["found"] == by_op["write"] == traced["write", "slog"]
+    assert checks["ZIL zil_commit_count"]["found"] == pytest.approx(by_op["write"], abs=4)
+    from_devices = traced["read", "l2arc"] + traced["read", "disk"] + traced.get(("read", "indirect"), 0)
+    assert checks["arcstats demand_data_misses"]["found"] == pytest.approx(from_devices, rel=0.02, abs=4)
+    assert by_op["read"] > 100 and by_op["write"] > 50
+    [stored] = [each for each in mixed.manifest["phases"] if each["name"] == phase]
+    assert (stored["op"], stored["block_bytes_by_op"]) == ("mixed", {"read": 16384, "write": 16384})
+
+
+def test_the_warm_up_of_a_mixed_phase_is_that_of_its_reads(mixed: Finished) -> None:
+    assert mixed.manifest["warmup"]["l2arc_bytes"] > 0 and not mixed.manifest["warmup"]["problems"]
+
+
+def test_asynchronous_writes_hardly_use_the_log_device(image: Image, tmp_path: Path) -> None:
+    done = run("async-write", tmp_path)
+    rows = check_valid(done)
+    writes = rows["async-write", "dram"]
+    assert writes["op"] == "write" and writes["share"] > 0.999 and writes["count"] > 3000
+    # As fast as a read from DRAM: nothing waits for a device.
+    assert writes["p50_us"] < 15
+    assert ("async-write", "slog") not in rows or rows["async-write", "slog"]["op"] == "commit"
+    checks = checks_of(done, "async-write")
+    [logged] = [check for source, check in checks.items() if "slog_bytes" in source]
+    written = checks["/proc/net/rpc/nfsd io"]["found"]
+    assert written == writes["count"] * 512 and logged["found"] < 0.01 * written
+    assert checks["ZIL zil_commit_count"]["found"] < 10
+    assert done.manifest.get("warmup") is None
 
 
 @pytest.mark.long

@@ -224,7 +224,8 @@ def test_what_else_goes_on_at_the_server_is_seen(running_lab: RunningLab) -> Non
             before = server_activity.read(guest, ours.name, zfs)
             act()
             after = server_activity.read(guest, ours.name, zfs)
-            checks = server_activity.checks(before, after, ours.name, "read", ios, block_bytes, zfs)
+            asked = {"read": ios}, {"read": block_bytes}
+            checks = server_activity.checks(before, after, ours.name, *asked, zfs)
             names = {check.name for check in checks if not (isinstance(check, Check) and check.ok)}
             return names | {problem.split(" of ")[0] for problem in server_activity.problems(before, after)}
 

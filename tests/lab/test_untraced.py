@@ -62,9 +62,9 @@ class Without:
             return replace(found, stdout="\n".join(kept) + "\n")
         return found
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
         assert "bpftrace" not in argv, "nothing is traced here"
-        return self._guest.start(argv, output)
+        return self._guest.start(argv, output, stdin)
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +157,8 @@ class SetMeanwhile:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    def start(self, argv: Sequence[str], output: Path | None = None) -> Process:
-        process: Process = self._client.start(argv, output)
+    def start(self, argv: Sequence[str], output: Path | None = None, stdin: bytes = b"") -> Process:
+        process: Process = self._client.start(argv, output, stdin)
         self._guest.run(["date", "--set", "+5 seconds"])
         return process
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,12 @@ from tests.reports import synthetic
 
 FRAME = synthetic.latency(3)
 MANIFEST = synthetic.manifest(FRAME, 3)
+_SAMPLED = Path(__file__).parents[1] / "kit" / "store" / "manifests" / "sampled.json"
+USED = {key: json.loads(_SAMPLED.read_text())["phases"][0][key] for key in ("cpu", "devices", "arc")}
 COUNTED = ("client_ios", "server_ios", "lost_events")
 
 
+@pytest.mark.one_python
 @given(mutated(MANIFEST))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_it_is_judged_and_drawn_or_refused(manifest: dict[str, Any]) -> None:
@@ -32,6 +37,17 @@ def test_it_is_judged_and_drawn_or_refused(manifest: dict[str, Any]) -> None:
             for phase, stored in zip(manifest["phases"], MANIFEST["phases"], strict=True)
         )
         assert summary["verdict"] == "unknown" or closes
+
+
+@given(mutated(USED))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_a_phase_used_is_drawn_or_refused(phase: dict[str, Any]) -> None:
+    manifest = {**MANIFEST, "phases": [{**MANIFEST["phases"][0], **phase}, *MANIFEST["phases"][1:]]}
+    try:
+        summary = synthetic.summarise(FRAME, manifest)
+        assert synthetic.render(FRAME, manifest, summary)
+    except ConfigError as error:
+        assert error.message
 
 
 @pytest.mark.parametrize("key", COUNTED)

@@ -7,6 +7,7 @@ import {begin, beginNow, figures, openLibrary} from "./library.js";
 import {chosen, element, pause, setPrinting, systemDark} from "./page.js";
 import {saving} from "./saving.js";
 import {fromAddress, listen, rangePanel, select, tell} from "./selection.js";
+import {sortable} from "./sorting.js";
 
 const idle = () => window.requestIdleCallback
   ? new Promise(done => requestIdleCallback(done, {timeout: 2000})) : pause();
@@ -84,6 +85,7 @@ function listenToPage() {
 }
 
 await openFigures();
+sortable();
 listenToPage();
 fromAddress(links);
 await openLibrary();

@@ -34,7 +34,7 @@ def test_exit_codes_are_a_line_each(hsp_here: Called) -> None:
 
 def test_options_of_a_run_are_in_panels(hsp_here: Called) -> None:
     panels = re.findall(r"^╭─ (.+?) ─", hsp_here("run", "--help", COLUMNS="100").stdout, re.MULTILINE)
-    assert panels == ["Arguments", "Options", "Safety", "A and B", "Lab", "Output"]
+    assert panels == ["Arguments", "Options", "Safety", "A and B", "Sweep", "Lab", "Output"]
 
 
 def test_a_demo_says_in_a_line_what_it_does_and_how_long_that_takes() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.core.errors import SafetyRefusal
-from kit.devices.probe import probe
+from kit.core.errors import HostError, SafetyRefusal
+from kit.devices.inventory import DeviceSettings
+from kit.devices.probe import device_settings, probe
 from kit.devices.reasons import WIPEABLE, Code, reasons
 from kit.hosts.base import CommandFailed, DeadlineExceeded, OutputTooLarge, Result
+from kit.hosts.local import LocalHost
 from tests.fakes import ScriptedHost
 from tests.kit.devices.facts import DISKS, codes, parse, recorded, spec_of
 
@@ -71,6 +75,48 @@ def test_one_bad_disk_does_not_hide_the_others() -> None:
     inventory = parse("server", facts)
     assert codes(inventory, spec_of("sd2")) == {Code.UNDETERMINED}
     assert codes(inventory, spec_of("vd5")) == WIPEABLE
+
+
+def test_settings_of_the_disks_of_this_machine() -> None:
+    disks = [
+        name for name in os.listdir("/sys/block") if os.path.exists(f"/sys/block/{name}/queue/nr_requests")
+    ]
+    if not disks:
+        pytest.skip("this machine has no block device with a queue")
+    queue = Path(f"/sys/block/{disks[0]}/queue")
+    found = device_settings(LocalHost(), {"a": f"/dev/{disks[0]}"})["a"]
+    assert found.nr_requests == int(queue.joinpath("nr_requests").read_text())
+    assert found.max_sectors_kb == int(queue.joinpath("max_sectors_kb").read_text())
+    assert found.write_cache == queue.joinpath("write_cache").read_text().strip()
+    assert found.rotational is (queue.joinpath("rotational").read_text() == "1\n")
+
+
+def in_sysfs(**queue: str | None) -> dict[str, Any]:
+    nothing = dict.fromkeys(
+        ("sectors", "ro", "removable", "diskseq", "hidden", "partition", "parent", "controller", "md", "loop")
+    )
+    known = dict.fromkeys(
+        ("rotational", "logical_block_size", "physical_block_size", "write_cache", "discard_max_bytes")
+    )
+    lists: dict[str, Any] = {"holders": [], "slaves": [], "dm": [None, None]}
+    return {**nothing, **lists, "dev": "8:0", "queue": {**known, **queue}}
+
+
+def test_settings_of_a_disk() -> None:
+    queue = {"scheduler": "[none] mq-deadline kyber", "nr_requests": "1023", "fua": "1", "rotational": "0"}
+    disk = {**in_sysfs(**queue), "firmware": "EDB7602Q", "driver": "nvme"}
+    host = ScriptedHost({"/usr/bin/python3": {"/dev/a": disk, "/dev/old": in_sysfs()}})
+    found = device_settings(host, {"log0": "/dev/a", "data0": "/dev/old"})
+    assert found["log0"] == DeviceSettings(
+        driver="nvme", firmware="EDB7602Q", scheduler="none", nr_requests=1023, rotational=False, fua=True
+    )
+    assert found["data0"] == DeviceSettings()
+
+
+@pytest.mark.parametrize("answer", ["", "[]", '{"/dev/b": {}}', "{}"])
+def test_settings_that_cannot_be_parsed(answer: str) -> None:
+    with pytest.raises(HostError, match="cannot be parsed"):
+        device_settings(ScriptedHost({"/usr/bin/python3": answer}), {"a": "/dev/b"})
 
 
 def test_a_host_that_does_not_answer_is_a_refusal() -> None:

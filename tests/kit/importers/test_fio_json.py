@@ -41,6 +41,7 @@ def test_reads_and_writes_in_one_sum_are_counted_and_left_out(tmp_path: Path) ->
         imported(put(tmp_path, one_job(mixed=direction(7)), "x.json"))
 
 
+@pytest.mark.one_python
 def test_reports_every_second_are_read_in_parts(tmp_path: Path) -> None:
     """fio --status-interval=1 writes more in an hour than one document may have; the last report counts."""
     pad = "\n" + " " * 2000

@@ -13,6 +13,7 @@ from kit.instruments.arc_zil_counters import (
     Check,
     Counters,
     Missing,
+    asynchronous_checks,
     checks,
     parse_kstat,
     read,
@@ -47,6 +48,8 @@ zil_commit_writer_count         4    815
 zil_itx_indirect_count          4    0
 zil_itx_metaslab_normal_count   4    0
 zil_itx_metaslab_slog_count     4    815
+zil_itx_metaslab_normal_bytes   4    0
+zil_itx_metaslab_slog_bytes     4    3338240
 zil_commit_error_count          4    0
 zil_commit_stall_count          4    0
 """
@@ -79,7 +82,7 @@ def test_kstat_text() -> None:
     assert len(observed) == 11
     zil = parse_kstat(OBJSET)
     assert "dataset_name" not in zil and "name" not in zil
-    assert zil["zil_commit_count"] == 815 and len(zil) == 8
+    assert zil["zil_commit_count"] == 815 and len(zil) == 10
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,30}", fullmatch=True), st.integers(-(2**63), 2**64)))
@@ -234,7 +237,7 @@ def test_reads_that_the_l2arc_failed_are_hits_of_it_and_answered_by_a_disk() -> 
 
 @pytest.mark.parametrize("op", ["read", "write"])
 def test_errors_of_the_l2arc_show_without_a_tracer_too(op: str) -> None:
-    measured = Measured(op, 512, 1, 0, 1, {}, 0, Clock())
+    measured = Measured({op: 512}, 1, 0, 1, {}, 0, Clock())
     host = server()
     counters = ArcZilCounters(host, "hsp-x", 54, NEW)
     counters.begin()
@@ -252,7 +255,61 @@ def test_errors_of_the_l2arc_show_without_a_tracer_too(op: str) -> None:
 
 def test_without_load_there_is_nothing_to_check() -> None:
     assert checks(change(), {}, blocks({}), NEW) == []
-    assert checks(change(), {("write", "dram"): 5}, blocks({("write", "dram"): 5}), NEW) == []
+
+
+def test_reads_and_writes_together_are_each_held_against_their_counters() -> None:
+    assert failed({**READS, **WRITES}) == []
+    # A write that is taken for a read, and the other way round.
+    assert "zil_commit_count" in " ".join(failed({**READS, ("write", "slog"): 600}))
+    assert "arcstats demand_data_misses" in failed({**READS, **WRITES, ("read", "disk"): 1562})
+
+
+def test_reads_of_what_was_just_written_are_no_hits_of_the_arc() -> None:
+    tiers, hits = {**READS, **WRITES}, "arcstats demand_data_hits (without those of the dbuf cache)"
+    for missing, sources in ((800, []), (1100, [hits])):
+        assert failed(tiers, demand_data_hits=1644 - missing) == sources
+    # More hits than reads from DRAM are as wrong as without writes, and so is what reads alone lack.
+    assert failed(tiers, demand_data_hits=1644 + 800) == [hits]
+    assert failed(READS, demand_data_hits=1644 - 800) == [hits]
+
+
+ASYNC = {("write", "dram"): 8000}
+QUIET = {
+    "zil_commit_count": 0, "zil_itx_metaslab_slog_count": 0, "zil_itx_metaslab_slog_bytes": 4096
+}  # fmt: skip
+
+
+def test_asynchronous_writes_commit_nothing() -> None:
+    assert failed(ASYNC, **QUIET) == []
+    assert failed(ASYNC, **{**QUIET, "zil_commit_count": 8000}) == ["ZIL zil_commit_count"]
+
+
+@pytest.mark.parametrize(("logged", "is_ok"), [(4096, True), (40_960, True), (40_961, False)])
+@pytest.mark.parametrize("where", ["slog", "normal"])
+def test_asynchronous_writes_hardly_use_a_log(where: str, logged: int, is_ok: bool) -> None:
+    nothing = {
+        f"zil_itx_metaslab_{each}_{unit}": 0 for each in ("slog", "normal") for unit in ("bytes", "count")
+    }
+    moved = change(
+        **{**nothing, f"zil_itx_metaslab_{where}_bytes": logged, f"zil_itx_metaslab_{where}_count": 4}
+    )
+    [check] = asynchronous_checks(moved, 8000 * 512, 0)
+    assert isinstance(check, Check) and check.ok is is_ok
+    assert (check.found, check.tolerance) == (logged, 40_960)
+    # What a COMMIT wrote is no matter of asynchronous writes, and what it did not write is.
+    founds = [asynchronous_checks(moved, 8000 * 512, of_commits)[0] for of_commits in (1, 4, 5)]
+    assert [each.found for each in founds if isinstance(each, Check)] == [logged * 3 // 4, 0, 0]
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_without_a_tracer_it_is_not_known_what_commits_wrote(asynchronous: bool) -> None:
+    host = server()
+    counters = ArcZilCounters(host, "hsp-x", 54, NEW)
+    counters.begin()
+    counters.end()
+    measured = Measured({"write": 512}, 1, 0, 1, {"a": {"write": 4000}}, 0, Clock(), asynchronous)
+    observed = counters.report(measured).checks
+    assert [isinstance(each, Missing) for each in observed] == ([True] if asynchronous else [])
 
 
 @pytest.mark.parametrize("name", ["demand_data_misses", "l2_hits", "l2_abort_lowmem"])

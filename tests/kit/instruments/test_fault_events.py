@@ -28,7 +28,7 @@ def test_faults_are_events_and_a_crash_is_a_problem(crashes: int, problems: list
     instrument = fault_events.FaultEvents(Devices(crashes))
     instrument.begin()
     instrument.end()
-    report = instrument.report(Measured("read", 512, 1, 0, 1, {}, 100, Clock("virtual", 4)))
+    report = instrument.report(Measured({"read": 512}, 1, 0, 1, {}, 100, Clock("virtual", 4)))
     assert report.problems == problems
     assert [event.as_json() for event in report.events] == [
         {"time_ns": 1500, "end_ns": None, "kind": "fault", "text": "fault: log0 stall 5"}

@@ -25,7 +25,7 @@ def entry(
     before: dict[str, Machine], after: dict[str, Machine], duration_ns: int = 10 * SECOND
 ) -> dict[str, Any]:
     """The entry of the manifest."""
-    phase = Measured("read", 512, duration_ns, 100, 900, {}, 0, Clock())
+    phase = Measured({"read": 512}, duration_ns, 100, 900, {}, 0, Clock())
     report = host_health.report(before, after, phase)
     return {
         "checks": [check.as_json() for check in report.checks if isinstance(check, Check)],

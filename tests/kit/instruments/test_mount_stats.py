@@ -77,5 +77,5 @@ def test_each_io_must_be_one_answered_call(
     after: mount_stats.MountStats, reads: int, writes: int, names: set[str]
 ) -> None:
     change = after.since(stats())
-    checks = mount_stats.checks(change, {"read": reads, "write": writes}, 512, "c")
+    checks = mount_stats.checks(change, {"read": reads, "write": writes}, {"read": 512, "write": 512}, "c")
     assert {check.name for check in checks if not check.ok} == names

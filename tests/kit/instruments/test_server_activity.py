@@ -99,16 +99,23 @@ def test_calls_of_nfs_4_count_as_well() -> None:
     assert observed.calls == {"read": 118, "write": 14, "commit": 16}
 
 
-def test_jobs_of_different_block_sizes_have_no_check_of_bytes(now: Conditions) -> None:
-    names = [
-        [check.name for check in server_activity.checks(now, now, "tank", "read", 0, block_bytes, NEW)]
-        for block_bytes in (512, None)
-    ]
-    assert [name for name in names[0] if name not in names[1]] == ["bytes of NFS READ calls"]
+def test_reads_and_writes_of_a_phase_are_checked_each(now: Conditions) -> None:
+    ios, sizes = {"read": 7, "write": 3}, {"read": 512, "write": 4096}
+    calls = {"read": 107, "write": 5, "commit": 3}
+    after = replace(now, calls=calls, io_bytes={"read": 51200 + 7 * 512, "write": 1024 + 3 * 4096})
+    observed = server_activity.checks(now, after, "tank", ios, sizes, NEW)
+    assert [check.name for check in observed[:4]] == [
+        "NFS READ calls", "bytes of NFS READ calls", "NFS WRITE calls", "bytes of NFS WRITE calls",
+    ]  # fmt: skip
+    assert all(isinstance(check, Missing) or check.ok for check in observed)
+    # The sum is right, and each is wrong.
+    swapped = replace(after, calls={**calls, "read": 106, "write": 6})
+    wrong = [check for check in server_activity.checks(now, swapped, "tank", ios, sizes, NEW)[:4]]
+    assert [check.name for check in wrong if not check.ok] == ["NFS READ calls", "NFS WRITE calls"]  # type: ignore[union-attr]
 
 
 def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int = 512) -> list[str]:
-    observed = server_activity.checks(before, after, "tank", "read", ios, block_bytes, NEW)
+    observed = server_activity.checks(before, after, "tank", {"read": ios}, {"read": block_bytes}, NEW)
     return [f"{check.name}: {check.found}" for check in observed if not check.ok]  # type: ignore[union-attr]
 
 
@@ -122,7 +129,7 @@ def failed(before: Conditions, after: Conditions, ios: int = 0, block_bytes: int
 )
 def test_counters_that_an_older_openzfs_lacks(now: Conditions, version: str, names: set[str]) -> None:
     zfs = openzfs_version.parse(version)
-    observed = server_activity.checks(now, now, "tank", "read", 0, 512, zfs)
+    observed = server_activity.checks(now, now, "tank", {"read": 0}, {"read": 512}, zfs)
     missing = [check for check in observed if isinstance(check, Missing)]
     assert {check.name for check in missing} == names
     assert all(str(zfs) in check.why for check in missing)
@@ -203,7 +210,7 @@ def test_a_scrub_during_the_phase(
 def test_events_are_in_the_experiments_time_and_only_those_of_the_phase(now: Conditions) -> None:
     earlier = replace(now, uptime_ns=25_850_000_000)
     then = replace(now, scans={"tank": replace(SCRUB, start_s=1767225625)})
-    phase = Measured("read", 512, 1, 0, 1, {}, 20_000_000_000, Clock("virtual", 4))
+    phase = Measured({"read": 512}, 1, 0, 1, {}, 20_000_000_000, Clock("virtual", 4))
     observed = server_activity.events(earlier, then, phase)
     assert [event.kind for event in observed] == ["txg", "scrub"]
     txg, scrub = observed

@@ -1,4 +1,4 @@
-"""kit.nfs.libnfs: reads only; the job is otherwise unchanged."""
+"""kit.nfs.libnfs: no synchronous writes; the job is otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -101,18 +101,24 @@ def checked(tmp_path: Path, text: str, nfs: str = "", more: str = "") -> None:
         raise placed_refusal(problems)
 
 
+@pytest.mark.parametrize("line", ["rw=randread", "rw=randwrite", "rw=write\nsync=none", "rw=randrw\nfsync=0"])
+def test_reads_and_asynchronous_writes_are_accepted(tmp_path: Path, line: str) -> None:
+    checked(tmp_path, JOB.replace("rw=randread", line))
+
+
 @pytest.mark.parametrize(
-    "line", ["rw=randwrite", "rw=write", "rw=randrw", "rw=rw", "rw=randread\nsync=dsync", "rw=read\nsync=1"]
-)
+    "line",
+    ["rw=write\nsync=dsync", "rw=randrw\nsync=sync", "rw=randread\nsync=dsync", "rw=read\nsync=1",
+     "rw=write\nfsync=8", "rw=write\nfdatasync=1", "rw=write\nend_fsync=1"],
+)  # fmt: skip
 def test_unsupported_features_of_libnfs_are_refused(tmp_path: Path, line: str) -> None:
-    checked(tmp_path, JOB)
-    with pytest.raises(ConfigError, match=r"job\.fio:[0-9]: \[read\].*libnfs cannot do O_DSYNC") as caught:
+    with pytest.raises(ConfigError, match=r"job\.fio:[0-9]: \[read\].*no O_DSYNC, O_SYNC or fsync") as caught:
         checked(tmp_path, JOB.replace("rw=randread", line))
     assert caught.value.exit_code == 2 and 'engine = "kernel"' in caught.value.message
 
 
 def test_all_sections_of_a_job_are_checked(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"\[second\].*it writes"):
+    with pytest.raises(ConfigError, match=r"\[second\].*sync=dsync: fio has no O_DSYNC"):
         checked(tmp_path, JOB + "[second]\nrw=write\nsync=dsync\nfilename=data\n")
 
 

@@ -67,7 +67,7 @@ def files(tmp_path: Path) -> Files:
 def test_the_shipped_workloads_run_on_the_shipped_lab(file: Path) -> None:
     plan = make_plan(read_workload(file), read_testbed(LAB_TESTBED), file, LAB_TESTBED)
     warmup = {plan.workload.warmup.job} if plan.workload.warmup else set()
-    assert set(plan.jobs) == warmup | {phase.job for phase in plan.workload.phase}
+    assert set(plan.jobs) == warmup | {phase.load for phase in plan.workload.phase}
 
 
 def test_tunables_are_in_the_labs_time(files: Files) -> None:
@@ -182,8 +182,11 @@ def test_pool_with_a_log_device_is_refused(files: Files) -> None:
 def test_a_missing_dsync_is_refused(files: Files, sync: str) -> None:
     files.change(files.write_job, "sync=dsync", sync)
     error = files.refusal()
-    assert "top-speeds-write.fio does not write synchronously, so no log is written" in error.message
-    assert "add sync=dsync to the job" in error.message
+    assert (
+        ": past its page cache (direct=1) the kernel's client sends each write as a stable one"
+        in error.message
+    )
+    assert "add sync=dsync, or measure asynchronous writes with [nfs] engine" in error.message
 
 
 @pytest.mark.parametrize("sync", ["sync=sync", "sync=1", "sync=dsync"])
@@ -193,7 +196,7 @@ def test_every_synchronous_way_is_accepted(files: Files, sync: str) -> None:
 
 
 def test_a_read_tier_with_a_writing_job_is_refused(files: Files) -> None:
-    files.change(files.read_job, "rw=randread", "rw=randwrite")
+    files.change(files.read_job, "rw=randread", "rw=randwrite\nsync=dsync")
     assert "phase 'read': its job top-speeds-read.fio does not read" in files.refusal().message
 
 

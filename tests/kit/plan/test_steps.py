@@ -67,7 +67,7 @@ def test_only_devices_of_the_testbed_are_written(example_plan: Plan) -> None:
     paths = {device.path for device in example_plan.testbed.device}
     for one in commands(example_plan):
         for word in one.argv if one.argv[0] != "sh" else ():
-            for device in re.findall(r"/dev/[^\s,]+", word):
+            for device in re.findall(r"/dev/[^\s,\"]+", word):
                 assert device.removesuffix("-part1") in paths | {"/dev/null", "/dev/zero"}, one
 
 

@@ -19,7 +19,8 @@ from kit.store.manifest import Manifest, read_manifest
 from kit.store.run_directory import RunDir
 from tests.kit.store.mutations import mutated
 
-# Written by runs of format 1: traced and resumed, untraced with power losses, an appliance, an import.
+# Written by runs. Of format 1: traced and resumed, untraced with power losses, an appliance, an import. Of
+# format 2: sampled, with what its phase used (some samples and devices are left out).
 STORED = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("manifests/*.json")}
 PHASE = {
     "name": "read", "start_ns": 0, "end_ns": 9, "interval_ns": 1, "client_ios": 1, "server_ios": 1,
@@ -33,6 +34,18 @@ def test_a_stored_manifest_comes_back_whole(run: RunDir, name: str) -> None:
     manifest = read_manifest(run)
     assert manifest.as_json() == STORED[name]
     assert Manifest.from_json(manifest.as_json(), "again") == manifest
+
+
+def test_what_a_phase_used_is_typed_and_runs_of_before_have_none() -> None:
+    (phase,) = Manifest.from_json(STORED["sampled"], "x").phases
+    assert phase.cpu[0].cpus == 1 and phase.cpu[0].samples[-1].idle_ns > 0
+    log = phase.devices[-1]
+    assert log.device == "log0" and log.model is not None
+    assert log.samples[-1].written_bytes == log.model.written_bytes > 0
+    assert phase.arc is not None and phase.arc.data_bytes
+    for name in ("traced", "untraced", "appliance", "import"):
+        for older in Manifest.from_json(STORED[name], "x").phases:
+            assert (older.cpu, older.devices, older.arc) == ((), (), None)
 
 
 def test_the_values_are_typed_and_frozen() -> None:

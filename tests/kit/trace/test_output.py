@@ -293,6 +293,24 @@ def with_sums(text: str, change_ns: int = 0, left_out: str = "") -> tuple[str, d
     return "".join(lines), sums
 
 
+def test_log_blocks_are_summed_by_vdev_and_those_of_commits_are_known() -> None:
+    vdev, phase = 3 << 32, parse_trace(SLOG).phase << 11
+    assert parse_trace(SLOG).commit_blocks == 0
+    # Older output has no operation.
+    for kinds, of_commits in (((0,), 0), ((512,), 0), ((512, 1024), 7)):
+        counts = {f"{phase | vdev | kind},4003": 7 for kind in kinds}
+        lines = []
+        for line in SLOG.splitlines(keepends=True):
+            message = json.loads(line)
+            if message["type"] == "map" and "@counts" in message["data"]:
+                message["data"]["@counts"] |= counts
+                line = json.dumps(message) + "\n"
+            lines.append(line)
+        trace = parse_trace("".join(lines))
+        assert (trace.log_blocks, trace.commit_blocks) == ({3: 7 * len(kinds)}, of_commits)
+        assert trace.problems == []
+
+
 def test_output_without_sums_is_older_and_no_problem() -> None:
     assert parse_trace(READ).sums == {} and parse_trace(READ).problems == []
 

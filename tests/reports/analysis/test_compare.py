@@ -62,6 +62,7 @@ def found(result, figure, tier):
     return next(r for r in result["rows"] if r["figure"] == figure and r["tier"] == tier)
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize(
     ("runs_a", "runs_b", "cases"), [(5, 5, 200), (4, 4, 60), (3, 3, 40), (2, 2, 40), (5, 3, 60)]
 )
@@ -75,6 +76,7 @@ def test_a_against_a_shows_no_difference(runs_a, runs_b, cases):
     assert shown <= 0.05 * cases
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("tiers", [("dram", "l2arc", "disk", "slog"), ("l2arc",)])
 def test_a_fifth_slower_is_found_five_against_five(tiers):
     generator = np.random.default_rng(7)
@@ -88,6 +90,7 @@ def test_a_fifth_slower_is_found_five_against_five(tiers):
     assert hits >= 0.95 * cases
 
 
+@pytest.mark.one_python
 def test_a_fifth_slower_is_found_anywhere_in_200():
     generator = np.random.default_rng(11)
     shown = sum(
@@ -100,6 +103,7 @@ def test_a_fifth_slower_is_found_anywhere_in_200():
 VIRTUAL = 0.05
 
 
+@pytest.mark.one_python
 def test_a_hundredth_slower_is_found_five_against_five_where_runs_are_as_alike():
     generator = np.random.default_rng(13)
     cases = 200
@@ -113,6 +117,7 @@ def test_a_hundredth_slower_is_found_five_against_five_where_runs_are_as_alike()
     assert min(hits.values()) >= 0.95 * cases, hits
 
 
+@pytest.mark.one_python
 def test_as_alike_as_on_a_virtual_clock_shows_no_difference():
     generator = np.random.default_rng(17)
     cases = 200
@@ -154,6 +159,7 @@ def test_a_run_without_sums():
     assert "mean" not in {row["figure"] for row in compare(a, b)["rows"]}
 
 
+@pytest.mark.one_python
 def test_intervals_hold_the_truth_together():
     generator = np.random.default_rng(3)
     held = 0

@@ -142,6 +142,15 @@ def test_a_tier_that_answered_nothing(calm):
     assert (found.low_us, found.high_us) == (128.0, 260.0)
 
 
+def test_a_phase_that_reads_and_writes_misses_tiers_of_each(calm):
+    frame = calm.filter(pl.col("tier") != "l2arc")
+    manifest = synthetic.manifest(frame)
+    phase = manifest["phases"][0]
+    phase |= {"op": "mixed", "expected_tiers": [*phase["expected_tiers"], "slog"]}
+    texts = [found.text for found in of(frame, manifest) if found.kind == "missing"]
+    assert [text.partition(" answered")[0] for text in texts] == ["No read was", "No write was"]
+
+
 def test_an_untraced_phase_misses_no_tier(calm):
     assert of(calm.filter(pl.col("phase") != "read")) == ()
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import polars as pl
+import pytest
+
 from tests.reports import synthetic
 
 FAULT = {"time_ns": 5, "end_ns": None, "kind": "fault", "text": "fault: cache0 error 16384 8 read"}
@@ -42,3 +45,20 @@ def test_other_events_are_no_faults_and_many_faults_are_counted() -> None:
     many = [FAULT | {"text": f"fault: log0 stall {n}"} for n in range(10)]
     (_, reason) = judged([feed, *many], ERRORS | {"ok": False})[1]
     assert "log0 stall 0, log0 stall 1, " in reason and reason.endswith("log0 stall 7, and 2 more.")
+
+
+def with_rows(*rows: synthetic.Row) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    frame = pl.concat([synthetic.latency(), synthetic.table(rows)])
+    summary = synthetic.summarise(frame, synthetic.manifest())
+    return summary, [row for row in summary["rows"] if (row["phase"], row["layer"]) == ("read", "nfs-server")]
+
+
+def test_commits_are_no_ios_of_the_clients() -> None:
+    """They are rows of their own, and no share of another operation."""
+    summary, rows = with_rows((0, "read", "nfs-server", "lab", "commit", "slog", 139264, 143360, 3))
+    assert summary["verdict"] == "valid", summary["reasons"]
+    assert [(row["count"], row["share"]) for row in rows if row["op"] == "commit"] == [(3, 1.0)]
+    assert sum(row["share"] for row in rows if row["op"] == "read") == pytest.approx(1)
+    # Other I/Os that no client sent are a reason.
+    summary, _ = with_rows((0, "read", "nfs-server", "lab", "write", "slog", 139264, 143360, 3))
+    assert summary["verdict"] == "unknown"

@@ -35,6 +35,16 @@ def row_of(lines: list[str], name: str) -> str:
     return row
 
 
+@pytest.mark.parametrize(("idle_s", "said"), [(6, False), (1, True)])
+def test_a_phase_bound_by_cpu_is_said(idle_s: int, said: bool) -> None:
+    manifest = synthetic.manifest()
+    nothing = {"at_ns": 0, "idle_ns": 0, "user_ns": 0, "system_ns": 0, "softirq_ns": 0}
+    later = {**nothing, "at_ns": 12 * synthetic.SECOND, "idle_ns": idle_s * synthetic.SECOND}
+    manifest["phases"][0]["cpu"] = [{"host": "lab", "cpus": 1, "samples": [nothing, later]}]
+    lines = [line for line in lines_of(manifest) if line.startswith("! ")]
+    assert [line.startswith("! read was bound by CPU: lab was 92 % busy") for line in lines] == [True] * said
+
+
 def test_a_valid_run() -> None:
     lines = lines_of(synthetic.manifest(), None, 80, "one write took 323 ms")
     assert lines[0] == "VALID  4,284 of 4,284 I/Os matched, 3/3 checks, emulated lab"
@@ -66,6 +76,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         assert figure in text, figure
 
 
+@pytest.mark.one_python
 def test_many_phases() -> None:
     manifest, frames = synthetic.manifest(), []
     phase = manifest["phases"][0]

@@ -1,6 +1,7 @@
 import json
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import plotly.graph_objects as go
 import polars as pl
@@ -12,6 +13,8 @@ from kit.store.summary import read_summary
 from reports.page import filters
 from tests.reports import drawn, synthetic
 from tests.reports.synthetic import render, summarise
+
+SAMPLED = Path(__file__).parents[2] / "kit" / "store" / "manifests" / "sampled.json"
 
 
 def page(tmp_path, manifest, frame):
@@ -51,6 +54,35 @@ class Visible(HTMLParser):
         if not {"script", "style"} & set(self._stack):
             is_folded = "details" in self._stack and "summary" not in self._stack
             (self.folded if is_folded else self.open).append(data)
+
+
+def used(idle_ns):
+    """A synthetic manifest whose first phase has samples of a real run, of a CPU that idled for so long."""
+    manifest, stored = synthetic.manifest(), json.loads(SAMPLED.read_text())
+    (phase,) = stored["phases"]
+    end_ns = manifest["phases"][0]["end_ns"]
+    ends = {"at_ns": 0, "idle_ns": 0, "user_ns": 0, "system_ns": 0, "softirq_ns": 0}
+    cpu = {"host": "lab", "cpus": 1, "samples": [ends, {**ends, "at_ns": end_ns, "idle_ns": idle_ns}]}
+    manifest["phases"][0] |= {"cpu": [cpu], "devices": phase["devices"], "arc": phase["arc"]}
+    manifest["testbed"]["devices"] = stored["testbed"]["devices"]
+    return manifest
+
+
+def test_what_a_phase_used_has_tables(tmp_path):
+    seen = Visible(page(tmp_path, used(6 * synthetic.SECOND), synthetic.latency()))
+    folded = " ".join(seen.folded)
+    for words in ("Write amplification", "TBW a day", "50.0 %", "Headers of the L2ARC", "scheduler none"):
+        assert words in folded, words
+    assert not any("bound by CPU" in words for words in seen.open)
+
+
+def test_a_phase_bound_by_cpu_is_said_first(tmp_path):
+    seen = Visible(page(tmp_path, used(synthetic.SECOND), synthetic.latency()))
+    assert any("read was bound by CPU: lab was 92 % busy" in words for words in seen.open)
+
+
+def test_runs_of_before_have_no_such_tables(tmp_path):
+    assert 'id="use"' not in page(tmp_path, synthetic.manifest(), synthetic.latency())
 
 
 def test_analyse_writes_what_it_returns(tmp_path):
@@ -237,6 +269,25 @@ def test_an_unexpected_tier_has_its_map():
     assert "No I/O from: log SSD (SLOG)" in html
 
 
+def test_reads_and_writes_of_a_mixed_phase_have_maps_of_their_own():
+    """An asynchronous write has the tier of a read from DRAM, and a COMMIT that of a write to the log."""
+    more = [
+        (0, "read", "nfs-server", "lab", "write", "dram", 8448, 8704, 50),
+        (0, "read", "nfs-server", "lab", "write", "slog", 139264, 143360, 50),
+        (0, "read", "nfs-server", "lab", "commit", "slog", 143360, 147456, 1),
+        (0, "read", "client", "lab/client0", "write", "all", 8448, 8704, 100),
+    ]
+    frame = pl.concat([synthetic.latency(), synthetic.table(more)])
+    manifest = synthetic.manifest(synthetic.latency())
+    phase = manifest["phases"][0]
+    phase |= {"op": "mixed", "client_ios": phase["client_ios"] + 100, "server_ios": phase["server_ios"] + 100}
+    summary = summarise(frame, manifest)
+    assert summary["verdict"] != "unknown", summary["reasons"]
+    html = render(frame, manifest, summary)
+    for op in ("read", "write"):
+        assert f"512 B read: NFS server, {op}" in html, op
+
+
 def test_a_server_that_was_not_traced():
     frame, manifest = synthetic.latency(), synthetic.manifest()
     frame = frame.filter(pl.col("layer") == "client")
@@ -244,6 +295,7 @@ def test_a_server_that_was_not_traced():
     assert "the server was not traced" in html and "the kernel reported" not in html
 
 
+@pytest.mark.one_python
 def test_a_long_run_stays_small():
     # 2000 columns in each phase, a tenth of a second each.
     frame = synthetic.realistic(2000, 60).with_columns(pl.col("time_ns") // 20)
@@ -317,6 +369,7 @@ def test_the_load_is_told_with_each_phase():
     ]
 
 
+@pytest.mark.one_python
 def test_many_phases_have_a_first_screen_of_four():
     frame, manifest = synthetic.latency(2), synthetic.manifest(synthetic.latency(2), 2)
     first = manifest["phases"][0]

@@ -66,6 +66,7 @@ def two(generator, apart, sigma=(0.1, 0.1), share=0.5, number=20_000):
     return np.concatenate([low, high])
 
 
+@pytest.mark.one_python
 def test_the_number_of_bands_in_200_mixtures():
     generator = np.random.default_rng(5)
     right, covered, apart = 0, [], 0
@@ -95,6 +96,7 @@ def wrong_side(apart, share=0.5):
     return 1 - NORMAL.cdf(min(border, apart - border))
 
 
+@pytest.mark.one_python
 def test_the_stated_limit_of_overlap_in_200_mixtures():
     generator = np.random.default_rng(6)
     right = 0
@@ -129,6 +131,7 @@ def test_overlap_is_that_of_the_truth():
         assert result.bands[0].overlap == pytest.approx(1 - NORMAL.cdf(apart / 2), rel=0.35)
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("number", [500, 5_000, 100_000])
 def test_heavy_tails_are_no_bands(number):
     generator = np.random.default_rng(number)
@@ -222,6 +225,7 @@ def test_counts_are_conserved(bins):
                                and total >= bands.LEAST_IOS)  # fmt: skip
 
 
+@pytest.mark.one_python
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 30), st.integers(2, 1000))
 def test_scaling_latencies_scales_borders(seed, factor):

@@ -1,0 +1,121 @@
+"""`hsp plan` of a workload that sweeps: cells, builds, bytes, endurance and time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kit.core.units import format_decimal_bytes
+from kit.lab import run_time
+from kit.plan.estimate import seconds, written
+from kit.plan.plan import Plan
+from kit.plan.sweep import SweepPlan
+from kit.plan.sweep_build import name_of
+from kit.precondition import budget
+from kit.precondition.selection import selected_devices
+
+
+def sweep_json(planned: SweepPlan) -> dict[str, Any]:
+    """The plan for programs (docs/formats.md)."""
+    return {
+        "format": 1,
+        "digest": planned.digest,
+        "workload": planned.builds[0].plan.workload.name,
+        "testbed": planned.builds[0].plan.testbed.name,
+        "axes": {
+            name: {"keys": axis.keys, "kind": axis.kind, "values": list(axis.values), "phases": axis.phases}
+            for name, axis in planned.sweep.axes.items()
+        },
+        "builds": [
+            {
+                "name": build.name,
+                "digest": build.plan.digest,
+                "cells": [
+                    {"name": cell.name, "phase": cell.phase, "in_run": cell.in_run, "again": cell.again}
+                    for cell in build.cells
+                ],
+                "written": [entry.__dict__ for entry in written(build.plan)],
+                "seconds": expected_s(build.plan),
+            }
+            for build in planned.builds
+        ],
+        "skipped": [
+            {"name": name_of(each.at), "phase": each.phase, "reason": each.reason} for each in planned.skipped
+        ],
+        "endurance": endurance_shares(planned),
+        "seconds": sum(expected_s(build.plan) for build in planned.builds),
+        "quick": planned.quick,
+        "only": planned.only,
+    }
+
+
+def sweep_lines(planned: SweepPlan) -> Iterator[str]:
+    """The plan for people."""
+    first = planned.builds[0].plan
+    kind = " (quick: the cells that the workload declares for it)" if planned.quick else ""
+    title = planned.sweep.source.document.get("title", first.workload.name)
+    yield f"sweep {planned.digest[:16]}: {title}, on the testbed {first.testbed.name}{kind}"
+    yield ""
+    for name, axis in planned.sweep.axes.items():
+        phases = f", in {', '.join(axis.phases)}" if axis.phases else ""
+        needs = {"phase": "a phase a value", "build": "a pool a value", "nothing": "phases of the workload"}
+        yield f"  {name}: {', '.join(axis.keys)} = {', '.join(axis.values)} ({needs[axis.kind]}{phases})"
+    yield ""
+    yield f"{len(planned.cells)} measurements of {_cell_count(planned)} cells, {len(planned.builds)} builds:"
+    for build in planned.builds:
+        yield f"  {build.name}: {_seconds(expected_s(build.plan))}"
+        for cell in build.cells:
+            again = " (once more: has anything drifted?)" if cell.again else ""
+            yield f"    {cell.in_run:41} {cell.name}{again}"
+    for skipped in planned.skipped:
+        yield f"  skipped: {skipped.phase} {name_of(skipped.at)}: {skipped.reason}"
+    yield ""
+    yield "written before anything is measured, by all builds:"
+    for device, size_bytes in written_bytes(planned).items():
+        share = endurance_shares(planned).get(device)
+        rated = f", {share:.3%} of its rated endurance" if share is not None else ""
+        yield f"  {device:14} {format_decimal_bytes(size_bytes)}{rated}"
+    yield ""
+    total_s = sum(expected_s(build.plan) for build in planned.builds)
+    pace = (
+        " (this machine's pace is not known yet)" if first.testbed.is_lab and not run_time.read_pace() else ""
+    )
+    where = "on this machine" if first.testbed.is_lab else "without starting and stopping"
+    yield f"time {where}: about {_seconds(total_s)}{pace}"
+    yield "`hsp plan WORKLOAD --build NAME` shows the commands of one of them"
+
+
+def _cell_count(planned: SweepPlan) -> int:
+    return len({(cell.name, cell.phase) for cell in planned.cells})
+
+
+def expected_s(plan: Plan) -> float:
+    """What a build takes; its SSDs are aged already."""
+    expected = run_time.expected_s(plan, aged=True)
+    return seconds(plan)[0] if expected is None else expected
+
+
+def written_bytes(planned: SweepPlan) -> dict[str, int]:
+    """By device or role: the fills of all builds; preconditioning is done once."""
+    total: dict[str, int] = {}
+    for number, build in enumerate(planned.builds):
+        for entry in written(build.plan):
+            if number == 0 or not entry.text.startswith("preconditioning"):
+                total[entry.device] = total.get(entry.device, 0) + entry.min_bytes
+    return total
+
+
+def endurance_shares(planned: SweepPlan) -> dict[str, float]:
+    """Of each device that is preconditioned and whose endurance is known: the part that this takes."""
+    first = planned.builds[0].plan
+    settings = first.workload.precondition
+    return {
+        device.name: budget.effort(settings, device.size).min_bytes / device.endurance
+        for device in selected_devices(settings, first.testbed)
+        if settings is not None and device.endurance
+    }
+
+
+def _seconds(duration_s: float) -> str:
+    minutes, rest = divmod(round(duration_s), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,241 @@
+"""CPUs and devices while the load runs, sampled by a program on each machine.
+
+One that fails or is lost makes no latency untrusted: its figures are missing, and the phase says so with
+numbers (`unavailable`).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from kit.core.errors import HostError, KitError
+from kit.hosts.base import Host, HostLost, Process
+from kit.instruments.base import Instrument, Measured, Report
+from kit.instruments.clock_offsets import ClockOffsets
+from kit.instruments.fault_events import FaultEvents
+from kit.instruments.sampler import PROGRAM, SOURCE, Sampled, command, end_command
+from kit.store.phase import Check, Missing
+from kit.store.resource_use import NOT_SAMPLED, CpuSample, CpuUse, DeviceSample, DeviceUse, ModelUse
+
+_DEADLINE_S, _ABANDON_S = 60.0, 10.0
+_POLL_S = 0.02
+_SECOND_NS, _MS_NS = 1_000_000_000, 1_000_000
+_SECTOR_BYTES = 512
+# Fields of ModelUse, and the counters of kit/emulation/models/device.c.
+_MODEL = {
+    "read_bytes": "host_bytes_read",
+    "written_bytes": "host_bytes_written",
+    "flushes": "flushes",
+    "pages_read": "flash_pages_read",
+    "pages_programmed": "flash_pages_programmed",
+    "pages_copied": "gc_pages_copied",
+    "blocks_erased": "blocks_erased",
+}
+Row = dict[str, Any]
+
+
+class ResourceUse(Instrument):
+    """`machines`: the first host of each kernel, the `server` first if there is one; `devices` are its.
+
+    `period_ns`: see there. `output`: the begin of the paths of what they send.
+    """
+
+    code = "resource-use"
+
+    def __init__(
+        self,
+        machines: Sequence[Host],
+        server: Host | None,
+        devices: Mapping[str, Sampled],
+        period_ns: int,
+        output: Path,
+        offsets: ClockOffsets,
+        faults: FaultEvents | None = None,
+    ) -> None:
+        self._machines, self._server, self._devices = machines, server, devices
+        self._period_ns, self._output = period_ns, output
+        self._offsets, self._faults = offsets, faults
+        self._running: dict[Host, tuple[Process, Path]] = {}
+        self._rows: dict[Host, list[Row]] = {}
+        self._missing: dict[str, str] = {}
+
+    def begin(self) -> None:
+        program = PROGRAM.read_bytes()
+        for host in self._machines:
+            devices = self._devices if host is self._server else {}
+            path = self._output.with_name(f"{self._output.name}-{host.name.replace('/', '-')}-use.jsonl")
+            with self._failing(host):
+                # Of a run that was interrupted and goes on.
+                path.unlink(missing_ok=True)
+                argv = command(self._period_ns, devices)
+                self._running[host] = host.start(argv, path, program), path
+        for host, (process, path) in [*self._running.items()]:
+            with self._failing(host):
+                _await_first(process, path)
+
+    def end(self) -> None:
+        for host, (process, path) in self._running.items():
+            with self._failing(host):
+                if process.running() and (rows := _rows(path)):
+                    # By a command: what comes through the channel alone may not wake an idle guest.
+                    host.run(end_command(str(int(rows[0]["pid"]))))
+                ended = process.wait(_DEADLINE_S)
+                rows = _rows(path)
+                if not rows or not rows[-1].get("end"):
+                    raise HostError(f"{len(rows)} samples arrived, and not the last: {ended.describe()}")
+                self._rows[host] = rows
+
+    def abandon(self) -> None:
+        for process, _ in self._running.values():
+            with suppress(KitError):
+                process.stop(_ABANDON_S, "KILL")
+
+    @contextmanager
+    def _failing(self, host: Host) -> Iterator[None]:
+        try:
+            yield
+        except HostLost:
+            raise
+        except (KitError, OSError, ValueError, KeyError, TypeError) as error:
+            text = error.message if isinstance(error, KitError) else repr(error)
+            self._missing.setdefault(host.name, text[:400])
+
+    def report(self, measured: Measured) -> Report:
+        cpu: list[CpuUse] = []
+        devices: list[DeviceUse] = []
+        checks: list[Check | Missing] = []
+        for host, rows in self._rows.items():
+            with self._failing(host):
+                offset_ns = 0 if host is self._server else self._offsets.between(host.name).ns
+                cpu.append(cpu_use(host.name, rows, measured, offset_ns))
+            for name in self._devices if host is self._server else ():
+                with self._failing_device(name):
+                    used = device_use(name, rows, measured)
+                    devices.append(used)
+                    checks += self._checks(used, rows) if "write" in measured.block_bytes else ()
+        checks += [Missing.of(f"{NOT_SAMPLED}{name}", SOURCE, text) for name, text in self._missing.items()]
+        return Report(checks=checks, entry={"cpu": tuple(cpu), "devices": tuple(devices)})
+
+    @contextmanager
+    def _failing_device(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            self._missing[f"the device {name}"] = str(error)[:400] or repr(error)
+
+    def _checks(self, used: DeviceUse, rows: Sequence[Row]) -> Iterator[Check]:
+        """The kernel's bytes are the model's, at a log device: others may have I/O on its way at any time.
+
+        Not with faults: the kernel counts writes that fail.
+        """
+        quiet = all(used.device in row.get("quiet", ()) for row in (rows[0], rows[-1]))
+        if (
+            used.model
+            and quiet
+            and self._devices[used.device].is_log
+            and not (self._faults and self._faults.happened)
+        ):
+            yield Check.of(
+                f"bytes written to {used.device}",
+                f"/sys/block/*/stat of {used.device}, counters of its model",
+                used.samples[-1].written_bytes,
+                used.model.written_bytes,
+                0,
+            )
+
+
+def _await_first(process: Process, path: Path) -> None:
+    """Until the first line is there. Raises HostError with what came instead; the program is ended then."""
+    end = time.monotonic() + _DEADLINE_S
+    while not _rows(path):
+        if not process.running():
+            # What it wrote last may have come since.
+            if _rows(path):
+                return
+            raise HostError(f"no sample arrived: {process.wait(_DEADLINE_S).describe()}")
+        if time.monotonic() > end:
+            with suppress(KitError):
+                process.stop(_DEADLINE_S, "KILL")
+            raise HostError(f"no sample arrived within {_DEADLINE_S:g} s")
+        time.sleep(_POLL_S)
+
+
+def _rows(path: Path) -> list[Row]:
+    """The whole lines. Raises ValueError if one is no JSON object."""
+    try:
+        text = path.read_text(errors="replace")
+    except FileNotFoundError:
+        return []
+    rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    if not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"not a sample: {text[:200]!r}")
+    return rows
+
+
+def cpu_use(host: str, rows: Sequence[Row], measured: Measured, offset_ns: int = 0) -> CpuUse:
+    """From the lines of a machine, whose clock is ahead by `offset_ns`. Pure. Raises KeyError, ValueError."""
+    tick_ns = _SECOND_NS // int(rows[0]["hz"])
+    first = rows[0]["ticks"]
+
+    def sample(row: Row) -> CpuSample:
+        # user nice system idle iowait irq softirq: proc(5)
+        since = [
+            measured.clock.from_host_ns((b - a) * tick_ns) for a, b in zip(first, row["ticks"], strict=True)
+        ]
+        return CpuSample(
+            at_ns=measured.experiment_ns(row["at_ns"] - offset_ns),
+            idle_ns=since[3] + since[4],
+            user_ns=since[0] + since[1],
+            system_ns=since[2],
+            softirq_ns=since[5] + since[6],
+        )
+
+    return CpuUse(host=host, cpus=int(rows[0]["cpus"]), samples=tuple(map(sample, rows)))
+
+
+def device_use(name: str, rows: Sequence[Row], measured: Measured) -> DeviceUse:
+    """From the server's lines. Pure. Raises ValueError with why there is nothing, KeyError."""
+    texts = [found for row in rows if isinstance(found := row["devices"][name], str)]
+    if texts:
+        raise ValueError(f"{len(texts)} of {len(rows)} samples have no numbers: {texts[0]}")
+    first = rows[0]["devices"][name]
+    samples = tuple(_device_sample(row["devices"][name], first, row["at_ns"], measured) for row in rows)
+    before, after = (row.get("counters", {}).get(name) for row in (rows[0], rows[-1]))
+    if before is None or after is None:
+        return DeviceUse(device=name, samples=samples)
+    if isinstance(before, str) or isinstance(after, str):
+        raise ValueError(
+            f"the counters of its model cannot be read: {before if isinstance(before, str) else after}"
+        )
+    model = ModelUse(**{field: int(after[key]) - int(before[key]) for field, key in _MODEL.items()})
+    return DeviceUse(device=name, samples=samples, model=model)
+
+
+def _device_sample(now: Sequence[int], first: Sequence[int], at_ns: int, measured: Measured) -> DeviceSample:
+    """Columns of Documentation/block/stat.rst; discards since Linux 4.18, flushes since 5.5."""
+    since = [b - a for a, b in zip(first, now, strict=True)]
+
+    def ms(column: int) -> int:
+        return measured.clock.from_host_ns(since[column] * _MS_NS)
+
+    newer: dict[str, int] = {"discards": since[11]} if len(since) > 11 else {}
+    if len(since) > 16:
+        newer |= {"flushes": since[15], "flush_ns": ms(16)}
+    return DeviceSample(
+        at_ns=measured.experiment_ns(at_ns),
+        reads=since[0],
+        read_bytes=since[2] * _SECTOR_BYTES,
+        read_ns=ms(3),
+        writes=since[4],
+        written_bytes=since[6] * _SECTOR_BYTES,
+        write_ns=ms(7),
+        in_flight=now[8],
+        busy_ns=ms(9),
+        queue_ns=ms(10),
+        **newer,
+    )

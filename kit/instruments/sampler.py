@@ -1,0 +1,49 @@
+"""Commands of the program that samples CPUs and devices. Pure; imports little, as `hsp plan` prints them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kit.core.clock import Clock
+
+PROGRAM = Path(__file__).parents[1] / "remote" / "sample_resources.py"
+SOURCE = "kit/remote/sample_resources.py"
+# Over the load, one a second: not more, and not fewer (two are within it, wherever it begins). One more at
+# the begin, and at the end. A sample delays the I/Os beside it: of a short load, eight would show in its p99.
+FEWEST, MOST = 3, 8
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """A device of the server. `counters`: argv that prints those of its model, None if it has none.
+
+    `is_log`: the ZIL alone writes to it.
+    """
+
+    path: str
+    counters: Sequence[str] | None = None
+    is_log: bool = False
+
+
+def period_ns(duration_ns: int, clock: Clock) -> int:
+    """From a sample to the next on the hosts' clock, for a load of `duration_ns` of the experiment."""
+    samples = min(max(duration_ns // 1_000_000_000, FEWEST), MOST)
+    return max(1, clock.to_host_ns(duration_ns) // samples)
+
+
+def command(period_ns: int, devices: Mapping[str, Sampled]) -> list[str]:
+    """argv of the program, which is its input, as the user of the login: it only reads.
+
+    `period_ns` on the host's clock.
+    """
+    wanted = {name: {"path": each.path, "counters": each.counters} for name, each in devices.items()}
+    argument = json.dumps({"period_ns": period_ns, "devices": wanted})
+    return ["env", "python3", "-I", "-", argument]
+
+
+def end_command(pid: str) -> list[str]:
+    """argv that makes it send its last line."""
+    return ["env", "kill", "-s", "INT", pid]

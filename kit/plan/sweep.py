@@ -1,0 +1,314 @@
+"""From the sweep of a workload to builds and cells. Pure: each build is an ordinary plan.
+
+A cell is a phase with its values on the axes. Cells whose keys need only another phase are phases of one
+build, beside the base; each other combination of values is a build of its own: another pool, run by run.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kit.config.sweep import Sweep
+from kit.config.testbed import Testbed
+from kit.config.toml import nearest, validate
+from kit.config.workload import Setting, Workload, samples
+from kit.config.workload_source import WorkloadSource
+from kit.core.errors import ConfigError
+from kit.core.units import format_size_bytes
+from kit.plan.plan import Plan
+from kit.plan.sweep_build import BASE, At, Cell, base_of, check_use, draft, kind_of, name_of, used
+from kit.store.series import AGAIN
+from kit.zfs import properties, tunables
+from kit.zfs.pool import record_bytes
+
+MOST_CELLS = 200
+# Makes the plan of a workload of this source. Raises ConfigError.
+Planner = Callable[[Workload, Testbed, WorkloadSource], Plan]
+
+
+@dataclass(frozen=True)
+class Build:
+    """Cells that share a pool: an ordinary plan."""
+
+    name: str
+    plan: Plan
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A cell that cannot be, and why."""
+
+    at: At
+    phase: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """All builds, in order. `only`: selectors of cells that were asked for; `quick`: of `--quick`."""
+
+    sweep: Sweep
+    builds: tuple[Build, ...]
+    skipped: tuple[Skipped, ...]
+    only: tuple[str, ...] = ()
+    quick: bool = False
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return tuple(cell for build in self.builds for cell in build.cells)
+
+    @property
+    def digest(self) -> str:
+        """Identifies what is measured."""
+        return hashlib.sha256(" ".join(build.plan.digest for build in self.builds).encode()).hexdigest()
+
+
+def plan_sweep(
+    sweep: Sweep, testbed: Testbed, planner: Planner, only: Sequence[str] = (), *, quick: bool = False
+) -> SweepPlan:
+    """Expand and plan. `only`: selectors such as 'threads=*'. Raises ConfigError with file and line."""
+    if quick and not sweep.sweeps.quick:
+        sweep.source.refuse(
+            ("sweeps",), '--quick: the workload declares no cells for it: add quick = ["AXIS=VALUE"]'
+        )
+    cells = _cells(sweep)
+    _check_selectors(sweep, [at for at, _ in cells], only, quick=quick)
+    if selectors := tuple(only) or (sweep.sweeps.quick if quick else ()):
+        kept = [each for each in cells if each[0] and _selected(each[0], selectors)]
+        phases = {phase for _, phase in kept} | {base_of(sweep, phase) for _, phase in kept}
+        cells = [each for each in cells if each in kept or (not each[0] and (each[1] in phases or not kept))]
+    if len(cells) > MOST_CELLS:
+        text = f"{len(cells)} cells, {MOST_CELLS} are the most: leave out values, or measure some with --only"
+        sweep.source.refuse(("sweeps",) if sweep.sweeps.cross else ("sweep",), text)
+    builds, skipped = _builds(sweep, cells, testbed, planner)
+    _check_used(sweep, builds, skipped)
+    return SweepPlan(sweep, builds, skipped, tuple(only), quick)
+
+
+def _cells(sweep: Sweep) -> list[tuple[At, str]]:
+    """All cells and the phase of each, the base first. Raises ConfigError."""
+    combinations = list(_combinations(sweep))
+    cells: list[tuple[At, str]] = [
+        ({**kind_of(sweep, phase), **at}, phase)
+        for at in combinations
+        for phase in _phases(sweep)
+        if _covers(sweep, at, phase)
+    ]
+    for at in combinations:
+        if at and not any(at.items() <= each.items() for each, _ in cells):
+            sweep.source.refuse(("sweeps", "cross"), f"{name_of(at)}: its axes have no phase in common")
+    return cells
+
+
+def _phases(sweep: Sweep) -> list[str]:
+    """The phases that an axis is about, in the order of the workload."""
+    names = [str(phase["name"]) for phase in sweep.source.document["phase"]]
+    axes = sweep.axes.values()
+    return [
+        name
+        for name in names
+        if kind_of(sweep, name) or any(name in (axis.phases or axis.named_phases or names) for axis in axes)
+    ]
+
+
+def _combinations(sweep: Sweep) -> Iterator[dict[str, str]]:
+    """The base, each axis by itself around it, then what is crossed."""
+    yield {}
+    done = set()
+    for name, axis in sweep.axes.items():
+        if not axis.named_phases:
+            yield from ({name: value} for value in list(axis.values)[1:])
+    for group in sweep.sweeps.cross:
+        order = [name for name in sweep.axes if name in group]
+        for values in itertools.product(*(sweep.axes[name].values for name in order)):
+            at = {n: v for n, v in zip(order, values, strict=True) if v != sweep.axes[n].base}
+            if len(at) > 1 and (key := tuple(at.items())) not in done:
+                done.add(key)
+                yield at
+
+
+def _covers(sweep: Sweep, at: At, phase: str) -> bool:
+    """Whether the phase is measured with these values; one that is a value itself only where it is named."""
+    default = () if kind_of(sweep, phase) else (phase,)
+    return all(phase in (sweep.axes[axis].phases or default) for axis in at)
+
+
+def _selected(at: At, selectors: Sequence[str]) -> bool:
+    """Whether a selector matches the cell's name, or one of its values."""
+    names = [name_of(at), *(f"{axis}={value}" for axis, value in at.items())]
+    return any(fnmatch.fnmatchcase(name, selector) for selector in selectors for name in names)
+
+
+def _check_selectors(sweep: Sweep, combinations: Sequence[At], only: Sequence[str], *, quick: bool) -> None:
+    """Raises ConfigError for a selector that matches no cell."""
+    names = [name_of(at) for at in combinations]
+    bases = {f"{name}={axis.base}" for name, axis in sweep.axes.items()} | {BASE}
+    for number, selector in enumerate(only or (sweep.sweeps.quick if quick else ())):
+        if any(_selected(at, [selector]) for at in combinations if at) or selector in bases:
+            continue
+        text = f"no cell '{selector}', {nearest(selector, [*names], 'cells')}"
+        if only:
+            raise ConfigError(f"--only: {text}", "`hsp plan` lists the cells; * stands for any text")
+        sweep.source.refuse(("sweeps", "quick", number), text)
+
+
+# --- Builds ----------------------------------------------------------------------------------------------
+
+
+def _builds(
+    sweep: Sweep, cells: Sequence[tuple[At, str]], testbed: Testbed, planner: Planner
+) -> tuple[tuple[Build, ...], tuple[Skipped, ...]]:
+    groups: dict[tuple[tuple[str, str], ...], list[tuple[At, str]]] = {}
+    for at, phase in cells:
+        key = tuple((axis, value) for axis, value in at.items() if sweep.axes[axis].kind == "build")
+        groups.setdefault(key, []).append((at, phase))
+    builds: list[Build] = []
+    skipped: list[Skipped] = []
+    for key, group in groups.items():
+        made = _planned(sweep, dict(key), group, testbed, planner, skipped)
+        builds += [made] if made else []
+    if len(builds) > 1:
+        swept = {cell.phase for build in builds[1:] for cell in build.cells}
+        base: list[tuple[At, str]] = [({}, phase) for phase in _phases(sweep) if phase in swept]
+        again = _planned(sweep, {}, base, testbed, planner, skipped)
+        if again:
+            cells_again = tuple(replace(cell, again=True) for cell in again.cells)
+            builds.append(Build(AGAIN, again.plan, cells_again))
+    return tuple(builds), tuple(skipped)
+
+
+def _planned(
+    sweep: Sweep,
+    at: At,
+    group: Sequence[tuple[At, str]],
+    testbed: Testbed,
+    planner: Planner,
+    skipped: list[Skipped],
+) -> Build | None:
+    """A build with all its cells that can be; None without one. Each that cannot is added to `skipped`.
+
+    Raises ConfigError for the base, and for a value that no cell can have.
+    """
+    while True:
+        source, use, cells = draft(sweep, at, group)
+        try:
+            return Build(name_of(at), _plan(source, use, testbed, planner), cells)
+        except ConfigError:
+            if not at and len({name_of(other) for other, _ in group}) == 1:
+                raise
+            blamed = _blamed(sweep, at, group, testbed, planner)
+            if not blamed:
+                raise
+        skipped += [Skipped(other, phase, reason) for other, phase, reason in blamed]
+        gone = [(other, phase) for other, phase, _ in blamed]
+        group = [each for each in group if each not in gone]
+        if not group:
+            return None
+
+
+def _blamed(
+    sweep: Sweep, at: At, group: Sequence[tuple[At, str]], testbed: Testbed, planner: Planner
+) -> list[tuple[At, str, str]]:
+    """The cells that cannot be planned by themselves, and why."""
+    blamed = []
+    for cell in group:
+        source, use, _ = draft(sweep, at, [cell])
+        try:
+            _plan(source, use, testbed, planner)
+        except ConfigError as error:
+            if not cell[0]:
+                raise
+            blamed.append((*cell, re.sub(r"^\S*:[0-9]+: ", "", error.message, flags=re.MULTILINE)))
+    return blamed
+
+
+def _plan(source: WorkloadSource, use: Mapping[str, Any], testbed: Testbed, planner: Planner) -> Plan:
+    """Raises ConfigError."""
+    workload = validate(source.document, Workload, source.place_of)
+    expected = {each.phase for each in workload.expect}
+    more = samples(tuple(phase for phase in workload.phase if phase.name not in expected))
+    workload = workload.model_copy(update={"expect": (*workload.expect, *more)})
+    if problem := _below_sector(workload):
+        raise ConfigError(problem)
+    return planner(workload, used(testbed, use), source)
+
+
+def check_values(sweep: Sweep, testbed: Testbed) -> None:
+    """Refuse values that no cell can have: the axis is wrong, not the cell. Raises ConfigError."""
+    for name, axis in sweep.axes.items():
+        for value in () if axis.named_phases else axis.values:
+            at = {name: value}
+            phases = [phase for phase in _phases(sweep) if _covers(sweep, at, phase)]
+            source, use, _ = draft(
+                sweep, at if axis.kind == "build" else {}, [(at, phase) for phase in phases]
+            )
+            workload = validate(source.document, Workload, source.place_of)
+            problems = [
+                *properties.problems("dataset", workload.dataset.properties),
+                *properties.problems("pool", workload.pool.properties),
+                *tunables.problems(_set_tunables(workload, source), testbed.clock, None),
+            ]
+            for key, text in problems:
+                source.refuse(key, text)
+            check_use(source, name, testbed, use)
+
+
+def _set_tunables(workload: Workload, source: WorkloadSource) -> dict[str, Setting]:
+    """The tunables that the axis sets; "auto" is chosen later."""
+    return {
+        name: value
+        for name, value in workload.tunables.items()
+        if ("tunables", name) in source.set_at and value != "auto"
+    }
+
+
+def _below_sector(workload: Workload) -> str:
+    """Why a record cannot be smaller than a sector of the pool; "" if it is not."""
+    ashift = workload.pool.properties.get("ashift", 0)
+    record = record_bytes(workload.dataset.properties)
+    if isinstance(ashift, int) and ashift and record < 1 << ashift:
+        sector = format_size_bytes(1 << ashift)
+        return (
+            f"a record of {format_size_bytes(record)} takes a sector of {sector} (ashift = {ashift}): the "
+            "devices would do what a larger record asks of them"
+        )
+    return ""
+
+
+def _check_used(sweep: Sweep, builds: Sequence[Build], skipped: Sequence[Skipped]) -> None:
+    """An axis of which nothing is left but its base measures nothing. Raises ConfigError."""
+    loads: dict[tuple[str, str], tuple[Cell, Build]] = {}
+    for build in builds:
+        for cell in build.cells:
+            if not cell.again and len(cell.at) <= 1:
+                same = loads.setdefault((cell.phase, _load(build, cell)), (cell, build))[0]
+                if same is not cell:
+                    (axis, value), *_ = cell.at.items()
+                    text = (
+                        f"{value} measures what {same.name} does, in the phase '{cell.phase}': the same "
+                        "values, or keys that this phase does not use"
+                    )
+                    sweep.source.refuse(("sweep", axis, "to", value), text)
+    for name in {axis: None for each in skipped for axis in each.at}:
+        left = any(name in cell.at for build in builds for cell in build.cells)
+        reasons = list(dict.fromkeys(each.reason for each in skipped if name in each.at))
+        if not left:
+            sweep.source.refuse(("sweep", name), f"none of its cells can be: {'; '.join(reasons)}")
+
+
+def _load(build: Build, cell: Cell) -> str:
+    """All that decides what a cell measures."""
+    plan = build.plan
+    phase = next(each for each in plan.workload.phase if each.name == cell.in_run)
+    own = phase.model_dump(mode="json", exclude={"name", "title", "remove", "options"})
+    shared = plan.workload.model_dump(mode="json", exclude={"phase", "expect"})
+    sections = [dict(section.options) for section in plan.jobs[phase.load].sections]
+    return json.dumps([own, shared, sections, plan.testbed.model_dump(mode="json")], sort_keys=True)

@@ -1,0 +1,199 @@
+"""The workload and the testbed of one build of a sweep: its values in place, its cells as phases. Pure."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kit.config.sweep import Sweep, changed_keys, set_key, set_phase_key
+from kit.config.testbed import Testbed
+from kit.config.toml import Place, nearest
+from kit.config.toml_lines import KeyPath
+from kit.config.workload_source import WorkloadSource
+
+BASE = "base"
+_PHASE_NAME = 41
+# Values by axis; the axes that have their base's value are left out.
+At = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A phase of the workload with its values.
+
+    `in_run`: what its run calls it; `again`: it is the base, once more.
+    """
+
+    at: At
+    phase: str
+    in_run: str
+    again: bool = False
+
+    @property
+    def name(self) -> str:
+        """What `--only` selects it by, such as io-size=4k."""
+        return name_of(self.at)
+
+
+def name_of(at: At) -> str:
+    """The name of a cell: axis=value, in the order of the axes."""
+    return ",".join(f"{axis}={value}" for axis, value in at.items()) or BASE
+
+
+def kind_of(sweep: Sweep, phase: str) -> dict[str, str]:
+    """The values of a phase that is itself a value of an axis; none for the base's."""
+    return {
+        name: value
+        for name, axis in sweep.axes.items()
+        if axis.named_phases
+        for value, phases in list(axis.values.items())[1:]
+        if phases == (phase,)
+    }
+
+
+def base_of(sweep: Sweep, phase: str) -> str:
+    """The phase that it stands beside: for a value of an axis of phases, the axis's first."""
+    return next((sweep.axes[axis].named_phases[0] for axis in kind_of(sweep, phase)), phase)
+
+
+def draft(
+    sweep: Sweep, at: At, group: Sequence[tuple[At, str]]
+) -> tuple[WorkloadSource, dict[str, Any], tuple[Cell, ...]]:
+    """The content of a build, the devices that it uses, and its cells.
+
+    `at`: its values on the axes that need a build.
+    """
+    document = copy.deepcopy(sweep.source.document)
+    places: dict[KeyPath, Place] = {}
+    use: dict[str, Any] = {}
+    for axis, value in _with_bases(sweep, at):
+        place = sweep.source.place_of(("sweep", axis, "to", value))
+        for key, setting in changed_keys(sweep.axes[axis], value):
+            if key.startswith("use."):
+                use[key.removeprefix("use.")] = setting
+            else:
+                set_key(document, places, key, setting, place)
+    phases: list[dict[str, Any]] = []
+    origins, cells = [], []
+    removed: set[str] = set()
+    taken: set[str] = set()
+    for number, phase in enumerate(sweep.source.document["phase"]):
+        of_phase = [cell for cell, name in group if name == phase["name"]]
+        if not of_phase:
+            continue
+        again = len(of_phase) > 1 and not of_phase[0]
+        for position, cell in enumerate([*of_phase, {}] if again else of_phase):
+            made = copy.deepcopy(phase)
+            own = {
+                axis: value
+                for axis, value in cell.items()
+                if axis not in at and not sweep.axes[axis].named_phases
+            }
+            # The pool is as the phases before left it: a device is removed once.
+            _remove(made, removed, sweep.source.document["phase"][: number + 1])
+            is_again = again and position == len(of_phase)
+            made["name"] = _phase_name(str(phase["name"]), own, taken, again=is_again)
+            suffix = "once more" if is_again else name_of(cell).replace(",", ", ")
+            if cell or is_again:
+                made["title"] = f"{made.get('title', phase['name'])} ({suffix})"
+            covering = [
+                each for each in _with_bases(sweep, {**at, **own}) if _is_about(sweep, each[0], phase, at)
+            ]
+            for axis, value in covering:
+                place = sweep.source.place_of(("sweep", axis, "to", value))
+                for key, setting in changed_keys(sweep.axes[axis], value):
+                    set_phase_key(made, places, len(phases), key, setting, place)
+            phases.append(made)
+            origins.append(sweep.source.phase_origins[number])
+            cells.append(Cell(dict(cell), base_of(sweep, str(phase["name"])), made["name"], is_again))
+    document["phase"] = phases
+    _keep_expectations(document, {cell.in_run for cell in cells}, at)
+    source = replace(
+        sweep.source,
+        document=document,
+        phase_origins=tuple(origins),
+        set_at={**sweep.source.set_at, **places},
+    )
+    return source, use, tuple(cells)
+
+
+def _with_bases(sweep: Sweep, at: At) -> list[tuple[str, str]]:
+    """Axes and values in the order in which they are set: first those that have their base's value."""
+    keyed = [name for name, axis in sweep.axes.items() if not axis.named_phases]
+    bases = [(name, sweep.axes[name].base) for name in keyed if name not in at]
+    return [*bases, *((name, at[name]) for name in keyed if name in at)]
+
+
+def _is_about(sweep: Sweep, axis: str, phase: Mapping[str, Any], at: At) -> bool:
+    """Whether the phase has the axis's keys: it is one of its phases, or all of the build has the value."""
+    default = () if kind_of(sweep, str(phase["name"])) else (phase["name"],)
+    return axis in at or phase["name"] in (sweep.axes[axis].phases or default)
+
+
+def _remove(phase: dict[str, Any], removed: set[str], before: Sequence[Mapping[str, Any]]) -> None:
+    """Give the phase the `remove` that it needs: a phase before it may not be measured, or measured twice."""
+    needed = [str(each["remove"]) for each in before if each.get("remove")]
+    phase.pop("remove", None)
+    for role in needed:
+        if role not in removed:
+            phase["remove"] = role
+            removed.add(role)
+            return
+
+
+def _phase_name(phase: str, own: At, taken: set[str], *, again: bool) -> str:
+    """The phase's name in the run: its own for the base, else with the values."""
+    parts = [phase, *(f"{axis}-{value}" for axis, value in own.items()), *(["again"] if again else [])]
+    name = re.sub(r"[^a-z0-9-]", "-", "-".join(parts).lower())[:_PHASE_NAME]
+    number = 1
+    while name in taken:
+        number += 1
+        name = f"{name[: _PHASE_NAME - 1 - len(str(number))]}-{number}"
+    taken.add(name)
+    return name
+
+
+def _keep_expectations(document: dict[str, Any], names: set[str], at: At) -> None:
+    """Expectations of a phase are for the base: only its build has them."""
+    if not isinstance(document.get("expect"), list):
+        return
+    kept = [each for each in document["expect"] if isinstance(each, dict) and each.get("phase") in names]
+    if kept and not at:
+        document["expect"] = kept
+    else:
+        del document["expect"]
+
+
+def check_use(source: WorkloadSource, axis: str, testbed: Testbed, use: Mapping[str, Any]) -> None:
+    for role, value in use.items():
+        names = [device.name for device in testbed.device if device.role == role]
+        if role == "clients" or isinstance(value, int):
+            most = len(testbed.client) if role == "clients" else len(names)
+            least = 0 if role in ("log", "cache") else 1
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                kind = "clients" if role == "clients" else f"devices of role {role}"
+                text = f"expected a number from {least} to {most}, the {kind} of the testbed"
+                source.refuse(("sweep", axis, "to"), f"use.{role}: {value!r}: {text}")
+            continue
+        for name in (value,) if isinstance(value, str) else value:
+            if name not in names:
+                text = (
+                    f"use.{role}: no device '{name}' of role {role}, {nearest(str(name), names, 'devices')}"
+                )
+                source.refuse(("sweep", axis, "to"), text)
+
+
+def used(testbed: Testbed, use: Mapping[str, Any]) -> Testbed:
+    """The testbed with the devices and clients that the build uses; the others stay untouched."""
+    devices, clients = testbed.device, testbed.client
+    for role, value in use.items():
+        if role == "clients":
+            clients = clients[:value]
+            continue
+        names = [device.name for device in devices if device.role == role]
+        kept = names[:value] if isinstance(value, int) else [value] if isinstance(value, str) else list(value)
+        devices = tuple(device for device in devices if device.role != role or device.name in kept)
+    return testbed.model_copy(update={"device": devices, "client": clients})

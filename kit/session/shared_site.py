@@ -1,0 +1,91 @@
+"""The site of all runs of a series: one lab, or hosts whose devices are preconditioned once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+from kit.config.precondition_table import Precondition
+from kit.config.testbed import Testbed
+from kit.core.progress import Progress
+from kit.core.seed import seed_of_run
+from kit.core.units import utc_now
+from kit.lab.image.image import Image, ImageInputs, build
+from kit.lab.site import lab_site
+from kit.plan.plan import Plan
+from kit.precondition.device import Outcome, Target
+from kit.run.site import Site
+from kit.session.place import Asked, Place, confirm, place_of, refuse_unfinished
+
+
+class PreconditionedOnce:
+    """Real devices of a series: what its first run has done to them holds for the others."""
+
+    def __init__(self) -> None:
+        self._done: dict[tuple[str, Precondition], Outcome] = {}
+
+    def restore(self, target: Target, settings: Precondition) -> Outcome | None:
+        """The outcome of the run that preconditioned the device; None before."""
+        return self._done.get((target.name, settings))
+
+    def keep(self, target: Target, settings: Precondition, outcome: Outcome, run: str) -> None:
+        """Remember it, unless it had problems."""
+        if outcome.problems or outcome.entry.get("stopped"):
+            return
+        entry = {**outcome.entry, "aged_in": {"run": run, "utc": utc_now(), "in_series": True}}
+        self._done[target.name, settings] = replace(outcome, entry=entry)
+
+
+class SharedSite:
+    """Opens the site of each run of a series; closed with `stack`. `testbed`: whole, with all devices."""
+
+    def __init__(
+        self,
+        testbed: Testbed,
+        inputs: ImageInputs,
+        results: Path,
+        erase_serials: Sequence[str],
+        progress: Progress,
+        asked: Asked,
+        stack: ExitStack,
+    ) -> None:
+        """Confirms erasing, builds the image. Raises KitError."""
+        self._testbed, self._inputs, self._results = testbed, inputs, results
+        self._progress, self._asked, self._stack = progress, asked, stack
+        self._lab: Site | None = None
+        self._once = PreconditionedOnce()
+        confirm(testbed, erase_serials, asked)
+        self._image: Image | None = build(inputs, progress) if testbed.is_lab else None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the lab runs."""
+        return self._lab is not None
+
+    def place(self, plan: Plan, resume: Path | None, seed: int | None) -> Place:
+        """The place of one run. `seed`: of a run that is resumed. Raises KitError."""
+        if self._image is not None:
+            return lambda run_id: nullcontext(self._in_lab(plan, run_id, seed))
+        refuse_unfinished(plan, self._results, resume)
+        opened = place_of(plan, self._progress, replace(self._asked, seed=seed))
+        return lambda run_id: self._prepared(opened(run_id))
+
+    def _in_lab(self, plan: Plan, run_id: str, seed: int | None) -> Site:
+        """The lab, started for the first run, with the clients that this one uses."""
+        number = seed_of_run(run_id) if seed is None else seed
+        if self._lab is None:
+            assert self._image is not None, "only a lab has an image"
+            self._lab = self._stack.enter_context(
+                lab_site(self._testbed, self._image, self._progress, number, self._asked.age_again)
+            )
+        clients = self._lab.clients[: len(plan.testbed.client)]
+        used = {device.name for device in plan.testbed.device}
+        paths = {name: path for name, path in self._lab.device_paths.items() if name in used}
+        return replace(self._lab, seed=number, clients=clients, device_paths=paths)
+
+    @contextmanager
+    def _prepared(self, opened: AbstractContextManager[Site]) -> Iterator[Site]:
+        with opened as site:
+            yield replace(site, aged=self._once)

@@ -1,0 +1,253 @@
+"""`hsp run` of a workload that sweeps: a run for each build, one after another, and series.json over all."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import reports
+from kit.config.sweep import AxisExpectation
+from kit.config.testbed import read_testbed
+from kit.core.errors import EXIT_INTERRUPTED, EXIT_UNKNOWN, ConfigError, KitError
+from kit.core.output import check_target, emit_text, say
+from kit.core.progress import Progress
+from kit.core.seed import RUN_ID
+from kit.core.units import utc_now
+from kit.lab.image.image import ImageInputs
+from kit.plan.sweep import Build, SweepPlan
+from kit.plan.sweep_build import name_of
+from kit.recovery.journal import Journal, read_journal
+from kit.run.resume import read_earlier, series_of
+from kit.session.measure import Measured, clean_first, measure
+from kit.session.place import AS_PLANNED, Asked, SeriesMark
+from kit.session.presentation import VERDICT_CODES, present_series
+from kit.session.shared_site import SharedSite
+from kit.session.side import Side
+from kit.store import series as store
+from kit.store.json_file import read_json
+from kit.store.manifest import Manifest, read_manifest
+from kit.store.run_directory import RunDir, named_run
+from kit.store.series import Series, SeriesRun
+
+
+def measure_sweep(
+    side: Side,
+    planned: SweepPlan,
+    inputs: ImageInputs,
+    results: Path,
+    progress: Progress,
+    *,
+    json_output: bool = False,
+    junit: Path | None = None,
+    erase_serials: Sequence[str] = (),
+    repeat: int = 1,
+    asked: Asked = AS_PLANNED,
+    resume: Path | None = None,
+) -> int:
+    """Measure all cells and print the result; returns the exit code. Raises KitError.
+
+    `resume`: the directory of a series that was interrupted.
+    """
+    check_target(junit)
+    path = resume or _create(side, planned, results, repeat)
+    series = store.read_series(path)
+    _check_same(path, series, planned)
+    results = path.parent.parent
+    say(f"series: {path}")
+    code = 0
+    with ExitStack() as stack:
+        site = SharedSite(read_testbed(side.testbed), inputs, results, erase_serials, progress, asked, stack)
+        todo = list(_todo(series, planned))
+        for number, (build, turn) in enumerate(todo, start=1):
+            cells = ", ".join(dict.fromkeys(cell.name for cell in build.cells))
+            round_ = f", round {turn} of {series.repeat}" if series.repeat > 1 else ""
+            progress.note(f"build {number} of {len(todo)}{round_}: {build.name} (cells: {cells})")
+            mark = SeriesMark(series.id, build.name, turn)
+            try:
+                measured = _measure(path, build, mark, site, results, progress, asked)
+            except (KitError, KeyboardInterrupt):
+                say(_going_on(path))
+                raise
+            _record(path, mark, measured)
+            line = f"{build.name}: {measured.summary.verdict}: {measured.run_dir.path}"
+            say(line) if json_output else emit_text([line])
+            code = max(code, measured.code)
+            if _is_cut_off(measured):
+                say(_going_on(path))
+                if measured.failure:
+                    raise measured.failure
+                return measured.code
+    series = reports.analyse_series(path, ended=True)
+    present_series(series, path, json_output, junit)
+    say(f"again:  {shlex.join(['hsp', *sys.argv[1:]])}")
+    return max(code, VERDICT_CODES[series.verdict or "unknown"])
+
+
+def _is_cut_off(measured: Measured) -> bool:
+    """Whether the run is to be resumed. One whose warm-up failed is complete: its cells are unknown."""
+    failure = measured.failure
+    return measured.code == EXIT_INTERRUPTED or (failure is not None and failure.exit_code != EXIT_UNKNOWN)
+
+
+def _going_on(path: Path) -> str:
+    return f"the series goes on with `hsp run --resume {path}`"
+
+
+def resumed(path: Path) -> tuple[Side, Series]:
+    """Workload, testbed and options of a series. Raises ConfigError."""
+    series = store.read_series(path)
+    if series.ended:
+        raise ConfigError(
+            f"{path} is complete: nothing is left to resume",
+            "`hsp report` draws it again; begin a new series for new numbers",
+        )
+    return Side(series.sources[0], Path(series.sources[1]), series.sets), series
+
+
+def _check_same(path: Path, series: Series, planned: SweepPlan) -> None:
+    """Refuse to go on with another plan. Raises ConfigError."""
+    if planned.digest != series.digest:
+        raise ConfigError(
+            f"{path}: the workload or the testbed is not what the series began with",
+            "what was measured before and after would not belong together; begin a new series",
+        )
+
+
+def _create(side: Side, planned: SweepPlan, results: Path, repeat: int) -> Path:
+    """The directory of a new series, with its plan."""
+    plan = planned.builds[0].plan
+    path = store.create_series(results, plan.workload.name)
+    sweep, document = planned.sweep, planned.sweep.source.document
+    value = {
+        "format": store.SERIES_FORMAT,
+        "name": plan.workload.name,
+        "title": str(document.get("title", plan.workload.name)),
+        "id": path.name,
+        "started_utc": utc_now(),
+        "sources": list(plan.sources),
+        "testbed": plan.testbed.name,
+        "emulated": plan.testbed.is_lab,
+        "only": list(planned.only),
+        "quick": planned.quick,
+        "sets": list(side.sets),
+        "repeat": repeat,
+        "digest": planned.digest,
+        "drift_max": sweep.sweeps.drift_max,
+        "cross": [list(group) for group in sweep.sweeps.cross],
+        "reference": plan.workload.reference or None,
+        "axes": [
+            {
+                "name": name, "keys": list(axis.keys), "kind": axis.kind, "values": list(axis.values),
+                "published": [{**c.model_dump(mode="json"), "to": str(c.to)} for c in axis.published],
+                "phases": list(axis.phases or ()),
+            }
+            for name, axis in sweep.axes.items()
+        ],
+        "builds": [{"name": build.name, "digest": build.plan.digest} for build in planned.builds],
+        "cells": [
+            {
+                "name": cell.name, "at": dict(cell.at), "phase": cell.phase, "in_run": cell.in_run,
+                "build": build.name, "again": cell.again,
+            }
+            for build in planned.builds
+            for cell in build.cells
+        ],
+        "skipped": [
+            {"name": name_of(each.at), "at": dict(each.at), "phase": each.phase, "reason": each.reason}
+            for each in planned.skipped
+        ],
+        "expect": [each.model_dump(mode="json", by_alias=True) for each in _expected(planned)],
+    }  # fmt: skip
+    store.write_series(path, Series.from_json(value, path))
+    return path
+
+
+def _expected(planned: SweepPlan) -> list[AxisExpectation]:
+    """The expectations whose values are measured; with --only or --quick some are not."""
+    values = {(axis, value) for cell in planned.cells for axis, value in cell.at.items()}
+    bases = {(name, axis.base) for name, axis in planned.sweep.axes.items()}
+    judged = [
+        each.model_copy(update={"from_": str(each.from_), "to": str(each.to)})
+        for each in planned.sweep.expect
+    ]
+    return [each for each in judged if {(each.axis, each.from_), (each.axis, each.to)} <= values | bases]
+
+
+def _todo(series: Series, planned: SweepPlan) -> Iterator[tuple[Build, int]]:
+    """The builds that have not ended, in each round."""
+    done = {(build.name, run.round) for build in series.builds for run in build.runs}
+    for turn in range(1, series.repeat + 1):
+        yield from ((build, turn) for build in planned.builds if (build.name, turn) not in done)
+
+
+def _measure(
+    path: Path,
+    build: Build,
+    mark: SeriesMark,
+    site: SharedSite,
+    results: Path,
+    progress: Progress,
+    asked: Asked,
+) -> Measured:
+    """A run of the build; one that was interrupted goes on. Raises KitError."""
+    asked = replace(asked, series=mark)
+    begun = next(_begun(path, mark), None)
+    if begun is not None and _ended(begun):
+        analysed = reports.analyse(begun)
+        return Measured(begun, analysed, VERDICT_CODES[analysed.summary.verdict], None)
+    if begun is None:
+        place = site.place(build.plan, None, None)
+        return measure(build.plan, place, results, progress, asked=asked, is_up=site.is_up)
+    with Journal(begun.journal) as journal:
+        earlier = read_earlier(begun, build.plan)
+        place = site.place(build.plan, begun.path, earlier.seed)
+        clean_first(begun.path, progress, journal)
+        return measure(build.plan, place, results, progress, begun.path, earlier, asked, journal, site.is_up)
+
+
+def _begun(path: Path, mark: SeriesMark) -> Iterator[RunDir]:
+    """Runs of this build and round that are beside the series."""
+    for directory in sorted(path.parent.iterdir()):
+        if not re.fullmatch(RUN_ID, directory.name) or directory.is_symlink():
+            continue
+        try:
+            run = named_run(directory)
+            if series_of(read_json(run.path / "plan.json")) == mark.as_json():
+                yield run
+        except ConfigError:
+            continue
+
+
+def _ended(run: RunDir) -> bool:
+    """Whether it needs nothing more than to be read."""
+    try:
+        manifest = read_manifest(run)
+        return manifest.ended is True and read_journal(run.journal).finished and not _interrupted(manifest)
+    except ConfigError:
+        return False
+
+
+def _interrupted(manifest: Manifest) -> bool:
+    return any(problem.code in ("interrupted", "error") for problem in manifest.problems)
+
+
+def _record(path: Path, mark: SeriesMark, measured: Measured) -> None:
+    """Into series.json, unless the run is to be resumed."""
+    if _is_cut_off(measured):
+        return
+    series = store.read_series(path)
+    problem = measured.failure.message if measured.failure else None
+    run = SeriesRun(
+        run=measured.run_dir.path.name, round=mark.round, verdict=measured.summary.verdict, problem=problem
+    )
+    builds = tuple(
+        build.model_copy(update={"runs": (*build.runs, run)}) if build.name == mark.build else build
+        for build in series.builds
+    )
+    store.write_series(path, series.model_copy(update={"builds": builds}))
+    reports.analyse_series(path)

@@ -1,0 +1,94 @@
+"""What a phase used of its machines: CPUs, devices, and the ARC (docs/formats.md).
+
+Times in ns of the experiment. A sample's `at_ns` is since the run began; its sums are since the first sample.
+"""
+
+from __future__ import annotations
+
+from kit.store.stored import Count, Many, Nanoseconds, Stored
+
+# So begins the name of what is `unavailable` in a phase because it could not be sampled.
+NOT_SAMPLED = "resource use of "
+
+
+class CpuSample(Stored):
+    """Time of all CPUs together. `idle_ns`: with the time in which they waited for I/O."""
+
+    at_ns: Nanoseconds
+    idle_ns: Nanoseconds
+    user_ns: Nanoseconds
+    system_ns: Nanoseconds
+    softirq_ns: Nanoseconds
+
+
+class CpuUse(Stored):
+    """One machine; hosts of one kernel are one machine, called as the first of them."""
+
+    host: str
+    cpus: Count
+    samples: Many[CpuSample]
+
+
+class DeviceSample(Stored):
+    """A whole disk, as /sys/block/X/stat has it. `busy_ns`: in which an I/O was on its way, to a jiffy.
+
+    `queue_ns`: the same of all I/Os together. Flushes are None before Linux 5.5.
+    """
+
+    at_ns: Nanoseconds
+    reads: Count
+    read_bytes: Count
+    read_ns: Nanoseconds
+    writes: Count
+    written_bytes: Count
+    write_ns: Nanoseconds
+    in_flight: Count
+    busy_ns: Nanoseconds
+    queue_ns: Nanoseconds
+    discards: Count | None = None
+    flushes: Count | None = None
+    flush_ns: Nanoseconds | None = None
+
+
+class ModelUse(Stored):
+    """What the model of an emulated device counted from the first sample to the last.
+
+    `pages_programmed`: of flash, with those that garbage collection copied.
+    """
+
+    read_bytes: Count
+    written_bytes: Count
+    flushes: Count
+    pages_read: Count
+    pages_programmed: Count
+    pages_copied: Count
+    blocks_erased: Count
+
+
+class DeviceUse(Stored):
+    """A device of the testbed, by its name there."""
+
+    device: str
+    samples: Many[DeviceSample]
+    model: ModelUse | None = None
+
+
+class ArcUse(Stored):
+    """arcstats and ZIL counters: sizes at the end of the phase, and what changed in `span_ns`.
+
+    Records of the ZIL: `log_bytes` to log devices, in blocks of `log_block_bytes` together, and
+    `pool_log_bytes` to the pool. None: this OpenZFS does not say.
+    """
+
+    span_ns: Nanoseconds
+    size_bytes: Count | None = None
+    data_bytes: Count | None = None
+    metadata_bytes: Count | None = None
+    header_bytes: Count | None = None
+    l2arc_header_bytes: Count | None = None
+    l2arc_bytes: Count | None = None
+    l2arc_written_bytes: Count | None = None
+    l2arc_read_bytes: Count | None = None
+    log_bytes: Count | None = None
+    log_block_bytes: Count | None = None
+    pool_log_bytes: Count | None = None

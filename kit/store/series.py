@@ -1,0 +1,272 @@
+"""series.json: the runs of a sweep, its cells, and what they say together (docs/formats.md).
+
+    results/<workload>/series-<UTC time>-<id>/
+        series.json    written before the first run and after each
+        report.html    one page for all cells
+
+The runs are beside it, as any other. Latencies in microseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from kit.core.errors import ConfigError
+from kit.core.seed import RUN_ID
+from kit.store import json_file
+from kit.store.run_directory import RunDir, named_run
+from kit.store.stored import Count, Many, Stored, read_versioned
+from kit.store.summary import BytesOnTheWay, Range, Verdict
+
+SERIES_FORMAT = 1
+PREFIX = "series-"
+# The build that measures the base once more, after all others.
+AGAIN = "base-again"
+# The name of a run directory: it stands in a file of a stranger, and becomes a path.
+RunName = Annotated[str, Field(pattern=f"^(?:{RUN_ID})$")]
+
+
+class Claim(Stored):
+    """What was published about the ratio of a row at `to` to that of the base."""
+
+    to: str
+    phase: str
+    op: str
+    tier: str
+    text: str
+
+
+class SeriesAxis(Stored):
+    """An axis. `values`: names, the base's first; `kind`: what another value needs (docs/sweeps.md).
+
+    `phases`: those that it is about; none named: all.
+    """
+
+    name: str
+    keys: Many[str]
+    kind: Literal["phase", "build", "nothing"]
+    values: Many[str]
+    phases: Many[str] = ()
+    published: Many[Claim] = ()
+
+
+class SeriesRun(Stored):
+    """A run of a build; `round` from 1. `verdict`: None until it has ended."""
+
+    run: RunName
+    round: Count
+    verdict: Verdict | None = None
+    problem: str | None = None
+
+
+class SeriesBuild(Stored):
+    """Cells that share a pool: a run in each round."""
+
+    name: str
+    digest: str
+    runs: Many[SeriesRun] = ()
+
+
+class CellRow(Stored):
+    """A layer x op x tier of a cell in one run. `p50_range_us`: holds the median with 95 % confidence."""
+
+    layer: str
+    op: str
+    tier: str
+    count: Count
+    share: float
+    p50_us: float | None
+    p50_range_us: Range | None
+    p99_us: float | None
+    mean_us: float | None = None
+    published_us: Range | None = None
+
+
+class CellRun(Stored):
+    """A cell in one run. `cpu_busy`: of 1, the busiest machine; `bytes`: on their way to the log devices."""
+
+    run: RunName
+    round: Count
+    verdict: Verdict
+    reasons: Many[str] = ()
+    ios_per_s: float | None = None
+    bytes_per_s: float | None = None
+    cpu_busy: float | None = None
+    bytes: BytesOnTheWay | None = None
+    rows: Many[CellRow] = ()
+
+
+class SeriesCell(Stored):
+    """A phase with its values. `at`: the axes that have not their base's value; `in_run`: its phase there.
+
+    `again`: the base once more; `excluded`: why it is kept out of ratios.
+    """
+
+    name: str
+    at: dict[str, str]
+    phase: str
+    in_run: str
+    build: str
+    again: bool = False
+    verdict: Verdict | None = None
+    excluded: str | None = None
+    runs: Many[CellRun] = ()
+
+
+class SkippedCell(Stored):
+    """A cell that cannot be, and why."""
+
+    name: str
+    at: dict[str, str]
+    phase: str
+    reason: str
+
+
+class Ratio(Stored):
+    """A figure of a row at `to` over that at `from_` of an axis; all other values are as in `beside`.
+
+    `interval`: with 95 % confidence, over rounds; None for one round: then none is claimed.
+    """
+
+    axis: str
+    from_: str = Field(alias="from")
+    to: str
+    beside: dict[str, str]
+    phase: str
+    layer: str
+    op: str
+    tier: str
+    figure: Literal["p50", "p99", "ios_per_s"]
+    ratio: float
+    interval: Range | None = None
+    rounds: Count = 1
+
+
+class Drift(Stored):
+    """The base's p50 measured last over that measured first. `ok`: the bound is not shown to be passed."""
+
+    build: str
+    phase: str
+    layer: str
+    op: str
+    tier: str
+    round: Count
+    ratio: float
+    ok: bool
+
+
+class JudgedRatio(Stored):
+    """An `[[expect]]` on an axis. `ok`: None where there is no ratio to judge."""
+
+    axis: str
+    from_: str = Field(alias="from")
+    to: str
+    phase: str
+    layer: str
+    op: str
+    tier: str
+    ratio_min: float | None = None
+    ratio_max: float | None = None
+    ratio: float | None = None
+    ok: bool | None = None
+    reason: str = ""
+
+
+class Series(Stored):
+    """The whole file. `only`, `quick`, `sets`: as asked for; `digest`: of all plans; `repeat`: rounds."""
+
+    format: int = SERIES_FORMAT
+    name: str
+    title: str
+    id: str
+    started_utc: str
+    sources: tuple[str, str]
+    testbed: str
+    emulated: bool = False
+    only: Many[str] = ()
+    quick: bool = False
+    sets: Many[str] = ()
+    repeat: Annotated[int, Field(ge=1)] = 1
+    digest: str
+    drift_max: float
+    cross: Many[tuple[str, ...]] = ()
+    axes: Many[SeriesAxis]
+    builds: Many[SeriesBuild]
+    cells: Many[SeriesCell]
+    skipped: Many[SkippedCell] = ()
+    reference: str | None = None
+    ended: bool = False
+    verdict: Verdict | None = None
+    reasons: Many[str] = ()
+    ratios: Many[Ratio] = ()
+    drift: Many[Drift] = ()
+    expect: Many[JudgedRatio] = ()
+
+    def axis(self, name: str) -> SeriesAxis:
+        """Raises KeyError."""
+        return {axis.name: axis for axis in self.axes}[name]
+
+    def value_of(self, cell: SeriesCell, axis: SeriesAxis) -> str | None:
+        """The cell's value on an axis; None where the axis is not about its phase."""
+        if axis.phases and cell.phase not in axis.phases and axis.name not in cell.at:
+            return None
+        return cell.at.get(axis.name, axis.values[0])
+
+
+def create_series(results: Path, workload: str) -> Path:
+    """Make the directory of a new series; returns its path."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    path = results / workload / f"{PREFIX}{stamp}-{secrets.token_hex(3)}"
+    path.mkdir(parents=True)
+    path.chmod(path.stat().st_mode & 0o755)
+    return path
+
+
+def is_series(path: Path) -> bool:
+    """Whether a directory is that of a series."""
+    return os.path.lexists(path / "series.json")
+
+
+def named_series(path: Path) -> Path:
+    """The directory of a series that a user names. Raises ConfigError."""
+    return named_run(path).path
+
+
+def read_series(path: Path) -> Series:
+    """series.json of the directory. Raises ConfigError."""
+    file = path / "series.json"
+    series = Series.from_json(read_versioned(file, SERIES_FORMAT), file)
+    _check(series, file)
+    return series
+
+
+def write_series(path: Path, series: Series) -> None:
+    json_file.write_json(path / "series.json", series.as_json())
+
+
+def run_of(path: Path, name: str) -> RunDir:
+    """A run of the series in the directory `path`, which is beside it. Raises ConfigError."""
+    return named_run(path.parent / name)
+
+
+def _check(series: Series, file: Path) -> None:
+    """What types alone do not say. Raises ConfigError."""
+    axes = {axis.name: axis for axis in series.axes}
+    builds = {build.name for build in series.builds}
+    for cell in series.cells:
+        if cell.build not in builds:
+            raise ConfigError(
+                f"{file}: the cell {cell.name} is of no build that is listed", json_file.DAMAGED
+            )
+    for at in (*(cell.at for cell in series.cells), *(each.at for each in series.skipped)):
+        for axis, value in at.items():
+            if axis not in axes or value not in axes[axis].values:
+                raise ConfigError(f"{file}: no axis has the value {axis}={value}", json_file.DAMAGED)
+    if any(not axis.values for axis in series.axes):
+        raise ConfigError(f"{file}: an axis has no value", json_file.DAMAGED)

@@ -1,0 +1,212 @@
+"""What each phase used of CPUs, devices and the ARC, from the samples in the manifest.
+
+Shares and rates are of samples while the load ran, from the first I/O of any client to the last. Sums are
+from the last sample before the load to the first after it, so that they have all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from kit.store.resource_use import NOT_SAMPLED, CpuUse, DeviceUse
+from kit.store.summary import CPU_BOUND, PhaseUse
+
+Json = dict[str, Any]
+# So begin the names of the checks that have nfsd's bytes, or those of a mount.
+_NFS_BYTES = "bytes of NFS "
+_DAY_S = 86_400
+_TB = 10**12
+Span = tuple[int, int]
+
+
+class _Sample(Protocol):
+    @property
+    def at_ns(self) -> int: ...
+
+
+S = TypeVar("S", bound=_Sample)
+
+
+def describe(manifest: Manifest) -> list[Json]:
+    """An object per phase that was sampled, as kit.store.summary.PhaseUse."""
+    devices = {str(each.get("name")): each for each in manifest.testbed.devices}
+    return [
+        _phase(phase, devices)
+        for phase in manifest.phases
+        if phase.cpu or phase.devices or phase.arc or _missing(phase)
+    ]
+
+
+def sentences(use: Sequence[PhaseUse]) -> Iterator[str]:
+    """For each phase whose latencies are those of a CPU."""
+    for phase in use:
+        if phase.is_cpu_bound:
+            busiest = max(phase.cpu, key=lambda machine: machine.busy)
+            yield (
+                f"{phase.phase} was bound by CPU: {busiest.host} was {100 * busiest.busy:.0f} % busy, more "
+                f"than {100 * CPU_BOUND:.0f} %. Its latencies are not those of devices alone."
+            )
+
+
+def _phase(phase: Phase, devices: dict[str, Json]) -> Json:
+    spans, arc = _loads(phase), phase.arc
+    seconds = sum(end - begin for begin, end in spans) / 1e9
+    hosts, names = (
+        dict.fromkeys(found) for found in ([e.host for e in phase.cpu], [e.device for e in phase.devices])
+    )
+    cpu = [_machine([each for each in phase.cpu if each.host == host], spans) for host in hosts]
+    moved = phase.client_ios * phase.block_bytes if phase.block_bytes else None
+    return {
+        "phase": phase.name,
+        "seconds": seconds,
+        "iops": _rate(phase.client_ios, seconds),
+        "bytes_per_s": _rate(moved, seconds),
+        "bytes": {"clients": moved, **_bytes(phase, devices)},
+        "cpu": cpu,
+        "devices": [
+            _device([each for each in phase.devices if each.device == name], devices.get(name, {}), spans)
+            for name in names
+        ],
+        "arc": arc.as_json() if arc else None,
+        "l2arc_written_bytes_per_s": _rate(arc.l2arc_written_bytes, arc.span_ns / 1e9) if arc else None,
+        "log_bytes_per_s": _rate(arc.log_bytes, seconds) if arc else None,
+        "is_cpu_bound": any(machine["busy"] > CPU_BOUND for machine in cpu),
+        "missing": _missing(phase),
+    }
+
+
+def _rate(value: int | None, seconds: float) -> float | None:
+    return value / seconds if value is not None and seconds > 0 else None
+
+
+def _bytes(phase: Phase, devices: dict[str, Json]) -> Json:
+    """On their way from nfsd to the log devices, over the same time at all places."""
+    at_nfs = [check.found for check in phase.checks if check.name.startswith(_NFS_BYTES)]
+    logs = [
+        each for each in phase.devices if devices.get(each.device, {}).get("role") == "log" and each.samples
+    ]
+    models = [each.model.written_bytes for each in logs if each.model]
+    return {
+        "nfs": sum(at_nfs) if at_nfs and min(at_nfs) >= 0 else None,
+        "log_blocks": phase.arc.log_block_bytes if phase.arc else None,
+        "log_devices": sum(each.samples[-1].written_bytes for each in logs) if logs else None,
+        "log_models": sum(models) if logs and len(models) == len(logs) else None,
+    }
+
+
+def _missing(phase: Phase) -> list[str]:
+    return [
+        f"{each.name.removeprefix(NOT_SAMPLED)}: {each.why}"
+        for each in phase.unavailable
+        if each.name.startswith(NOT_SAMPLED)
+    ]
+
+
+def _loads(phase: Phase) -> list[Span]:
+    """When its load ran: of each part of a phase that was continued."""
+    if phase.parts:
+        return [(part.start_ns, part.end_ns) for part in phase.parts]
+    begun = [row.first_ns for row in phase.clients if row.first_ns is not None]
+    ended = [row.last_ns for row in phase.clients if row.last_ns is not None]
+    return [(min(begun, default=phase.start_ns), max(ended, default=phase.end_ns))]
+
+
+def _inside(samples: Sequence[S], spans: Sequence[Span]) -> tuple[S, S]:
+    """The first and the last sample while the load ran; of all, if there are not two."""
+    begin, end = _load_of(samples, spans)
+    found = [each for each in samples if begin <= each.at_ns <= end]
+    return (found[0], found[-1]) if len(found) > 1 else (samples[0], samples[-1])
+
+
+def _around(samples: Sequence[S], spans: Sequence[Span]) -> tuple[S, S]:
+    """The last sample before the load, and the first after it."""
+    begin, end = _load_of(samples, spans)
+    before = [each for each in samples if each.at_ns <= begin]
+    after = [each for each in samples if each.at_ns >= end]
+    return (before or samples)[-1 if before else 0], (after or samples)[0 if after else -1]
+
+
+def _load_of(samples: Sequence[S], spans: Sequence[Span]) -> Span:
+    """The load during which these were taken."""
+    first, last = samples[0].at_ns, samples[-1].at_ns
+    return max(spans, key=lambda span: min(last, span[1]) - max(first, span[0]))
+
+
+def _machine(entries: Sequence[CpuUse], spans: Sequence[Span]) -> Json:
+    """Of several entries: one machine in the parts of a phase."""
+    total = dict.fromkeys(("idle", "user", "system", "softirq"), 0)
+    cpu_ns = 0
+    for each in entries:
+        if each.samples:
+            first, last = _inside(each.samples, spans)
+            cpu_ns += (last.at_ns - first.at_ns) * each.cpus
+            for name in total:
+                total[name] += getattr(last, f"{name}_ns") - getattr(first, f"{name}_ns")
+    shares = {name: _share(value, cpu_ns) for name, value in total.items()}
+    # Idle time is exact; the others are sampled by the kernel's tick.
+    busy = 1 - shares.pop("idle") if cpu_ns > 0 else 0.0
+    return {"host": entries[0].host, "cpus": entries[0].cpus, "busy": busy, **shares}
+
+
+def _share(value: int, of: int) -> float:
+    return min(1.0, max(0.0, value / of)) if of > 0 else 0.0
+
+
+def _device(entries: Sequence[DeviceUse], of_testbed: Json, spans: Sequence[Span]) -> Json:
+    sampled = [each for each in entries if each.samples]
+    whole = [_around(each.samples, spans) for each in sampled]
+    inside = [_inside(each.samples, spans) for each in sampled]
+    span_ns = sum(last.at_ns - first.at_ns for first, last in inside)
+
+    def total(name: str) -> int:
+        return sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in whole)
+
+    def rate(name: str) -> float:
+        moved = sum(max(0, getattr(last, name) - getattr(first, name)) for first, last in inside)
+        return moved / span_ns if span_ns > 0 else 0.0
+
+    has_flushes = all(sample.flushes is not None for pair in whole for sample in pair)
+    written_per_s = rate("written_bytes") * 1e9
+    return {
+        "device": entries[0].device,
+        "role": str(of_testbed.get("role", "")),
+        **{name: total(name) for name in ("reads", "read_bytes", "writes", "written_bytes")},
+        "flushes": total("flushes") if has_flushes else None,
+        "busy": min(1.0, rate("busy_ns")),
+        "queue": rate("queue_ns"),
+        "read_bytes_per_s": rate("read_bytes") * 1e9,
+        "written_bytes_per_s": written_per_s,
+        "tbw_per_day": written_per_s * _DAY_S / _TB,
+        **_model(entries, of_testbed),
+    }
+
+
+def _model(entries: Sequence[DeviceUse], of_testbed: Json) -> Json:
+    """Of the models' counters, from the first sample to the last."""
+    models = [each.model for each in entries if each.model]
+    if not models or len(models) < len(entries):
+        return {}
+    written = sum(model.written_bytes for model in models)
+    page_bytes = _page_bytes(of_testbed.get("parameters"))
+    if page_bytes is None:
+        return {"model_written_bytes": written}
+    programmed = sum(model.pages_programmed for model in models)
+    return {
+        "model_written_bytes": written,
+        "pages_programmed": programmed,
+        "pages_copied": sum(model.pages_copied for model in models),
+        "write_amplification": programmed * page_bytes / written if written else None,
+    }
+
+
+def _page_bytes(parameters: Any) -> int | None:
+    """The page of the flash of a device's model, wherever it stands in its parameters; None without flash."""
+    if not isinstance(parameters, dict):
+        return None
+    page = parameters.get("page")
+    if isinstance(page, int) and "pages_per_block" in parameters:
+        return page
+    return next((found for each in parameters.values() if (found := _page_bytes(each))), None)

@@ -1,0 +1,35 @@
+"""What a series says about each axis, in plain sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.store.series import Series, SeriesAxis
+from reports.analysis.series_view import cell_ratio, cells_of, merged_rows
+from reports.analysis.tier_names import op_name, tier_name
+
+
+def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:
+    """For each phase and tier: the ratios to the base, and what was published about the same."""
+    for phase, cells in cells_of(series, axis):
+        keys = dict.fromkeys((row.op, row.tier) for cell, _ in cells for row in merged_rows(cell))
+        for op, tier in keys:
+            parts = []
+            for cell, value in cells[1:]:
+                row = next((r for r in merged_rows(cell) if (r.op, r.tier) == (op, tier)), None)
+                ratio = cell_ratio(series, cell, axis.name, row) if row else None
+                if ratio is None:
+                    continue
+                span = (
+                    f" (95 %: {ratio.interval[0]:.2f} to {ratio.interval[1]:.2f})" if ratio.interval else ""
+                )
+                claim = next(
+                    (c for c in axis.published if (c.to, c.op, c.tier, c.phase) == (value, op, tier, phase)),
+                    None,
+                )
+                text = f"; published: {claim.text}" if claim else ""
+                parts.append(
+                    f"{axis.values[0]} to {value}: \N{MULTIPLICATION SIGN} {ratio.ratio:.2f}{span}{text}"
+                )
+            if parts:
+                yield f"{phase}, {tier_name(tier)}, {op_name(op)}: {'. '.join(parts)}."

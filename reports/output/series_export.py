@@ -1,0 +1,43 @@
+"""The cells of a series as one table: axes first, a row for each run, layer, op and tier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from kit.store.series import Series
+from reports.analysis.series_view import cell_ratio
+
+_COLUMNS: dict[str, Any] = {
+    "phase": pl.String, "build": pl.String, "run": pl.String, "round": pl.Int64, "again": pl.Boolean,
+    "verdict": pl.String, "excluded": pl.String, "layer": pl.String, "op": pl.String, "tier": pl.String,
+    "count": pl.Int64, "share": pl.Float64, "p50_us": pl.Float64, "p50_low_us": pl.Float64,
+    "p50_high_us": pl.Float64, "p99_us": pl.Float64, "mean_us": pl.Float64, "ios_per_s": pl.Float64,
+    "bytes_per_s": pl.Float64, "cpu_busy": pl.Float64, "p50_ratio": pl.Float64,
+}  # fmt: skip
+
+
+def frame(series: Series) -> pl.DataFrame:
+    """One row for each cell x run x layer x op x tier. `p50_ratio`: to the base, over all rounds.
+
+    An axis whose name is that of another column has "axis." before it.
+    """
+    names = {axis.name: f"axis.{axis.name}" if axis.name in _COLUMNS else axis.name for axis in series.axes}
+    rows = []
+    for cell in series.cells:
+        values = {names[axis.name]: series.value_of(cell, axis) for axis in series.axes}
+        for run in cell.runs:
+            for row in run.rows:
+                low, high = row.p50_range_us or (None, None)
+                ratio = cell_ratio(series, cell, None, row)
+                rows.append({
+                    **values, "phase": cell.phase, "build": cell.build, "run": run.run, "round": run.round,
+                    "again": cell.again, "verdict": run.verdict, "excluded": cell.excluded,
+                    "layer": row.layer, "op": row.op, "tier": row.tier, "count": row.count,
+                    "share": row.share, "p50_us": row.p50_us,
+                    "p50_low_us": low, "p50_high_us": high, "p99_us": row.p99_us, "mean_us": row.mean_us,
+                    "ios_per_s": run.ios_per_s, "bytes_per_s": run.bytes_per_s, "cpu_busy": run.cpu_busy,
+                    "p50_ratio": ratio.ratio if ratio else None,
+                })  # fmt: skip
+    return pl.DataFrame(rows, schema={**dict.fromkeys(names.values(), pl.String), **_COLUMNS})

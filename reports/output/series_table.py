@@ -1,0 +1,112 @@
+"""A series as lines for a terminal: verdict, a table for each axis, ratios to the base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence, Set
+
+from kit.core.text import safe_text
+from kit.core.units import format_latency
+from kit.store.series import CellRow, Ratio, Series, SeriesCell
+from kit.store.stored import Json
+from reports.analysis.series_view import cell_ratio, cells_of, merged_rows, rate_of
+from reports.analysis.tier_names import op_name, tier_name
+from reports.output.result_table import PROSE_WIDTH, wrapped
+
+_HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "to base", "verdict")
+_NUMBERS = range(2, 7)
+
+
+def series_lines(series: Series, width: int) -> Iterator[str]:
+    """The lines; a table is as wide as it must be."""
+    prose = min(width, PROSE_WIDTH)
+    kind = ", QUICK: a part of its cells" if series.quick else ", a part of its cells" if series.only else ""
+    yield from wrapped(f"{(series.verdict or 'unfinished').upper()}  {series.title}{kind}", prose)
+    for reason in series.reasons:
+        yield from wrapped(reason, prose, "- ")
+    for skipped in series.skipped:
+        yield from wrapped(f"skipped: {skipped.phase} {skipped.name}: {skipped.reason}", prose, "- ")
+    for axis in series.axes:
+        for phase, cells in cells_of(series, axis):
+            yield ""
+            yield safe_text(f"{axis.name}: {phase}")
+            yield from _table([row for cell, value in cells for row in _rows(series, cell, axis.name, value)])
+    crossed = [cell for cell in series.cells if len(cell.at) > 1]
+    if crossed:
+        yield ""
+        yield "crossed"
+        yield from _table(
+            [row for cell in crossed for row in _rows(series, cell, None, f"{cell.phase} {cell.name}")]
+        )
+
+
+def comparison_lines(result: Json, width: int) -> Iterator[str]:
+    """Two series, cell by cell (reports.analysis.series_compare)."""
+    yield from wrapped(f"A: {result['a']}, B: {result['b']}", min(width, PROSE_WIDTH))
+    head = ("cell", "phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "")
+    table: list[tuple[str, ...]] = [head]
+    for row in result["rows"]:
+        shown = [
+            f"{row[side]:,.0f}" if row["figure"] == "ios_per_s" else format_latency(row[side])
+            for side in "ab"
+        ]
+        interval = f" [{row['interval'][0]:.3f}, {row['interval'][1]:.3f}]" if row["interval"] else ""
+        table.append((
+            row["cell"], row["phase"], row["layer"], row["op"], row["tier"], row["figure"], *shown,
+            f"{row['ratio']:.3f}{interval}", row["excluded"] or "",
+        ))  # fmt: skip
+    yield from _lines(table, range(6, 9))
+    for side in "ab":
+        if result[f"only_{side}"]:
+            text = f"only in {side.upper()}: {', '.join(result[f'only_{side}'])}"
+            yield from wrapped(text, min(width, PROSE_WIDTH), "- ")
+
+
+def _rows(series: Series, cell: SeriesCell, axis: str | None, value: str) -> Iterator[tuple[str, ...]]:
+    """A line for each tier at the server; where it was not traced, what the clients saw."""
+    rows = merged_rows(cell)
+    rate = rate_of(cell)
+    state = (cell.verdict or "not measured") + (
+        f" ({cell.excluded})" if cell.excluded and cell.verdict != "unknown" else ""
+    )
+    first = (value, f"{rate:,.0f}" if rate else "", state)
+    ops = {row.op for row in rows}
+    for row in rows:
+        ratio = cell_ratio(series, cell, axis, row)
+        yield (
+            first[0], _tier(row, ops), f"{row.count:,}", _latency(row.p50_us), _latency(row.p99_us),
+            first[1], _ratio(ratio), first[2],
+        )  # fmt: skip
+        first = ("", "", "")
+    if not rows:
+        yield (value, "", "", "", "", "", "", state)
+
+
+def _tier(row: CellRow, ops: Set[str]) -> str:
+    """The tier, with the operation where a cell has several."""
+    return tier_name(row.tier) + (f", {op_name(row.op)}" if len(ops) > 1 else "")
+
+
+def _latency(value_us: float | None) -> str:
+    return "n too small" if value_us is None else format_latency(value_us)
+
+
+def _ratio(ratio: Ratio | None) -> str:
+    if ratio is None:
+        return ""
+    interval = f" [{ratio.interval[0]:.2f}, {ratio.interval[1]:.2f}]" if ratio.interval else ""
+    return f"x {ratio.ratio:.2f}{interval}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    yield from _lines([_HEAD, *rows], _NUMBERS)
+
+
+def _lines(table: Sequence[tuple[str, ...]], numbers: range) -> Iterator[str]:
+    rows = [[safe_text(cell) for cell in row] for row in table]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in numbers else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield f"  {'  '.join(cells)}".rstrip()

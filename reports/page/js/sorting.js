@@ -1,0 +1,35 @@
+// Sorts a table by the column whose head is chosen, with the mouse or the keyboard.
+
+const valueOf = (row, column) => {
+  const cell = row.cells[column], text = cell.dataset.sort ?? cell.textContent.trim();
+  const number = Number(text);
+  return text !== "" && Number.isFinite(number) ? number : text;
+};
+
+// Numbers before words, what is missing last.
+function compare(a, b) {
+  if (a === "" || b === "") return (a === "") - (b === "");
+  const numbers = (typeof b === "number") - (typeof a === "number");
+  return numbers || (typeof a === "number" ? a - b : a.localeCompare(b));
+}
+
+function sort(table, column, head) {
+  const body = table.tBodies[0], down = head.getAttribute("aria-sort") === "ascending";
+  const rows = [...body.rows].map((row, place) => ({row, place, value: valueOf(row, column)}));
+  rows.sort((a, b) => (down ? -1 : 1) * compare(a.value, b.value) || a.place - b.place);
+  for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", down ? "descending" : "ascending");
+  body.append(...rows.map(({row}) => row));
+}
+
+export function sortable() {
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      button.addEventListener("click", () => sort(table, column, head));
+      head.append(button);
+    });
+  }
+}

@@ -1,0 +1,41 @@
+"""The page of a series in a real browser."""
+
+import pytest
+
+import reports
+from tests.browser.page import ATTACK, violations
+from tests.reports import synthetic_series as synthetic
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    series = synthetic.series(tmp_path_factory.mktemp("series"), title=ATTACK)
+    reports.analyse_series(series, ended=True)
+    return series / "report.html"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_figures_and_table_fit_and_are_accessible(show, path, width):
+    page = show(path, width)
+    assert violations(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.querySelector('.plot').data.some(t => t.mode === 'lines+markers')")
+    assert page.evaluate("window.hit") is None
+
+
+def test_every_column_sorts_by_mouse_and_keyboard(show, path):
+    page = show(path)
+    column = "[...document.querySelectorAll('.sortable tbody tr')].map(r => Number(r.cells[5].dataset.sort))"
+    head = page.locator(".sortable thead button", has_text="p50")
+    head.click()
+    assert page.evaluate(column) == sorted(page.evaluate(column))
+    head.press("Enter")
+    assert page.evaluate(column) == sorted(page.evaluate(column), reverse=True)
+    assert page.locator(".sortable [aria-sort=descending]").count() == 1
+
+
+def test_a_thumbnail_opens_the_report_of_its_cell(show, path):
+    links = show(path).locator(".thumbs a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+    assert len(links) == 3
+    assert all((path.parent / link.split("#")[0]).is_file() for link in links)

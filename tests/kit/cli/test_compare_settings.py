@@ -1,0 +1,150 @@
+"""`hsp compare`: which settings of two runs may differ, and how a difference is reported."""
+
+import json
+import re
+
+from tests.kit.cli.test_compare import version
+
+
+def test_unlike_versions_are_refused_with_both_values(hsp, make_run):
+    a, b = make_run("a"), make_run("b", 2, version("2.4.0"))
+    code, out, err = hsp("compare", a, "--", b)
+    assert code == 2 and out == ""
+    assert 'versions.zfs: A has "2.3.9", B has "2.4.0"' in err and "--across versions.zfs" in err
+    code, out, _ = hsp("compare", a, "--", b, "--across", "versions.zfs", "--json")
+    assert code == 0 and json.loads(out)["across"] == {"versions.zfs": ["2.3.9", "2.4.0"]}
+
+
+def test_every_key_that_differs_is_listed(hsp, make_run):
+    def change(manifest):
+        manifest["versions"]["zfs"] = "2.4.0"
+        manifest["clock"]["dilation"] = 8
+        manifest["testbed"]["devices"][0]["latency_ns"] = 7
+        manifest["tunables"][0]["set"] = "1"
+        manifest["phases"][0]["job"] = "other.fio"
+        manifest["workload"] = "mine"
+        manifest["dataset"]["properties"]["recordsize"] = "4096"
+
+    a, b = make_run("a"), make_run("b", 2, change)
+    code, _, err = hsp("compare", a, "--", b, "--across", "versions.zfs")
+    assert code == 2 and "versions.zfs: A" not in err
+    for line in (
+        "clock.dilation: A has 4, B has 8",
+        "testbed.devices.data0.latency_ns: A has 5000000, B has 7",
+        'tunables.zfs_arc_max: A has "67108864", B has "1"',
+        'phases.read.job: A has "read.fio", B has "other.fio"',
+        'workload: A has "top-speeds", B has "mine"',
+        'dataset.properties.recordsize: A has "512", B has "4096"',
+    ):
+        assert line in err
+    flags = re.search(r"what you compare: (.*)", err)[1].split()
+    assert hsp("compare", a, "--", b, "--across", "versions.zfs", *flags)[0] == 0
+
+
+def exported(run, options):
+    """As a run has it: path, and the number that follows from it, are of that run alone."""
+
+    def change(manifest):
+        line = f"/hsp-{run}/data 10.0.0.2(sync,wdelay,fsid={hash(run)},{options})"
+        manifest["export"] = {"lines": [line]}
+
+    return change
+
+
+def test_an_export_is_told_by_its_options_not_by_whose_it_is(hsp, make_run):
+    a = make_run("a", change=exported("a", "rw,root_squash"))
+    b = make_run("b", 2, exported("b", "rw,root_squash"))
+    other = make_run("c", 3, exported("c", "rw,no_root_squash"))
+    assert hsp("compare", a, "--", b)[0] == 0
+    code, _, err = hsp("compare", a, "--", other)
+    assert code == 2 and "export.options: A has" in err and "fsid" not in err
+
+
+def identified(serial, place):
+    def change(manifest):
+        manifest["testbed"]["devices"][0] |= {
+            "path": f"/dev/disk/by-id/{place}",
+            "identity": {"kernel_name": place, "device_number": place, "sequence": place, "serial": serial},
+        }
+
+    return change
+
+
+def test_a_device_is_told_by_what_it_is_not_by_where_it_was_found(hsp, make_run):
+    a, b = make_run("a", change=identified("S1", "sda")), make_run("b", 2, identified("S1", "sdb"))
+    assert hsp("compare", a, "--", b)[0] == 0
+    code, _, err = hsp("compare", a, "--", make_run("c", 3, identified("S2", "sda")))
+    assert code == 2 and 'identity.serial: A has "S1", B has "S2"' in err and "sequence" not in err
+
+
+def read_back(scheduler):
+    def change(manifest):
+        if scheduler:
+            manifest["testbed"]["devices"][0]["settings"] = {"scheduler": scheduler, "fua": None}
+
+    return change
+
+
+def test_the_queue_of_a_device_is_a_setting_where_both_runs_have_it(hsp, make_run):
+    none, kyber, before = (
+        make_run(f"run-{each}", change=read_back(each)) for each in ("none", "kyber", None)
+    )
+    assert hsp("compare", none, "--", before)[0] == 0
+    code, _, err = hsp("compare", none, "--", kyber)
+    assert code == 2 and "settings.scheduler" in err
+
+
+def test_across_is_a_key_or_what_it_begins_with_up_to_a_dot(hsp, make_run):
+    a, b = make_run("a"), make_run("b", 2, version("2.4.0"))
+    for wrong in ("versions.zf", "zfs", "version", "versions.hsp"):
+        assert hsp("compare", a, "--", b, "--across", wrong)[0] == 2
+    for right in ("versions", "versions.", "versions.zfs"):
+        assert hsp("compare", a, "--", b, "--across", right)[0] == 0
+    _, _, err = hsp("compare", a, "--", b, "--across", "versions.zf")
+    assert "the runs have no such key" in err and "did you mean: versions.zfs" in err
+
+
+def preset(title, **ssd):
+    """The device as an emulated SSD of that preset."""
+    parameters = {
+        "format": 1,
+        "model": "ssd",
+        "title": title,
+        "source": [f"the manual of {title}"],
+        "ssd": ssd,
+    }
+
+    def change(manifest):
+        manifest["testbed"]["devices"][0] |= {"model": title, "latency_ns": None, "parameters": parameters}
+
+    return change
+
+
+def test_one_changed_preset_needs_one_flag_and_the_refusal_names_it(hsp, make_run):
+    a = make_run("a", change=preset("old", read=50_000, program=200_000, dies=2, pages=32))
+    b = make_run("b", 2, preset("new", read=20_000, program=100_000, dies=8, pages=32))
+    code, _, err = hsp("compare", a, "--", b)
+    assert code == 2 and "parameters.ssd.read: A has 50000, B has 20000" in err and "pages" not in err
+    assert re.search(r"what you compare: (.*)", err)[1] == "--across testbed.devices.data0"
+    code, out, _ = hsp("compare", a, "--", b, "--across", "testbed.devices.data0", "--json")
+    keys = json.loads(out)["across"]
+    assert code == 0
+    assert [key.rpartition(".")[2] for key in keys] == ["dies", "program", "read"]
+    _, out, _ = hsp("compare", a, "--", b, "--across", "testbed.devices.data0")
+    words = " ".join(out.split())
+    assert "Across testbed.devices.data0: parameters.ssd.dies: A has 2, B has 8; parameters" in words
+
+
+def test_titles_citations_and_comments_are_no_difference(hsp, make_run):
+    def renamed(manifest):
+        preset("the same device, described again", read=1)(manifest)
+        manifest["title"] = "Another title"
+        manifest["phases"][0]["title"] = "Reads"
+
+    jobs = {"read.fio": "; reads\n[read]\nbs=512\n\n# done\n"}
+    a = make_run("a", change=preset("a device", read=1), plan={"format": 1, "jobs": jobs})
+    jobs = {"read.fio": "[read]\nbs=512\n"}
+    b = make_run("b", 2, renamed, {"format": 1, "jobs": jobs})
+    code, out, err = hsp("compare", a, "--", b, "--json")
+    assert code == 0, err
+    assert json.loads(out)["across"] == {}

@@ -1,0 +1,120 @@
+"""`hsp report`, `export`, `compare`, `list` and `run --resume` of a series, through the command line."""
+
+import csv
+import io
+import json
+import xml.etree.ElementTree as ET
+
+import pytest
+
+import reports
+from kit.config.testbed import LAB_TESTBED
+from tests.reports import synthetic_series as synthetic
+
+SWEPT = (
+    'format = 1\nname = "w"\ntitle = "W"\nbase = "top-speeds"\n[sweep.t]\nset = "job.numjobs"\nto = [1, 2]\n'
+)
+
+
+@pytest.fixture
+def path(tmp_path):
+    series = synthetic.series(tmp_path)
+    reports.analyse_series(series, ended=True)
+    return series
+
+
+def test_report_draws_it_again(hsp_here, path, tmp_path):
+    (path / "report.html").unlink()
+    done = hsp_here("report", str(path), "--json", "--junit", str(tmp_path / "junit.xml"))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "valid"
+    assert (path / "report.html").exists()
+    assert len(ET.parse(tmp_path / "junit.xml").getroot()[0]) == 4
+
+
+def test_report_of_an_unmet_ratio_ends_with_1(hsp_here, tmp_path):
+    wish = {"axis": "io-size", "from": "512", "to": "4k", "phase": "write-slog", "layer": "nfs-server",
+            "op": "write", "tier": "slog", "ratio_max": 1.1}  # fmt: skip
+    done = hsp_here("report", str(synthetic.series(tmp_path, expect=[wish])))
+    assert done.returncode == 1
+    assert "INVALID" in done.stdout and "expected at most 1.1" in done.stdout
+
+
+def test_export_is_one_table(hsp_here, path):
+    done = hsp_here("export", str(path), "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["io-size"] for row in rows if row["layer"] == "client"] == ["512", "4k", "128k", "512"]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["export", "--format", "openmetrics"], "exported whole"),
+        (["export", "--format", "csv", "--phase", "read"], "exported whole"),
+        (["report", "--reference", "x.toml"], "--reference is for a run"),
+        (["run", "--resume"], "is complete"),
+    ],
+)
+def test_what_a_series_cannot(hsp_here, path, words, problem):
+    at = 2 if words[0] == "run" else 1
+    done = hsp_here(*words[:at], str(path), *words[at:])
+    assert done.returncode == 2 and problem in done.stderr
+
+
+def test_compare_takes_one_series_a_side(hsp_here, path, tmp_path):
+    run = next(each for each in path.parent.glob("2*"))
+    for side in ([str(path), "--", str(run)], [str(path), str(path), "--", str(path)]):
+        done = hsp_here("compare", *side)
+        assert done.returncode == 2 and "one other series" in done.stderr
+    done = hsp_here("compare", str(path), "--", str(path), "--across", "versions")
+    assert done.returncode == 2 and "are for runs" in done.stderr
+
+
+def test_list_has_series_and_runs(hsp_here, path):
+    done = hsp_here("list", "--results", str(path.parent.parent), "--json")
+    listed = {entry["run"]: entry for entry in json.loads(done.stdout)["runs"]}
+    assert listed[synthetic.ID]["verdict"] == "valid" and len(listed) == 5
+
+
+def test_a_run_of_a_series_is_resumed_with_it(hsp_here, path):
+    run = next(each for each in path.parent.glob("2*"))
+    mark = {"id": synthetic.ID, "build": "base", "round": 1}
+    (run / "plan.json").write_text(json.dumps({"series": mark, "sources": ["a", "b"]}))
+    done = hsp_here("run", "--resume", str(run))
+    assert done.returncode == 2 and f"hsp run --resume {path}" in done.stderr
+
+
+@pytest.mark.parametrize("option", [["--seed", "1"], ["--observer-effect"]])
+def test_options_of_a_single_run_are_refused(hsp_here, tmp_path, option):
+    (tmp_path / "w.toml").write_text(SWEPT)
+    done = hsp_here("run", str(tmp_path / "w.toml"), *option)
+    assert done.returncode == 2 and f"{option[0]} is for a single run" in done.stderr
+
+
+def test_plan_lists_cells_and_shows_one_build(hsp_here, tmp_path):
+    (tmp_path / "w.toml").write_text(SWEPT + 'phases = ["read"]\n')
+    plan = json.loads(hsp_here("plan", str(tmp_path / "w.toml"), "--json").stdout)
+    assert [cell["name"] for cell in plan["builds"][0]["cells"]] == ["base", "t=2", "base"]
+    assert plan["seconds"] > 0 and plan["builds"][0]["written"]
+    shown = hsp_here("plan", str(tmp_path / "w.toml"))
+    assert "3 measurements of 2 cells, 1 builds:" in shown.stdout
+    assert "zpool create" in hsp_here("plan", str(tmp_path / "w.toml"), "--build", "base").stdout
+    refused = hsp_here("plan", str(tmp_path / "w.toml"), "--build", "bas")
+    assert refused.returncode == 2 and "there are: base" in refused.stderr
+
+
+def test_a_and_b_in_turn_are_no_series(hsp_here, tmp_path):
+    (tmp_path / "w.toml").write_text(SWEPT)
+    done = hsp_here("run", str(tmp_path / "w.toml"), "--versus-workload", "top-speeds", "--repeat", "2")
+    assert done.returncode == 2 and "hsp compare SERIES_A -- SERIES_B" in done.stderr
+
+
+def test_a_changed_workload_ends_the_series(hsp_here, tmp_path):
+    (tmp_path / "w.toml").write_text(SWEPT)
+    changes = {
+        "sources": [str(tmp_path / "w.toml"), str(LAB_TESTBED)],
+        "sets": ["job.bs=512"],
+        "only": ["t=2"],
+    }
+    done = hsp_here("run", "--resume", str(synthetic.series(tmp_path, **changes)))
+    assert done.returncode == 2 and "is not what the series began with" in done.stderr

@@ -1,0 +1,180 @@
+"""Sweeps as builds and cells: which phases and pools there are, what is skipped and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kit.config.testbed import LAB_TESTBED
+from kit.config.workload_source import WORKLOADS
+from kit.core.errors import ConfigError
+from kit.plan.sweep import SweepPlan
+from kit.session.side import Side
+
+HEAD = 'format = 1\nname = "mine"\ntitle = "Mine"\nbase = "top-speeds"\nprecondition.method = "none"\n'
+SIZE = (
+    '[sweep.size]\nset = ["job.bs", "dataset.recordsize"]\nto = { 512 = ["512", 512], 4k = ["4k", "4KiB"] }\n'
+)
+WRITE = "top-speeds-write.fio"
+READ, THREADS = 'phases = ["read"]\n', '[sweep.threads]\nset = "job.numjobs"\nto = [1, 2]\n'
+
+
+def planned(folder: Path, text: str, only: tuple[str, ...] = (), *, quick: bool = False) -> SweepPlan:
+    (folder / "w.toml").write_text(HEAD + text)
+    (folder / WRITE).write_text((WORKLOADS / WRITE).read_text())
+    sweep = Side(str(folder / "w.toml"), LAB_TESTBED).sweep(only, quick=quick)
+    assert sweep is not None
+    return sweep
+
+
+def shape(plan: SweepPlan) -> dict[str, list[str]]:
+    return {
+        build.name: [f"{c.in_run}: {c.name}{' again' * c.again}" for c in build.cells]
+        for build in plan.builds
+    }
+
+
+def test_phase_keys_are_phases_beside_the_base_which_is_measured_last_too(tmp_path: Path) -> None:
+    plan = planned(tmp_path, THREADS + READ)
+    assert shape(plan) == {"base": ["read: base", "read-threads-2: threads=2", "read-again: base again"]}
+    assert [phase.options.get("numjobs") for phase in plan.builds[0].plan.workload.phase] == ["1", "2", "1"]
+
+
+def test_build_keys_are_pools_and_the_base_is_the_last_too(tmp_path: Path) -> None:
+    plan = planned(tmp_path, SIZE + READ)
+    assert shape(plan) == {
+        "base": ["read: base"], "size=4k": ["read: size=4k"], "base-again": ["read: base again"]
+    }  # fmt: skip
+    four = plan.builds[1].plan
+    assert four.workload.dataset.properties["recordsize"] == "4KiB"
+    assert {job.block_bytes for job in four.jobs.values()} == {4096}, "the warm-up's, too"
+    assert plan.builds[0].plan.digest == plan.builds[2].plan.digest
+
+
+def test_the_first_value_is_the_base_whatever_the_workload_has(tmp_path: Path) -> None:
+    text = (
+        '[sweep.layout]\nset = "pool.data"\nto = ["stripe", "mirror"]\n[sweep.threads]\nset = "job.numjobs"\n'
+    )
+    plan = planned(tmp_path, text + "to = [2, 1]\n")
+    assert [build.plan.workload.pool.data for build in plan.builds] == ["stripe", "mirror", "stripe"]
+    assert {phase.options["numjobs"] for phase in plan.builds[1].plan.workload.phase} == {"2"}
+
+
+def test_axes_may_share_a_key_with_one_base(tmp_path: Path) -> None:
+    alone = '[sweep.record]\nset = "dataset.recordsize"\nto = [512, "8KiB"]\n' + READ
+    plan = planned(tmp_path, SIZE + READ + alone)
+    assert {b.name: b.plan.workload.dataset.properties["recordsize"] for b in plan.builds} == {
+        "base": 512, "size=4k": "4KiB", "record=8KiB": "8KiB", "base-again": 512
+    }  # fmt: skip
+
+
+def test_axes_stand_by_themselves_unless_they_are_crossed(tmp_path: Path) -> None:
+    star = planned(tmp_path, SIZE + READ + THREADS + READ)
+    assert [cell.name for cell in star.cells if not cell.again] == ["base", "threads=2", "size=4k"]
+    crossed = planned(tmp_path, SIZE + READ + THREADS + READ + '[sweeps]\ncross = [["size", "threads"]]\n')
+    assert [cell.name for cell in crossed.cells if not cell.again] == [
+        "base", "threads=2", "size=4k", "size=4k,threads=2",
+    ]  # fmt: skip
+
+
+def test_the_log_is_removed_once_and_before_each_build_that_needs_it(tmp_path: Path) -> None:
+    text = THREADS + 'phases = ["write-pool"]\n[sweep.atime]\nset = "dataset.atime"\nto = ["off", "on"]\n'
+    plan = planned(tmp_path, text + 'phases = ["write-pool"]\n')
+    assert [[phase.remove for phase in build.plan.workload.phase] for build in plan.builds] == [
+        ["log", None, None], ["log"], ["log"],
+    ]  # fmt: skip
+
+
+def test_a_phase_after_one_that_is_left_out_still_has_no_log(tmp_path: Path) -> None:
+    text = '[[phase]]\nname = "write-pool"\n[[phase]]\nname = "after"\ntitle = "After"\n'
+    text += f'job = "{WRITE}"\n'
+    text += 'tiers = ["pool"]\nduration = "2s"\n' + THREADS + 'phases = ["after"]\n'
+    assert [phase.remove for phase in planned(tmp_path, text).builds[0].plan.workload.phase] == [
+        "log",
+        None,
+        None,
+    ]
+
+
+def test_phases_can_be_the_values(tmp_path: Path) -> None:
+    text = '[sweep.kind]\nset = "phase"\nto = { slog = "write-slog", pool = "write-pool" }\n'
+    plan = planned(tmp_path, text)
+    assert shape(plan) == {"base": ["write-slog: base", "write-pool: kind=pool"]}
+    assert {cell.phase for cell in plan.cells} == {"write-slog"}, "they stand beside each other"
+
+
+def test_only_keeps_cells_and_their_base(tmp_path: Path) -> None:
+    plan = planned(tmp_path, SIZE + READ + THREADS, ("threads=*",))
+    assert {cell.name for cell in plan.cells} == {"base", "threads=2"}
+    plan = planned(tmp_path, SIZE + READ + THREADS, ("base",))
+    assert {cell.name for cell in plan.cells} == {"base"}
+    with pytest.raises(ConfigError, match=r"--only: no cell 'thread=2', did you mean 'threads=2'\?"):
+        planned(tmp_path, THREADS, ("thread=2",))
+
+
+def test_quick_is_declared(tmp_path: Path) -> None:
+    text = SIZE + READ + THREADS + READ + '[sweeps]\nquick = ["size=4k"]\n'
+    plan = planned(tmp_path, text, quick=True)
+    assert plan.quick and {cell.name for cell in plan.cells} == {"base", "size=4k"}
+    with pytest.raises(ConfigError, match="declares no cells"):
+        planned(tmp_path, THREADS, quick=True)
+
+
+def test_a_cell_that_cannot_be_is_skipped_with_its_reason(tmp_path: Path) -> None:
+    text = 'pool.properties.ashift = 12\njob.bs = "4k"\ndataset.properties.recordsize = "4KiB"\n'
+    sizes = 'to = { 4k = ["4k", "4KiB"], 512 = ["512", 512], 8k = ["8k", "8KiB"] }\nphases = ["read"]\n'
+    plan = planned(tmp_path, text + '[sweep.size]\nset = ["job.bs", "dataset.recordsize"]\n' + sizes)
+    assert [build.name for build in plan.builds] == ["base", "size=8k", "base-again"]
+    (skipped,) = plan.skipped
+    assert (dict(skipped.at), skipped.phase) == ({"size": "512"}, "read")
+    assert "ashift = 12" in skipped.reason
+
+
+def test_devices_and_clients_are_chosen_by_number_or_name(tmp_path: Path) -> None:
+    plan = planned(
+        tmp_path, '[sweep.disks]\nset = "use.data"\nto = [2, 1]\n' + READ + '[pool]\ndata = "stripe"\n'
+    )
+    assert [len(build.plan.testbed.devices("data")) for build in plan.builds] == [2, 1, 2]
+
+
+REFUSED = [
+    (SIZE + READ + '[sweep.r]\nset = "dataset.recordsize"\nto = ["8KiB", 512]\n', 12, "there is one base"),
+    (SIZE + READ + '[sweep.r]\nset = "dataset.recordsize"\nto = [512, "8KiB"]\n'
+     '[sweeps]\ncross = [["size", "r"]]\n', 14, "both set dataset.recordsize"),
+    ('[sweep.x]\nset = "dataset.recordsze"\nto = [512, 1024]\n', 8, "recordsize"),
+    ('[sweep.x]\nset = "dataset.compression"\nto = ["off", "lz5"]\n', 8, "lz5"),
+    ('[sweep.x]\nset = "job.bz"\nto = ["4k", "8k"]\n', 8, "bz"),
+    ('[sweep.x]\nset = "tunables.zfs_txg_timeut"\nto = ["5s", "6s"]\n', 8, "zfs_txg_timeout"),
+    ('[sweep.x]\nset = "phase.duration"\nto = ["5s", 6]\nphases = ["read"]\n', 8, "a duration such as"),
+    ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 2"),
+    ('[sweep.x]\nset = "use.log"\nto = [1, "slog9"]\n', 8, "no device 'slog9'"),
+    ('[sweep.x]\nset = "job.numjobs"\nto = { a = 1, b = "1" }\nphases = ["read"]\n', 8, "measures what"),
+    ('[sweep.x]\nset = "job.bs"\nto = ["512", "8k"]\nphases = ["read"]\n', 6, "none of its cells can be"),
+    (f'[sweep.x]\nset = "job.numjobs"\nto = {list(range(1, 80))}\n', 6, "200 are the most"),
+    (SIZE + READ + THREADS + 'phases = ["write-slog"]\n[sweeps]\ncross = [["size", "threads"]]\n', 15,
+     "no phase in common"),
+    (THREADS + '[sweeps]\nquick = ["treads=2"]\n', 10, "did you mean"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "problem"), REFUSED)
+def test_what_no_cell_can_have_is_refused(tmp_path: Path, text: str, line: int, problem: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        planned(tmp_path, text, quick="quick" in text)
+    assert f"w.toml:{line}: " in refused.value.message, refused.value.message
+    assert problem in refused.value.message
+
+
+def test_the_digest_names_all_that_is_measured(tmp_path: Path) -> None:
+    both = planned(tmp_path, SIZE + READ + THREADS + READ)
+    assert both.digest == planned(tmp_path, SIZE + READ + THREADS + READ).digest
+    assert both.digest != planned(tmp_path, SIZE + READ + THREADS + READ, ("size=*",)).digest
+
+
+def test_a_workload_without_cells_has_none_to_choose(tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(HEAD)
+    side = Side(str(tmp_path / "w.toml"), LAB_TESTBED)
+    assert side.sweep() is None
+    with pytest.raises(ConfigError, match="sweeps nothing"):
+        side.sweep(("x=*",))

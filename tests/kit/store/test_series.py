@@ -1,0 +1,68 @@
+"""series.json: read as it was written; that of a stranger names no other place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.core.errors import ConfigError
+from kit.store.series import Series, create_series, is_series, read_series, run_of, write_series
+from tests.reports.synthetic_series import document
+
+
+def written(folder: Path, **changes: Any) -> Path:
+    path = create_series(folder, "sizes")
+    (path / "series.json").write_text(
+        json.dumps({**document([{"name": n, "digest": ""} for n in BUILDS]), **changes})
+    )
+    return path
+
+
+BUILDS = ("base", "io-size=4k", "io-size=128k", "base-again")
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    series = read_series(path)
+    write_series(path, series)
+    assert read_series(path) == series
+    assert is_series(path) and not is_series(tmp_path)
+
+
+def test_keys_of_a_newer_version_are_kept(tmp_path: Path) -> None:
+    path = written(tmp_path, later=3)
+    write_series(path, read_series(path))
+    assert json.loads((path / "series.json").read_text())["later"] == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"format": 2}, "this version reads 1"),
+        ({"repeat": 0}, "repeat"),
+        ({"builds": []}, "is of no build"),
+        ({"axes": []}, "no axis has the value io-size=4k"),
+        ({"builds": [{"name": "base", "digest": "", "runs": [{"run": "../../etc", "round": 1}]}]}, "pattern"),
+        ({"cells": 3}, "cells"),
+    ],
+)
+def test_damage_is_refused(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        read_series(written(tmp_path, **changes))
+
+
+def test_a_run_is_beside_the_series(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    with pytest.raises(ConfigError, match="no such run directory"):
+        run_of(path, "20260101T000000Z-000000")
+
+
+def test_a_value_of_another_axis_is_missing_where_it_is_not_about_the_phase(tmp_path: Path) -> None:
+    series = read_series(written(tmp_path))
+    axis = series.axes[0]
+    assert [series.value_of(cell, axis) for cell in series.cells] == ["512", "4k", "128k", "512"]
+    assert series.value_of(series.cells[0], axis.model_copy(update={"phases": ("read",)})) is None
+    assert isinstance(series, Series)

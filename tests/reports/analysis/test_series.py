@@ -1,0 +1,106 @@
+"""Cells of a series: verdicts, drift, what is excluded, ratios and their intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import reports
+from kit.store.series import Ratio, Series
+from tests.reports import synthetic_series as synthetic
+
+WISH = {"axis": "io-size", "from": "512", "to": "4k", "phase": "write-slog", "layer": "nfs-server",
+        "op": "write", "tier": "slog"}  # fmt: skip
+
+
+def analysed(results: Path, *args: Any, **named: Any) -> Series:
+    return reports.analyse_series(synthetic.series(results, *args, **named), ended=True)
+
+
+def p50(series: Series, to: str) -> Ratio:
+    return next(
+        ratio for ratio in series.ratios if (ratio.to, ratio.layer, ratio.figure) == (to, "nfs-server", "p50")
+    )
+
+
+def test_each_cell_is_held_against_the_base(tmp_path: Path) -> None:
+    series = analysed(tmp_path)
+    assert (series.verdict, {cell.verdict for cell in series.cells}) == ("valid", {"valid"})
+    assert p50(series, "4k").ratio == pytest.approx(1.5, rel=0.01)
+    assert p50(series, "128k").ratio == pytest.approx(4, rel=0.01)
+    assert p50(series, "4k").interval is None, "none is claimed for one round"
+
+
+def test_the_median_lies_in_its_range(tmp_path: Path) -> None:
+    row = analysed(tmp_path).cells[0].runs[0].rows[0]
+    assert row.p50_us and row.p50_range_us and row.p50_range_us[0] < row.p50_us < row.p50_range_us[1]
+    assert row.p50_range_us[1] / row.p50_range_us[0] < 1.02
+
+
+def test_rounds_give_intervals(tmp_path: Path) -> None:
+    ratio = p50(analysed(tmp_path, rounds=3), "4k")
+    assert ratio.rounds == 3 and ratio.interval
+    assert ratio.interval[0] < 1.5 < ratio.interval[1] < 1.6
+
+
+def test_a_base_that_drifts_makes_the_cells_between_unknown(tmp_path: Path) -> None:
+    series = analysed(tmp_path, (1, 1.5, 4, 1.2))
+    assert series.verdict == "unknown" and not series.ratios
+    assert [each.ok for each in series.drift if each.layer == "nfs-server"] == [False]
+    assert all("drifted" in (cell.excluded or "") for cell in series.cells)
+
+
+def test_a_base_within_the_bound_does_not_drift(tmp_path: Path) -> None:
+    assert analysed(tmp_path, (1, 1.5, 4, 1.04)).verdict == "valid"
+
+
+def test_a_run_that_cannot_be_trusted_is_kept_out_of_ratios(tmp_path: Path) -> None:
+    path = synthetic.series(tmp_path)
+    builds = reports.analyse_series(path).builds
+    bad = synthetic.run(
+        tmp_path, 77, {"write-slog": 150_000}, {"problems": [{"code": "error", "text": "the disk failed"}]}
+    )
+    series = _with_run(path, builds[1].name, bad)
+    assert [cell.verdict for cell in series.cells] == ["valid", "unknown", "valid", "valid"]
+    assert {ratio.to for ratio in series.ratios} == {"128k"}
+
+
+def _with_run(path: Path, build: str, run: str) -> Series:
+    from kit.store.series import read_series, write_series
+
+    series = read_series(path)
+    builds = tuple(
+        each.model_copy(update={"runs": (each.runs[0].model_copy(update={"run": run}),)})
+        if each.name == build
+        else each
+        for each in series.builds
+    )
+    write_series(path, series.model_copy(update={"builds": builds}))
+    return reports.analyse_series(path)
+
+
+def test_a_run_that_is_gone_leaves_its_cells_unmeasured(tmp_path: Path) -> None:
+    series = _with_run(synthetic.series(tmp_path), "io-size=4k", "20260101T000000Z-000000")
+    assert series.cells[1].excluded == "not measured"
+    assert series.verdict == "unknown" and "1 of 4 cells are not measured." in series.reasons
+
+
+@pytest.mark.parametrize(
+    ("limits", "verdict", "ok"),
+    [
+        ({"ratio_min": 1.0, "ratio_max": 2.0}, "valid", True),
+        ({"ratio_max": 1.2}, "invalid", False),
+        ({"ratio_min": 2.0}, "invalid", False),
+        ({"ratio_min": 2.0, "tier": "l2arc"}, "unknown", None),
+    ],
+)
+def test_ratios_are_expected(tmp_path: Path, limits: dict[str, Any], verdict: str, ok: bool | None) -> None:
+    series = analysed(tmp_path, expect=[{**WISH, **limits}])
+    assert (series.verdict, series.expect[0].ok) == (verdict, ok)
+
+
+def test_a_ratio_between_two_values_that_are_not_the_base(tmp_path: Path) -> None:
+    series = analysed(tmp_path, expect=[{**WISH, "from": "4k", "to": "128k", "ratio_min": 2.5}])
+    assert series.expect[0].ratio == pytest.approx(4 / 1.5, rel=0.02)

@@ -1,0 +1,72 @@
+"""A series for the terminal, for CI servers and for other programs."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import reports
+from kit.core.errors import ConfigError
+from reports.analysis.series_compare import compare_series
+from reports.output.export import exported
+from reports.output.series_export import frame
+from reports.output.series_junit import series_junit
+from reports.output.series_table import comparison_lines, series_lines
+from tests.reports import synthetic_series as synthetic
+from tests.reports.analysis.test_series import WISH
+
+
+def test_the_terminal_shows_each_axis_with_ratios(tmp_path: Path) -> None:
+    lines = list(series_lines(reports.analyse_series(synthetic.series(tmp_path), ended=True), 100))
+    assert lines[0] == "VALID  Writes by size"
+    (four,) = [line for line in lines if line.startswith("  4k")]
+    assert "225 µs" in four and "x 1.50" in four and four.endswith("valid")
+
+
+def test_a_part_of_the_cells_is_marked(tmp_path: Path) -> None:
+    series = reports.analyse_series(synthetic.series(tmp_path, quick=True))
+    assert "QUICK" in next(series_lines(series, 100))
+
+
+def test_junit_has_a_case_for_each_cell(tmp_path: Path) -> None:
+    skipped = {"name": "io-size=1m", "at": {}, "phase": "write-slog", "reason": "too large"}
+    wish = {**WISH, "ratio_max": 1.1}
+    path = synthetic.series(tmp_path, (1, 1.5, 4, 1), expect=[wish], skipped=[skipped])
+    suite = ET.fromstring(series_junit(reports.analyse_series(path)))[0]
+    assert [case.get("name") for case in suite] == [
+        "base", "io-size=4k", "io-size=128k", "base (once more)", "io-size=1m",
+        "expect 1: io-size 512 to 4k, write/slog",
+    ]  # fmt: skip
+    assert (suite.get("failures"), suite.get("skipped"), suite.get("errors")) == ("1", "1", "0")
+
+
+def test_export_has_the_axes_first(tmp_path: Path) -> None:
+    series = reports.analyse_series(synthetic.series(tmp_path))
+    table = pl.read_csv(io.BytesIO(exported(frame(series), "csv", None)))
+    assert table.columns[:2] == ["io-size", "phase"]
+    four = table.filter((pl.col("io-size") == "4k") & (pl.col("layer") == "nfs-server"))
+    assert four["p50_ratio"].item() == pytest.approx(1.5, rel=0.01)
+    assert pl.read_parquet(io.BytesIO(exported(frame(series), "parquet", None))).height == table.height == 8
+
+
+def test_two_series_are_compared_cell_by_cell(tmp_path: Path) -> None:
+    a = reports.analyse_series(synthetic.series(tmp_path / "a", rounds=2))
+    path = synthetic.series(tmp_path / "b", (1, 3, 4, 1), rounds=2)
+    b = reports.analyse_series(path).model_copy(update={"id": "series-20261121T060000Z-bbbbbb"})
+    result = compare_series(a, b)
+    rows = {
+        row["cell"]: row for row in result["rows"] if (row["layer"], row["figure"]) == ("nfs-server", "p50")
+    }
+    assert rows["io-size=4k"]["ratio"] == pytest.approx(2, rel=0.02)
+    assert rows["base"]["interval"][0] < 1 < rows["base"]["interval"][1]
+    assert any("io-size=4k" in line and "2.0" in line for line in comparison_lines(result, 100))
+
+
+def test_a_series_is_not_compared_with_itself(tmp_path: Path) -> None:
+    series = reports.analyse_series(synthetic.series(tmp_path))
+    with pytest.raises(ConfigError, match="on both sides"):
+        compare_series(series, series)
