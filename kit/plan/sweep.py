@@ -24,7 +24,7 @@ from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes
 from kit.plan.plan import Plan
 from kit.plan.sweep_build import BASE, At, Cell, base_of, check_use, draft, kind_of, name_of, used
-from kit.store.series import AGAIN
+from kit.store.format import AGAIN
 from kit.zfs import properties, tunables
 from kit.zfs.pool import record_bytes
 

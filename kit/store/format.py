@@ -20,3 +20,5 @@ from __future__ import annotations
 
 SUMMARY_FORMAT = 1
 MANIFEST_FORMAT = 2
+# series.json: the build that measures the base once more, after all others.
+AGAIN = "base-again"

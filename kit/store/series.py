@@ -26,8 +26,6 @@ from kit.store.summary import BytesOnTheWay, Range, Verdict
 
 SERIES_FORMAT = 1
 PREFIX = "series-"
-# The build that measures the base once more, after all others.
-AGAIN = "base-again"
 # The name of a run directory: it stands in a file of a stranger, and becomes a path.
 RunName = Annotated[str, Field(pattern=f"^(?:{RUN_ID})$")]
 

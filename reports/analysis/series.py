@@ -10,11 +10,11 @@ from itertools import groupby
 
 import polars as pl
 
+from kit.store.format import AGAIN
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.series import (
-    AGAIN,
     CellRow,
     CellRun,
     Drift,
