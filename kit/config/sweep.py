@@ -36,6 +36,7 @@ MOST_AXES = 12
 
 _PHASE_KEYS = ("duration", "interval", "job", "log", "resumable", "tiers")
 _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
+    "host": ("nfsd_threads", "scheduler", "governor", "transparent_hugepage"),
     "nfs": ("version", "options", "engine"),
     "precondition": (),
     "use": ("data", "log", "cache", "clients"),

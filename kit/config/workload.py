@@ -270,6 +270,22 @@ class Expectation(Table):
         return self
 
 
+class HostSettings(Table):
+    """Settings of the server (kit.hosts.settings); None: as the server has them."""
+
+    nfsd_threads: Annotated[int, Field(ge=1, le=1024)] | None = None
+    scheduler: Literal["none", "mq-deadline", "kyber", "bfq"] | None = None
+    governor: (
+        Literal["performance", "powersave", "ondemand", "conservative", "schedutil", "userspace"] | None
+    ) = None
+    transparent_hugepage: Literal["always", "madvise", "never"] | None = None
+
+    @property
+    def wanted(self) -> dict[str, str]:
+        """The value of each that is set."""
+        return {name: str(value) for name, value in self.model_dump(exclude_none=True).items()}
+
+
 class Workload(Table):
     """Everything about the measurement that does not depend on the machines."""
 
@@ -282,6 +298,7 @@ class Workload(Table):
     dataset: Dataset
     nfs: Nfs = Nfs()
     tunables: Tunables = Field(default_factory=dict)
+    host: HostSettings = HostSettings()
     # fio options of every job, of the warm-up's too, instead of those in the job files.
     job: FioOptions = Field(default_factory=dict)
     working_set: WorkingSet

@@ -44,10 +44,11 @@ def _not_done(workload: Workload) -> Iterator[str]:
         ("pool", workload.pool.properties),
         ("dataset", workload.dataset.properties),
         ("tunable", workload.tunables),
+        ("host setting", workload.host.wanted),
     ):
         if settings:
             listed = ", ".join(f"{key}={value}" for key, value in settings.items())
-            kind = f"{name} properties" if name != "tunable" else "tunables"
+            kind = f"{name}s" if name in ("tunable", "host setting") else f"{name} properties"
             yield f"{kind} of the workload were not set and are not verified: {listed}"
     if workload.precondition and workload.precondition.writes:
         yield "devices were not preconditioned: their state is unknown"

@@ -21,6 +21,7 @@ from kit.config.workload import TUNABLE
 from kit.core.errors import HostError
 from kit.core.seed import RUN_ID
 from kit.devices import clear_label, partition
+from kit.hosts import settings
 from kit.hosts.base import Host
 from kit.hosts.identity import HostIdentity, read_identity
 from kit.nfs import export as nfs_export
@@ -114,7 +115,17 @@ class WorkDirectory(Action):
 
     kind = work_directory.KIND
     after = frozenset(
-        {"export-directory", "mount", "export", "pool", "partition", "tunable", "device", "tracer"}
+        {
+            "export-directory",
+            "mount",
+            "export",
+            "pool",
+            "partition",
+            "tunable",
+            "host-setting",
+            "device",
+            "tracer",
+        }
     )
     named = ("path",)
     path: WorkDirectoryPath
@@ -174,21 +185,51 @@ class Tunable(Action):
         observed = tunables.read_tunables(host, [self.name])[self.name]
         if observed == self.value:
             return
-        if read_identity(host) != HostIdentity(self.machine_id, self.boot_id):
-            why = "the run set it before this boot, on another machine, or with an older version of the kit"
         # On the way back to 0 it is `effect` for a moment.
-        elif observed not in (self.set, self.effect):
-            why = f"the run had set {self.set}: somebody else has changed it since"
-        else:
-            tunables.write_tunable(host, self.name, self.value, self.effect)
-            return
-        raise LeftAlone(f"{self.name} on {host.name} is {observed} and was left so: {why}")
+        if why := _not_ours(host, self, observed in (self.set, self.effect)):
+            raise LeftAlone(f"{self.name} on {host.name} is {observed} and was left so: {why}")
+        tunables.write_tunable(host, self.name, self.value, self.effect)
 
     def commands(self) -> list[list[str]]:
         return [["tee", tunables.parameter_path(self.name), f"(and type: {self.value})"]]
 
     def changes(self) -> list[tuple[list[str], str]]:
         return [(["tee", tunables.parameter_path(self.name)], "the value before the run")]
+
+
+class HostSetting(Action):
+    """A file of kit.hosts.settings. `value`, `set`, `machine_id`, `boot_id`: as in Tunable."""
+
+    kind = "host-setting"
+    path: Annotated[str, Field(pattern=settings.PATH)]
+    value: Annotated[str, Field(pattern=settings.VALUE)]
+    set: Annotated[str, Field(pattern=settings.VALUE)]
+    machine_id: str
+    boot_id: str
+
+    def text(self, host: str) -> str:
+        return f"set {self.path} back to {self.value}"
+
+    def undo(self, host: Host) -> None:
+        observed = settings.read(host, self.path)
+        if observed == self.value:
+            return
+        if why := _not_ours(host, self, observed == self.set):
+            raise LeftAlone(f"{self.path} on {host.name} is {observed} and was left so: {why}")
+        settings.write(host, self.path, self.value)
+
+    def commands(self) -> list[list[str]]:
+        return [["tee", self.path, f"(and type: {self.value})"]]
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        return [(["tee", self.path], "the value before the run")]
+
+
+def _not_ours(host: Host, action: Tunable | HostSetting, is_set: bool) -> str:
+    """Why a value is not the run's; "" if it is. `is_set`: it is one that the run has written."""
+    if read_identity(host) != HostIdentity(action.machine_id, action.boot_id):
+        return "the run set it before this boot, on another machine, or with an older version of the kit"
+    return "" if is_set else f"the run had set {action.set}: somebody else has changed it since"
 
 
 class Pool(Action):
@@ -349,7 +390,7 @@ class Mount(Action):
 KINDS: Mapping[str, type[Action]] = {
     action.kind: action
     for action in (
-        WorkDirectory, Tracer, Tunable, Pool, Partition, Device, Export, ExportDirectory, Mount,
+        WorkDirectory, Tracer, Tunable, HostSetting, Pool, Partition, Device, Export, ExportDirectory, Mount,
     )
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from kit.config.toml import placed_refusal
 from kit.config.workload_source import read_source
 from kit.core.errors import ConfigError, HostError, KitError
 from kit.devices import partition
+from kit.hosts import settings as host_settings
 from kit.hosts.base import CommandFailed, Host, HostLost
 from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.hosts.identity import read_identity
@@ -26,7 +27,7 @@ from kit.run import precondition_devices
 from kit.run.bench import Bench, Storage
 from kit.run.context import Context
 from kit.run.resume import end_of
-from kit.store.manifest import DatasetState, Export, Manifest, Mount, PoolState
+from kit.store.manifest import DatasetState, Export, HostSetting, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import Tracing, find_tracing
 from kit.zfs import openzfs_version, pool, properties, tunables
@@ -85,6 +86,7 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
     with run.progress.step("building the pool"):
         history = read_history_tunables(plan.tunables) if tracing.kind == "none" else ()
         _set_tunables((*plan.tunables, *history), run, server)
+        _set_host_settings(run, server)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
             site.guard.before_writing(content=not _is_preconditioned(run.record.manifest))
@@ -136,6 +138,10 @@ def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     changed += server_activity.changed(was_dataset, now, storage.dataset)
     values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
+    wanted = {each.path: each.set for each in manifest.host_settings}
+    changed += server_activity.changed(
+        wanted, {path: host_settings.read(server, path) for path in wanted}, "host"
+    )
     try:
         lines = nfs_export.effective_export(server, storage.path)
     except HostError as error:
@@ -172,6 +178,21 @@ def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> 
                 raise
         stored = StoredTunable(name=name, before=before[name], set=new, written=tunable.written)
         run.record.fill(tunables=(*run.record.manifest.tunables, stored))
+
+
+def _set_host_settings(run: Context, server: Host) -> None:
+    paths = tuple(run.site.device_paths.values())
+    wanted = host_settings.found(server, run.plan.workload.host.wanted, paths)
+    before = [host_settings.read(server, each.path) for each in wanted]
+    with_before = zip(wanted, before, strict=True)
+    identity = read_identity(server) if wanted else None
+    for each, step in steps.set_host_settings(with_before, identity) if identity else ():
+        with run.step(step):
+            host_settings.write(server, each.path, each.value)
+        stored = HostSetting(
+            name=each.name, path=each.path, before=str(step.details["before"]), set=each.value
+        )
+        run.record.fill(host_settings=(*run.record.manifest.host_settings, stored))
 
 
 def _partition_cache(run: Context, server: Host) -> dict[str, str]:

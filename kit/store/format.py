@@ -3,7 +3,7 @@
 History, the only one:
     1  first. Keys were added since, which older runs lack; readers have a default for each of them:
        manifest: ended, seed, notes, tracing, precondition, resumed, appliance, power_loss, events,
-                 observer_effect
+                 observer_effect, host_settings
        phase: unavailable, events, extremes, sums, clients, machines, shares, client_log, parts, cpu,
               devices, arc
        a device of the testbed: settings

@@ -47,6 +47,15 @@ class Tunable(Stored):
     written: str | None = None
 
 
+class HostSetting(Stored):
+    """A file of the server that the workload's [host] set, and its value before."""
+
+    name: str
+    path: str
+    before: str
+    set: str
+
+
 class PoolState(Stored):
     """The pool and the properties that the workload set, as zpool prints them."""
 
@@ -207,6 +216,7 @@ class Manifest(Stored):
     reference: str | None = None
     testbed: Testbed = Testbed()
     tunables: Many[Tunable] = ()
+    host_settings: Many[HostSetting] = ()
     working_set: Json | None = None
     phases: Annotated[Many[Phase], Field(max_length=_MOST_PHASES)] = ()
     ended: bool = True

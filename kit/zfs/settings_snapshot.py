@@ -1,7 +1,8 @@
 """Settings of the server that must be the same before and after a run.
 
 Sources: /sys/module/{zfs,spl,nfsd,sunrpc}/parameters; the ARC's limits in effect (arcstats);
-/sys/block/*/queue (write cache, scheduler); nfsd's threads and versions below /proc/fs/nfsd.
+/sys/block/*/queue (write cache, scheduler); nfsd's threads and versions below /proc/fs/nfsd; transparent huge
+pages; the governor of the first CPU.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from kit.zfs.tunables import EFFECTS, parse_files, read_effects
 Settings = dict[str, str]
 
 _FOLDERS = tuple(f"/sys/module/{module}/parameters" for module in ("zfs", "spl", "nfsd", "sunrpc"))
-_FILES = ("/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions")
+_FILES = (
+    "/proc/fs/nfsd/threads", "/proc/fs/nfsd/versions", "/sys/kernel/mm/transparent_hugepage/enabled",
+    "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+)  # fmt: skip
 _QUEUE = ("write_cache", "scheduler", "nr_requests", "read_ahead_kb")
 
 

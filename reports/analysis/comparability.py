@@ -56,6 +56,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
             "devices": {name: _device(found) for name, found in _by_name(testbed.get("devices")).items()},
             "lab": _table(plan.get("testbed")).get("lab"),
         },
+        "host": {each.path: each.set for each in manifest.host_settings},
         "tunables": {tunable.name: tunable.set for tunable in manifest.tunables},
         "pool": {
             "properties": manifest.pool.properties if manifest.pool else None,

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from kit.lab.image.image import Image
+from kit.store.manifest import read_manifest
+from kit.store.run_directory import RunDir
 from kit.store.series import Series, read_series
 from tests.lab.conftest import ROOT
 
@@ -25,6 +27,7 @@ name = "layouts"
 title = "Pool layout, threads: O_DSYNC writes"
 base = "top-speeds"
 precondition.method = "none"
+host = { nfsd_threads = 12, scheduler = "mq-deadline", transparent_hugepage = "never" }
 
 [[phase]]
 name = "write-slog"
@@ -115,6 +118,15 @@ def test_each_run_is_one_of_the_ordinary_kind(killed: Killed) -> None:
         assert plan["digest"] == build.digest
         assert plan["series"] == {"id": series.id, "build": build.name, "round": 1}
         assert json.loads((run / "summary.json").read_text())["verdict"] == "valid"
+        manifest = read_manifest(RunDir(run))
+        settings = {(each.name, each.set) for each in manifest.host_settings}
+        assert settings == {
+            ("nfsd_threads", "12"),
+            ("scheduler", "mq-deadline"),
+            ("transparent_hugepage", "never"),
+        }
+        assert all(each.before != each.set for each in manifest.host_settings), "and each was restored"
+        assert {each["settings"]["scheduler"] for each in manifest.testbed.devices} == {"mq-deadline"}
 
 
 def test_a_run_of_a_series_is_not_resumed_alone(killed: Killed) -> None:

@@ -27,6 +27,9 @@ ARGUMENTS: dict[str, dict[str, object]] = {
     "tunable": {
         "name": "zfs_txg_timeout", "value": "5", "effect": "", "set": "9", "machine_id": "m", "boot_id": "b",
     },
+    "host-setting": {
+        "path": "/proc/fs/nfsd/threads", "value": "8", "set": "16", "machine_id": "m", "boot_id": "b",
+    },
     "pool": {"name": "hsp-abcdef", "run_id": RUN, "devices": ["/dev/disk/by-id/x"], "guid": "1"},
     "export": {"path": f"{DIRECTORY}/pool/bench", "client": "10.0.0.2"},
     "device": {"path": "/dev/disk/by-id/x", "serial": "S", "pool": "hsp-abcdef"},
@@ -67,6 +70,9 @@ HOSTILE = [
     ("export-directory", "version", "2"), ("export-directory", "options", ["bg"]),
     ("export-directory", "options", ["remount,exec"]), ("export-directory", "source", "nas:/../x"),
     ("tunable", "name", "kernel_panic"), ("tunable", "set", "1;"), ("partition", "device_path", "sda"),
+    ("host-setting", "path", "/proc/sys/kernel/core_pattern"), ("host-setting", "value", "0"),
+    ("host-setting", "path", "/sys/block/../queue/scheduler"), ("host-setting", "value", "8\n"),
+    ("host-setting", "path", "/sys/block/sda/queue/scheduler\n"), ("host-setting", "set", "|sh"),
     ("device", "guid", "-1"), ("partition", "serial", 5),
 ]  # fmt: skip
 

@@ -1,0 +1,107 @@
+"""Settings of a server that are not OpenZFS's: set for a run, read back, and restored after it.
+
+    nfsd_threads           threads of the NFS server: /proc/fs/nfsd/threads (nfsd(7))
+    scheduler              of the block devices of the pool: Documentation/block/switching-sched.rst
+    governor               of all CPUs: Documentation/admin-guide/pm/cpufreq.rst
+    transparent_hugepage   Documentation/admin-guide/mm/transhuge.rst
+
+Each is the content of one or more files. Some list all values, with the chosen one in brackets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kit.core.errors import HostError
+from kit.hosts.base import Host
+
+_NFSD_THREADS = "/proc/fs/nfsd/threads"
+_HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+_CPUS = "/sys/devices/system/cpu/cpufreq"
+# Of every file that is written; a journal has no other.
+PATH = (
+    rf"^(?:{_NFSD_THREADS}|{_HUGE_PAGES}|{_CPUS}/policy[0-9]{{1,5}}/scaling_governor"
+    r"|/sys/block/[A-Za-z0-9][A-Za-z0-9!._-]{0,60}/queue/scheduler)$"
+)
+# 0 would stop nfsd.
+VALUE = r"^(?:[1-9][0-9]{0,4}|[a-z][a-z_-]{0,30})$"
+
+
+@dataclass(frozen=True)
+class FileSetting:
+    """`name`: the key of [host]; `path`: the file; `value`: what is to stand in it."""
+
+    name: str
+    path: str
+    value: str
+
+
+def planned(settings: Mapping[str, str], devices: tuple[str, ...]) -> Iterator[FileSetting]:
+    """As `found`, before there is a server: a device's name for that of the kernel, one CPU for all."""
+    for name, value in settings.items():
+        for path in _paths(name, devices, [f"{_CPUS}/policy0/scaling_governor"]):
+            yield FileSetting(name, path, value)
+
+
+def found(server: Host, settings: Mapping[str, str], device_paths: tuple[str, ...]) -> list[FileSetting]:
+    """The files of each setting. Raises HostError where the server has none."""
+    devices = [_kernel_name(server, path) for path in device_paths] if "scheduler" in settings else []
+    governors: list[str] = []
+    if "governor" in settings:
+        argv = ["find", _CPUS, "-maxdepth", "2", "-name", "scaling_governor"]
+        governors = sorted(server.run(argv, check=False).stdout.splitlines())
+    listed = []
+    for name, value in settings.items():
+        paths = [
+            path
+            for path in _paths(name, tuple(dict.fromkeys(devices)), governors)
+            if re.fullmatch(PATH, path)
+        ]
+        if not paths:
+            raise HostError(
+                f"on {server.name}: there is nothing to set host.{name} of",
+                "take it out of the workload: this server or its kernel does not have it",
+            )
+        listed += [FileSetting(name, path, value) for path in paths]
+    return listed
+
+
+def _paths(name: str, devices: tuple[str, ...], governors: list[str]) -> list[str]:
+    return {
+        "nfsd_threads": [_NFSD_THREADS],
+        "scheduler": [f"/sys/block/{device}/queue/scheduler" for device in devices],
+        "governor": governors,
+        "transparent_hugepage": [_HUGE_PAGES],
+    }[name]
+
+
+def _kernel_name(server: Host, path: str) -> str:
+    answer = server.run(["readlink", "--canonicalize-existing", "--", path], check=False)
+    return answer.stdout.strip().rpartition("/")[2]
+
+
+def read(server: Host, path: str) -> str:
+    """The chosen value. Raises HostError."""
+    content = server.run(["cat", "--", path], check=False).stdout.strip()
+    chosen = re.search(r"\[([^]]+)\]", content)
+    value = chosen[1] if chosen else content
+    if not re.fullmatch(VALUE, value):
+        why = "is nfsd running?" if path == _NFSD_THREADS else "does this kernel have it?"
+        raise HostError(
+            f"on {server.name}: {path} is '{content[:60]}', not a value that can be restored", why
+        )
+    return value
+
+
+def write(server: Host, path: str, value: str) -> None:
+    """Set, and read back. Raises HostError if the kernel did not take it."""
+    answer = server.run(["tee", path], stdin=f"{value}\n".encode(), check=False)
+    observed = read(server, path)
+    if answer.returncode or observed != value:
+        content = server.run(["cat", "--", path], check=False).stdout.strip()
+        raise HostError(
+            f"on {server.name}: {path} was set to {value} but is {observed}",
+            f"the kernel has: {content[:200]}" if content != observed else "the kernel did not take it",
+        )
