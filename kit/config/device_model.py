@@ -93,6 +93,11 @@ class Disk(Table):
             raise ValueError(f'{value} bytes: a write cache has at least 64KiB; "0B" turns it off')
         return value
 
+    @property
+    def read_cache(self) -> int:
+        """Bytes of its own DRAM that answer reads of what it has read."""
+        return self.track_buffer
+
     def lines(self) -> Iterator[tuple[str, int | str]]:
         yield from _fields(self, "rpm", "heads", "zones")
         yield "stroke_ppm", round(self.stroke_percent * 10_000)
@@ -252,6 +257,12 @@ class DeviceModel(Table):
         table = self.disk or self.ssd or self.controller
         assert table is not None  # _check_table
         return table
+
+    @property
+    def read_cache(self) -> int:
+        """Bytes of its own DRAM that answer reads again: a disk's track buffer; an SSD's is for writes."""
+        device = self.controller.device if self.controller else self.table
+        return device.read_cache if isinstance(device, Disk) else 0
 
 
 def preset_names() -> list[str]:

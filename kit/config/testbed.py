@@ -197,6 +197,8 @@ class Device(EmulatedDevice):
     latency: DurationNs | None = None
     # Rated endurance from the data sheet: bytes that may be written in its life (TBW).
     endurance: Annotated[SizeBytes, Field(gt=0)] | None = None
+    # Of a real device: its own DRAM, from the data sheet; 0 if that holds no data that was read.
+    dram: SizeBytes | None = None
     path: DevicePath | None = None
     serial: Serial | None = None
 
@@ -221,6 +223,8 @@ class Device(EmulatedDevice):
             kind = ': model = "null_blk"'
         else:
             keys, kind = ("latency",), ': a device without model = "null_blk"'
+        if not self.is_real:
+            keys = ("dram", *keys)
         for key in keys:
             if getattr(self, key) not in (None, {}):
                 raise KeyProblem(key, f"'{self.name}'{kind} has no {key}; remove it")
@@ -229,6 +233,11 @@ class Device(EmulatedDevice):
     @property
     def is_real(self) -> bool:
         return self.path is not None
+
+    @property
+    def read_cache(self) -> int:
+        """Bytes of its own DRAM that answer reads again; 0: none, or not known."""
+        return self.dram or (self.emulated.read_cache if self.emulated else 0)
 
     def _needs_model(self) -> bool:
         return self.model is None and not self.is_real

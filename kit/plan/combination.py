@@ -16,7 +16,15 @@ from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
 from kit.plan import auto_sizes, expectations, measurable, operations
 from kit.plan.appliance_limits import left_out
-from kit.plan.workload_sizes import READ_TIERS, short_tiers, sizes_of, tiers_asked, tunable_bytes
+from kit.plan.tier_sizes import Tiers
+from kit.plan.workload_sizes import (
+    READ_TIERS,
+    planned_tiers,
+    short_tiers,
+    sizes_of,
+    tiers_asked,
+    tunable_bytes,
+)
 from kit.precondition import selection
 
 MAX_BYTES = 2**63 - 1
@@ -174,6 +182,8 @@ def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Test
             "not set, so it is not known how much of the working set the ARC holds: set it, or write "
             '"auto", which chooses sizes for the tiers of the phases',
         )
+    if text := _in_devices_dram(workload, testbed, planned_tiers(workload, testbed)):
+        source.refuse(key, text)
     for phase, tier, held in short_tiers(workload, sizes):
         remedy = _sizes_that_work(workload, testbed)
         parts = ", ".join(f"{name} {format_mib(held.of(name))}" for name in READ_TIERS)
@@ -182,6 +192,24 @@ def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Test
             f"phase '{phase}' asks for {tier}, but of {format_size_bytes(sizes.working_set)} in records of "
             f"{format_size_bytes(sizes.record)} the tiers would answer: {parts}; {remedy}",
         )
+
+
+def _in_devices_dram(workload: Workload, testbed: Testbed, held: Tiers | None) -> str:
+    """Why reads would be answered by DRAM inside the devices; "" if they are not, or it is not known."""
+    asked = tiers_asked(workload)
+    size_bytes, data = workload.working_set.size, testbed.devices("data")
+    share = size_bytes // (1 if workload.pool.data == "mirror" else len(data))
+    stored = [("disk", device, share) for device in data]
+    caches = testbed.devices("cache")
+    stored += [("l2arc", device, held.l2arc // len(caches)) for device in caches if held]
+    for tier, device, stored_bytes in stored:
+        if tier in asked and 0 < stored_bytes <= device.read_cache:
+            return (
+                f"{format_size_bytes(size_bytes)} puts {format_mib(stored_bytes)} on the device "
+                f"'{device.name}', which holds all of it in its own DRAM "
+                f"({format_size_bytes(device.read_cache)}): {tier} would be that DRAM: make it larger"
+            )
+    return ""
 
 
 def _sizes_that_work(workload: Workload, testbed: Testbed) -> str:

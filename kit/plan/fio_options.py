@@ -12,6 +12,8 @@ from kit.config.fio_job import DIRECTORY, RUNTIME, SIZE, FioJob, FioSection, par
 from kit.config.toml import Place
 from kit.core.units import format_size_bytes
 
+_OF_WRITES = {"sync", "fsync", "fdatasync", "end_fsync"}
+_OF_RANDOM = {"norandommap", "random_distribution", "random_generator"}
 # Engines that have one I/O on the way whatever iodepth says; psync is fio's default on Linux.
 _ONE_AT_A_TIME = frozenset({"psync", "sync", "pvsync"})
 
@@ -43,6 +45,19 @@ def problems(job: FioJob, set_bytes: int) -> Problems:
                 f"[{section.name}] iodepth={depth}: ioengine={engine} has one I/O on the way at a time, so "
                 f"the depth would be 1: write ioengine=libaio, or numjobs={depth} instead",
             )
+
+
+def options_in_use(section: FioSection) -> dict[str, str]:
+    """The options without those that its kind of load does not use (fio(1))."""
+    options = dict(section.options)
+    unused = set()
+    if len(section.operations) < 2:
+        unused |= {"rwmixread"}
+    if "write" not in section.operations:
+        unused |= _OF_WRITES
+    if not options.get("rw", "read").startswith("rand"):
+        unused |= _OF_RANDOM
+    return {name: value for name, value in options.items() if name not in unused}
 
 
 def cache_problems(job: FioJob) -> Problems:

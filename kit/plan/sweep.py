@@ -22,6 +22,7 @@ from kit.config.workload import Setting, Workload, samples
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes
+from kit.plan.fio_options import options_in_use
 from kit.plan.plan import Plan
 from kit.plan.sweep_build import BASE, At, Cell, base_of, check_use, draft, kind_of, name_of, used
 from kit.store.format import AGAIN
@@ -310,5 +311,5 @@ def _load(build: Build, cell: Cell) -> str:
     phase = next(each for each in plan.workload.phase if each.name == cell.in_run)
     own = phase.model_dump(mode="json", exclude={"name", "title", "remove", "options"})
     shared = plan.workload.model_dump(mode="json", exclude={"phase", "expect"})
-    sections = [dict(section.options) for section in plan.jobs[phase.load].sections]
+    sections = [options_in_use(section) for section in plan.jobs[phase.load].sections]
     return json.dumps([own, shared, sections, plan.testbed.model_dump(mode="json")], sort_keys=True)

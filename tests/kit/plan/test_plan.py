@@ -129,6 +129,25 @@ def test_a_working_set_in_the_cache_devices_is_refused(files: Files, second: str
     assert "phase 'read' asks for disk, but" in files.refusal().message
 
 
+@pytest.mark.parametrize(("share", "is_refused"), [(1, True), (2, False)])
+def test_a_working_set_in_the_devices_own_dram_is_refused(
+    tmp_path: Path, share: int, is_refused: bool
+) -> None:
+    """The lab's two disks are a mirror: each has all of it."""
+    path, testbed = WORKLOADS / "top-speeds.toml", tmp_path / "lab.toml"
+    workload = read_workload(path)
+    assert workload.pool.data == "mirror"
+    size_bytes = make_plan(workload, read_testbed(LAB_TESTBED), path, LAB_TESTBED).workload.working_set.size
+    buffer = f'track_buffer = "{size_bytes // share}B"'
+    testbed.write_text(LAB_TESTBED.read_text().replace('track_buffer = "1MiB"', buffer))
+    try:
+        make_plan(workload, read_testbed(testbed), path, testbed)
+        assert not is_refused
+    except ConfigError as error:
+        assert is_refused and "working_set.size: " in error.message
+        assert "holds all of it in its own DRAM" in error.message
+
+
 def test_just_larger_than_arc_and_cache_is_accepted(files: Files) -> None:
     files.change(files.workload, '"72MiB"', '"65MiB"')
     assert files.plan().workload.working_set.size == 65 << 20

@@ -149,6 +149,8 @@ REFUSED = [
     ('[sweep.x]\nset = "phase.duration"\nto = ["5s", 6]\nphases = ["read"]\n', 8, "a duration such as"),
     ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 2"),
     ('[sweep.x]\nset = "use.log"\nto = [1, "slog9"]\n', 8, "no device 'slog9'"),
+    ('[sweep.x]\nset = "job.rwmixread"\nto = [25, 75]\nphases = ["read"]\n', 8, "phase does not use"),
+    ('[sweep.x]\nset = "job.sync"\nto = ["none", "dsync"]\nphases = ["read"]\n', 8, "phase does not use"),
     ('[sweep.x]\nset = "job.numjobs"\nto = { a = 1, b = "1" }\nphases = ["read"]\n', 8, "measures what"),
     ('[sweep.x]\nset = "job.bs"\nto = ["512", "8k"]\nphases = ["read"]\n', 6, "none of its cells can be"),
     (f'[sweep.x]\nset = "job.numjobs"\nto = {list(range(1, 80))}\n', 6, "200 are the most"),
