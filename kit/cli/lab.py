@@ -96,7 +96,7 @@ def up(
     quiet: QuietOption = False,
 ) -> None:
     """Boot a lab that stays up until `hsp lab down`."""
-    plan = read_testbed(testbed)
+    plan = read_testbed(testbed).without_idle
     progress = Progress(quiet=quiet)
     image = build(ImageInputs(suite, tuple(pin or ())), progress)
     spec = LabSpec(image.path, plan.clock, plan.lab.memory >> 20)

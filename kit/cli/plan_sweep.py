@@ -96,23 +96,27 @@ def expected_s(plan: Plan) -> float:
 
 
 def written_bytes(planned: SweepPlan) -> dict[str, int]:
-    """By device or role: the fills of all builds; preconditioning is done once."""
+    """By device or role: the fills of all builds; each device is preconditioned once."""
     total: dict[str, int] = {}
-    for number, build in enumerate(planned.builds):
+    preconditioned: set[tuple[str, str]] = set()
+    for build in planned.builds:
         for entry in written(build.plan):
-            if number == 0 or not entry.text.startswith("preconditioning"):
+            is_preconditioning = entry.text.startswith("preconditioning")
+            if not (is_preconditioning and (entry.device, entry.text) in preconditioned):
                 total[entry.device] = total.get(entry.device, 0) + entry.min_bytes
+            preconditioned |= {(entry.device, entry.text)} if is_preconditioning else set()
     return total
 
 
 def endurance_shares(planned: SweepPlan) -> dict[str, float]:
     """Of each device that is preconditioned and whose endurance is known: the part that this takes."""
-    first = planned.builds[0].plan
-    settings = first.workload.precondition
+    plans = [build.plan for build in planned.builds]
     return {
         device.name: budget.effort(settings, device.size).min_bytes / device.endurance
-        for device in selected_devices(settings, first.testbed)
-        if settings is not None and device.endurance
+        for plan in plans
+        if (settings := plan.workload.precondition) is not None
+        for device in selected_devices(settings, plan.testbed)
+        if device.endurance
     }
 
 

@@ -193,6 +193,8 @@ class Device(EmulatedDevice):
     """
 
     role: Role
+    # Not used, unless an axis of a sweep takes it (`use.ROLE`).
+    idle: bool = False
     model: Literal["null_blk"] | None = None
     latency: DurationNs | None = None
     # Rated endurance from the data sheet: bytes that may be written in its life (TBW).
@@ -329,6 +331,11 @@ class Testbed(Table):
 
     def devices(self, role: Role) -> tuple[Device, ...]:
         return tuple(device for device in self.device if device.role == role)
+
+    @property
+    def without_idle(self) -> Self:
+        """The testbed of a run: without the devices that it does not use."""
+        return self.model_copy(update={"device": tuple(each for each in self.device if not each.idle)})
 
     @property
     def clock(self) -> Clock:

@@ -82,7 +82,7 @@ def make_plan(
 
     `source`: the files of the workload, where it is not just what they say.
     """
-    source = source or read_source(workload_path)
+    source, testbed = source or read_source(workload_path), testbed.without_idle
     jobs = read_jobs(workload, source)
     phases = workload.phase
     workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)

@@ -66,6 +66,13 @@ class SweepPlan:
     def cells(self) -> tuple[Cell, ...]:
         return tuple(cell for build in self.builds for cell in build.cells)
 
+    def in_use(self, testbed: Testbed) -> Testbed:
+        """The testbed with the devices that a build uses."""
+        names = {device.name for build in self.builds for device in build.plan.testbed.device}
+        return testbed.model_copy(
+            update={"device": tuple(each for each in testbed.device if each.name in names)}
+        )
+
     @property
     def digest(self) -> str:
         """Identifies what is measured."""

@@ -187,7 +187,10 @@ def check_use(source: WorkloadSource, axis: str, testbed: Testbed, use: Mapping[
 
 
 def used(testbed: Testbed, use: Mapping[str, Any]) -> Testbed:
-    """The testbed with the devices and clients that the build uses; the others stay untouched."""
+    """The testbed with the devices and clients that the build uses; the others stay untouched.
+
+    A number takes the first of a role, those that are idle else, too.
+    """
     devices, clients = testbed.device, testbed.client
     for role, value in use.items():
         if role == "clients":
@@ -195,5 +198,9 @@ def used(testbed: Testbed, use: Mapping[str, Any]) -> Testbed:
             continue
         names = [device.name for device in devices if device.role == role]
         kept = names[:value] if isinstance(value, int) else [value] if isinstance(value, str) else list(value)
-        devices = tuple(device for device in devices if device.role != role or device.name in kept)
+        devices = tuple(
+            device if device.role != role else device.model_copy(update={"idle": False})
+            for device in devices
+            if device.role != role or device.name in kept
+        )
     return testbed.model_copy(update={"device": devices, "client": clients})

@@ -39,7 +39,7 @@ class PreconditionedOnce:
 
 
 class SharedSite:
-    """Opens the site of each run of a series; closed with `stack`. `testbed`: whole, with all devices."""
+    """Opens the site of each run of a series; closed with `stack`. `testbed`: the devices of all runs."""
 
     def __init__(
         self,

@@ -61,7 +61,8 @@ def measure_sweep(
     say(f"series: {path}")
     code = 0
     with ExitStack() as stack:
-        site = SharedSite(read_testbed(side.testbed), inputs, results, erase_serials, progress, asked, stack)
+        testbed = planned.in_use(read_testbed(side.testbed))
+        site = SharedSite(testbed, inputs, results, erase_serials, progress, asked, stack)
         todo = list(_todo(series, planned))
         for number, (build, turn) in enumerate(todo, start=1):
             cells = ", ".join(dict.fromkeys(cell.name for cell in build.cells))

@@ -75,7 +75,7 @@ def test_writes_alone_have_no_warm_up_and_a_small_set(tmp_path: Path) -> None:
 def test_the_arc_has_a_quarter_of_a_given_set(tmp_path: Path) -> None:
     text = LAB_TESTBED.read_text().replace('"384MiB"', '"8GiB"').replace('"128MiB"', '"4GiB"')
     bed = tmp_path / "bed.toml"
-    bed.write_text(text.replace('memory = "4GiB"', 'memory = "64GiB"'))
+    bed.write_text(text.replace('memory = "4GiB"', 'memory = "128GiB"'))
     made = plan(tmp_path, of_record("16KiB", more='working_set.size = "2GiB"\n'), bed)
     held = planned_tiers(made.workload, made.testbed)
     assert held is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.config.testbed import LAB_TESTBED
+from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload_source import WORKLOADS
 from kit.core.errors import ConfigError
 from kit.plan.sweep import SweepPlan
@@ -147,7 +147,7 @@ REFUSED = [
     ('[sweep.x]\nset = "job.bz"\nto = ["4k", "8k"]\n', 8, "bz"),
     ('[sweep.x]\nset = "tunables.zfs_txg_timeut"\nto = ["5s", "6s"]\n', 8, "zfs_txg_timeout"),
     ('[sweep.x]\nset = "phase.duration"\nto = ["5s", 6]\nphases = ["read"]\n', 8, "a duration such as"),
-    ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 2"),
+    ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 4"),
     ('[sweep.x]\nset = "use.log"\nto = [1, "slog9"]\n', 8, "no device 'slog9'"),
     ('[sweep.x]\nset = "job.rwmixread"\nto = [25, 75]\nphases = ["read"]\n', 8, "phase does not use"),
     ('[sweep.x]\nset = "job.sync"\nto = ["none", "dsync"]\nphases = ["read"]\n', 8, "phase does not use"),
@@ -166,6 +166,28 @@ def test_what_no_cell_can_have_is_refused(tmp_path: Path, text: str, line: int, 
         planned(tmp_path, text, quick="quick" in text)
     assert f"w.toml:{line}: " in refused.value.message, refused.value.message
     assert problem in refused.value.message
+
+
+def test_idle_devices_are_for_axes_alone(tmp_path: Path) -> None:
+    sweep = planned(
+        tmp_path,
+        '[sweep.ssd]\nset = ["use.cache", "use.log"]\n'
+        'to = { old = ["cache0", "log0"], new = ["cache1", "log1"] }\n'
+        '[sweep.disks]\nset = "use.data"\nto = [2, 4]\n',
+    )
+    used = {build.name: [device.name for device in build.plan.testbed.device] for build in sweep.builds}
+    assert used == {
+        "base": ["data0", "data1", "cache0", "log0"],
+        "ssd=new": ["data0", "data1", "cache1", "log1"],
+        "disks=4": ["data0", "data1", "cache0", "log0", "data2", "data3"],
+        "base-again": ["data0", "data1", "cache0", "log0"],
+    }
+    whole = read_testbed(LAB_TESTBED)
+    assert len(sweep.in_use(whole).device) == len(whole.device)
+    few = planned(tmp_path, '[sweep.disks]\nset = "use.data"\nto = [2, 3]\n')
+    assert {device.name for device in whole.device} - {d.name for d in few.in_use(whole).device} == {
+        "cache1", "log1", "data3",
+    }  # fmt: skip
 
 
 def test_the_digest_names_all_that_is_measured(tmp_path: Path) -> None:
