@@ -55,11 +55,13 @@ class Load:
         self.now_ns = int(answers["done_ns"][-1])
         return (answers["done_ns"][1::2] - batch["arrival_ns"][0::2]).astype(np.int64)
 
-    def in_flight(self, op: int, sectors: int, count: int, depth: int) -> Latencies:
-        """At random, `depth` requests at a time."""
+    def in_flight(self, op: int, sectors: int, count: int, depth: int, align: int = 0) -> Latencies:
+        """At random, `depth` requests at a time, at multiples of `align` sectors (0: of their size)."""
         ready = [self.now_ns] * depth
-        latencies = np.zeros(count, np.int64)
-        for at, sector in enumerate(self.random.integers(0, self.device.sectors // sectors, count) * sectors):
+        latencies, step = np.zeros(count, np.int64), align or sectors
+        for at, sector in enumerate(
+            self.random.integers(0, (self.device.sectors - sectors) // step + 1, count) * step
+        ):
             slot = ready.index(min(ready))
             arrival_ns = ready[slot]
             ready[slot], error = self.device.submit(arrival_ns, op, int(sector), sectors)

@@ -1,0 +1,73 @@
+"""The latency of the L2ARC by threads, against what the model of its SSD does with the same queue, alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kit.config.device_model import find_preset
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.lab.image.image import Image
+from kit.store.manifest import read_manifest
+from kit.store.run_directory import RunDir
+from kit.store.series import read_series
+from kit.store.summary import read_summary
+from tests.kit.emulation.loads import Load
+from tests.kit.emulation.model_library import ModelDevice, Op
+from tests.lab.conftest import finish, hsp
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+
+WORKLOAD = Path(__file__).parent / "own_workloads" / "l2arc-queue.toml"
+# From 4 threads on the guest's one CPU would be the limit: one that seems 16 times as fast is not.
+DILATION = 16
+
+
+def model_mean_us(queue: float, sectors: int, size_bytes: int) -> float:
+    """Mean latency of random reads at the SSD of the cache, alone, with so many in flight on average."""
+    depths = [int(np.floor(queue)), int(np.floor(queue)) + 1]
+    means = []
+    for depth in depths:
+        with ModelDevice(find_preset("ssd-2009-read"), size_bytes) as device:
+            load = Load(device)
+            load.in_order(Op.WRITE, 256)
+            # OpenZFS puts records one after another, each with its header: they are not aligned to pages.
+            latencies_ns = load.in_flight(Op.READ, sectors, 4000, max(1, depth), align=1)
+            means.append(float(latencies_ns.mean()) / 1e3)
+    return float(np.interp(queue, depths, means))
+
+
+def test_more_threads_wait_longer_as_the_model_says(image: Image, tmp_path: Path) -> None:
+    testbed = tmp_path / "testbed.toml"
+    testbed.write_text(LAB_TESTBED.read_text().replace("dilation = 4 ", f"dilation = {DILATION} "))
+    assert read_testbed(testbed).clock.dilation == DILATION
+    done = finish(
+        hsp("run", str(WORKLOAD), "--testbed", str(testbed), results=tmp_path), tmp_path, "l2arc-queue"
+    )
+    (path,) = (tmp_path / "l2arc-queue").glob("series-*")
+    series = read_series(path)
+    assert (done.code, series.verdict) == (0, "valid"), done.stderr
+    run = RunDir(path.parent / series.builds[0].runs[0].run)
+    summary, manifest = read_summary(run), read_manifest(run)
+    latencies_us, figures = [], []
+    for phase in ("read", "read-threads-4", "read-threads-16"):
+        row = next(r for r in summary.rows if (r.phase, r.tier, r.layer) == (phase, "l2arc", "nfs-server"))
+        use = next(each for each in summary.use if each.phase == phase)
+        assert not use.is_cpu_bound, "or the latency would be that of the CPU"
+        stored = next(each for each in manifest.phases if each.name == phase)
+        samples = next(each for each in stored.devices if each.device == "cache0").samples
+        first, last = samples[0], samples[-1]
+        reads = last.reads - first.reads
+        device_us = (last.read_ns - first.read_ns) / reads / 1e3
+        # Little's law, over the time of the load alone.
+        queue = (last.read_ns - first.read_ns) / (use.seconds * 1e9)
+        sectors = round((last.read_bytes - first.read_bytes) / reads / 512)
+        model_us = model_mean_us(queue, sectors, 128 << 20)
+        latencies_us.append(row.p50_us)
+        figures.append((phase, round(queue, 2), sectors, round(device_us, 1), round(model_us, 1)))
+        print(figures[-1], round(row.p50_us, 1))
+    assert latencies_us == sorted(latencies_us) and latencies_us[-1] > 1.05 * latencies_us[0]
+    for _, _, _, device_us, model_us in figures:
+        assert device_us == pytest.approx(model_us, rel=0.1), figures
