@@ -207,6 +207,22 @@ def test_requests_take_the_models_time_and_little_else(served: Served) -> None:
     raise AssertionError(f"p99 is {spreads_ns} ns (guest's clock) above p1")
 
 
+def test_as_many_devices_as_a_testbed_may_have_start_together(running_lab: RunningLab) -> None:
+    """More than five never did: entries of the ring were used again before the kernel had read them."""
+    many = resolve_devices(
+        tuple(EmulatedDevice(name=f"ssd{n}", size="64MiB", preset="nvme-consumer") for n in range(12)),
+        Path(__file__),
+    )
+    served = Served(running_lab.guest)
+    try:
+        paths = served.start(compilation.server(), served_devices(many), DILATION)
+        assert len(paths) == len(many)
+        for path in paths.values():
+            served.host.run(["dd", f"if={path}", "of=/dev/null", "bs=4096", "count=4", "iflag=direct"])
+    finally:
+        served.stop()
+
+
 def test_a_second_set_of_devices_is_told_apart(served: Served) -> None:
     assert served.is_running()
     started = time.monotonic()

@@ -19,11 +19,14 @@ enum kind { REQUEST = 1, TIMER, STARTED, COMMAND };
 	((uint64_t)(kind) << 56 | (uint64_t)(device) << 48 | (uint64_t)(tag) << 32 | (uint32_t)(generation))
 
 enum {
+	RING_ENTRIES = 4096, /* more than HSP_MAX_DEVICES * (UBLK_DEPTH + 1) */
 	CALIBRATION_NS = 300000, /* longer than the server's own cost */
 	CALIBRATION_WARM = 8,
 	CALIBRATION_COUNT = 100,
 	CALIBRATION_PAUSE_NS = 1000000,
 };
+
+_Static_assert(RING_ENTRIES > HSP_MAX_DEVICES * (UBLK_DEPTH + 1), "no entry is used twice before all devices are up");
 
 uint64_t hsp_host_ns(void)
 {
@@ -342,7 +345,11 @@ static int bring_up(struct hsp_server *server, int recovered, unsigned *started)
 int hsp_serve(struct hsp_server *server, int recovered, void (*ready)(struct hsp_server *))
 {
 	unsigned started = 0;
-	int result = io_uring_queue_init(256, &server->ring, IORING_SETUP_SQE128);
+	/*
+	 * Linux 6.12 reads the entry of a command again when its worker comes to it (io_uring/uring_cmd.c): that of
+	 * UBLK_CMD_START_DEV must not be overwritten before. So no entry is used twice until all devices have started.
+	 */
+	int result = io_uring_queue_init(RING_ENTRIES, &server->ring, IORING_SETUP_SQE128);
 	if (result < 0)
 		return result;
 	result = bring_up(server, recovered, &started);
