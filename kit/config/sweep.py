@@ -174,13 +174,19 @@ def class_of(key: str) -> KeyClass | None:
     table, dot, name = key.partition(".")
     if not (dot and name):
         return None
-    if table == "job" or (table == "phase" and name in _PHASE_KEYS):
+    if table == "job" or (table == "phase" and _phase_key(key)[1] in _PHASE_KEYS):
         return "phase"
     if table in ("dataset", "pool", "tunables") or (
         table in _BUILD_TABLES and (name in _BUILD_TABLES[table] or not _BUILD_TABLES[table])
     ):
         return "build"
     return None
+
+
+def _phase_key(key: str) -> tuple[str, str]:
+    """Of phase.PHASE.KEY the phase and the key; of phase.KEY "" and the key."""
+    phase, _, name = key.removeprefix("phase.").rpartition(".")
+    return phase, name
 
 
 def place_in_workload(key: str) -> KeyPath:
@@ -195,7 +201,8 @@ def known_keys() -> list[str]:
     """All keys that can be swept, for messages and for docs/sweeps.md."""
     tables = [f"{table}.{name}" for table, names in _BUILD_TABLES.items() for name in names or ("KEY",)]
     return [
-        "phase", "job.OPTION", *(f"phase.{name}" for name in _PHASE_KEYS), "dataset.PROPERTY",
+        "phase", "job.OPTION", *(f"phase.{name}" for name in _PHASE_KEYS),
+        *(f"phase.PHASE.{name}" for name in _PHASE_KEYS), "dataset.PROPERTY",
         "pool.PROPERTY", *(f"pool.{name}" for name in _POOL_KEYS), "tunables.NAME", *tables,
     ]  # fmt: skip
 
@@ -251,6 +258,11 @@ def _check_shared(sweep: Sweep) -> None:
 def _check_axis(sweep: Sweep, name: str, axis: Axis, phases: list[str]) -> None:
     for key, text in (*_key_problems(axis), *_value_problems(axis, phases)):
         sweep.source.refuse(("sweep", name, *key), text)
+    about = list(axis.phases or phases)
+    for only in filter(None, (_phase_key(key)[0] for key in axis.keys if key.startswith("phase."))):
+        if only not in about:
+            text = f"no phase '{printable(only)}', {nearest(only, about, 'phases of the axis')}"
+            sweep.source.refuse(("sweep", name, "set"), text)
     for claim in axis.published:
         if str(claim.to) not in axis.values or claim.phase not in phases:
             text = f"{claim.to}, {claim.phase}: the axis has no such value, or the workload no such phase"
@@ -343,7 +355,8 @@ def _with_set(source: WorkloadSource, text: str, key: str, value: Any) -> Worklo
     set_key(document, places, key, value, place)
     phases = document.get("phase")
     for index, phase in enumerate(phases if isinstance(phases, list) else ()):
-        set_phase_key(phase, places, index, key, value, place)
+        name = str(phase.get("name", "")) if isinstance(phase, dict) else ""
+        set_phase_key(phase, places, index, key, value, place, name)
     return replace(source, document=document, set_at=places)
 
 
@@ -363,14 +376,23 @@ def set_key(document: Document, places: dict[KeyPath, Place], key: str, value: V
 
 
 def set_phase_key(
-    phase: Document, places: dict[KeyPath, Place], index: int, key: str, value: Value, place: Place
+    phase: Document,
+    places: dict[KeyPath, Place],
+    index: int,
+    key: str,
+    value: Value,
+    place: Place,
+    name_in_file: str,
 ) -> None:
-    """A key of the phase number `index`; others are left alone."""
+    """A key of the phase number `index`; others are left alone. `name_in_file`: phase.PHASE.KEY is of that one."""
     table, _, name = key.partition(".")
     value = list(value) if isinstance(value, tuple) else value  # type: ignore[assignment]
     if table == "job":
         phase.setdefault("options", {})[name] = value
         places["phase", index, "options", name] = place
     elif table == "phase":
+        only, name = _phase_key(key)
+        if only not in ("", name_in_file):
+            return
         phase[name] = value
         places["phase", index, name] = place

@@ -82,11 +82,16 @@ def _kernel_name(server: Host, path: str) -> str:
     return answer.stdout.strip().rpartition("/")[2]
 
 
+def chosen(content: str) -> str:
+    """The value in brackets; the whole content without. The others in the list are what the kernel has loaded."""
+    found = re.search(r"\[([^]]+)\]", content)
+    return found[1] if found else content
+
+
 def read(server: Host, path: str) -> str:
     """The chosen value. Raises HostError."""
     content = server.run(["cat", "--", path], check=False).stdout.strip()
-    chosen = re.search(r"\[([^]]+)\]", content)
-    value = chosen[1] if chosen else content
+    value = chosen(content)
     if not re.fullmatch(VALUE, value):
         why = "is nfsd running?" if path == _NFSD_THREADS else "does this kernel have it?"
         raise HostError(

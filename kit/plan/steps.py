@@ -378,6 +378,8 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
             if phase.remove == "log":
                 removal += pool.begin_zil_commands(names.pool, names.path)
             yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
+        if begins_with_empty_log(plan, phase):
+            yield Step(step, "server", (Command(tuple(pool.empty_log_command(names.pool))),))
         yield from _sampling(plan, names, phase, step)
         if is_traced:
             argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
@@ -389,6 +391,14 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
         for key in _machines(plan):
             command = Command(tuple(sampler.end_command("PID")), "PID: what the program has printed")
             yield Step(step, key, (command,))
+
+
+def begins_with_empty_log(plan: Plan, phase: Phase) -> bool:
+    """Whether log blocks of phases before are given back first: a full log device sends writes to the pool."""
+    phases = plan.workload.phase
+    before = phases[: phases.index(phase)]
+    wrote = any("write" in plan.jobs[each.load].operations for each in before)
+    return wrote and "slog" in phase.tiers and not plan.testbed.is_appliance
 
 
 def _machines(plan: Plan) -> list[str]:

@@ -105,7 +105,7 @@ def draft(
             for axis, value in covering:
                 place = sweep.source.place_of(("sweep", axis, "to", value))
                 for key, setting in changed_keys(sweep.axes[axis], value):
-                    set_phase_key(made, places, len(phases), key, setting, place)
+                    set_phase_key(made, places, len(phases), key, setting, place, str(phase["name"]))
             phases.append(made)
             origins.append(sweep.source.phase_origins[number])
             cells.append(Cell(dict(cell), base_of(sweep, str(phase["name"])), made["name"], is_again))

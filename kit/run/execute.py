@@ -341,6 +341,8 @@ def _measure(
     """One phase, stored before the journal says that it is done: a run that goes on relies on it."""
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
+        if bench.storage and steps.begins_with_empty_log(run.plan, phase):
+            pool.empty_log(bench.storage.server, bench.storage.pool)
         before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
         try:

@@ -276,6 +276,20 @@ def remove_command(pool: str, devices: tuple[str, ...]) -> list[str]:
     return ["zpool", "remove", "-w", pool, *devices]
 
 
+def empty_log(server: Host, pool: Pool) -> None:
+    """Give back the log blocks of the writes before. Raises HostError."""
+    server.run(empty_log_command(pool.name))
+
+
+def empty_log_command(pool: str) -> list[str]:
+    """argv after which no block of the log devices is in use or kept back.
+
+    A log block is freed by the txg of its write, and is kept back for two more (TXG_DEFER_SIZE). `zpool sync`
+    waits for them (OpenZFS module/zfs/txg.c, txg_wait_synced of txg 0).
+    """
+    return ["zpool", "sync", pool]
+
+
 def begin_zil(server: Host, pool: Pool, path: str) -> None:
     """Write to the dataset at `path` so that its ZIL is there before a measurement. Raises HostError."""
     for argv in begin_zil_commands(pool.name, path):
@@ -295,7 +309,7 @@ def begin_zil_commands(pool: str, path: str) -> list[list[str]]:
         ["fio", "--name=begin-zil", f"--filename={file}", "--rw=write", "--bs=512", "--size=512", "--sync=1",
          "--ioengine=psync", "--fallocate=none", "--output-format=json"],
         ["rm", "--", file],
-        ["zpool", "sync", pool],
+        empty_log_command(pool),
     ]  # fmt: skip
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from kit.core.errors import HostError
 from kit.hosts.base import Host
+from kit.hosts.settings import chosen
 from kit.zfs.tunables import EFFECTS, parse_files, read_effects
 
-# Path -> content, of every file that could be read.
+# Path -> value, of every file that could be read; the chosen one of those that list several.
 Settings = dict[str, str]
 
 _FOLDERS = tuple(f"/sys/module/{module}/parameters" for module in ("zfs", "spl", "nfsd", "sunrpc"))
@@ -28,7 +29,8 @@ def read(server: Host, device_paths: tuple[str, ...]) -> Settings:
     queues = [f"/sys/class/block/{name}/queue/{knob}" for name in names for knob in _QUEUE]
     # Exit code 2: some files cannot be read (write-only parameters); the others are in the output.
     argv = ["grep", "--recursive", "--no-messages", "--with-filename", "", *_FOLDERS, *_FILES, *queues]
-    settings = parse_files(server.run(argv, check=False).stdout)
+    contents = parse_files(server.run(argv, check=False).stdout)
+    settings = {path: chosen(content) for path, content in contents.items()}
     if not any(path.startswith(_FOLDERS[0]) for path in settings):
         raise HostError(
             f"on {server.name}: the parameters of OpenZFS cannot be read ({_FOLDERS[0]})", "is zfs loaded?"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +32,8 @@ from reports.statistics.quantiles import Bins, rank_ns
 
 _ORDER: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
 _RANK_ERROR = 1.96
+# Of an op's I/Os: a tier that answered fewer does not have the median's place.
+_PART = 0.05
 
 
 @dataclass(frozen=True)
@@ -188,12 +191,23 @@ def _first_of(last: SeriesCell, cells: Sequence[SeriesCell]) -> SeriesCell | Non
 
 
 def _pairs(a: Sequence[CellRow], b: Sequence[CellRow]) -> Iterator[tuple[CellRow, CellRow]]:
-    """Rows of the same layer, op and tier that both have a median."""
+    """Rows of the same layer, op and tier that both have a median.
+
+    Not the `all` of an op that several tiers answered: its median jumps from one tier to another when their
+    shares change by a little.
+    """
     named = {(row.layer, row.op, row.tier): row for row in a}
+    mixed = _of_several_tiers(a) | _of_several_tiers(b)
     for row in b:
         other = named.get((row.layer, row.op, row.tier))
-        if other is not None and other.p50_us and row.p50_us:
+        if other is not None and other.p50_us and row.p50_us and not (row.tier == "all" and row.op in mixed):
             yield other, row
+
+
+def _of_several_tiers(rows: Sequence[CellRow]) -> set[str]:
+    """The ops of which two tiers or more answered a part at the server."""
+    tiers = Counter(row.op for row in rows if row.tier != "all" and row.share >= _PART)
+    return {op for op, number in tiers.items() if number > 1}
 
 
 def _is_apart(a: CellRow, b: CellRow, factor: float) -> bool:

@@ -44,7 +44,8 @@ def test_axes_of_the_base_are_taken_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "kind"),
     [
-        ("job.bs", "phase"), ("phase.duration", "phase"), ("dataset.recordsize", "build"),
+        ("job.bs", "phase"), ("phase.duration", "phase"),
+        ("phase.read.duration", "phase"), ("phase.read.title", None), ("dataset.recordsize", "build"),
         ("pool.data", "build"), ("tunables.zfs_txg_timeout", "build"), ("nfs.version", "build"),
         ("use.log", "build"), ("phase", "nothing"), ("precondition.fills", "build"), ("phase.name", None),
         ("title", None), ("use.server", None), ("job", None),

@@ -147,6 +147,8 @@ REFUSED = [
     ('[sweep.x]\nset = "job.bz"\nto = ["4k", "8k"]\n', 8, "bz"),
     ('[sweep.x]\nset = "tunables.zfs_txg_timeut"\nto = ["5s", "6s"]\n', 8, "zfs_txg_timeout"),
     ('[sweep.x]\nset = "phase.duration"\nto = ["5s", 6]\nphases = ["read"]\n', 8, "a duration such as"),
+    ('[sweep.x]\nset = "phase.raed.duration"\nto = ["5s", "6s"]\n', 7, "did you mean 'read'"),
+    ('[sweep.x]\nset = "phase.write-pool.duration"\nto = ["5s", "6s"]\nphases = ["read"]\n', 7, "of the axis"),
     ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 4"),
     ('[sweep.x]\nset = "use.log"\nto = [1, "slog9"]\n', 8, "no device 'slog9'"),
     ('[sweep.x]\nset = "job.rwmixread"\nto = [25, 75]\nphases = ["read"]\n', 8, "phase does not use"),
@@ -166,6 +168,16 @@ def test_what_no_cell_can_have_is_refused(tmp_path: Path, text: str, line: int, 
         planned(tmp_path, text, quick="quick" in text)
     assert f"w.toml:{line}: " in refused.value.message, refused.value.message
     assert problem in refused.value.message
+
+
+def test_a_key_of_one_phase_leaves_the_others_of_its_axis(tmp_path: Path) -> None:
+    keys = 'set = ["dataset.recordsize", "phase.write-slog.duration"]\n'
+    values = 'to = { 512 = [512, "300ms"], 8k = ["8KiB", "1s"] }\nphases = ["read", "write-slog"]\n'
+    builds = planned(tmp_path, "[sweep.size]\n" + keys + values).builds
+    for build, seconds in zip(builds, (0.3, 1, 0.3), strict=True):
+        durations_ns = {phase.name: phase.duration for phase in build.plan.workload.phase}
+        assert durations_ns["write-slog"] == seconds * 1e9
+        assert durations_ns["read"] == 36 * 10**9
 
 
 def test_idle_devices_are_for_axes_alone(tmp_path: Path) -> None:
