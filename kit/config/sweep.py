@@ -384,7 +384,7 @@ def set_phase_key(
     place: Place,
     name_in_file: str,
 ) -> None:
-    """A key of the phase number `index`; others are left alone. `name_in_file`: phase.PHASE.KEY is of that one."""
+    """A key of the phase number `index`, whose name in the file is `name_in_file`; others are left alone."""
     table, _, name = key.partition(".")
     value = list(value) if isinstance(value, tuple) else value  # type: ignore[assignment]
     if table == "job":

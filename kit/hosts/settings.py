@@ -83,7 +83,7 @@ def _kernel_name(server: Host, path: str) -> str:
 
 
 def chosen(content: str) -> str:
-    """The value in brackets; the whole content without. The others in the list are what the kernel has loaded."""
+    """The value in brackets; without brackets the whole content. The rest of a list is what is loaded."""
     found = re.search(r"\[([^]]+)\]", content)
     return found[1] if found else content
 

@@ -260,7 +260,7 @@ def _write_checks(
         ("synchronous writes", "zil_commit_count", total, slack),
         ("log blocks on the log device", "zil_itx_metaslab_slog_count", on_slog, slack if on_slog else 0),
         ("log blocks in the pool", "zil_itx_metaslab_normal_count", in_pool, slack if in_pool else 0),
-        # Without a log device large writes are indirect (zfs_immediate_write_sz): the pool has them either way.
+        # Without one large writes are indirect (zfs_immediate_write_sz); the pool has them either way.
         *([("indirect writes", "zil_itx_indirect_count", 0, 0)] if on_slog else []),
     ):
         yield Check.of(name, f"{source} {counter}", expected, zil[counter], tolerance)

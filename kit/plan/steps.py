@@ -394,7 +394,7 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
 
 
 def begins_with_empty_log(plan: Plan, phase: Phase) -> bool:
-    """Whether log blocks of phases before are given back first: a full log device sends writes to the pool."""
+    """Whether log blocks of phases before are given back first: a full log sends writes to the pool."""
     phases = plan.workload.phase
     before = phases[: phases.index(phase)]
     wrote = any("write" in plan.jobs[each.load].operations for each in before)

@@ -182,6 +182,7 @@ def test_what_is_not_the_runs_file_is_refused_before_the_start(
 
 
 @needs_fio
+@pytest.mark.one_python
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_link_put_there_after_the_look_is_not_written_through(
     spec: LoadSpec, disk: Path, kind: str, run_dir: RunDir
@@ -221,6 +222,7 @@ def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, run_dir: RunDir) -
 
 
 @needs_fio
+@pytest.mark.one_python
 def test_over_ssh_no_fio_is_root_and_the_sockets_reach_the_first_client(
     spec: LoadSpec, connections: list[Host], run_dir: RunDir
 ) -> None:

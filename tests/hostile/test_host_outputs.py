@@ -116,6 +116,7 @@ def host(request: pytest.FixtureRequest, sshd: Sshd, tmp_path: Path) -> Iterator
             yield opened
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("where", ["local", "ssh"])
 @pytest.mark.parametrize(
     "words", [["run", *FLOOD], ["start", *FLOOD], ["get", "/dev/zero"]], ids=lambda w: w[0]

@@ -135,6 +135,7 @@ READ = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_python
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize(("command", "file"), READ)
 def test_a_file_that_is_not_an_own_file_is_refused(

@@ -41,6 +41,8 @@ _LONGEST = (
     "test_beside_live_runs",
     "test_ordinary_user",
     "test_main_job",
+    "test_sweep",
+    "test_l2arc_queue",
     "test_streamed",
     "test_faults",
     "test_nfs",

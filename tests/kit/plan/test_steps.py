@@ -106,6 +106,19 @@ def test_the_zil_is_begun_between_the_removal_of_the_log_device_and_the_load(exa
     ]
 
 
+def test_log_blocks_of_a_phase_are_given_back_before_the_next_that_writes_some(tmp_path: Path) -> None:
+    text = f'base = "{WORKLOADS[0].parent}/top-speeds.toml"\nformat = 1\nname = "two"\ntitle = "Two"\n'
+    phase = '[[phase]]\nname = "{}"\nbase = "write-slog"\ntitle = "W"\nduration = "1s"\n'
+    (tmp_path / "w.toml").write_text(text + phase.format("first") + phase.format("second"))
+    plan = make_plan(
+        read_workload(tmp_path / "w.toml"), read_testbed(LAB_TESTBED), tmp_path / "w.toml", LAB_TESTBED
+    )
+    for name, synced in (("first", 0), ("second", 1)):
+        argvs = [one.argv for one in commands(plan) if one.step == f"phase {name}"]
+        syncs = [number for number, argv in enumerate(argvs) if argv[:2] == ["zpool", "sync"]]
+        assert len(syncs) == synced and all(number == 0 for number in syncs), "before the load"
+
+
 def test_without_a_tracer_its_settings_are_planned(tmp_path: Path) -> None:
     text = EXAMPLE.read_text().replace("[server]\n", '[server]\ntrace = "none"\n')
     (tmp_path / "t.toml").write_text(text)

@@ -148,7 +148,7 @@ REFUSED = [
     ('[sweep.x]\nset = "tunables.zfs_txg_timeut"\nto = ["5s", "6s"]\n', 8, "zfs_txg_timeout"),
     ('[sweep.x]\nset = "phase.duration"\nto = ["5s", 6]\nphases = ["read"]\n', 8, "a duration such as"),
     ('[sweep.x]\nset = "phase.raed.duration"\nto = ["5s", "6s"]\n', 7, "did you mean 'read'"),
-    ('[sweep.x]\nset = "phase.write-pool.duration"\nto = ["5s", "6s"]\nphases = ["read"]\n', 7, "of the axis"),
+    ('[sweep.x]\nset = "phase.write-pool.tiers"\nto = ["5s", "6s"]\nphases = ["read"]\n', 7, "of the axis"),
     ('[sweep.x]\nset = "use.data"\nto = [2, 9]\n', 8, "from 1 to 4"),
     ('[sweep.x]\nset = "use.log"\nto = [1, "slog9"]\n', 8, "no device 'slog9'"),
     ('[sweep.x]\nset = "job.rwmixread"\nto = [25, 75]\nphases = ["read"]\n', 8, "phase does not use"),

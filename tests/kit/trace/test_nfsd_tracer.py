@@ -85,6 +85,7 @@ def no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(nfsd_tracer, name, ulimit + getattr(nfsd_tracer, name))
 
 
+@pytest.mark.one_python
 def test_each_phase_has_its_own_part_of_the_output(server: Server) -> None:
     running = tracer(server)
     for phase in (1, 2, 3):
@@ -145,6 +146,7 @@ def test_a_shell_that_cannot_mark(server: Server, monkeypatch: pytest.MonkeyPatc
         tracer(server).begin(10**9)
 
 
+@pytest.mark.one_python
 def test_only_the_tracer_that_was_left_is_ended(tmp_path: Path) -> None:
     own, foreign = (tmp_path / name for name in ("own", "foreign"))
     left, stranger = (

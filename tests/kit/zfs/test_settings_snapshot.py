@@ -22,6 +22,23 @@ def test_changed_settings_are_reported() -> None:
     assert settings_snapshot.between(was, was) == []
 
 
+def test_a_scheduler_that_the_kernel_has_loaded_since_is_no_change() -> None:
+    path = "/sys/class/block/sda/queue/scheduler"
+    parameter = "/sys/module/zfs/parameters/zfs_vdev_raidz_impl:cycle [fastest] original\n"
+
+    def read(schedulers: str) -> settings_snapshot.Settings:
+        host = ScriptedHost(
+            {"grep": f"{path}:{schedulers}\n{parameter}", "cat": "c_min 4 1\nc_max 4 67108864\n"}
+        )
+        return settings_snapshot.read(host, ())
+
+    before = read("[none]")
+    assert before[path] == "none" and "fastest" in before.values()
+    assert not settings_snapshot.between(before, read("[none] mq-deadline"))
+    (changed,) = settings_snapshot.between(before, read("none [mq-deadline]"))
+    assert changed == f"{path} was 'none' and is 'mq-deadline'"
+
+
 def test_a_server_without_openzfs_is_an_error() -> None:
     with pytest.raises(HostError, match="parameters of OpenZFS"):
         settings_snapshot.read(ScriptedHost({"grep": "/proc/fs/nfsd/threads:8\n"}), ())

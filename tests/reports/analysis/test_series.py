@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import reports
-from kit.store.series import Ratio, Series
+from kit.store.series import CellRow, Ratio, Series
+from reports.analysis.series import _drift
 from tests.reports import synthetic_series as synthetic
 
 WISH = {"axis": "io-size", "from": "512", "to": "4k", "phase": "write-slog", "layer": "nfs-server",
@@ -54,6 +55,28 @@ def test_a_base_that_drifts_makes_the_cells_between_unknown(tmp_path: Path) -> N
 
 def test_a_base_within_the_bound_does_not_drift(tmp_path: Path) -> None:
     assert analysed(tmp_path, (1, 1.5, 4, 1.04)).verdict == "valid"
+
+
+def test_the_median_of_a_mixture_of_tiers_does_not_drift(tmp_path: Path) -> None:
+    """Between the tiers it jumps when their shares change by a little: each tier is judged, not all together."""
+
+    def row(tier: str, share: float, p50_us: float) -> CellRow:
+        layer = "client" if tier == "all" else "nfs-server"
+        return CellRow(
+            layer=layer, op="read", tier=tier, count=4000, share=share, p50_us=p50_us,
+            p50_range_us=(p50_us, p50_us), p99_us=None, mean_us=None, published_us=None,
+        )  # fmt: skip
+
+    cell = analysed(tmp_path).cells[0]
+    both = [
+        cell.model_copy(update={"again": again, "runs": (cell.runs[0].model_copy(update={"rows": rows}),)})
+        for again, rows in (
+            (False, (row("dram", 0.49, 6), row("l2arc", 0.51, 180), row("all", 1, 180))),
+            (True, (row("dram", 0.51, 6), row("l2arc", 0.49, 280), row("all", 1, 20))),
+        )
+    ]
+    judged = {each.tier: each.ok for each in _drift(analysed(tmp_path / "b"), both)}
+    assert judged == {"dram": True, "l2arc": False}
 
 
 def test_a_run_that_cannot_be_trusted_is_kept_out_of_ratios(tmp_path: Path) -> None:
