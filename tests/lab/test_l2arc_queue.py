@@ -51,7 +51,7 @@ def test_more_threads_wait_longer_as_the_model_says(image: Image, tmp_path: Path
     assert (done.code, series.verdict) == (0, "valid"), done.stderr
     run = RunDir(path.parent / series.builds[0].runs[0].run)
     summary, manifest = read_summary(run), read_manifest(run)
-    # The warm-up spreads: what ARC and L2ARC hold are different parts of the working set, and no disk answers.
+    # The warm-up spreads: ARC and L2ARC hold different parts of the working set, and no disk answers.
     of_base = {r.tier: r.share for r in summary.rows if (r.phase, r.layer) == ("read", "nfs-server")}
     assert of_base["l2arc"] > 0.35 and of_base.get("disk", 0) < 0.01, of_base
     latencies_us, figures = [], []

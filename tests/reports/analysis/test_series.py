@@ -58,7 +58,7 @@ def test_a_base_within_the_bound_does_not_drift(tmp_path: Path) -> None:
 
 
 def test_the_median_of_a_mixture_of_tiers_does_not_drift(tmp_path: Path) -> None:
-    """Between the tiers it jumps when their shares change by a little: each tier is judged, not all together."""
+    """It jumps between tiers when their shares change by a little: each tier is judged by itself."""
 
     def row(tier: str, share: float, p50_us: float) -> CellRow:
         layer = "client" if tier == "all" else "nfs-server"
