@@ -160,7 +160,10 @@ class Drift(Stored):
 
 
 class JudgedRatio(Stored):
-    """An `[[expect]]` on an axis. `ok`: None where there is no ratio to judge."""
+    """An `[[expect]]` on an axis. `ok`: None where there is no ratio to judge.
+
+    `interval`: of the ratio, from the 95 % ranges of the medians. `ok` is false where all of it is outside.
+    """
 
     axis: str
     from_: str = Field(alias="from")
@@ -172,6 +175,7 @@ class JudgedRatio(Stored):
     ratio_min: float | None = None
     ratio_max: float | None = None
     ratio: float | None = None
+    interval: Range | None = None
     ok: bool | None = None
     reason: str = ""
 

@@ -319,7 +319,10 @@ def _ratio(logs: Sequence[float], labels: Mapping[str, object]) -> Iterator[Rati
 
 
 def _judged(expected: JudgedRatio, ratios: Sequence[Ratio], cells: Sequence[SeriesCell]) -> JudgedRatio:
-    """An expectation on an axis. A ratio between two values that are not the base is that of their ratios."""
+    """An expectation on an axis. A ratio between two values that are not the base is that of their ratios.
+
+    A limit is broken where the interval of the ratio is wholly outside of it.
+    """
     by_value = {
         ratio.to: ratio.ratio
         for ratio in ratios
@@ -342,16 +345,33 @@ def _judged(expected: JudgedRatio, ratios: Sequence[Ratio], cells: Sequence[Seri
         reason = "; ".join(why) or "there are no two such rows with enough I/Os"
         return expected.model_copy(update={"ratio": None, "ok": None, "reason": reason})
     ratio = by_value[expected.to] / by_value[expected.from_]
+    at = [{} if value == base else {expected.axis: value} for value in (expected.from_, expected.to)]
+    reach = math.hypot(*(_reach(expected, [cell for cell in cells if cell.at == each]) for each in at))
+    interval = ratio * math.exp(-reach), ratio * math.exp(reach)
     low, high = expected.ratio_min or 0.0, expected.ratio_max or math.inf
-    ok = low <= ratio <= high
+    ok = interval[1] >= low and interval[0] <= high
     limits = " to ".join(
         f"{limit:g}" for limit in (expected.ratio_min, expected.ratio_max) if limit is not None
     )
     kind = (
         "" if expected.ratio_min and expected.ratio_max else "at least " if expected.ratio_min else "at most "
     )
-    reason = "" if ok else f"{ratio:.3f}, expected {kind}{limits}"
-    return expected.model_copy(update={"ratio": ratio, "ok": ok, "reason": reason})
+    found = f"{ratio:.3f} ({interval[0]:.3f} to {interval[1]:.3f})"
+    reason = "" if ok else f"{found}, expected {kind}{limits}"
+    return expected.model_copy(update={"ratio": ratio, "interval": interval, "ok": ok, "reason": reason})
+
+
+def _reach(expected: JudgedRatio, cells: Sequence[SeriesCell]) -> float:
+    """How far the mean of the medians of `cells` may be off, as a logarithm, with 95 % confidence."""
+    half_widths = [
+        math.log(row.p50_range_us[1] / row.p50_range_us[0]) / 2
+        for cell in cells
+        if not cell.excluded and cell.phase == expected.phase
+        for run in cell.runs
+        for row in run.rows
+        if (row.layer, row.op, row.tier) == (expected.layer, expected.op, expected.tier) and row.p50_range_us
+    ]
+    return math.hypot(*half_widths) / len(half_widths) if half_widths else 0.0
 
 
 def _verdict(

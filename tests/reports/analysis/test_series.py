@@ -124,6 +124,16 @@ def test_ratios_are_expected(tmp_path: Path, limits: dict[str, Any], verdict: st
     assert (series.verdict, series.expect[0].ok) == (verdict, ok)
 
 
+def test_a_limit_within_the_interval_of_the_ratio_is_not_broken(tmp_path: Path) -> None:
+    """The medians of 4000 I/Os are known to 0.2 %: a ratio just below 1.5 does not show that it is below."""
+    limit = p50(analysed(tmp_path), "4k").ratio
+    for share, ok in ((1.0005, True), (1.02, False)):
+        series = analysed(tmp_path / str(share), expect=[{**WISH, "ratio_min": limit * share}])
+        (judged,) = series.expect
+        assert judged.interval and judged.ratio and judged.interval[0] < judged.ratio < judged.interval[1]
+        assert judged.ok is ok, judged
+
+
 def test_a_ratio_between_two_values_that_are_not_the_base(tmp_path: Path) -> None:
     series = analysed(tmp_path, expect=[{**WISH, "from": "4k", "to": "128k", "ratio_min": 2.5}])
     assert series.expect[0].ratio == pytest.approx(4 / 1.5, rel=0.02)
