@@ -151,6 +151,11 @@ class FioSection:
         return frozenset(("read", "write") if pattern in ("rw", "readwrite") else (pattern,))
 
     @property
+    def is_random(self) -> bool:
+        """Whether each I/O goes to a random place; fio's default is in order."""
+        return self.options.get("rw", "read").startswith("rand")
+
+    @property
     def block_bytes(self) -> int:
         """Bytes of one I/O; fio's default is 4 KiB."""
         return parse_fio_bytes(self.options.get("bs", "4k"))
@@ -192,6 +197,12 @@ class FioJob:
     def op(self) -> str:
         """What a phase with it is about: "read", "write", or "mixed" (as fio calls it)."""
         return "mixed" if len(self.operations) > 1 else next(iter(self.operations))
+
+    @property
+    def is_random(self) -> bool | None:
+        """Whether each I/O goes to a random place; None where the jobs differ."""
+        kinds = {section.is_random for section in self.sections}
+        return kinds.pop() if len(kinds) == 1 else None
 
     @property
     def block_bytes(self) -> int | None:

@@ -67,6 +67,7 @@ class Begun(Stored):
     trace: _FileName | None
     log_vdevs: Many[int]
     op: str
+    is_random: bool | None = None
     block_bytes: Count | None
     block_bytes_by_op: dict[str, Count] = Field(default_factory=dict)
     outstanding: Count | None
@@ -133,6 +134,7 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, off
         trace=trace_name(phase.name, spec.part) if traced else None,
         log_vdevs=tuple(pool.log_vdev_ids(storage.server, storage.log_devices)) if storage and traced else (),
         op=job.op,
+        is_random=job.is_random,
         block_bytes=job.block_bytes,
         block_bytes_by_op=job.block_bytes_by_op,
         outstanding=job.outstanding,
@@ -245,6 +247,7 @@ def _entry(
         name=phase.name,
         title=phase.title,
         op=begun.op,
+        is_random=begun.is_random,
         expected_tiers=begun.expected_tiers,
         job=phase.job,
         block_bytes=begun.block_bytes,

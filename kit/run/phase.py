@@ -359,6 +359,7 @@ def _analyse(
         name=phase.name,
         title=phase.title,
         op=job.op,
+        is_random=job.is_random,
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
         job=phase.job,
         block_bytes=job.block_bytes,

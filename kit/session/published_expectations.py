@@ -47,7 +47,7 @@ def _expected(plan: Plan, name: str) -> tuple[Manifest, Phase]:
         testbed=Testbed(clients=tuple(client.host for client in plan.testbed.client)),
     )
     return manifest, Phase(
-        name=name, op=job.op, block_bytes=job.block_bytes, block_bytes_by_op=job.block_bytes_by_op,
-        outstanding=job.outstanding, interval_ns=phase.interval, client_ios=0, server_ios=None,
-        lost_events=None, start_ns=0, end_ns=0,
+        name=name, op=job.op, is_random=job.is_random, block_bytes=job.block_bytes,
+        block_bytes_by_op=job.block_bytes_by_op, outstanding=job.outstanding, interval_ns=phase.interval,
+        client_ios=0, server_ios=None, lost_events=None, start_ns=0, end_ns=0,
     )  # fmt: skip

@@ -210,7 +210,8 @@ class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
     Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
-    `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has.
+    `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
+    None where jobs differ, and for runs of before.
     """
 
     name: str
@@ -219,6 +220,7 @@ class Phase(Stored):
     expected_tiers: Many[str] = ()
     tiers: Many[str] = ()
     job: str | None = None
+    is_random: bool | None = None
     block_bytes: Count | None = None
     block_bytes_by_op: dict[str, Count] = Field(default_factory=dict)
     outstanding: Count | None = None

@@ -36,6 +36,7 @@ class Conditions(Stored):
     io_size: Count | None = None
     outstanding: Count | None = None
     nfs_version: str | None = None
+    random: bool | None = None
 
 
 class PublishedRange(Stored):

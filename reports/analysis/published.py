@@ -38,6 +38,10 @@ def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> 
     """Each condition that is not met, and what the phase has instead, in words."""
     if phase and phase.op == "mixed":
         yield "reads or writes alone", "both together"
+    random, is_random = conditions.random, phase.is_random if phase else None
+    # Runs of before did not record it.
+    if random is not None and is_random is not None and random != is_random:
+        yield _order(random), _order(is_random)
     size, outstanding, version = conditions.io_size, conditions.outstanding, conditions.nfs_version
     if size is not None and (observed := phase and phase.block_bytes) != size:
         sizes = {observed} if observed else {*(phase.block_bytes_by_op.values() if phase else ())}
@@ -49,6 +53,10 @@ def _unlike(conditions: Conditions, manifest: Manifest, phase: Phase | None) -> 
     if version is not None and versions != [version]:
         observed_versions = " and ".join(f"NFSv{each}" for each in versions)
         yield f"NFSv{version}", observed_versions or "an unknown NFS version"
+
+
+def _order(random: bool) -> str:
+    return "random I/O" if random else "I/O in order"
 
 
 def _outstanding(ios: int) -> str:

@@ -80,12 +80,14 @@ class Setup(_Table):
 class Measured(_Table):
     """With what a range was measured: it stands beside phases that have the same. None: beside any.
 
-    `io_size` in bytes. `outstanding`: I/Os on their way at a time, of all clients together.
+    `io_size` in bytes. `outstanding`: I/Os on their way at a time, of all clients together. `random`: each
+    I/O to a random place, or all in order.
     """
 
     io_size: PositiveSize | None = None
     outstanding: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     nfs_version: NfsVersion | None = None
+    random: bool | None = None
 
 
 class Span(_Table):

@@ -66,12 +66,21 @@ def numbers(values: npt.NDArray[Any]) -> Json:
     return packed
 
 
+# Plotly leaves the unit out between the powers of ten of a logarithmic axis.
+_BETWEEN = {
+    f"{digit * power}{prefix}": f"{digit * power}{prefix}s"
+    for prefix in ("n", "µ", "m", "")
+    for power in (1, 10, 100)
+    for digit in range(2, 10)
+}
+
+
 def latency_axis(low_s: float, high_s: float, **values: Any) -> Json:
     """A logarithmic axis from `low_s` to `high_s` (seconds), with numbers at every zoom."""
     low, high = np.log10(max(low_s, FLOOR_S)), np.log10(max(high_s, 2 * FLOOR_S))
     return {
         "type": "log", "range": [float(low), float(high)], "tickformat": ".3~s", "ticksuffix": "s",
-        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 6, **values,
+        "minor": {"ticks": "outside", "dtick": "D1"}, "nticks": 6, "labelalias": _BETWEEN, **values,
     }  # fmt: skip
 
 

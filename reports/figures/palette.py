@@ -66,15 +66,6 @@ FAULT = "#d8201f"
 EVENTS = ["#8a6fd1", "#c0662a", "#2f9e8f", "#c2457f", "#7d8b1f", "#5b7fb0"]
 
 
-# Plotly leaves the unit out between the powers of ten of a logarithmic axis.
-_BETWEEN = {
-    f"{digit * power}{prefix}": f"{digit * power}{prefix}s"
-    for prefix in ("n", "µ", "m", "")
-    for power in (1, 10, 100)
-    for digit in range(2, 10)
-}
-
-
 def _template(page: dict[str, str]) -> Json:
     """What Plotly takes for all that a figure leaves open: text, axes, paper."""
     axis = {
@@ -85,7 +76,7 @@ def _template(page: dict[str, str]) -> Json:
         "layout": {
             "font": {"family": "system-ui, sans-serif", "size": 12, "color": page["ink"]},
             "paper_bgcolor": page["box"], "plot_bgcolor": page["box"], "xaxis": axis,
-            "yaxis": {**axis, "labelalias": _BETWEEN},
+            "yaxis": axis,
             "annotationdefaults": {"bgcolor": page["box"]},
             "hoverlabel": {"bgcolor": page["ink"], "font": {"color": page["box"]}},
             "newselection": {"line": {"color": page["link"]}},

@@ -34,7 +34,12 @@ def _figure(series: Series, axis: SeriesAxis, phase: str, cells: Cells) -> Figur
     traces = [*_latencies(cells, x), *_throughput(cells, x)]
     for trace in [each for each in traces if each["name"] == "published"][:1]:
         trace["showlegend"] = True
-    seen = [v for trace in traces for v in trace["y"] if v and trace.get("yaxis", "y") == "y"]
+    seen = [
+        v
+        for trace in traces
+        for v in trace["y"]
+        if v and v > figure.FLOOR_S and trace.get("yaxis", "y") == "y"
+    ]
     low, high = min(seen, default=1e-6), max(seen, default=1e-3)
     numeric = not isinstance(x[0], str)
     along: Json = (
@@ -53,7 +58,7 @@ def _figure(series: Series, axis: SeriesAxis, phase: str, cells: Cells) -> Figur
         xaxis={**along, "anchor": "y"},
         yaxis=figure.latency_axis(low / 2, high * 2, anchor="x", domain=_LATENCY, dtick="D2"),
         xaxis2={**along, "anchor": "y2", "domain": _LEFT},
-        yaxis2={"anchor": "x2", "domain": _BELOW, "rangemode": "tozero"},
+        yaxis2={"anchor": "x2", "domain": _BELOW, "rangemode": "tozero", "tickformat": ".3~s"},
         xaxis3={**along, "anchor": "y3", "domain": _RIGHT},
         yaxis3={"anchor": "x3", "domain": _BELOW, "range": [0, 1.05], "tickformat": ".0%"},
     )  # fmt: skip

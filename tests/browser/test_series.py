@@ -1,5 +1,7 @@
 """The page of a series in a real browser."""
 
+import re
+
 import pytest
 
 import reports
@@ -22,6 +24,15 @@ def test_figures_and_table_fit_and_are_accessible(show, path, width):
     assert violations(page) == [] and page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.querySelector('.plot').data.some(t => t.mode === 'lines+markers')")
     assert page.evaluate("window.hit") is None
+
+
+def test_units_stand_at_latencies_alone(show, path):
+    """Plotly leaves out some units of a logarithmic axis; those that it gets belong nowhere else."""
+    axes = "[d._fullLayout.yaxis, d._fullLayout.yaxis2]"
+    labels = f"d => {axes}.map(a => a._vals.map(v => v.text).filter(Boolean))"
+    latencies, rates = show(path).locator(".plot").first.evaluate(labels)
+    assert len(latencies) > 3 and all(re.fullmatch(r"[0-9.]+[nµm]?s", text) for text in latencies)
+    assert len(rates) > 1 and all(re.fullmatch(r"[0-9.]+k?", text) for text in rates)
 
 
 def test_every_column_sorts_by_mouse_and_keyboard(show, path):
