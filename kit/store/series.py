@@ -215,7 +215,10 @@ class Series(Stored):
         return {axis.name: axis for axis in self.axes}[name]
 
     def value_of(self, cell: SeriesCell, axis: SeriesAxis) -> str | None:
-        """The cell's value on an axis; None where the axis is not about its phase."""
+        """The cell's value on an axis; None where it is not about its phase, or another sets its keys."""
+        others = {key for name in cell.at if name != axis.name for key in self.axis(name).keys}
+        if axis.name not in cell.at and others & set(axis.keys):
+            return None
         if axis.phases and cell.phase not in axis.phases and axis.name not in cell.at:
             return None
         return cell.at.get(axis.name, axis.values[0])

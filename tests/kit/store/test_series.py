@@ -66,3 +66,13 @@ def test_a_value_of_another_axis_is_missing_where_it_is_not_about_the_phase(tmp_
     assert [series.value_of(cell, axis) for cell in series.cells] == ["512", "4k", "128k", "512"]
     assert series.value_of(series.cells[0], axis.model_copy(update={"phases": ("read",)})) is None
     assert isinstance(series, Series)
+
+
+def test_where_two_axes_have_a_key_only_one_has_a_value(tmp_path: Path) -> None:
+    """A cell whose io-size sets the record size has none on the axis of record sizes."""
+    series = read_series(written(tmp_path))
+    size = series.axes[0].model_copy(update={"keys": ("job.bs", "dataset.recordsize")})
+    named = {"name": "record", "keys": ("dataset.recordsize",), "values": ("512", "8k")}
+    record = size.model_copy(update=named)
+    both = series.model_copy(update={"axes": (size, record)})
+    assert [both.value_of(cell, record) for cell in both.cells] == ["512", None, None, "512"]
