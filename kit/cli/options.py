@@ -50,7 +50,7 @@ SeedOption = Annotated[
     int | None,
     typer.Option(
         "--seed", min=0, max=(1 << SEED_BITS) - 1, metavar="N", show_default=False,
-        help="Use the random numbers of another run: the seed in its manifest. Default: a new seed.",
+        help="Random numbers as in another run or series: the seed in its manifest. Default: a new seed.",
     ),
 ]  # fmt: skip
 AgeAgainOption = Annotated[

@@ -171,10 +171,15 @@ def run(
     asked = Asked(beside_other_pools=beside_other_pools, despite_warm_up=despite_warm_up)
     planned = _planned(side, series, only, quick=quick, b=(versus_workload or side.workload) if has_b else "")
     if planned is not None:
-        _refuse_in_sweep(seed is not None, observer_effect)
+        if observer_effect:
+            raise ConfigError(
+                "--observer-effect is for a single run, and this workload has cells",
+                "leave it out, or measure it in a run without a sweep",
+            )
         code = measure_sweep(
             side, planned, inputs, results, Progress(quiet=quiet), json_output=json_output, junit=junit,
-            erase_serials=serials, repeat=count, asked=replace(asked, age_again=age_again), resume=resume,
+            erase_serials=serials, repeat=count, resume=resume,
+            asked=replace(asked, seed=seed, age_again=age_again),
         )  # fmt: skip
         raise typer.Exit(code)
     if not has_b and count == 1:
@@ -226,16 +231,6 @@ def _planned(
     if series:
         return side.sweep(series.only, quick=series.quick)
     return side.sweep(only or (), quick=quick)
-
-
-def _refuse_in_sweep(seed: bool, observer_effect: bool) -> None:
-    """Raises ConfigError for options of a single run."""
-    for option, given in (("--seed", seed), ("--observer-effect", observer_effect)):
-        if given:
-            raise ConfigError(
-                f"{option} is for a single run, and this workload has cells",
-                "leave it out: each run of a series has a seed of its own",
-            )
 
 
 def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:

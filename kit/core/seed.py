@@ -18,6 +18,11 @@ def seed_of_run(run_id: str) -> int:
     return _number(run_id, SEED_BITS)
 
 
+def seed_of_build(seed: int, build: str, turn: int) -> int:
+    """The seed of one run of a series that was given one: each build and round has its own."""
+    return _number(f"{seed} {build} {turn}", SEED_BITS)
+
+
 def seed_for(seed: int, purpose: str) -> int:
     """The seed for one use in the run, such as a phase: 31 bits (fio's randseed)."""
     return _number(f"{seed} {purpose}", 31)

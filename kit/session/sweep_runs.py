@@ -16,7 +16,7 @@ from kit.config.testbed import read_testbed
 from kit.core.errors import EXIT_INTERRUPTED, EXIT_UNKNOWN, ConfigError, KitError
 from kit.core.output import check_target, emit_text, say
 from kit.core.progress import Progress
-from kit.core.seed import RUN_ID
+from kit.core.seed import RUN_ID, seed_of_build
 from kit.core.units import utc_now
 from kit.lab.image.image import ImageInputs
 from kit.plan.sweep import Build, SweepPlan
@@ -54,7 +54,7 @@ def measure_sweep(
     `resume`: the directory of a series that was interrupted.
     """
     check_target(junit)
-    path = resume or _create(side, planned, results, repeat)
+    path = resume or _create(side, planned, results, repeat, asked.seed)
     series = store.read_series(path)
     _check_same(path, series, planned)
     results = path.parent.parent
@@ -70,7 +70,9 @@ def measure_sweep(
             progress.note(f"build {number} of {len(todo)}{round_}: {build.name} (cells: {cells})")
             mark = SeriesMark(series.id, build.name, turn)
             try:
-                measured = _measure(path, build, mark, site, results, progress, asked)
+                own = None if series.seed is None else seed_of_build(series.seed, build.name, turn)
+                of_run = replace(asked, seed=own)
+                measured = _measure(path, build, mark, site, results, progress, of_run)
             except (KitError, KeyboardInterrupt):
                 say(_going_on(path))
                 raise
@@ -119,7 +121,7 @@ def _check_same(path: Path, series: Series, planned: SweepPlan) -> None:
         )
 
 
-def _create(side: Side, planned: SweepPlan, results: Path, repeat: int) -> Path:
+def _create(side: Side, planned: SweepPlan, results: Path, repeat: int, seed: int | None) -> Path:
     """The directory of a new series, with its plan."""
     plan = planned.builds[0].plan
     path = store.create_series(results, plan.workload.name)
@@ -136,6 +138,7 @@ def _create(side: Side, planned: SweepPlan, results: Path, repeat: int) -> Path:
         "only": list(planned.only),
         "quick": planned.quick,
         "sets": list(side.sets),
+        "seed": seed,
         "repeat": repeat,
         "digest": planned.digest,
         "drift_max": sweep.sweeps.drift_max,
@@ -202,7 +205,7 @@ def _measure(
         analysed = reports.analyse(begun)
         return Measured(begun, analysed, VERDICT_CODES[analysed.summary.verdict], None)
     if begun is None:
-        place = site.place(build.plan, None, None)
+        place = site.place(build.plan, None, asked.seed)
         return measure(build.plan, place, results, progress, asked=asked, is_up=site.is_up)
     with Journal(begun.journal) as journal:
         earlier = read_earlier(begun, build.plan)

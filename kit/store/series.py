@@ -181,7 +181,7 @@ class JudgedRatio(Stored):
 
 
 class Series(Stored):
-    """The whole file. `only`, `quick`, `sets`: as asked for; `digest`: of all plans; `repeat`: rounds."""
+    """The file. `only`, `quick`, `sets`, `seed`: as asked for. `digest`: of all plans; `repeat`: rounds."""
 
     format: int = SERIES_FORMAT
     name: str
@@ -194,6 +194,7 @@ class Series(Stored):
     only: Many[str] = ()
     quick: bool = False
     sets: Many[str] = ()
+    seed: Count | None = None
     repeat: Annotated[int, Field(ge=1)] = 1
     digest: str
     drift_max: float

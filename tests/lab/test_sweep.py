@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kit.core.seed import seed_of_build
 from kit.lab.image.image import Image
 from kit.store.manifest import read_manifest
 from kit.store.run_directory import RunDir
@@ -67,7 +68,7 @@ def killed(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Killed:
     """A series whose kit was killed in the second build, and that was resumed."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "layouts.toml").write_text(WORKLOAD)
-    process = begin(folder, str(folder / "layouts.toml"))
+    process = begin(folder, str(folder / "layouts.toml"), "--seed", "5")
     log = folder / "log"
     deadline = time.monotonic() + _DEADLINE_S
     while not (begun := log.read_text().partition("build 2 of 3")[2]) or "exporting" not in begun:
@@ -119,6 +120,7 @@ def test_each_run_is_one_of_the_ordinary_kind(killed: Killed) -> None:
         assert plan["series"] == {"id": series.id, "build": build.name, "round": 1}
         assert json.loads((run / "summary.json").read_text())["verdict"] == "valid"
         manifest = read_manifest(RunDir(run))
+        assert manifest.seed == seed_of_build(5, build.name, 1), "also after the series was resumed"
         settings = {(each.name, each.set) for each in manifest.host_settings}
         assert settings == {
             ("nfsd_threads", "12"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.core.seed import SEED_BITS, seed_for, seed_of_run
+from kit.core.seed import SEED_BITS, seed_for, seed_of_build, seed_of_run
 
 
 def test_each_run_has_its_own_reproducible_seed() -> None:
@@ -21,3 +21,10 @@ def test_phases_of_a_run_have_different_seeds() -> None:
         assert len(observed) == len(names)
         # fio's randseed is a whole number; ours stays where every version reads it.
         assert all(0 <= value < 1 << 31 for value in observed)
+
+
+def test_builds_and_rounds_of_a_series_have_different_seeds() -> None:
+    builds = ("base", "io-size=4k", "base-again")
+    seeds = [seed_of_build(seed, build, turn) for seed in (0, 7) for build in builds for turn in (1, 2, 11)]
+    assert len(set(seeds)) == len(seeds) and all(0 <= seed < 1 << SEED_BITS for seed in seeds)
+    assert seeds[0] == seed_of_build(0, "base", 1)
