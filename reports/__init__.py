@@ -15,10 +15,11 @@ from kit.store.series import Series
 from kit.store.summary import Reference, Summary, read_summary
 from reports.analysis.analysed import Analysed, analysed
 from reports.analysis.references import Setup
-from reports.analysis.series import StoredRun, analysed_series
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
 from reports.page.series_page import render as render_series
+from reports.series.analyse import analysed_series
+from reports.series.cells import StoredRun
 
 __all__ = ["Analysed", "analyse", "analyse_series", "judged"]
 

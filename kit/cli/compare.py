@@ -14,10 +14,10 @@ from kit.core.output import check_target, emit, emit_json, emit_text, say, write
 from kit.session.comparison import StoredRun, comparison, shown_phase
 from kit.session.presentation import terminal_width
 from kit.store.series import is_series, named_series, read_series
-from reports.analysis.series_compare import compare_series
 from reports.output import comparison_table
 from reports.output.series_table import comparison_lines
 from reports.page import comparison_page
+from reports.series.compare import compare_series
 
 # click drops a `--`, so it is replaced by a marker. No argument can contain a NUL.
 _SEPARATOR = "\0--"

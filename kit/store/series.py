@@ -72,7 +72,7 @@ class SeriesBuild(Stored):
 
 
 class CellRow(Stored):
-    """A layer x op x tier of a cell in one run. `p50_range_us`: holds the median with 95 % confidence."""
+    """A layer x op x tier of a cell in one run. Ranges hold their figure with 95 % confidence, by ranks."""
 
     layer: str
     op: str
@@ -82,18 +82,23 @@ class CellRow(Stored):
     p50_us: float | None
     p50_range_us: Range | None
     p99_us: float | None
+    p99_range_us: Range | None = None
     mean_us: float | None = None
     published_us: Range | None = None
 
 
 class CellRun(Stored):
-    """A cell in one run. `cpu_busy`: of 1, the busiest machine; `bytes`: on their way to the log devices."""
+    """A cell in one run. `cpu_busy`: of 1, the busiest machine; `bytes`: on their way to the log devices.
+
+    `ios_per_s_range`: holds the rate with 95 % confidence, by the spread of the latencies.
+    """
 
     run: RunName
     round: Count
     verdict: Verdict
     reasons: Many[str] = ()
     ios_per_s: float | None = None
+    ios_per_s_range: Range | None = None
     bytes_per_s: float | None = None
     cpu_busy: float | None = None
     bytes: BytesOnTheWay | None = None
@@ -129,7 +134,8 @@ class SkippedCell(Stored):
 class Ratio(Stored):
     """A figure of a row at `to` over that at `from_` of an axis; all other values are as in `beside`.
 
-    `interval`: with 95 % confidence, over rounds; None for one round: then none is claimed.
+    `interval`: with 95 % confidence, over rounds; None for one round: then none is claimed. `range`: what the
+    number of I/Os alone leaves open, with 95 % confidence; how runs differ from one another is not in it.
     """
 
     axis: str
@@ -143,6 +149,7 @@ class Ratio(Stored):
     figure: Literal["p50", "p99", "ios_per_s"]
     ratio: float
     interval: Range | None = None
+    range: Range | None = None
     rounds: Count = 1
 
 

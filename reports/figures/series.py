@@ -9,11 +9,11 @@ from typing import Any
 from kit.core.units import format_latency
 from kit.store.series import CellRow, Series, SeriesAxis, SeriesCell
 from kit.store.stored import Json
-from reports.analysis.series_view import bytes_rate_of, cells_of, cpu_of, merged_rows, rate_of
 from reports.analysis.tier_names import op_name, tier_name
 from reports.figures import figure, palette
 from reports.figures.figure import Figure
 from reports.figures.text import plotly_text
+from reports.series.view import bytes_rate_of, cells_of, cpu_of, merged_rows, rate_of
 
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _LATENCY, _BELOW = [0.42, 1.0], [0.0, 0.26]

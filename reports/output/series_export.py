@@ -7,13 +7,14 @@ from typing import Any
 import polars as pl
 
 from kit.store.series import Series
-from reports.analysis.series_view import cell_ratio
+from reports.series.view import cell_ratio
 
 _COLUMNS: dict[str, Any] = {
     "phase": pl.String, "build": pl.String, "run": pl.String, "round": pl.Int64, "again": pl.Boolean,
     "verdict": pl.String, "excluded": pl.String, "layer": pl.String, "op": pl.String, "tier": pl.String,
     "count": pl.Int64, "share": pl.Float64, "p50_us": pl.Float64, "p50_low_us": pl.Float64,
-    "p50_high_us": pl.Float64, "p99_us": pl.Float64, "mean_us": pl.Float64, "ios_per_s": pl.Float64,
+    "p50_high_us": pl.Float64, "p99_us": pl.Float64, "p99_low_us": pl.Float64, "p99_high_us": pl.Float64,
+    "mean_us": pl.Float64, "ios_per_s": pl.Float64,
     "bytes_per_s": pl.Float64, "cpu_busy": pl.Float64, "p50_ratio": pl.Float64,
 }  # fmt: skip
 
@@ -29,14 +30,15 @@ def frame(series: Series) -> pl.DataFrame:
         values = {names[axis.name]: series.value_of(cell, axis) for axis in series.axes}
         for run in cell.runs:
             for row in run.rows:
-                low, high = row.p50_range_us or (None, None)
+                p50, p99 = (known or (None, None) for known in (row.p50_range_us, row.p99_range_us))
                 ratio = cell_ratio(series, cell, None, row)
                 rows.append({
                     **values, "phase": cell.phase, "build": cell.build, "run": run.run, "round": run.round,
                     "again": cell.again, "verdict": run.verdict, "excluded": cell.excluded,
                     "layer": row.layer, "op": row.op, "tier": row.tier, "count": row.count,
                     "share": row.share, "p50_us": row.p50_us,
-                    "p50_low_us": low, "p50_high_us": high, "p99_us": row.p99_us, "mean_us": row.mean_us,
+                    "p50_low_us": p50[0], "p50_high_us": p50[1],
+                    "p99_us": row.p99_us, "p99_low_us": p99[0], "p99_high_us": p99[1], "mean_us": row.mean_us,
                     "ios_per_s": run.ios_per_s, "bytes_per_s": run.bytes_per_s, "cpu_busy": run.cpu_busy,
                     "p50_ratio": ratio.ratio if ratio else None,
                 })  # fmt: skip

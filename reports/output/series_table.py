@@ -8,12 +8,19 @@ from kit.core.text import safe_text
 from kit.core.units import format_latency
 from kit.store.series import CellRow, Ratio, Series, SeriesCell
 from kit.store.stored import Json
-from reports.analysis.series_view import cell_ratio, cells_of, merged_rows, rate_of
+from kit.store.summary import Range
 from reports.analysis.tier_names import op_name, tier_name
 from reports.output.result_table import PROSE_WIDTH, wrapped
+from reports.series.view import cell_ratio, cells_of, merged_rows, rate_of
 
 _HEAD = ("", "tier", "I/Os", "p50", "p99", "I/O/s", "to base", "verdict")
 _NUMBERS = range(2, 7)
+_RATIO_HEAD = ("cells", "phase", "op", "tier", "figure", "A", "B", "B/A")
+_FINDINGS = {"same": "", "differs": "differs", "open": "not known that well"}
+_SPANS = (
+    "[95 % interval over rounds], or (what the number of I/Os alone leaves open, 95 %): how runs differ from "
+    "one another is known from --repeat alone."
+)
 
 
 def series_lines(series: Series, width: int) -> Iterator[str]:
@@ -40,25 +47,50 @@ def series_lines(series: Series, width: int) -> Iterator[str]:
 
 
 def comparison_lines(result: Json, width: int) -> Iterator[str]:
-    """Two series, cell by cell (reports.analysis.series_compare)."""
-    yield from wrapped(f"A: {result['a']}, B: {result['b']}", min(width, PROSE_WIDTH))
+    """Two series, cell by cell (reports.series.compare)."""
+    prose = min(width, PROSE_WIDTH)
+    yield from wrapped(f"A: {result['a']}, B: {result['b']}", prose)
+    for text in result["conclusion"]:
+        yield from wrapped(text, prose, "- ")
+    yield from wrapped(_SPANS, prose)
     head = ("cell", "phase", "layer", "op", "tier", "figure", "A", "B", "B/A", "")
     table: list[tuple[str, ...]] = [head]
     for row in result["rows"]:
-        shown = [
-            f"{row[side]:,.0f}" if row["figure"] == "ios_per_s" else format_latency(row[side])
-            for side in "ab"
-        ]
-        interval = f" [{row['interval'][0]:.3f}, {row['interval'][1]:.3f}]" if row["interval"] else ""
         table.append((
-            row["cell"], row["phase"], row["layer"], row["op"], row["tier"], row["figure"], *shown,
-            f"{row['ratio']:.3f}{interval}", row["excluded"] or "",
+            row["cell"], row["phase"], row["layer"], row["op"], row["tier"], row["figure"],
+            *(_value(row, side) for side in "ab"), _span(row["ratio"], row["interval"], row["range"], 3),
+            row["excluded"] or _FINDINGS[row["finding"]],
         ))  # fmt: skip
     yield from _lines(table, range(6, 9))
+    differ = [row for row in result["ratios"] if row["finding"] == "differs"]
+    if differ:
+        yield ""
+        yield "ratios to the base that differ"
+        yield from _lines([_RATIO_HEAD, *map(_ratio_row, differ)], range(5, 8))
     for side in "ab":
         if result[f"only_{side}"]:
             text = f"only in {side.upper()}: {', '.join(result[f'only_{side}'])}"
-            yield from wrapped(text, min(width, PROSE_WIDTH), "- ")
+            yield from wrapped(text, prose, "- ")
+
+
+def _value(row: Json, side: str) -> str:
+    return f"{row[side]:,.0f}" if row["figure"] == "ios_per_s" else format_latency(row[side])
+
+
+def _ratio_row(row: Json) -> tuple[str, ...]:
+    beside = [f"{name}={value}" for name, value in row["beside"].items()]
+    cells = ", ".join([f"{row['axis']}: {row['from']} to {row['to']}", *beside])
+    span = _span(row["ratio"], row["interval"], row["range"], 3)
+    return (
+        cells,
+        row["phase"],
+        row["op"],
+        row["tier"],
+        row["figure"],
+        f"{row['a']:.3f}",
+        f"{row['b']:.3f}",
+        span,
+    )
 
 
 def _rows(series: Series, cell: SeriesCell, axis: str | None, value: str) -> Iterator[tuple[str, ...]]:
@@ -91,10 +123,15 @@ def _latency(value_us: float | None) -> str:
 
 
 def _ratio(ratio: Ratio | None) -> str:
-    if ratio is None:
-        return ""
-    interval = f" [{ratio.interval[0]:.2f}, {ratio.interval[1]:.2f}]" if ratio.interval else ""
-    return f"x {ratio.ratio:.2f}{interval}"
+    return "" if ratio is None else f"x {_span(ratio.ratio, ratio.interval, ratio.range, 2)}"
+
+
+def _span(ratio: float, interval: Range | None, known: Range | None, digits: int) -> str:
+    """The ratio with its interval over rounds, or else with what the number of I/Os leaves open."""
+    left, right = "[]" if interval else "()"
+    ends = interval or known
+    between = f" {left}{ends[0]:.{digits}f}, {ends[1]:.{digits}f}{right}" if ends else ""
+    return f"{ratio:.{digits}f}{between}"
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:

@@ -11,13 +11,13 @@ from kit.store.series import Series, SeriesCell
 from kit.store.stored import Json
 from kit.store.tables import SERVER
 from reports.analysis.import_source import phase_frame
-from reports.analysis.series_sentences import sentences
-from reports.analysis.series_view import bytes_rate_of, cell_ratio, cpu_of, merged_rows, rate_of
 from reports.figures import heat_map
 from reports.figures import series as figures
 from reports.figures.thumbnail import thumbnail
 from reports.page import document
 from reports.page.document import Figures
+from reports.series.sentences import sentences
+from reports.series.view import bytes_rate_of, cell_ratio, cpu_of, merged_rows, rate_of
 
 # Of each run, by the name of its directory.
 Runs = Mapping[str, tuple[Manifest, Latency]]

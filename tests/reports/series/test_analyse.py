@@ -9,7 +9,8 @@ import pytest
 
 import reports
 from kit.store.series import CellRow, Ratio, Series
-from reports.analysis.series import _drift
+from reports.series.drift import drift_of
+from reports.series.figures import figures_of, mean
 from tests.reports import synthetic_series as synthetic
 
 WISH = {"axis": "io-size", "from": "512", "to": "4k", "phase": "write-slog", "layer": "nfs-server",
@@ -40,6 +41,31 @@ def test_the_median_lies_in_its_range(tmp_path: Path) -> None:
     assert row.p50_range_us[1] / row.p50_range_us[0] < 1.02
 
 
+def test_ranges_are_those_of_the_number_of_ios(tmp_path: Path) -> None:
+    """The logarithm spreads by 0.04, so that of 4000 I/Os the median has a standard error of 0.08 %."""
+    series = analysed(tmp_path)
+    run = series.cells[1].runs[0]
+    (row,) = [row for row in run.rows if row.layer == "nfs-server"]
+    assert row.p99_us and row.p99_range_us and row.p99_range_us[0] < row.p99_us < row.p99_range_us[1]
+    assert run.ios_per_s and run.ios_per_s_range
+    assert run.ios_per_s_range[1] / run.ios_per_s == pytest.approx(1 + 1.96 * 0.04 / 4000**0.5, abs=3e-4)
+    ratio = p50(series, "4k")
+    assert ratio.range and ratio.range[0] < 1.5 < ratio.range[1]
+    # Of the cell and of the base, that was measured twice. Where they lie in their bins adds to it.
+    by_ranks = 1.96 * 1.25 * 0.04 / 4000**0.5 * (1 + 1 / 2) ** 0.5
+    assert by_ranks < ratio.range[1] / ratio.ratio - 1 < 2.5 * by_ranks
+
+
+def test_a_series_of_an_older_kit_has_no_ranges(tmp_path: Path) -> None:
+    run = analysed(tmp_path).cells[0].runs[0]
+    row = run.rows[0].model_copy(update={"p50_range_us": None, "p99_range_us": None})
+    old = figures_of(run.model_copy(update={"rows": (row,), "ios_per_s_range": None}))
+    new = figures_of(run)
+    assert {figure.reach for figure in old.values()} == {None}
+    key = row.layer, row.op, row.tier, "p50"
+    assert old[key].minus(new[key]).range is None and mean([old[key], new[key]]).range is None
+
+
 def test_rounds_give_intervals(tmp_path: Path) -> None:
     ratio = p50(analysed(tmp_path, rounds=3), "4k")
     assert ratio.rounds == 3 and ratio.interval
@@ -53,11 +79,11 @@ def test_a_base_that_drifts_makes_the_cells_between_unknown(tmp_path: Path) -> N
     assert all("drifted" in (cell.excluded or "") for cell in series.cells)
 
 
-def test_a_base_within_the_bound_does_not_drift(tmp_path: Path) -> None:
+def test_a_base_within_the_bound_does_notdrift_of(tmp_path: Path) -> None:
     assert analysed(tmp_path, (1, 1.5, 4, 1.04)).verdict == "valid"
 
 
-def test_the_median_of_a_mixture_of_tiers_does_not_drift(tmp_path: Path) -> None:
+def test_the_median_of_a_mixture_of_tiers_does_notdrift_of(tmp_path: Path) -> None:
     """It jumps between tiers when their shares change by a little: each tier is judged by itself."""
 
     def row(tier: str, share: float, p50_us: float) -> CellRow:
@@ -75,7 +101,7 @@ def test_the_median_of_a_mixture_of_tiers_does_not_drift(tmp_path: Path) -> None
             (True, (row("dram", 0.51, 6), row("l2arc", 0.49, 280), row("all", 1, 20))),
         )
     ]
-    judged = {each.tier: each.ok for each in _drift(analysed(tmp_path / "b"), both)}
+    judged = {each.tier: each.ok for each in drift_of(analysed(tmp_path / "b"), both)}
     assert judged == {"dram": True, "l2arc": False}
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.store.series import Series, SeriesAxis
-from reports.analysis.series_view import cell_ratio, cells_of, merged_rows
 from reports.analysis.tier_names import op_name, tier_name
+from reports.series.view import cell_ratio, cells_of, merged_rows
 
 
 def sentences(series: Series, axis: SeriesAxis) -> Iterator[str]:

@@ -1,0 +1,81 @@
+"""From the runs of a series to its cells, ratios, drift and verdict. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kit.store.series import Drift, JudgedRatio, Series, SeriesBuild, SeriesCell
+from kit.store.summary import CPU_BOUND, Verdict
+from reports.series.cells import StoredRun, measured_cell
+from reports.series.drift import drift_of, drifted
+from reports.series.ratios import judged, ratios_of
+
+
+def analysed_series(series: Series, runs: Mapping[str, StoredRun]) -> Series:
+    """The series with what its runs say. `runs`: by directory; without one its cells are unmeasured."""
+    builds = tuple(_build(build, runs) for build in series.builds)
+    named = {build.name: build for build in builds}
+    cells = [measured_cell(cell, named[cell.build], runs) for cell in series.cells]
+    drift = tuple(drift_of(series, cells))
+    cells = [_excluded(drifted(cell, drift)) for cell in cells]
+    ratios = tuple(ratios_of(series, cells))
+    expect = tuple(judged(each, ratios, cells) for each in series.expect)
+    verdict, reasons = _verdict(series, builds, cells, drift, expect)
+    return series.model_copy(
+        update={
+            "builds": builds, "cells": tuple(cells), "drift": drift, "ratios": ratios, "expect": expect,
+            "verdict": verdict, "reasons": tuple(reasons),
+        }
+    )  # fmt: skip
+
+
+def _build(build: SeriesBuild, runs: Mapping[str, StoredRun]) -> SeriesBuild:
+    judged = [
+        run.model_copy(update={"verdict": runs[run.run].summary.verdict}) if run.run in runs else run
+        for run in build.runs
+    ]
+    return build.model_copy(update={"runs": tuple(judged)})
+
+
+def _excluded(cell: SeriesCell) -> SeriesCell:
+    """With the reason why it is kept out of ratios."""
+    reason = None
+    busy = max((run.cpu_busy for run in cell.runs if run.cpu_busy is not None), default=0.0)
+    if not cell.runs:
+        reason = "not measured"
+    elif cell.verdict == "unknown":
+        reason = next(
+            (run.reasons[0] for run in cell.runs if run.verdict == "unknown" and run.reasons), "unknown"
+        )
+    elif busy > CPU_BOUND:
+        reason = f"bound by CPU: a machine's CPU was {busy:.0%} busy"
+    return cell.model_copy(update={"excluded": reason})
+
+
+def _verdict(
+    series: Series,
+    builds: Sequence[SeriesBuild],
+    cells: Sequence[SeriesCell],
+    drift: Sequence[Drift],
+    expect: Sequence[JudgedRatio],
+) -> tuple[Verdict, list[str]]:
+    """Of the whole series: the worst of its cells and expectations."""
+    reasons = []
+    missing = [cell for cell in cells if cell.verdict is None]
+    for kind in ("unknown", "invalid"):
+        names = [f"{cell.phase} {cell.name}" for cell in cells if cell.verdict == kind]
+        if names:
+            reasons.append(f"{len(names)} of {len(cells)} cells are {kind}: {', '.join(names)}.")
+    if missing:
+        reasons.append(f"{len(missing)} of {len(cells)} cells are not measured.")
+    unmet = [each for each in expect if each.ok is False]
+    unjudged = [each for each in expect if each.ok is None]
+    for each in (*unmet, *unjudged):
+        reasons.append(
+            f"{each.axis} {each.from_} to {each.to}, {each.phase} {each.op}/{each.tier}: {each.reason}."
+        )
+    if missing or unjudged or any(cell.verdict == "unknown" for cell in cells):
+        return "unknown", reasons
+    if unmet or any(cell.verdict == "invalid" for cell in cells):
+        return "invalid", reasons
+    return "valid", [f"All {len(cells)} cells are valid, in {sum(len(b.runs) for b in builds)} runs."]

@@ -1,0 +1,152 @@
+"""A cell in the runs that measured it: verdict, rate and latencies, and how exactly they are known. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+import polars as pl
+
+from kit.store.latency import Latency
+from kit.store.manifest import Manifest
+from kit.store.phase import Phase
+from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell, SeriesRun
+from kit.store.summary import Range, Row, Summary, Verdict
+from reports.statistics.quantiles import Bins, rank_ns
+
+WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
+# Standard errors around a figure that hold it with 95 % confidence.
+_ERRORS = 1.96
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """What a run of the series has stored."""
+
+    manifest: Manifest
+    summary: Summary
+    latency: Latency
+
+
+def measured_cell(cell: SeriesCell, build: SeriesBuild, runs: Mapping[str, StoredRun]) -> SeriesCell:
+    """The cell with what the runs of its build say of it; its verdict is the worst of theirs."""
+    of_runs = [_cell_run(cell, each, runs[each.run]) for each in build.runs if each.run in runs]
+    worst = max((run.verdict for run in of_runs), key=lambda verdict: WORST[verdict], default=None)
+    return cell.model_copy(update={"runs": tuple(of_runs), "verdict": worst, "excluded": None})
+
+
+def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
+    verdict, reasons = verdict_of_phase(stored.manifest, stored.summary, cell.in_run)
+    phase = next((each for each in stored.manifest.phases if each.name == cell.in_run), None)
+    use = next((each for each in stored.summary.use if each.phase == cell.in_run), None)
+    bins = _bins(stored.latency, cell.in_run)
+    rows = [row for row in stored.summary.rows if row.phase == cell.in_run]
+    rate = use.iops if use else _rate(phase)
+    of_clients = [
+        each
+        for (layer, _, tier), found in bins.items()
+        if (layer, tier) == ("client", "all")
+        for each in found
+    ]
+    return CellRun(
+        run=run.run,
+        round=run.round,
+        verdict=verdict,
+        reasons=tuple(reasons),
+        ios_per_s=rate,
+        ios_per_s_range=_rate_range(rate, of_clients),
+        bytes_per_s=use.bytes_per_s if use else None,
+        cpu_busy=max((machine.busy for machine in use.cpu), default=None) if use else None,
+        bytes=use.bytes if use else None,
+        rows=tuple(_row(row, bins.get((row.layer, row.op, row.tier), [])) for row in rows),
+    )
+
+
+def verdict_of_phase(manifest: Manifest, summary: Summary, phase: str) -> tuple[Verdict, list[str]]:
+    """The verdict of one phase of a run, and its reasons. What is of the run as a whole is of each phase."""
+    if phase not in (each.name for each in manifest.phases):
+        return "unknown", [f"It was not measured. {' '.join(summary.reasons)}".strip()]
+    names = [each.name for each in manifest.phases if each.name != phase]
+    unmet = [each for each in summary.expect if each.ok is False]
+    said = {reason for each in unmet for reason in each.reasons}
+    if summary.verdict == "unknown":
+        others = tuple(f"{name}: " for name in names)
+        own = [reason for reason in summary.reasons if not reason.startswith(others) and reason not in said]
+        if own:
+            return "unknown", own
+    reasons = [reason for each in unmet if each.phase == phase for reason in each.reasons]
+    return ("invalid", reasons) if any(each.phase == phase for each in unmet) else ("valid", [])
+
+
+def _rate(phase: Phase | None) -> float | None:
+    """I/Os a second of all clients, from the first I/O to the last."""
+    if phase is None or not phase.client_ios or phase.end_ns <= phase.start_ns:
+        return None
+    return phase.client_ios / ((phase.end_ns - phase.start_ns) / 1e9)
+
+
+def _bins(latency: Latency, phase: str) -> dict[tuple[str, str, str], Bins]:
+    key = ("layer", "op", "tier")
+    frame = (
+        latency.bins.filter((pl.col("phase") == phase) & (pl.col("count") > 0))
+        .group_by(*key, "lo_ns", "hi_ns")
+        .agg(pl.col("count").sum())
+        .sort(*key, "lo_ns")
+    )
+    grouped = groupby(frame.iter_rows(named=True), lambda row: (row["layer"], row["op"], row["tier"]))
+    return {key: [(r["lo_ns"], r["hi_ns"], r["count"]) for r in rows] for key, rows in grouped}
+
+
+def _row(row: Row, bins: Bins) -> CellRow:
+    p50_us, p50_range_us = _figure(row, bins, "p50", 0.5)
+    p99_us, p99_range_us = _figure(row, bins, "p99", 0.99)
+    return CellRow(
+        layer=row.layer,
+        op=row.op,
+        tier=row.tier,
+        count=row.count,
+        share=row.share,
+        p50_us=p50_us,
+        p50_range_us=p50_range_us,
+        p99_us=p99_us,
+        p99_range_us=p99_range_us,
+        mean_us=row.mean_us,
+        published_us=row.published.range_us if row.published else None,
+    )
+
+
+def _figure(row: Row, bins: Bins, name: str, q: float) -> tuple[float | None, Range | None]:
+    """A percentile, and latencies that have it between them with 95 % confidence: by ranks, without a model.
+
+    Its rank among n I/Os is q n, with a standard error of sqrt(n q (1 - q)) (binomial). Where it lies in its
+    bin is not exact, either: both errors are independent.
+    """
+    exact = row.interpolated.get(name)
+    us: float | None = exact.us if exact else getattr(row, f"{name}_us")
+    if us is None or not bins:
+        return us, None
+    ios = sum(count for _, _, count in bins)
+    reach = _ERRORS * math.sqrt(ios * q * (1 - q))
+    error = exact.error_us if exact else 0.0
+    ends = (rank_ns(bins, min(max(q * ios + side * reach, 0.5), ios - 0.5)) / 1e3 for side in (-1, 1))
+    low, high = (
+        math.hypot(max(side * (end - us), 0), error) for side, end in zip((-1, 1), ends, strict=True)
+    )
+    return us, (max(us - low, 0.0), us + high)
+
+
+def _rate_range(rate: float | None, bins: Bins) -> Range | None:
+    """What holds a rate of I/Os with 95 % confidence. `bins`: of all of them, at the clients.
+
+    Each thread sends its next I/O when the last has ended, so the rate is known as the mean latency is:
+    with a standard error of its standard deviation over the root of their number.
+    """
+    ios = sum(count for _, _, count in bins)
+    if not rate or ios < 2:
+        return None
+    mean = sum((low + high) / 2 * count for low, high, count in bins) / ios
+    variance = sum(((low + high) / 2 - mean) ** 2 * count for low, high, count in bins) / (ios - 1)
+    reach = _ERRORS * math.sqrt(variance / ios) / mean
+    return rate * math.exp(-reach), rate * math.exp(reach)
