@@ -59,13 +59,7 @@ def import_(
     quiet: QuietOption = False,
 ) -> None:
     """Create a report from fio logs, fio json+, latency traces, bpftrace output or zpool iostat -w."""
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f"--name {name!r}: letters, digits, . _ and - only", "64 at most")
-    if host is not None and not (0 < len(host) <= 100 and host.isprintable()):
-        raise ConfigError(
-            f"--host {host[:100]!r}: not the name of a host",
-            "give 1 to 100 printable characters, such as nas1",
-        )
+    _check_names(name, host)
     interval_ns = duration_ns("--interval", interval)
     if interval_ns < _LEAST_INTERVAL_NS:
         raise ConfigError(
@@ -92,6 +86,17 @@ def import_(
     for file in imported.section["files"]:
         say(f"{file['file']}: {file['rows_counted']} of {file['rows_read']} I/Os counted")
     print_result(analysed, run)
+
+
+def _check_names(name: str, host: str | None) -> None:
+    """Raises ConfigError."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"--name {name!r}: letters, digits, . _ and - only", "64 at most")
+    if host is not None and not (0 < len(host) <= 100 and host.isprintable()):
+        raise ConfigError(
+            f"--host {host[:100]!r}: not the name of a host",
+            "give 1 to 100 printable characters, such as nas1",
+        )
 
 
 def _import(

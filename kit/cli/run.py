@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -154,65 +153,66 @@ def run(
 ) -> None:
     """Run a workload on a testbed."""
     inputs, serials = ImageInputs(suite, tuple(pin or ())), erase_serial or ()
+    resume = named_run(resume).path if resume else None
+    side, series = _chosen(workload, testbed, resume, sets)
     if resume:
-        resume = named_run(resume).path
-    of_series = resume is not None and is_series(resume)
-    side, series = resumed(resume) if resume and of_series else (_side(workload, testbed, resume, sets), None)
-    if resume and (workload or testbed or only or sets or quick):
-        raise ConfigError("--resume goes on with what was planned", "leave out everything else")
+        _check_resumed(bool(workload or testbed or only or sets or quick), seed)
     has_b = versus is not None or versus_workload is not None
-    if resume and seed is not None:
-        raise ConfigError("--resume uses the seed of that run", "leave --seed out")
     if not has_b and (until or across):
         raise ConfigError(
             "--until and --across compare A and B, and there is no B",
             "add --versus TESTBED or --versus-workload WORKLOAD",
         )
-    asked = Asked(beside_other_pools=beside_other_pools, despite_warm_up=despite_warm_up)
-    planned = _planned(side, series, only, quick=quick, b=(versus_workload or side.workload) if has_b else "")
+    asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect)
+    b_workload = (versus_workload or side.workload) if has_b else ""
+    planned = _planned(side, series, only, quick=quick, observed=observer_effect, b=b_workload)
     if planned is not None:
-        if observer_effect:
-            raise ConfigError(
-                "--observer-effect is for a single run, and this workload has cells",
-                "leave it out, or measure it in a run without a sweep",
-            )
         code = measure_sweep(
             side, planned, inputs, results, Progress(quiet=quiet), json_output=json_output, junit=junit,
-            erase_serials=serials, repeat=count, resume=resume,
-            asked=replace(asked, seed=seed, age_again=age_again),
+            erase_serials=serials, repeat=count, resume=resume, asked=asked,
         )  # fmt: skip
         raise typer.Exit(code)
     if not has_b and count == 1:
-        asked = Asked(seed, age_again, beside_other_pools, despite_warm_up, observer_effect)
         raise typer.Exit(once(side, inputs, results, json_output, quiet, junit, serials, resume, asked))
-    for option, given, hint in (
-        ("--resume is", resume, "resume the interrupted run of a series alone"),
-        (
-            "--seed and --age-again are",
-            seed is not None or age_again,
-            "each run of a series has its own seed, and all start with the kept devices; to age them again, "
-            "make one run with --age-again first",
-        ),
-        (
-            "--observer-effect is",
-            observer_effect,
-            "measure it in a run alone: it is the server's, not the side's",
-        ),
-        ("--junit is", junit, "`hsp report RUN --junit FILE` writes it for a stored run"),
-    ):
-        if given:
-            raise ConfigError(f"{option} for a single run", hint)
+    _refuse_for_several_runs(
+        resume=bool(resume), aged_or_seed=seed is not None or age_again, observed=observer_effect,
+        junit=bool(junit),
+    )  # fmt: skip
     width = parse_width(until) if until else None
-    b = Side(versus_workload or side.workload, versus or side.testbed, side.sets)
-    sides = [side, b] if has_b else [side]
+    sides = [side, *([Side(b_workload, versus or side.testbed, side.sets)] if has_b else [])]
     progress = Progress(quiet=quiet)
     raise typer.Exit(
         repeat(sides, count, width, across or [], inputs, results, json_output, progress, serials, asked)
     )
 
 
+def _check_resumed(has_others: bool, seed: int | None) -> None:
+    """Of a run that is resumed everything is given. Raises ConfigError."""
+    if has_others:
+        raise ConfigError("--resume goes on with what was planned", "leave out everything else")
+    if seed is not None:
+        raise ConfigError("--resume uses the seed of that run", "leave --seed out")
+
+
+def _refuse_for_several_runs(*, resume: bool, aged_or_seed: bool, observed: bool, junit: bool) -> None:
+    """Raises ConfigError for an option that is for a single run."""
+    for option, given, hint in (
+        ("--resume is", resume, "resume the interrupted run of a series alone"),
+        (
+            "--seed and --age-again are",
+            aged_or_seed,
+            "each run of a series has its own seed, and all start with the kept devices; to age them again, "
+            "make one run with --age-again first",
+        ),
+        ("--observer-effect is", observed, "measure it in a run alone: it is the server's, not the side's"),
+        ("--junit is", junit, "`hsp report RUN --junit FILE` writes it for a stored run"),
+    ):
+        if given:
+            raise ConfigError(f"{option} for a single run", hint)
+
+
 def _planned(
-    side: Side, series: Series | None, only: list[str] | None, *, quick: bool, b: str
+    side: Side, series: Series | None, only: list[str] | None, *, quick: bool, observed: bool, b: str
 ) -> SweepPlan | None:
     """The cells to measure; None for a workload without any. Raises ConfigError.
 
@@ -228,9 +228,22 @@ def _planned(
         raise ConfigError("--only and --quick choose cells, and A and B have none", "leave them out")
     if b:
         return None
-    if series:
-        return side.sweep(series.only, quick=series.quick)
-    return side.sweep(only or (), quick=quick)
+    cells = side.sweep(series.only, quick=series.quick) if series else side.sweep(only or (), quick=quick)
+    if cells is not None and observed:
+        raise ConfigError(
+            "--observer-effect is for a single run, and this workload has cells",
+            "leave it out, or measure it in a run without a sweep",
+        )
+    return cells
+
+
+def _chosen(
+    workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None
+) -> tuple[Side, Series | None]:
+    """What is measured where; of a series that is resumed, that, too. Raises ConfigError."""
+    if resume is not None and is_series(resume):
+        return resumed(resume)
+    return _side(workload, testbed, resume, given), None
 
 
 def _side(workload: str | None, testbed: Path | None, resume: Path | None, given: list[str] | None) -> Side:

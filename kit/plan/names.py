@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kit.config.testbed import Device, client_key
+from kit.devices import partition
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan.plan import Plan
@@ -91,3 +93,27 @@ def shown(word: str, names: Names) -> str:
 def device_path(device: Device) -> str:
     """Where it is; the lab names it once it has made it."""
     return device.path or f"/dev/{device.name}"
+
+
+def part_bytes(plan: Plan, device: Device) -> int | None:
+    """None where the whole device is used."""
+    size_bytes = plan.workload.pool.cache_size
+    is_larger = device.role == "cache" and size_bytes is not None and device.size > size_bytes
+    return size_bytes if is_larger else None
+
+
+def used_paths(plan: Plan, names: Names, role: Any) -> tuple[str, ...]:
+    """What of the devices of a role becomes part of the pool."""
+    return tuple(used_path(plan, names, device) for device in plan.testbed.devices(role))
+
+
+def used_path(plan: Plan, names: Names, device: Device) -> str:
+    """What of a device becomes part of the pool: itself or its partition."""
+    path = names.device_paths[device.name]
+    return path if part_bytes(plan, device) is None else partition.path_of(path)
+
+
+def place_of(plan: Plan, names: Names) -> str:
+    """The directory of the working set, as clients see it."""
+    is_appliance = plan.testbed.is_appliance
+    return f"{names.mount_point}/{names.directory}" if is_appliance else names.mount_point

@@ -7,58 +7,30 @@ and `hsp plan` prints them, all from the functions here. Commands that only look
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from kit.config.precondition_table import Precondition
 from kit.config.testbed import Device, client_key
-from kit.config.workload import Phase
 from kit.devices import partition
-from kit.emulation.served import counters_command
 from kit.hosts import settings as host_settings
 from kit.hosts.identity import HostIdentity
-from kit.instruments import sampler
 from kit.load import fio
-from kit.load.ordinary_user import ordinary
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
-from kit.plan.appliance_limits import left_out
 from kit.plan.combination import MAX_BYTES
-from kit.plan.names import Names, shown
+from kit.plan.load_steps import phases, warm_up
+from kit.plan.names import Names, part_bytes, shown, used_paths
 from kit.plan.plan import Plan, export_of
+from kit.plan.step import Command, Step
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
 from kit.recovery import undo, work_directory
-from kit.trace import nfsd_tracer
-from kit.trace.support import Tracing, programs
+from kit.recovery.action import Action
 from kit.zfs import pool, tunables
 
 _ANY_HOST = HostIdentity("", "")
-_NEWEST_TRACING = Tracing("full", programs()[-1], "0.23")
-
-
-@dataclass(frozen=True)
-class Command:
-    """`input`: what it reads, in words: a program of kit/remote, a value, or what only the host knows."""
-
-    argv: tuple[str, ...]
-    input: str = ""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One thing that a run does. `name`: the journal's; `host`: a key such as "server" or "client0".
-
-    `undo` is registered before the commands run; `details` go into the journal as well.
-    """
-
-    name: str
-    host: str
-    commands: tuple[Command, ...] = ()
-    undo: undo.Action | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 def of(plan: Plan, names: Names) -> Iterator[Step]:
@@ -85,7 +57,7 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
     yield from phases(plan, names)
 
 
-def undone(steps: Sequence[Step]) -> Iterator[tuple[str, undo.Action]]:
+def undone(steps: Sequence[Step]) -> Iterator[tuple[str, Action]]:
     """The host's key and the undo of each step that has one, in the order of teardown."""
     return ((step.host, step.undo) for step in reversed(steps) if step.undo)
 
@@ -182,30 +154,13 @@ def set_host_settings(
 def partitions(plan: Plan, names: Names) -> Iterator[Step]:
     """Of each cache device the part that the workload asks for (pool.cache_size)."""
     for device in plan.testbed.devices("cache"):
-        size_bytes, path = _part_bytes(plan, device), names.device_paths[device.name]
+        size_bytes, path = part_bytes(plan, device), names.device_paths[device.name]
         if size_bytes is not None:
             argv = tuple(partition.create_command(path, size_bytes))
             details = {"device": device.name, "path": path, "bytes": size_bytes}
             commands = (Command(argv, "kit/remote/partition.py"),)
             action = undo.Partition(device_path=path, serial=device.serial or "")
             yield Step("use a part", "server", commands, action, details)
-
-
-def _part_bytes(plan: Plan, device: Device) -> int | None:
-    """None where the whole device is used."""
-    size_bytes = plan.workload.pool.cache_size
-    is_larger = device.role == "cache" and size_bytes is not None and device.size > size_bytes
-    return size_bytes if is_larger else None
-
-
-def used_paths(plan: Plan, names: Names, role: Any) -> tuple[str, ...]:
-    """What of the devices of a role becomes part of the pool."""
-    return tuple(_used_path(plan, names, device) for device in plan.testbed.devices(role))
-
-
-def _used_path(plan: Plan, names: Names, device: Device) -> str:
-    path = names.device_paths[device.name]
-    return path if _part_bytes(plan, device) is None else partition.path_of(path)
 
 
 def pool_spec(plan: Plan, names: Names) -> pool.PoolSpec:
@@ -331,126 +286,3 @@ def _precondition_device(settings: Precondition, device: Device, names: Names) -
         order = [measured[0], *loads, measured[1]] if is_purge else [*loads, *measured]
         yield Step(f"{name}: {stage}", "server", (*purge, *(Command(tuple(argv)) for argv in order)))
         points += len(measured)
-
-
-def place_of(plan: Plan, names: Names) -> str:
-    """The directory of the working set, as clients see it."""
-    is_appliance = plan.testbed.is_appliance
-    return f"{names.mount_point}/{names.directory}" if is_appliance else names.mount_point
-
-
-def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
-    warmup, file = plan.workload.warmup, plan.workload.working_set.file
-    if warmup is None:
-        return
-    if warmup.read_first:
-        direct = plan.testbed.is_appliance
-        path = place_of(plan, names) if direct else names.path
-        argv = fio.read_through_command(f"{path}/{file}", warmup.read_first, direct=direct)
-        argv = ordinary(argv) if direct else argv
-        yield Step("warm up", client_key(0) if direct else "server", (Command(tuple(argv)),))
-    files = fio.FioFiles(f"{names.work_dir}/{names.client_names[0].replace('/', '-')}-warm-up")
-    job = f"{warmup.job} in {place_of(plan, names)}"
-    yield Step("warm up", client_key(0), (Command(_by_fios_user(plan, fio.command(files)), job),))
-
-
-def _by_fios_user(plan: Plan, argv: list[str]) -> tuple[str, ...]:
-    """As an ordinary user; libnfs needs a port that only root may have."""
-    return tuple(ordinary(argv) if plan.workload.nfs.engine == "kernel" else argv)
-
-
-def phases(plan: Plan, names: Names) -> Iterator[Step]:
-    """The tracer's marks and fio, phase by phase."""
-    testbed = plan.testbed
-    skipped = left_out(plan.workload).skipped if testbed.is_appliance else {}
-    measured = [phase for phase in plan.workload.phase if phase.name not in skipped]
-    is_traced = not testbed.is_appliance and testbed.server.trace == "auto"
-    tracer = nfsd_tracer.Place(names.work_dir)
-    if is_traced:
-        intervals = [phase.interval for phase in measured]
-        argv = nfsd_tracer.command(tracer, testbed.clock, intervals, _NEWEST_TRACING)
-        command = Command(tuple(argv), "kit/trace/nfsd.bt, for all phases")
-        yield Step("start the tracer", "server", (command,), undo.Tracer(directory=tracer.directory))
-    for number, phase in enumerate(measured, start=1):
-        step = f"phase {phase.name}"
-        if phase.remove and not testbed.is_appliance:
-            removal = [pool.remove_command(names.pool, used_paths(plan, names, phase.remove))]
-            if phase.remove == "log":
-                removal += pool.begin_zil_commands(names.pool, names.path)
-            yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))
-        if begins_with_empty_log(plan, phase):
-            yield Step(step, "server", (Command(tuple(pool.empty_log_command(names.pool))),))
-        yield from _sampling(plan, names, phase, step)
-        if is_traced:
-            argv = nfsd_tracer.begin_command(tracer, number, testbed.clock.to_host_ns(phase.interval))
-            yield Step(step, "server", (Command(tuple(argv)),))
-        yield from _load(plan, names, phase, step)
-        if is_traced:
-            argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
-            yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))
-        for key in _machines(plan):
-            command = Command(tuple(sampler.end_command("PID")), "PID: what the program has printed")
-            yield Step(step, key, (command,))
-
-
-def begins_with_empty_log(plan: Plan, phase: Phase) -> bool:
-    """Whether log blocks of phases before are given back first: a full log sends writes to the pool."""
-    phases = plan.workload.phase
-    before = phases[: phases.index(phase)]
-    wrote = any("write" in plan.jobs[each.load].operations for each in before)
-    return wrote and "slog" in phase.tiers and not plan.testbed.is_appliance
-
-
-def _machines(plan: Plan) -> list[str]:
-    """Of hosts of one kernel a run takes the first; the lab is one."""
-    testbed = plan.testbed
-    keys = [client_key(number) for number, _ in enumerate(testbed.client)]
-    return ["server"] if testbed.is_lab else [*([] if testbed.is_appliance else ["server"]), *keys]
-
-
-def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
-    """CPUs of each machine, and the server's devices."""
-    logs, period_ns = (
-        used_paths(plan, names, "log"),
-        sampler.period_ns(phase.duration, plan.testbed.clock),
-    )
-    devices = {
-        device.name: sampler.Sampled(
-            path := _used_path(plan, names, device),
-            counters_command(device.name) if device.emulated else None,
-            path in logs,
-        )
-        for device in plan.testbed.device
-    }
-    for key in _machines(plan):
-        argv = sampler.command(period_ns, devices if key == "server" else {})
-        yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
-
-
-def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:
-    """fio with a program on each client that prints its counts."""
-    to_host_ns = plan.testbed.clock.to_host_ns
-    window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
-    for number, _ in enumerate(names.client_names):
-        directory = fio.group_directory(names.work_dir, number, phase.name)
-        argv = _by_fios_user(plan, fio.count_command(directory, window_ms, ordinary=True))
-        yield Step(step, client_key(number), (Command(argv, f"kit/remote/count_ios.py; {job}"),))
-
-
-def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
-    job, clients = f"{phase.job} in {place_of(plan, names)}", names.client_names
-    if phase.log == "histograms":
-        yield from _counted(plan, names, phase, step, job)
-        return
-    if len(clients) == 1:
-        files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")
-        yield Step(step, client_key(0), (Command(_by_fios_user(plan, fio.command(files)), job),))
-        return
-    sockets = [fio.socket_name(number) for number, _ in enumerate(clients)]
-    for number, socket in enumerate(sockets):
-        directory = fio.group_directory(names.work_dir, number, phase.name)
-        argv = fio.server_command(directory, socket)
-        yield Step(step, client_key(number), (Command(_by_fios_user(plan, argv)),))
-    directory = fio.group_directory(names.work_dir, 0, phase.name)
-    argv = fio.leader_command(directory, sockets)
-    yield Step(step, client_key(0), (Command(_by_fios_user(plan, argv), job),))

@@ -8,12 +8,11 @@ objects with the run's id.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from kit.config.nfs_options import MountOption
 from kit.config.testbed import checked_export
@@ -28,86 +27,20 @@ from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
+from kit.recovery.action import (
+    BY_ID,
+    Action,
+    DevicePath,
+    MaybeNumber,
+    MountPoint,
+    Number,
+    PoolName,
+    WorkDirectoryPath,
+    names_of,
+)
 from kit.recovery.journal import Journal, LeftAlone, Undo
 from kit.trace import nfsd_tracer
 from kit.zfs import pool, tunables
-
-WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}$")]
-MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{RUN_ID}$")]
-_BY_ID = re.compile(r"/dev/disk/by-[a-z]+/(?!\.\.?$)[A-Za-z0-9#+.:=@_\\-]{1,200}")
-PoolName = Annotated[str, Field(pattern=r"^hsp-[0-9a-f]{6}$")]
-Number = Annotated[str, Field(pattern=r"^-?[0-9]{1,20}$")]
-MaybeNumber = Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")]
-
-
-def _checked_device(path: str) -> str:
-    parts = path.split("/")
-    if (
-        parts[:2] != ["", "dev"]
-        or len(parts) < 3
-        or set(parts[2:]) & {"", ".", ".."}
-        or not path.isprintable()
-    ):
-        raise ValueError("not the path of a device below /dev")
-    return path
-
-
-DevicePath = Annotated[str, Field(max_length=500), AfterValidator(_checked_device)]
-
-
-def names_of(run: str) -> frozenset[str]:
-    """All that a run calls something on a host: its pool, paths, mount point, and directory in an export."""
-    work_dir = work_directory.path_of(run)
-    return frozenset(
-        {
-            run,
-            work_dir,
-            f"{work_dir}/pool/bench",
-            f"/mnt/hsp-{run}",
-            f"hsp-{run}",
-            f"hsp-{run.rsplit('-', 1)[1]}",
-        }
-    )
-
-
-class Action(BaseModel):
-    """An undo. `after`: kinds that must be undone on all hosts before this one.
-
-    `named`: its arguments that are names of the run.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-    kind: ClassVar[str]
-    after: ClassVar[frozenset[str]] = frozenset()
-    named: ClassVar[tuple[str, ...]] = ()
-
-    @property
-    def devices_used(self) -> list[str]:
-        """Paths of devices among its arguments."""
-        return []
-
-    def text(self, host: str) -> str:
-        """The text of the undo. `host`: the host's name."""
-        raise NotImplementedError
-
-    def undo(self, host: Host) -> None:
-        """Raises KitError if it fails."""
-        raise NotImplementedError
-
-    def undo_proven(self, host: Host) -> None:
-        """The same on a host without the run's directory: only what proves to be the run's own.
-
-        What has the run's id there, or in its name, does.
-        """
-        self.undo(host)
-
-    def commands(self) -> list[list[str]]:
-        """argv of commands for a person."""
-        raise NotImplementedError
-
-    def changes(self) -> list[tuple[list[str], str]]:
-        """argv of the commands of `undo` in the normal case, each with a text for its input."""
-        return [(argv, "") for argv in self.commands()]
 
 
 class WorkDirectory(Action):
@@ -452,7 +385,7 @@ def action_of(item: Undo, run: str = "", real_devices: bool = False) -> Action:
         foreign = (key for key in action.named if getattr(action, key) not in names_of(run))
         problems += [f"{key} is not a name of the run {run}" for key in foreign]
     if real_devices:
-        others = (path for path in action.devices_used if not _BY_ID.fullmatch(path))
+        others = (path for path in action.devices_used if not BY_ID.fullmatch(path))
         problems += [f"{path} is not an id of a device" for path in others]
     if problems:
         raise HostError(

@@ -15,6 +15,7 @@ from kit.load import ordinary_user
 from kit.nfs import export_directory, libnfs
 from kit.nfs import mount as nfs_mount
 from kit.plan import measurable, steps
+from kit.plan.names import place_of
 from kit.plan.plan import export_of
 from kit.run.bench import Bench
 from kit.run.context import Context
@@ -36,7 +37,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
         run_dir=run.run_dir,
         work_dir=names.work_dir,
         mount_point=names.mount_point,
-        mount=steps.place_of(plan, names),
+        mount=place_of(plan, names),
         mounted=tuple(clients) if through_mount else (),
         size_bytes=plan.workload.working_set.size,
         run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(end_of(run.record.manifest)),
@@ -74,7 +75,7 @@ def _fill(run: Context, mounting: Sequence[Host]) -> bool:
             first, names.mount_point, names.directory, file, size, working_set.fill_block, ordinary
         )
         for host in mounting:
-            nfs_mount.check_file(host, f"{steps.place_of(plan, names)}/{file}", size)
+            nfs_mount.check_file(host, f"{place_of(plan, names)}/{file}", size)
     return ordinary
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from kit.core.progress import Progress
 from kit.plan.names import Names
 from kit.plan.plan import Plan
-from kit.plan.steps import Step
+from kit.plan.step import Step
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run.record import RunRecord

@@ -20,6 +20,8 @@ from kit.hosts.identity import read_identity
 from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
 from kit.plan import steps
+from kit.plan.load_steps import begins_with_empty_log
+from kit.plan.names import used_paths
 from kit.plan.plan import Plan
 from kit.plan.workload_sizes import planned_tiers, tiers_asked
 from kit.recovery import registry, undo, work_directory
@@ -98,11 +100,7 @@ def execute(
         _tell_notes(run)
         started, before = time.monotonic(), None
         try:
-            with journal.step("look at the hosts"):
-                _refuse_leftovers(site)
-                for key, host in site.hosts.items():
-                    journal.know_host(key, read_identity(host))
-                before = _settings(site)
+            before = _look_at_hosts(run)
             _run_steps(run, outcome, earlier, despite_warm_up, observe)
         except KeyboardInterrupt:
             outcome.interrupted = True
@@ -114,11 +112,19 @@ def execute(
             with ignore_interrupts(progress.note):
                 _clean_up(run, outcome, before)
                 if recorder.unwritten:
-                    text = f"what was run is not all written down: {recorder.unwritten}"
-                    record.add_problems("record", text)
+                    record.add_problems("record", f"the list of commands is not whole: {recorder.unwritten}")
                 record.fill(wall_s=round(time.monotonic() - started, 1), ended=True)
                 _store_last(run_dir, outcome)
     return outcome
+
+
+def _look_at_hosts(run: Context) -> settings_snapshot.Settings | None:
+    """Refuse what an earlier run left; journal each machine; return the settings before the run."""
+    with run.journal.step("look at the hosts"):
+        _refuse_leftovers(run.site)
+        for key, host in run.site.hosts.items():
+            run.journal.know_host(key, read_identity(host))
+        return _settings(run.site)
 
 
 def _tell_notes(run: Context) -> None:
@@ -341,7 +347,7 @@ def _measure(
     """One phase, stored before the journal says that it is done: a run that goes on relies on it."""
     with run.progress.step(f"measuring: {phase.title}"), run.journal.step(f"phase {phase.name}"):
         bench = _without(run, bench, phase)
-        if bench.storage and steps.begins_with_empty_log(run.plan, phase):
+        if bench.storage and begins_with_empty_log(run.plan, phase):
             pool.empty_log(bench.storage.server, bench.storage.pool)
         before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
@@ -362,7 +368,7 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
     """The bench after the devices that are to be taken out before this phase are."""
     if not phase.remove or bench.storage is None:
         return bench
-    removed = steps.used_paths(run.plan, run.names, phase.remove)
+    removed = used_paths(run.plan, run.names, phase.remove)
     pool.remove_devices(bench.storage.server, bench.storage.pool, removed)
     if phase.remove != "log":
         return bench

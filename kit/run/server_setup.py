@@ -21,7 +21,7 @@ from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
 from kit.plan import measurable, operations, steps
-from kit.plan.names import Names
+from kit.plan.names import Names, used_paths
 from kit.run import manifest as manifests
 from kit.run import precondition_devices
 from kit.run.bench import Bench, Storage
@@ -100,7 +100,7 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
     with run.progress.step("filling the working set"):
         ordinary = _fill(run, server, built)
     objset = int(pool.dataset_properties(server, names.dataset, ["objsetid"])["objsetid"])
-    log_devices = steps.used_paths(plan, names, "log")
+    log_devices = used_paths(plan, names, "log")
     bench = Bench(
         site=replace(site, device_paths=device_paths),
         run_dir=run.run_dir,

@@ -54,18 +54,16 @@ def summarise(
         reference = _known_reference(manifest.reference, reasons)
     phases = manifest.phases
     bins = latency.bins
-    names = dict.fromkeys((*(p.name for p in phases), *latency.bins["phase"].unique().sort()))
     named = {phase.name: phase for phase in phases}
+    names = dict.fromkeys((*named, *bins["phase"].unique().sort()))
     shown = {name: published.beside(reference, manifest, named.get(name)) for name in names}
     rows = _rows(bins, phases, reference, shown, reasons)
     by_nature = verdict.judge_accounting(manifest, latency.intervals, aged, rows, reasons)
     expect, unmet = expectations.judge(manifest, rows, latency)
     promised, broken, kept = _power_losses(manifest, reasons)
     unmet = [*broken, *unmet]
-    bands = []
-    if with_bands:
-        ranges = {name: each.ranges_us for name, each in shown.items()}
-        bands = band_table.describe(bins, [p.name for p in phases], reference, ranges)
+    ranges = {name: each.ranges_us for name, each in shown.items()}
+    bands = band_table.describe(bins, list(named), reference, ranges) if with_bands else []
     of_clients = _clients(bins, phases, reasons)
     if len(reasons) > 1:
         by_nature = None

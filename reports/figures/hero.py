@@ -58,42 +58,11 @@ def hero(
     shown = list(panels[:_MOST_PANELS])
     every, lines = lines, lines[:_MOST_LINES]
     low, high = _span_s(shown, lines)
-    maps: list[Json] = []
-    axes: Json = {}
-    titles: list[Json] = []
-    wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
-    narrow_layout: Json = {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []}
-    for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
-        name = str(number + 1) if number else ""
-        merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
-        names = {tier: tier_name(tier) for tier in merged.tiers}
-        drawn = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), names)
-        # Each panel has its own scale. A tier is named beside its bar.
-        for trace in heat_map.coloured(drawn, "octave"):
-            if trace["type"] == "heatmap":
-                maps.append({**trace, "showlegend": False})
-        axes[f"xaxis{name}"] = {
-            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds" if timed else ""},
-            "showticklabels": timed,
-            "range": [0, merged.columns * merged.width_ns / 1e9],
-        }  # fmt: skip
-        narrow_layout[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
-        small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
-        narrow_layout["annotations"].append({
-            **figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}
-        })  # fmt: skip
-        title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
-        titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
+    drawn = _panels(shown, timed)
     last = str(len(shown) + 1)
     bars = [_PANELS + 0.015, _PANELS + 0.015 + _BARS]
-    axes[f"xaxis{last}"] = {
-        "domain": bars,
-        "anchor": "y",
-        "visible": False,
-        "range": [-0.5, 1.5],
-        "fixedrange": True,
-    }
-    narrow_layout[f"xaxis{last}"] = {"domain": [1 - _NARROW_BARS, 1]}
+    beside = {"domain": bars, "anchor": "y", "visible": False, "range": [-0.5, 1.5], "fixedrange": True}
+    drawn.narrow[f"xaxis{last}"] = {"domain": [1 - _NARROW_BARS, 1]}
     places = _places(lines)
     shapes = [
         shape for line, place in zip(lines, places, strict=True) for shape in _bar(line, place, last, low)
@@ -102,30 +71,75 @@ def hero(
     heading = "<b>this run</b>"
     if any(line.row.published for line in lines):
         heading += f" (solid), <b>{plotly_text(published or source, 40)}</b> (dotted)"
-    titles.append({**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}})
+    heading_title = {**figure.panel_title(heading, bars[0], 1.0), "font": {"size": 12}}
     layout = figure.layout(
         _HEIGHT_PX, {"l": 58, "r": 8, "t": _TOP_PX, "b": _BOTTOM_PX}, showlegend=False, dragmode="zoom",
-        annotations=[*titles, *words], shapes=shapes, **axes,
-        yaxis=figure.latency_axis(low, high),
+        annotations=[*drawn.titles, heading_title, *words], shapes=shapes, **drawn.axes,
+        **{f"xaxis{last}": beside}, yaxis=figure.latency_axis(low, high),
     )  # fmt: skip
     anchor = {
         "type": "scatter", "x": [None], "y": [None], "xaxis": f"x{last}", "yaxis": "y", "showlegend": False
     }  # fmt: skip
-    data = [*maps, *_points(lines, places, last), anchor]
+    data = [*drawn.maps, *_points(lines, places, last), anchor]
+    caption = _caption(panels, every, unpublished, timed)
+    about: Json = {"per": ""}
+    return Figure(
+        "Latency by tier", data, layout, caption, about=about, csv=_table(every), narrow=drawn.narrow
+    )
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """Panels as parts of the figure. `narrow`: the layout of a small screen."""
+
+    maps: list[Json]
+    axes: Json
+    titles: list[Json]
+    narrow: Json
+
+
+def _panels(shown: Sequence[Panel], timed: bool) -> _Drawn:
+    """The heat map of each panel, with its axis of time and its title."""
+    drawn = _Drawn([], {}, [], {"margin": {"l": 46, "r": 4, "t": 84, "b": _BOTTOM_PX}, "annotations": []})
+    wide, narrow = (_domains(shown, part) for part in (_PANELS, _NARROW_PANELS))
+    for number, (panel, domain) in enumerate(zip(shown, wide, strict=True)):
+        name = str(number + 1) if number else ""
+        merged = heat_map.display(panel.stored, (int(_COLUMNS * (domain[1] - domain[0])), 128))
+        names = {tier: tier_name(tier) for tier in merged.tiers}
+        traces = heat_map.traces(merged, list(merged.tiers), "octave", (f"x{name}", "y"), names)
+        # Each panel has its own scale. A tier is named beside its bar.
+        for trace in heat_map.coloured(traces, "octave"):
+            if trace["type"] == "heatmap":
+                drawn.maps.append({**trace, "showlegend": False})
+        drawn.axes[f"xaxis{name}"] = {
+            "domain": domain, "anchor": "y", "nticks": 4, "title": {"text": "seconds" if timed else ""},
+            "showticklabels": timed,
+            "range": [0, merged.columns * merged.width_ns / 1e9],
+        }  # fmt: skip
+        drawn.narrow[f"xaxis{name}"] = {"domain": narrow[number], "nticks": 2}
+        small = _wrapped(panel.title, int((narrow[number][1] - narrow[number][0]) * _NARROW_LETTERS), 6)
+        small_title = {**figure.panel_title(small, narrow[number][0], 1.0), "font": {"size": 9}}
+        drawn.narrow["annotations"].append(small_title)
+        title = _wrapped(panel.title, int((domain[1] - domain[0]) * _LETTERS))
+        drawn.titles.append({**figure.panel_title(title, domain[0], 1.0), "font": {"size": 11}})
+    return drawn
+
+
+def _caption(panels: Sequence[Panel], lines: Sequence[Line], unpublished: Sequence[str], timed: bool) -> str:
+    """What colours mean, and what the figure leaves out."""
     per = "second and octave" if timed else "octave"
     caption = f"Darker: more I/Os per {per} of latency, each panel by itself."
-    if any(line.row.tier in palette.HUES["light"]["classic"] and line.row.tier != "all" for line in lines):
+    hues = palette.HUES["light"]["classic"]
+    if any(line.row.tier in hues and line.row.tier != "all" for line in lines[:_MOST_LINES]):
         caption = f"Hue: tier. {caption}"
-    if len(panels) > len(shown):
-        caption += f" First {len(shown)} of {len(panels)} phases."
-    if len(every) > len(lines):
-        caption += f" {len(every) - len(lines)} more tiers below, under Numbers."
+    if len(panels) > _MOST_PANELS:
+        caption += f" First {_MOST_PANELS} of {len(panels)} phases."
+    if len(lines) > _MOST_LINES:
+        caption += f" {len(lines) - _MOST_LINES} more tiers below, under Numbers."
     if unpublished:
         many = "Why phases have no published range: below, under Numbers."
         caption += f" {unpublished[0] if len(unpublished) == 1 else many}"
-    return Figure(
-        "Latency by tier", data, layout, caption, about={"per": ""}, csv=_table(every), narrow=narrow_layout
-    )
+    return caption
 
 
 def _wrapped(title: str, width: int, lines: int = 3) -> str:

@@ -49,21 +49,19 @@ def render(latency: Latency, manifest: Manifest, result: Analysed, aged: pl.Data
         for p in manifest.phases
     ]
     source = _year(summary)
-    subjects = [
-        list(_subjects(latency, phase, typed, summary, manifest, source))
-        for phase, typed in zip(listed, manifest.phases, strict=True)
-    ]
-    shown = [
-        subject
+    both = zip(listed, manifest.phases, strict=True)
+    subjects = [list(_subjects(latency, each, typed, summary, manifest, source)) for each, typed in both]
+    panels = [
+        Panel(each.name, heat_map.grid(each.frame, each.phase))
         for of_phase in subjects
-        for subject in of_phase
-        if manifest.import_ or subject.layer == of_phase[0].layer
+        for each in of_phase
+        if manifest.import_ or each.layer == of_phase[0].layer
     ]
-    panels = [Panel(each.name, heat_map.grid(each.frame, each.phase)) for each in shown]
     timed = import_source.timed(manifest)
     published = summary.reference.title if summary.reference else ""
-    begin = hero.hero(panels, headline.bars, source, published, timed, headline.unpublished)
-    first = collected.add(begin, "hero")
+    first = collected.add(
+        hero.hero(panels, headline.bars, source, published, timed, headline.unpublished), "hero"
+    )
     phases = [
         _phase(phase, of_phase, manifest, summary, collected)
         for phase, of_phase in zip(listed, subjects, strict=True)

@@ -1,0 +1,31 @@
+"""A step of a run, and its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kit.recovery.action import Action
+
+
+@dataclass(frozen=True)
+class Command:
+    """`input`: what it reads, in words: a program of kit/remote, a value, or what only the host knows."""
+
+    argv: tuple[str, ...]
+    input: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing that a run does. `name`: the journal's; `host`: a key such as "server" or "client0".
+
+    `undo` is registered before the commands run; `details` go into the journal as well.
+    """
+
+    name: str
+    host: str
+    commands: tuple[Command, ...] = ()
+    undo: Action | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)

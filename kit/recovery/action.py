@@ -1,0 +1,89 @@
+"""What an undo is: a value whose arguments are checked, and the names and paths that they may have."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from kit.core.seed import RUN_ID
+from kit.hosts.base import Host
+from kit.recovery import work_directory
+
+WorkDirectoryPath = Annotated[str, Field(pattern=rf"^/run/hsp/{RUN_ID}$")]
+MountPoint = Annotated[str, Field(pattern=rf"^/mnt/hsp-{RUN_ID}$")]
+BY_ID = re.compile(r"/dev/disk/by-[a-z]+/(?!\.\.?$)[A-Za-z0-9#+.:=@_\\-]{1,200}")
+PoolName = Annotated[str, Field(pattern=r"^hsp-[0-9a-f]{6}$")]
+Number = Annotated[str, Field(pattern=r"^-?[0-9]{1,20}$")]
+MaybeNumber = Annotated[str, Field(pattern=r"^(-?[0-9]{1,20})?$")]
+
+
+def _checked_device(path: str) -> str:
+    parts = path.split("/")
+    if (
+        parts[:2] != ["", "dev"]
+        or len(parts) < 3
+        or set(parts[2:]) & {"", ".", ".."}
+        or not path.isprintable()
+    ):
+        raise ValueError("not the path of a device below /dev")
+    return path
+
+
+DevicePath = Annotated[str, Field(max_length=500), AfterValidator(_checked_device)]
+
+
+def names_of(run: str) -> frozenset[str]:
+    """All that a run calls something on a host: its pool, paths, mount point, and directory in an export."""
+    work_dir = work_directory.path_of(run)
+    return frozenset(
+        {
+            run,
+            work_dir,
+            f"{work_dir}/pool/bench",
+            f"/mnt/hsp-{run}",
+            f"hsp-{run}",
+            f"hsp-{run.rsplit('-', 1)[1]}",
+        }
+    )
+
+
+class Action(BaseModel):
+    """An undo. `after`: kinds that must be undone on all hosts before this one.
+
+    `named`: its arguments that are names of the run.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    kind: ClassVar[str]
+    after: ClassVar[frozenset[str]] = frozenset()
+    named: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def devices_used(self) -> list[str]:
+        """Paths of devices among its arguments."""
+        return []
+
+    def text(self, host: str) -> str:
+        """The text of the undo. `host`: the host's name."""
+        raise NotImplementedError
+
+    def undo(self, host: Host) -> None:
+        """Raises KitError if it fails."""
+        raise NotImplementedError
+
+    def undo_proven(self, host: Host) -> None:
+        """The same on a host without the run's directory: only what proves to be the run's own.
+
+        What has the run's id there, or in its name, does.
+        """
+        self.undo(host)
+
+    def commands(self) -> list[list[str]]:
+        """argv of commands for a person."""
+        raise NotImplementedError
+
+    def changes(self) -> list[tuple[list[str], str]]:
+        """argv of the commands of `undo` in the normal case, each with a text for its input."""
+        return [(argv, "") for argv in self.commands()]

@@ -1,0 +1,31 @@
+"""Where modules stand and how long they are (CONTRIBUTING.md)."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = sorted(path for top in ("kit", "reports") for path in (ROOT / top).rglob("*.py"))
+_FILE_LINES, _FUNCTION_LINES = 450, 60
+
+
+@pytest.mark.parametrize("top", ["kit", "reports"])
+def test_each_module_is_in_a_room(top: str) -> None:
+    assert [path.name for path in (ROOT / top).glob("*.py")] == ["__init__.py"]
+
+
+def test_files_and_functions_are_short() -> None:
+    too_long = []
+    for path in MODULES:
+        text = path.read_text()
+        if (lines := text.count("\n")) > _FILE_LINES:
+            too_long.append(f"{path.relative_to(ROOT)}: {lines} lines")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > _FUNCTION_LINES:
+                    too_long.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")
+    assert len(MODULES) > 100 and not too_long
