@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from kit.config.testbed import LAB_TESTBED, read_testbed
+from kit.config.workload import read_workload
+from kit.config.workload_source import find_workload
+from kit.plan.auto_sizes import resolve
+from kit.plan.workload_sizes import sizes_of
 from kit.store import tables
 from kit.store.run_directory import named_run
 from kit.store.summary import Row
 from reports.analysis.published_share import share_inside
 from tests import process
+from tests.lab.arc_model import check_arc
 from tests.lab.conftest import Finished, finish, hsp
 
 # The image and the whole run are fixtures with deadlines of their own: not part of a test's time.
@@ -116,6 +122,14 @@ def test_what_each_phase_used(main_job: Finished) -> None:
     settings = [device["settings"] for device in main_job.manifest["testbed"]["devices"]]
     assert [each["rotational"] for each in settings] == [True, True, False, False]
     assert all(each["nr_requests"] > 0 and each["write_cache"] for each in settings)
+
+
+def test_the_arc_is_as_planned(main_job: Finished) -> None:
+    """Records of 512 bytes; tests/lab/test_own_workloads.py has larger ones."""
+    testbed = read_testbed(LAB_TESTBED).without_idle
+    sizes = sizes_of(resolve(read_workload(find_workload("top-speeds")), testbed), testbed)
+    assert sizes and sizes.record == 512
+    check_arc(main_job.manifest["warmup"]["arc"], sizes)
 
 
 def test_no_write_waits_until_a_zil_is_made(main_job: Finished) -> None:
