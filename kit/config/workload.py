@@ -145,7 +145,8 @@ class Phase(Table):
 
     `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
-    bin of completion latency. `resumable`: `hsp run --resume` goes on in the middle of it.
+    bin of completion latency; "auto" leaves it to the plan. `resumable`: `hsp run --resume` goes on in the
+    middle of it.
     """
 
     name: Name
@@ -155,7 +156,7 @@ class Phase(Table):
     tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
     duration: DurationNs
     interval: DurationNs = 1_000_000_000
-    log: Literal["every-io", "histograms"] = "every-io"
+    log: Literal["auto", "every-io", "histograms"] = "auto"
     resumable: bool = False
     remove: Literal["log", "cache"] | None = None
 
@@ -171,11 +172,9 @@ class Phase(Table):
         if not self.interval <= self.duration:
             text = f"duration must be at least one interval ({format_duration_ns(self.interval)})"
             raise KeyProblem("duration", f"{text}, found {format_duration_ns(self.duration)}")
-        if self.resumable and self.log != "histograms":
-            text = (
-                'only a phase with log = "histograms" can be continued: a log of every I/O is lost with fio'
-            )
-            raise KeyProblem("resumable", f"{text}: add it, or remove resumable")
+        if self.resumable and self.log == "every-io":
+            text = 'a phase with log = "every-io" cannot be continued: that log is lost with fio'
+            raise KeyProblem("resumable", f"{text}: remove one of the two")
         return self
 
 

@@ -93,7 +93,7 @@ def _log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, s
                 ("phase", number, "duration"),
                 f"{format_duration_ns(phase.duration)} is longer than "
                 f"{format_duration_ns(LONGEST_EVERY_IO_NS)}, the longest phase with a log of every I/O (fio "
-                'keeps it in memory): write log = "histograms" in this phase, or measure several '
+                'keeps it in memory): remove log = "every-io" from this phase, or measure several '
                 "shorter ones",
             )
 
@@ -106,7 +106,7 @@ def _histogram_problems(number: int, phase: Phase, clock: Clock) -> Iterator[tup
             ("phase", number, "log"),
             f'"histograms" where the lab\'s dilation is {dilation}: fio counts in octaves of its own clock, '
             "which are bins of the kit only with a dilation that is a power of two: write log = "
-            f'"every-io", or lab.dilation = {near} in the testbed',
+            f'"every-io" (15 minutes at most), or lab.dilation = {near} in the testbed',
         )
     if phase.duration > MOST_INTERVALS * phase.interval:
         least_s = math.ceil(-(-phase.duration // MOST_INTERVALS) / 1e9)

@@ -18,7 +18,7 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.errors import ConfigError
-from kit.plan import auto_sizes, combination, limits, notes, operations
+from kit.plan import auto_sizes, client_logs, combination, limits, notes, operations
 from kit.zfs.tunables import Tunable, tunable
 
 
@@ -87,6 +87,7 @@ def make_plan(
     phases = workload.phase
     workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)
     workload = operations.with_samples(workload.model_copy(update={"phase": phases}), source, jobs)
+    workload = client_logs.resolved(workload, testbed)
     limits.check(workload, source)
     combination.check(workload, source, testbed, testbed_path, jobs)
     tunables: tuple[Tunable, ...] = ()

@@ -241,9 +241,9 @@ MORE = (
         "every I/O of a long phase",
         W,
         'duration = "6s"',
-        'duration = "16min"',
+        'duration = "16min"\nlog = "every-io"',
         "phase[0].duration",
-        'write log = "histograms" in this phase',
+        'remove log = "every-io" from this phase',
     ),
     Mistake(
         "histograms of a day in short intervals",
@@ -267,9 +267,9 @@ MORE = (
         "a log of every I/O that is to be resumed",
         W,
         'duration = "6s"',
-        'duration = "6s"\nresumable = true',
+        'duration = "6s"\nlog = "every-io"\nresumable = true',
         "phase[0].resumable",
-        "add it, or remove resumable",
+        "remove one of the two",
         at="resumable = true",
     ),
     Mistake(

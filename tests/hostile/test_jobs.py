@@ -252,12 +252,14 @@ def test_an_io_of_several_calls_is_refused_once_the_mount_shows_it(crafted: Craf
 def test_a_phase_with_a_log_of_every_io_of_more_than_15_minutes_is_refused(
     crafted: Crafted, kind: str, old: str, new: str, key: str
 ) -> None:
-    crafted.change("top-speeds.toml", old, new)
+    crafted.change("top-speeds.toml", old, f'{new}\nlog = "every-io"')
     line = crafted.workload.read_text().split(new)[0].count("\n") + 1
     (problem,) = crafted.refusal(kind)
     assert problem.startswith(f"top-speeds.toml:{line}: {key} is longer than 15min, the longest phase")
-    assert problem.endswith('write log = "histograms" in this phase, or measure several shorter ones')
+    assert problem.endswith('remove log = "every-io" from this phase, or measure several shorter ones')
     crafted.change("top-speeds.toml", new, 'duration = "15min"')
+    assert crafted.plan(kind)
+    crafted.change("top-speeds.toml", '"15min"\nlog = "every-io"', '"16min"')
     assert crafted.plan(kind)
 
 
@@ -279,7 +281,7 @@ def test_histograms_need_a_dilation_whose_octaves_are_those_of_fio(crafted: Craf
     crafted.change("testbed.toml", "dilation = 4", "dilation = 6")
     (problem,) = crafted.refusal()
     assert problem.startswith('top-speeds.toml:57: phase[0].log: "histograms" where the lab\'s dilation is 6')
-    assert problem.endswith('write log = "every-io", or lab.dilation = 4 in the testbed')
+    assert problem.endswith('write log = "every-io" (15 minutes at most), or lab.dilation = 4 in the testbed')
 
 
 def test_a_warm_up_may_be_long(crafted: Crafted) -> None:

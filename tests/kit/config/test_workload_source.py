@@ -76,7 +76,7 @@ def test_a_phase_of_another_name(tmp_path: Path) -> None:
         f'{HEAD}[[phase]]\nname = "two"\nbase = "read"\noptions.numjobs = 2\n'
         '[[phase]]\nname = "four"\nbase = "two"\noptions = { numjobs = 4 }\n'
     )
-    two, four = plan(tmp_path, text).workload.phase
+    two, four = (phase.model_copy(update={"log": "auto"}) for phase in plan(tmp_path, text).workload.phase)
     title = f"{BASE.phase[0].title}, numjobs="
     changed = {"name": "two", "title": f"{title}2", "options": {"numjobs": "2"}}
     assert two == BASE.phase[0].model_copy(update=changed)
