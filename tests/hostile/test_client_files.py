@@ -27,7 +27,10 @@ from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import sshd as sshd
 from tests.kit.load.test_fio_server import connections as connections
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="a disk is root's, and so must be the load")
+pytestmark = [
+    pytest.mark.one_python,
+    pytest.mark.skipif(os.getuid() != 0, reason="a disk is root's, and so must be the load"),
+]
 needs_fio = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
 RUN = "20261121T061754Z-ba55f9"
 SIZE = 1 << 20
@@ -182,7 +185,6 @@ def test_what_is_not_the_runs_file_is_refused_before_the_start(
 
 
 @needs_fio
-@pytest.mark.one_python
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_link_put_there_after_the_look_is_not_written_through(
     spec: LoadSpec, disk: Path, kind: str, run_dir: RunDir
@@ -222,7 +224,6 @@ def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, run_dir: RunDir) -
 
 
 @needs_fio
-@pytest.mark.one_python
 def test_over_ssh_no_fio_is_root_and_the_sockets_reach_the_first_client(
     spec: LoadSpec, connections: list[Host], run_dir: RunDir
 ) -> None:

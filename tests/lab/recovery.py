@@ -302,10 +302,12 @@ def stop_at(
     striking.report(request)
 
 
-def hang_up_at_every_tenth(beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest) -> None:
-    """Close the terminal at every tenth line, at the last one, and under traced load; fails as above."""
+def hang_up_at_each(
+    step: int, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+) -> None:
+    """Close the terminal at every `step`th line, at the last one, and under traced load; fails as above."""
     striking = Striking("hang-up", whole.before)
-    for line in dict.fromkeys((*whole.lines[::10], whole.lines[-1])):
+    for line in dict.fromkeys((*whole.lines[::step], whole.lines[-1])):
         striking.once(beds["none"], line.text, str(line.number))
     striking.once(beds["auto"], "the load, traced", LOAD)
     striking.report(request)

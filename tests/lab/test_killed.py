@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.recovery import SmallBed, Whole, beds, hang_up_at_every_tenth, stop_at, whole
+from tests.lab.recovery import SmallBed, Whole, beds, hang_up_at_each, stop_at, whole
 
 __all__ = ["beds", "whole"]
 
@@ -26,7 +26,8 @@ def test_at_every_step(beds: dict[str, SmallBed], whole: Whole, request: pytest.
     stop_at("kill", "done", beds, whole, request)
 
 
-def test_a_terminal_that_closes_at_every_tenth_step(
-    beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
+@pytest.mark.parametrize("step", [15, pytest.param(4, marks=pytest.mark.long)])
+def test_a_terminal_that_closes(
+    step: int, beds: dict[str, SmallBed], whole: Whole, request: pytest.FixtureRequest
 ) -> None:
-    hang_up_at_every_tenth(beds, whole, request)
+    hang_up_at_each(step, beds, whole, request)

@@ -22,7 +22,10 @@ from kit.load.phase_load import ClientResult, LoadSpec
 from kit.load.streamed_load import StreamedLoad
 from kit.store.run_directory import RunDir
 
-pytestmark = pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it")
+pytestmark = [
+    pytest.mark.one_python,
+    pytest.mark.skipif(shutil.which("fio") is None, reason="needs fio; the lab has it"),
+]
 SECOND = 10**9
 JOB = (
     "[read]\ndirectory=${HSP_DIRECTORY}\nsize=${HSP_SIZE}\nfilename=x\nrw=randread\nbs=4k\nnorandommap\n"
@@ -85,7 +88,6 @@ def test_an_interrupted_load_keeps_all_counts(tmp_path: Path) -> None:
     assert load.problems == [] and sum(result.ios.values()) > 1000
 
 
-@pytest.mark.one_python
 def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
     load = started(tmp_path, 2, 600)
     while lines(load) < 2:
@@ -101,7 +103,6 @@ def test_a_client_that_is_lost_keeps_what_has_arrived(tmp_path: Path) -> None:
     assert problem.startswith("fio failed on client1") and load.failed
 
 
-@pytest.mark.one_python
 def test_a_stopped_client_counts_on_when_it_goes_on(tmp_path: Path) -> None:
     """It does not answer for a while: what it does then is not made up for, and nothing is lost."""
     load = started(tmp_path, 1, 4)
