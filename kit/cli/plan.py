@@ -18,14 +18,14 @@ from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
 from kit.core.units import format_decimal_bytes, format_mib, format_size_bytes
 from kit.lab import run_time
-from kit.plan import operations
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan
 from kit.plan.steps import listed
-from kit.plan.tier_sizes import ArcContent, Tiers, content
-from kit.plan.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
+from kit.rules import operations
 from kit.session.side import Side
+from kit.sizes.tier_sizes import ArcContent, Tiers, content
+from kit.sizes.workload_sizes import READ_TIERS, planned_tiers, sizes_of, tunable_bytes
 from kit.zfs.pool import record_bytes
 
 

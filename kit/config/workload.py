@@ -73,7 +73,7 @@ class Pool(Table):
     """The pool. `data`: layout of the data devices; `properties`: of `zpool create -o`.
 
     `cache_size`: part of each cache device that is used, as a partition if the device is larger. Here and
-    below AUTO is replaced when the plan is made (kit.plan.auto_sizes).
+    below AUTO is replaced when the plan is made (kit.sizes.auto_sizes).
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"

@@ -19,9 +19,9 @@ from kit.config.testbed import Device
 from kit.core.errors import KitError
 from kit.core.files import cache_dir, write_atomically
 from kit.plan.plan import Plan
-from kit.plan.workload_sizes import READ_TIERS, planned_tiers
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
+from kit.sizes.workload_sizes import READ_TIERS, planned_tiers
 from kit.zfs.pool import record_bytes
 
 # Boot, checks, pool, export, tracer, teardown, report.

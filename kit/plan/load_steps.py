@@ -10,11 +10,11 @@ from kit.emulation.served import counters_command
 from kit.instruments import sampler
 from kit.load import fio
 from kit.load.ordinary_user import ordinary
-from kit.plan.appliance_limits import left_out
 from kit.plan.names import Names, place_of, used_path, used_paths
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
 from kit.recovery import undo
+from kit.rules.appliance_limits import left_out
 from kit.trace import nfsd_tracer
 from kit.trace.support import Tracing, programs
 from kit.zfs import pool

@@ -18,7 +18,9 @@ from kit.config.workload import Workload
 from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.errors import ConfigError
-from kit.plan import auto_sizes, client_logs, combination, limits, notes, operations
+from kit.plan import client_logs, notes
+from kit.rules import combination, limits, operations
+from kit.sizes import auto_sizes
 from kit.zfs.tunables import Tunable, tunable
 
 

@@ -18,7 +18,6 @@ from kit.load import fio
 from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
-from kit.plan.combination import MAX_BYTES
 from kit.plan.load_steps import phases, warm_up
 from kit.plan.names import Names, part_bytes, shown, used_paths
 from kit.plan.plan import Plan, export_of
@@ -28,6 +27,7 @@ from kit.precondition.selection import selected_devices
 from kit.precondition.stage_loads import measured_load, probe_loads, stage_loads, stages
 from kit.recovery import undo, work_directory
 from kit.recovery.action import Action
+from kit.rules.combination import MAX_BYTES
 from kit.zfs import pool, tunables
 
 _ANY_HOST = HostIdentity("", "")

@@ -22,9 +22,9 @@ from kit.config.workload import Setting, Workload, samples
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import ConfigError
 from kit.core.units import format_size_bytes
-from kit.plan.fio_options import options_in_use
 from kit.plan.plan import Plan
 from kit.plan.sweep_build import BASE, At, Cell, base_of, check_use, draft, kind_of, name_of, used
+from kit.rules.fio_options import options_in_use
 from kit.store.format import AGAIN
 from kit.zfs import properties, tunables
 from kit.zfs.pool import record_bytes

@@ -14,9 +14,10 @@ from kit.hosts.clock_offset import Clocks, read_clock_ns
 from kit.load import ordinary_user
 from kit.nfs import export_directory, libnfs
 from kit.nfs import mount as nfs_mount
-from kit.plan import measurable, steps
+from kit.plan import steps
 from kit.plan.names import place_of
 from kit.plan.plan import export_of
+from kit.rules import measurable
 from kit.run.bench import Bench
 from kit.run.context import Context
 from kit.run.resume import end_of

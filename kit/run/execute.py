@@ -23,7 +23,6 @@ from kit.plan import steps
 from kit.plan.load_steps import begins_with_empty_log
 from kit.plan.names import used_paths
 from kit.plan.plan import Plan
-from kit.plan.workload_sizes import planned_tiers, tiers_asked
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
 from kit.run import appliance_setup, observer_effect, parts, power_loss, server_setup
@@ -36,6 +35,7 @@ from kit.run.record import RunRecord
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.site import Site, recorded_site
 from kit.run.warmup import advice, warm_up, without_log
+from kit.sizes.workload_sizes import planned_tiers, tiers_asked
 from kit.store import json_file, run_directory, tables
 from kit.trace.nfsd_tracer import Tracer
 from kit.zfs import pool, settings_snapshot

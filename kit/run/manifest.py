@@ -16,9 +16,9 @@ from kit.hosts.base import Host
 from kit.instruments import read_history
 from kit.load import fio, fio_server
 from kit.nfs import libnfs
-from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
+from kit.rules.appliance_limits import left_out
 from kit.run.record import RunRecord
 from kit.run.site import Site
 from kit.store import run_directory

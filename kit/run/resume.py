@@ -11,10 +11,10 @@ import polars as pl
 
 from kit.core.errors import ConfigError
 from kit.core.seed import SEED_BITS
-from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan
 from kit.precondition.selection import selected_devices
 from kit.recovery.journal import read_journal
+from kit.rules.appliance_limits import left_out
 from kit.run.parts import Partial, restored
 from kit.run.record import RunRecord
 from kit.store import json_file, run_directory, tables

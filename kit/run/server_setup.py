@@ -20,8 +20,9 @@ from kit.load import fio, ordinary_user
 from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
-from kit.plan import measurable, operations, steps
+from kit.plan import steps
 from kit.plan.names import Names, used_paths
+from kit.rules import measurable, operations
 from kit.run import manifest as manifests
 from kit.run import precondition_devices
 from kit.run.bench import Bench, Storage

@@ -17,10 +17,10 @@ from kit.core.errors import MeasurementUnknown
 from kit.core.units import format_mib, format_size_bytes
 from kit.instruments import arc_zil_counters
 from kit.load import fio, ordinary_user
-from kit.plan.tier_sizes import Tiers
-from kit.plan.workload_sizes import READ_TIERS
 from kit.run.bench import Bench, Storage
 from kit.run.phase import drive, load_on
+from kit.sizes.tier_sizes import Tiers
+from kit.sizes.workload_sizes import READ_TIERS
 
 _TROUBLE = ("l2_abort_lowmem", "l2_io_error", "l2_cksum_bad")
 _ARC_PARTS = ("size", "data_size", "metadata_size", "hdr_size", "l2_hdr_size", "dbuf_size", "l2_asize")
@@ -31,7 +31,7 @@ _READ_DEADLINE_S = 3600.0
 class Gate:
     """What the last windows showed. Bytes; `problems` say what is short, and by how much.
 
-    `arc`: parts of the ARC at the end, by the names of arcstats (kit.plan.tier_sizes has a model of them).
+    `arc`: parts of the ARC at the end, by the names of arcstats (kit.sizes.tier_sizes has a model of them).
     """
 
     l2arc_bytes: int

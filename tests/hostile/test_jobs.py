@@ -10,8 +10,8 @@ import pytest
 from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError, HostError
-from kit.plan import measurable
 from kit.plan.plan import Plan, make_plan
+from kit.rules import measurable
 
 DATA = Path(__file__).parents[1] / "kit" / "data" / "plan"
 APPLIANCE = """\

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kit.plan.tier_sizes import Sizes, content
+from kit.sizes.tier_sizes import Sizes, content
 
 
 def check_arc(seen: dict[str, int], sizes: Sizes) -> None:

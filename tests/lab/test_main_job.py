@@ -12,8 +12,8 @@ import pytest
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import find_workload
-from kit.plan.auto_sizes import resolve
-from kit.plan.workload_sizes import sizes_of
+from kit.sizes.auto_sizes import resolve
+from kit.sizes.workload_sizes import sizes_of
 from kit.store import tables
 from kit.store.run_directory import named_run
 from kit.store.summary import Row

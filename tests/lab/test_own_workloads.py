@@ -16,8 +16,8 @@ import pytest
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.lab.image.image import Image
-from kit.plan.auto_sizes import resolve
-from kit.plan.workload_sizes import planned_tiers, sizes_of
+from kit.sizes.auto_sizes import resolve
+from kit.sizes.workload_sizes import planned_tiers, sizes_of
 from tests.lab.arc_model import check_arc
 from tests.lab.conftest import Finished, finish, hsp
 

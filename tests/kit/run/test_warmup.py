@@ -12,10 +12,10 @@ from kit.config.workload_source import WORKLOADS
 from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks
-from kit.plan.tier_sizes import Tiers
 from kit.run import warmup
 from kit.run.bench import Bench, Storage
 from kit.run.site import Site, SiteClient
+from kit.sizes.tier_sizes import Tiers
 from kit.store.run_directory import RunDir
 from kit.trace.support import Tracing
 from kit.zfs.openzfs_version import ZfsVersion

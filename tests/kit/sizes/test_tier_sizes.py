@@ -1,10 +1,10 @@
-"""kit.plan.tier_sizes: arcstats of a guest with OpenZFS 2.3.9, and what must hold at any size."""
+"""kit.sizes.tier_sizes: arcstats of a guest with OpenZFS 2.3.9, and what must hold at any size."""
 
 from __future__ import annotations
 
 import pytest
 
-from kit.plan.tier_sizes import (
+from kit.sizes.tier_sizes import (
     MIB,
     Sizes,
     content,

@@ -8,7 +8,7 @@ from kit.config.fio_job import FioJob
 from kit.config.toml import nearest
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Expectation, Phase, Workload
-from kit.plan.operations import tiers_of
+from kit.rules.operations import tiers_of
 
 
 def problems(workload: Workload, jobs: Mapping[str, FioJob]) -> Iterator[tuple[KeyPath, str]]:

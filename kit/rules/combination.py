@@ -14,10 +14,12 @@ from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes
 from kit.nfs import libnfs
-from kit.plan import auto_sizes, expectations, measurable, operations
-from kit.plan.appliance_limits import left_out
-from kit.plan.tier_sizes import Tiers
-from kit.plan.workload_sizes import (
+from kit.precondition import selection
+from kit.rules import expectations, measurable, operations
+from kit.rules.appliance_limits import left_out
+from kit.sizes import auto_sizes
+from kit.sizes.tier_sizes import Tiers
+from kit.sizes.workload_sizes import (
     READ_TIERS,
     planned_tiers,
     short_tiers,
@@ -25,7 +27,6 @@ from kit.plan.workload_sizes import (
     tiers_asked,
     tunable_bytes,
 )
-from kit.precondition import selection
 
 MAX_BYTES = 2**63 - 1
 _LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}

@@ -1,4 +1,4 @@
-"""kit.plan.appliance_limits, and a plan for an appliance: what is left of a workload without its server."""
+"""kit.rules.appliance_limits, and a plan for an appliance: what is left of a workload without its server."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.config.workload_source import WORKLOADS
 from kit.core.errors import ConfigError
-from kit.plan.appliance_limits import left_out
 from kit.plan.plan import Plan, make_plan
+from kit.rules.appliance_limits import left_out
 
 TESTBED = """\
 name = "nas"

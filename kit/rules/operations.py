@@ -16,7 +16,7 @@ from kit.config.toml import Place
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Phase, Workload
 from kit.config.workload_source import WorkloadSource
-from kit.plan.workload_sizes import READ_TIERS
+from kit.sizes.workload_sizes import READ_TIERS
 from kit.zfs.pool import record_bytes
 
 _OPS = ("read", "write")

@@ -13,9 +13,9 @@ from dataclasses import replace
 from kit.config.testbed import Testbed
 from kit.config.workload import LEAST_CACHE_BYTES, Workload
 from kit.core.units import AUTO, format_size_bytes
-from kit.plan import tier_sizes
-from kit.plan.tier_sizes import MIB, device_bytes_for
-from kit.plan.workload_sizes import feed_bytes, sizes_of, tiers_asked, tunable_bytes
+from kit.sizes import tier_sizes
+from kit.sizes.tier_sizes import MIB, device_bytes_for
+from kit.sizes.workload_sizes import feed_bytes, sizes_of, tiers_asked, tunable_bytes
 from kit.zfs.pool import record_bytes
 
 _STEP_BYTES = 8 * MIB

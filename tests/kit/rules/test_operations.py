@@ -1,4 +1,4 @@
-"""kit.plan.operations: phases that read and write, and asynchronous writes."""
+"""kit.rules.operations: phases that read and write, and asynchronous writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError
-from kit.plan.operations import tiers_of
 from kit.plan.plan import Plan, make_plan
-from kit.plan.tier_sizes import MIB
+from kit.rules.operations import tiers_of
+from kit.sizes.tier_sizes import MIB
 
 RECORDS = 'dataset.properties.recordsize = "4KiB"\njob.bs = "4k"\n'
 MIXED = 'options = { rw = "randrw", rwmixread = 70, sync = "dsync" }\n'

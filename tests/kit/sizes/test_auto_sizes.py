@@ -1,4 +1,4 @@
-"""kit.plan.auto_sizes: sizes for the tiers that the phases ask for."""
+"""kit.sizes.auto_sizes: sizes for the tiers that the phases ask for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kit.config.workload import read_workload
 from kit.config.workload_source import WORKLOADS
 from kit.core.units import AUTO
 from kit.plan.plan import Plan, make_plan
-from kit.plan.tier_sizes import MIB
-from kit.plan.workload_sizes import planned_tiers
+from kit.sizes.tier_sizes import MIB
+from kit.sizes.workload_sizes import planned_tiers
 
 
 def plan(folder: Path, text: str, testbed: Path = LAB_TESTBED) -> Plan:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kit.config.testbed import Testbed
 from kit.config.workload import Setting, Workload
 from kit.core.units import parse_size_bytes
-from kit.plan.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
+from kit.sizes.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
 from kit.zfs.pool import record_bytes
 
 READ_TIERS = ("dram", "l2arc", "disk")

@@ -18,7 +18,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.units import format_duration_ns, format_size_bytes
 from kit.load.fio import LONGEST_EVERY_IO_NS, MOST_INTERVALS
-from kit.plan import fio_options, operations
+from kit.rules import fio_options, operations
 from kit.zfs import parameters, properties, tunables
 from kit.zfs.pool import record_bytes
 
