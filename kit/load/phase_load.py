@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 from kit.config.fio_job import FioJob
 from kit.core.clock import Clock
@@ -203,8 +204,8 @@ def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:
 
 
 def raw_prefix(spec: LoadSpec, host: Host) -> str:
-    """Prefix of the files of one client and phase in the run's raw/."""
-    return f"{spec.name}-{host.name.replace('/', '-')}"
+    """Prefix of the files of one client and phase in the run's raw/; a ":" of its name is "%3A" there."""
+    return f"{spec.name}-{quote(host.name.replace('/', '-'))}"
 
 
 def read_log(host: Host, log: bytes, ios: dict[str, int]) -> ClientLatencies:

@@ -40,7 +40,7 @@ from kit.zfs import pool
 
 # Readings at the end of what has arrived, whose I/Os the other side may not have sent.
 _LAST_READINGS = 2
-_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,250}$")]
+_FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._~%-]{0,250}$")]
 _Client = tuple[str, ClientWindows, Offset]
 
 

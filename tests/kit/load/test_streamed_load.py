@@ -7,6 +7,8 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from kit.load import fio_server
 from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult, LoadSpec
 from kit.load.streamed_load import StreamedLoad
+from kit.remote import count_ios
 from kit.store.run_directory import RunDir
 
 pytestmark = [
@@ -131,3 +134,14 @@ def test_no_room_for_counts_ends_the_load(tmp_path: Path) -> None:
     (result,) = ended(load, tmp_path)
     assert result.ios["read"] > 20 and load.failed
     assert "the counts could not be written: " in load.problems[0]
+
+
+@pytest.mark.parametrize("more", ["", "thread\n"])
+def test_no_count_is_asked_of_an_fio_that_ends(tmp_path: Path, more: str) -> None:
+    """The signal ended fio while it gave its memory back: nearly each of these."""
+    text = f"[read]\nioengine=null\nrw=read\nbs=4k\nsize=1m\ntime_based\nruntime=200ms\nnumjobs=4\n{more}"
+    (tmp_path / "job.fio").write_text(text)
+    for _ in range(6):
+        words = [sys.executable, "-I", count_ios.__file__, "1", "fio.json", "job.fio"]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0 and len(done.stdout.splitlines()) > 2, done.stderr
