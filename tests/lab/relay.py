@@ -13,6 +13,7 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 GREETING = b"SSH-"
@@ -35,6 +36,8 @@ class Relay:
         self._lock = threading.Condition()
         self._open: dict[int, tuple[socket.socket, socket.socket]] = {}
         self._closed = False
+        self._flows = threading.Event()
+        self._flows.set()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, name="relay", daemon=True).start()
@@ -49,8 +52,18 @@ class Relay:
                     end.shutdown(socket.SHUT_RDWR)
         return len(pairs)
 
+    @contextlib.contextmanager
+    def silence(self) -> Iterator[None]:
+        """Nothing gets through, and no connection ends: as a host that hangs."""
+        self._flows.clear()
+        try:
+            yield
+        finally:
+            self._flows.set()
+
     def close(self) -> None:
         self._closed = True
+        self._flows.set()
         self._listener.close()
         self.drop()
 
@@ -81,7 +94,7 @@ class Relay:
                             with self._lock:
                                 self._open[number] = (client, line)
                             client.sendall(greeting)
-                            _pump(client, line)
+                            _pump(client, line, self._flows)
                             return
                         if greeting is None:
                             return
@@ -124,21 +137,22 @@ def _greet(client: socket.socket, line: socket.socket, said: bytes, end: float) 
     return said, b""
 
 
-def _pump(client: socket.socket, line: socket.socket) -> None:
+def _pump(client: socket.socket, line: socket.socket, flows: threading.Event) -> None:
     """Both ways until either end is closed."""
-    back = threading.Thread(target=_copy, args=(line, client), name="relay", daemon=True)
+    back = threading.Thread(target=_copy, args=(line, client, flows), name="relay", daemon=True)
     back.start()
-    _copy(client, line, in_two=True)
+    _copy(client, line, flows, in_two=True)
     back.join()
 
 
-def _copy(source: socket.socket, target: socket.socket, in_two: bool = False) -> None:
+def _copy(source: socket.socket, target: socket.socket, flows: threading.Event, in_two: bool = False) -> None:
     """`in_two`: the last byte of what came goes a moment later.
 
     A guest's sshd sleeps through a wake-up now and then (docs/decisions/0006); the next byte wakes it.
     """
     with contextlib.suppress(OSError):
         while chunk := source.recv(_CHUNK):
+            flows.wait()
             if in_two and len(chunk) > 1:
                 target.sendall(chunk[:-1])
                 time.sleep(_MOMENT_S)

@@ -5,6 +5,7 @@ In the lab, on a host over SSH, and on an appliance, which has no lock on its se
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -46,13 +47,16 @@ def run_of(results: Path, process: subprocess.Popen[str]) -> Path:
 
 
 def clean_beside(run: Path, results: Path, process: subprocess.Popen[str]) -> None:
-    """By itself and by name; nothing is written into its journal."""
+    """By itself and by name; nothing is written into its journal but its own steps."""
     before = (run / "journal.jsonl").read_bytes()
     for words, code in (("clean",), 0), (("clean", os.fspath(run)), EXIT_SAFETY):
         done = call([*words, "--results", os.fspath(results)])
         assert done.returncode == code and f"{_GOES_ON}{process.pid})" in done.stderr, done.stderr
     assert process.poll() is None, "it had ended before: nothing was shown"
-    assert (run / "journal.jsonl").read_bytes() == before
+    journal = (run / "journal.jsonl").read_bytes()
+    assert journal.startswith(before)
+    added = [json.loads(line) for line in journal[len(before) :].splitlines()]
+    assert all("step" in entry for entry in added), added
 
 
 @contextmanager

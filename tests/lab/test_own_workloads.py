@@ -51,8 +51,7 @@ def mixed(reads: Callable[[str], Finished]) -> Finished:
 
 def check_valid(done: Finished) -> dict[tuple[str, str], dict[str, Any]]:
     """The rows at the NFS server by phase and tier."""
-    assert done.code == 0, done.stderr
-    assert done.summary["verdict"] == "valid", done.summary["reasons"]
+    assert done.summary["verdict"] == "valid" and done.code == 0, (done.summary["reasons"], done.stderr)
     rows = [row for row in done.summary["rows"] if row["layer"] == "nfs-server"]
     return {(row["phase"], row["tier"]): row for row in rows}
 

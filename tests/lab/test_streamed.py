@@ -15,6 +15,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kit.core.errors import EXIT_HOST
+from tests.lab.hoststate import differences, state_of
+from tests.lab.rig import Bed, Rig
 from tests.lab.workloads import JOB, write_small, write_testbed
 
 pytestmark = [pytest.mark.lab, pytest.mark.faults, pytest.mark.timeout(3000, func_only=True)]
@@ -32,6 +35,7 @@ class Endurance:
         text = self.workload.read_text().replace('interval = "50ms"', f'interval = "{interval}"')
         self.workload.write_text(text + 'log = "histograms"\nresumable = true\n')
         self.testbed = write_testbed(folder)
+        self.agreed: list[str] = []
 
     @property
     def run(self) -> Path:
@@ -39,11 +43,11 @@ class Endurance:
         return run
 
     def begin(self) -> subprocess.Popen[bytes]:
-        words = ["run", str(self.workload), "--testbed", str(self.testbed)]
+        words = ["run", str(self.workload), "--testbed", str(self.testbed), *self.agreed]
         return self._start(words)
 
     def resume(self) -> subprocess.Popen[bytes]:
-        return self._start(["run", "--resume", str(self.run)])
+        return self._start(["run", "--resume", str(self.run), *self.agreed])
 
     def _start(self, words: list[str]) -> subprocess.Popen[bytes]:
         with (self.folder / "log").open("ab") as log:
@@ -56,13 +60,20 @@ class Endurance:
         text = paths[0].read_text() if paths else ""
         return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
-    def kill(self, process: subprocess.Popen[bytes], part: int, lines: int) -> int:
-        """Once so many intervals are there; returns how many I/Os they have."""
+    def await_lines(self, process: subprocess.Popen[bytes], part: int, lines: int) -> None:
         end = time.monotonic() + self.deadline_s
         while len(self.counts(part)) < lines:
-            assert process.poll() is None, (self.folder / "log").read_text()[-2000:]
+            assert process.poll() is None, self.log
             assert time.monotonic() < end
             time.sleep(0.05)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()[-2000:]
+
+    def kill(self, process: subprocess.Popen[bytes], part: int, lines: int) -> int:
+        """Once so many intervals are there; returns how many I/Os they have."""
+        self.await_lines(process, part, lines)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         return sum(sum(row["read"]["bins"].values()) for row in self.counts(part))
@@ -78,7 +89,7 @@ def killed_often(endurance: Endurance, kills: int, most_lines: int) -> None:
         # One after the other, without a hole: what is missing came after the last.
         assert [row["from_ns"] for row in rows[1:]] == [row["asked_ns"] for row in rows[:-1]]
         process = endurance.resume()
-    assert process.wait(endurance.deadline_s) == 0, (endurance.folder / "log").read_text()[-2000:]
+    assert process.wait(endurance.deadline_s) == 0, endurance.log
     (phase,) = json.loads((endurance.run / "manifest.json").read_text())["phases"]
     parts = phase["parts"]
     assert [part["end"] for part in parts] == ["lost"] * kills + ["itself"]
@@ -105,3 +116,25 @@ def test_two_hours_killed_ten_times(tmp_path: Path) -> None:
     minutes = int(os.environ.get("HSP_ENDURANCE", "120"))
     endurance = Endurance(tmp_path, f"{minutes}min", "1s", "50ms", deadline_s=2 * 3600)
     killed_often(endurance, kills=10, most_lines=max(minutes * 60 // 10, 3))
+
+
+@pytest.mark.long
+def test_hosts_that_are_silent_for_a_minute(rig: Rig, tmp_path: Path) -> None:
+    """Longer than SSH waits for them: what had arrived is stored, and the run goes on in the middle."""
+    endurance = Endurance(tmp_path, "60s", "500ms", "20ms")
+    bed = Bed(rig, tmp_path / "bed", {"data": ("vd0",), "log": ("vd1",)})
+    endurance.testbed, endurance.agreed = bed.path, bed.agreed
+    before = state_of(rig.host)
+    process = endurance.begin()
+    endurance.await_lines(process, 1, 10)
+    with rig.relay.silence():
+        time.sleep(60)
+    assert process.wait(endurance.deadline_s) == EXIT_HOST, endurance.log
+    known = sum(sum(row["read"]["bins"].values()) for row in endurance.counts(1))
+    assert "127.0.0.1" in endurance.log and "Traceback" not in endurance.log
+    process = endurance.resume()
+    assert process.wait(endurance.deadline_s) == 0, endurance.log
+    (phase,) = json.loads((endurance.run / "manifest.json").read_text())["phases"]
+    assert [part["end"] for part in phase["parts"]] == ["lost", "itself"]
+    assert phase["parts"][0]["client_ios"] == known > 0
+    assert differences(before, state_of(rig.host)) == []
