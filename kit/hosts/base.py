@@ -94,6 +94,9 @@ class Kept:
         mark = b"\n[... %d bytes cut ...]\n" % self.cut_bytes if self.cut_bytes else b""
         return bytes(self._begin) + mark + self._end
 
+    def close(self) -> None:
+        """No more output comes; safe to call twice."""
+
 
 class Saved(Kept):
     """Output that goes to a new file as it comes. `failure`: the first error; what comes after it is lost."""
@@ -112,8 +115,10 @@ class Saved(Kept):
             self.failure = error
 
     def content(self) -> bytes:
-        self._file.close()
         return b""
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def kept_outputs(limit_bytes: int = OUTPUT_LIMIT_BYTES) -> tuple[Kept, Kept]:

@@ -116,6 +116,7 @@ class SshProcess:
             )
             await self._process.wait_closed()
         finally:
+            self._out.close()
             if beats:
                 beats.cancel()
 
@@ -234,7 +235,12 @@ class SshHost(DirectHost):
             saved = Saved(output) if output else None
         except OSError as error:
             raise HostError(f"{output}: {error.strerror}", "it is to get what a command prints") from error
-        return self._open(checked_argv(argv), stdin, self.supervision, saved=saved)
+        try:
+            return self._open(checked_argv(argv), stdin, self.supervision, saved=saved)
+        except BaseException:
+            if saved:
+                saved.close()
+            raise
 
     def _open(
         self,

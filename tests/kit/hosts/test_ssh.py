@@ -352,3 +352,20 @@ def test_output_goes_to_a_file_as_it_comes(real_host: DirectHost, tmp_path: Path
     assert output.read_bytes() == b"one\n"
     with pytest.raises(HostError):
         real_host.start(["echo", "two"], output)
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["while it runs", "before it begins"])
+def test_the_file_of_a_command_whose_connection_broke_is_closed(
+    real_host: DirectHost, tmp_path: Path, begun: bool
+) -> None:
+    connection = real_host.inner if isinstance(real_host, SudoHost) else real_host
+    output = tmp_path / "output"
+    if begun:
+        process = real_host.start(["sh", "-c", "echo one; sleep 30"], output)
+        assert until(lambda: output.read_bytes() == b"one\n")
+    abort(connection)  # type: ignore[arg-type]
+    assert until(lambda: not host_answers(real_host))
+    with pytest.raises(HostLost):
+        (process if begun else real_host.start(["echo", "one"], output)).wait(20)
+    names = [os.readlink(file) for file in Path("/proc/self/fd").iterdir() if file.exists()]
+    assert os.fspath(output) not in names
