@@ -179,7 +179,7 @@ class Lab(Closing):
                 raise HostError(f"the lab guest did not come up: {cause}", hint)
             if time.monotonic() > end:
                 text = f"the lab guest did not come up within {deadline_s:g} s"
-                raise HostError(text, self._console_hint())
+                raise HostError(text, _RESUME_HINT if self._resumed else self._console_hint())
             time.sleep(_POLL_S)
 
     def host(self, port: int = 0) -> SshHost:

@@ -31,16 +31,17 @@ from kit.core.errors import HostError
 from kit.core.files import cache_dir
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
-from kit.lab.guest import Lab
+from kit.lab.guest import RESUME_DEADLINE_S, Lab
 from kit.lab.image.image import Image
 from kit.lab.image.prune import is_still_made
 from kit.lab.qemu import QEMU, QEMU_PACKAGE, WAITING_LINE, LabSpec, Saved, command_line, installed, monitor
 
-FORMAT = 2
+FORMAT = 3
 _TOKEN = re.compile(r"[0-9a-f]{8}")
 _SPEC = TypeAdapter(LabSpec)
 QEMU_IMG = "qemu-img"
 _SAVE_DEADLINE_S = 300.0
+_TRIES = 3
 _SETTLE_S = 0.3
 _POLL_S = 0.02
 # A booted guest of 4 GiB has about 0.3 GiB of non-zero memory.
@@ -87,8 +88,7 @@ def saved(spec: LabSpec, image: Image, progress: Progress, rebuild: bool = False
                 progress.note(f"the saved guest cannot be used and is made again: {reason}")
         with replacing(path) as work:
             check_space(folder, NEEDED_BYTES, "saving a guest")
-            with progress.step("booting a guest, to be saved"):
-                manifest = {"format": FORMAT, **_save(spec, image, work)}
+            manifest = {"format": FORMAT, **_tried(spec, image, work, progress)}
             (work / "manifest.json").write_text(json.dumps(manifest, indent=1, default=os.fspath) + "\n")
         return _files(path)
 
@@ -145,10 +145,40 @@ def current(path: Path) -> bool:
         return False
 
 
-def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
-    """Boot a guest until it waits for keys and save it in `work`; returns its manifest without format."""
-    token, spec = secrets.token_hex(4), replace(spec, seed=None)
-    files = Saved(work / f"root-{token}", work / f"memory-{token}")
+def _tried(spec: LabSpec, image: Image, work: Path, progress: Progress) -> dict[str, Any]:
+    """Save a guest that resumes; returns its manifest without format. Raises HostError.
+
+    A guest was once saved that never came up again: it repeated a page fault, in each of nine labs. So each is
+    resumed once before it is kept.
+    """
+    for _ in range(_TRIES):
+        token = secrets.token_hex(4)
+        files = Saved(work / f"root-{token}", work / f"memory-{token}")
+        with progress.step("booting a guest, to be saved"):
+            manifest = {"token": token, **_save(spec, image, files)}
+        with progress.step("resuming it once"):
+            reason = _failure(spec, files)
+        if not reason:
+            return manifest
+        progress.note(f"the guest was saved in a state that does not resume, and is saved again: {reason}")
+        for path in asdict(files).values():
+            path.unlink()
+    raise HostError(f"{_TRIES} saved guests did not resume: {reason}", "report the version of QEMU")
+
+
+def _failure(spec: LabSpec, files: Saved) -> str:
+    """Why the saved guest does not resume; "" if it does."""
+    try:
+        with Lab(spec, resume=files) as lab:
+            lab.wait_ready(RESUME_DEADLINE_S)
+    except HostError as error:
+        return error.message
+    return ""
+
+
+def _save(spec: LabSpec, image: Image, files: Saved) -> dict[str, Any]:
+    """Boot a guest until it waits for keys and save it in `files`; returns what the manifest has of it."""
+    spec, work = replace(spec, seed=None), files.root.parent
     image_disk, root = os.fspath(image.path / "root.img"), os.fspath(files.root)
     qemu_img = installed(QEMU_IMG, "qemu-utils")
     LocalHost().run(
@@ -167,7 +197,6 @@ def _save(spec: LabSpec, image: Image, work: Path) -> dict[str, Any]:
         monitor(lab.state, "migrate", uri=f"exec:cat >{part} && mv {part} {target}")
         _await_saved(lab, files.memory)
     return {
-        "token": token,
         "spec": asdict(spec),
         "seconds": round(time.monotonic() - started, 1),
         "files": {

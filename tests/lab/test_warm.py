@@ -77,6 +77,29 @@ def test_a_half_written_one_is_found_out_and_made_anew(
     assert not list(found.memory.parent.parent.glob(f".build-{found.memory.parent.name}-*"))
 
 
+def test_one_that_does_not_resume_is_not_kept(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first is saved while it stands still: QEMU resumes it so, and it never becomes ready."""
+    spec = LabSpec(image.path, Clock("virtual", 4), memory_mib=1024)
+    real, stopped = warm.monitor, []
+
+    def monitor(state: Path, command: str, **arguments: object) -> object:
+        if command == "migrate" and not stopped:
+            stopped.append(real(state, "stop"))
+        return real(state, command, **arguments)
+
+    monkeypatch.setattr(warm, "monitor", monitor)
+    monkeypatch.setattr(warm, "RESUME_DEADLINE_S", 15.0)
+    monkeypatch.setattr(warm, "cache_dir", lambda: tmp_path)
+    warm.saved(spec, image, Progress())
+    assert stopped and "saved in a state that does not resume" in capsys.readouterr().err
+    [kept] = tmp_path.glob("warm/*/memory-*")
+    assert warm.damage(kept.parent) == ""
+    with warm.open_lab(spec, image, Progress()) as lab:
+        lab.wait_ready()
+
+
 def test_a_stream_that_qemu_does_not_take_is_named(spec: LabSpec, image: Image, tmp_path: Path) -> None:
     found = warm.saved(spec, image, Progress())
     broken = tmp_path / "memory"
