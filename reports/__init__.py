@@ -14,10 +14,10 @@ from kit.store.manifest import Manifest, read_manifest
 from kit.store.series import Series
 from kit.store.summary import Reference, Summary, read_summary
 from reports.analysis.analysed import Analysed, analysed
-from reports.analysis.references import Setup
 from reports.analysis.summary import summarise
 from reports.page.report_page import render
 from reports.page.series_page import render as render_series
+from reports.published.references import Setup
 from reports.series.analyse import analysed_series
 from reports.series.cells import StoredRun
 

@@ -28,7 +28,7 @@ from kit.lab.image.prune import prune
 from kit.lab.qemu import LabSpec
 from kit.lab.shell import interact, run_command
 from kit.lab.site import check_clock, make_devices
-from kit.run.site import SiteClient
+from kit.setup.site import SiteClient
 
 _DOWN_DEADLINE_S = 15.0
 

@@ -26,9 +26,9 @@ from kit.store import tables
 from kit.store.run_directory import named_run
 from kit.store.series import is_series, named_series, read_series
 from kit.store.summary import read_summary
-from reports.analysis.references import Document
 from reports.output.export import Format, chosen, exported
 from reports.output.series_export import frame as series_frame
+from reports.published.references import Document
 from reports.statistics.quantiles import over_time
 
 RunArgument = Annotated[

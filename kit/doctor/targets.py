@@ -14,7 +14,7 @@ from kit.config.workload_source import read_source
 from kit.doctor.diagnosis import Role, Target
 from kit.doctor.finding import Requirements
 from kit.hosts.base import Host
-from kit.run.site import Site
+from kit.setup.site import Site
 
 Connect = Callable[[HostAddress], Host]
 

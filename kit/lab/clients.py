@@ -15,7 +15,7 @@ from kit.hosts.base import Host, Process
 from kit.hosts.netns import NetnsHost
 from kit.hosts.ssh import SshHost
 from kit.lab.guest import Lab
-from kit.run.site import SiteClient
+from kit.setup.site import SiteClient
 
 _SERVER_ADDRESS = "10.97.{}.1"
 _CLIENT_ADDRESS = "10.97.{}.2"

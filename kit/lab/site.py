@@ -21,7 +21,7 @@ from kit.lab.guest import probe_real_clock
 from kit.lab.image.image import Image
 from kit.lab.qemu import LabSpec
 from kit.lab.warm import open_lab
-from kit.run.site import Site
+from kit.setup.site import Site
 
 _NULLB = "/sys/kernel/config/nullb"
 

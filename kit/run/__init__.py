@@ -1,4 +1,4 @@
-"""A run: from a plan and a site to a run directory, step by step, with everything undone at the end.
+"""A run: from a plan and a site to a run directory, phase by phase, with everything undone at the end.
 
 Neither the lab nor the reports are known here.
 """

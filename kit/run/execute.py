@@ -25,16 +25,17 @@ from kit.plan.names import used_paths
 from kit.plan.plan import Plan
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
-from kit.run import appliance_setup, observer_effect, parts, power_loss, server_setup
-from kit.run import manifest as manifests
-from kit.run.bench import Bench
-from kit.run.context import Context
+from kit.run import observer_effect, parts, power_loss
 from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
-from kit.run.record import RunRecord
 from kit.run.resume import Earlier, check_same_hosts
-from kit.run.site import Site, recorded_site
 from kit.run.warmup import advice, warm_up, without_log
+from kit.setup import appliance_setup, server_setup
+from kit.setup import manifest as manifests
+from kit.setup.bench import Bench
+from kit.setup.context import Context
+from kit.setup.record import RunRecord
+from kit.setup.site import Site, recorded_site
 from kit.sizes.workload_sizes import planned_tiers, tiers_asked
 from kit.store import json_file, run_directory, tables
 from kit.trace.nfsd_tracer import Tracer

@@ -20,9 +20,9 @@ from kit.load import fio
 from kit.load.fio_latency_log import ClientLatencies
 from kit.plan.plan import Plan
 from kit.recovery.journal import Journal
-from kit.run.bench import Bench
 from kit.run.phase import drive, load_on, traced
-from kit.run.record import RunRecord
+from kit.setup.bench import Bench
+from kit.setup.record import RunRecord
 from kit.store.manifest import ObserverEffect, ObserverStretch
 from kit.trace.nfsd_tracer import Tracer
 from kit.trace.output import parse_trace

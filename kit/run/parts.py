@@ -27,8 +27,8 @@ from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.histograms import Cells, Grid
 from kit.load.fio_windows import ClientWindows, read_counts
 from kit.load.streamed_load import StreamedLoad, output_of
-from kit.run.bench import Bench
 from kit.run.joined_parts import joined, lasting
+from kit.setup.bench import Bench
 from kit.store import json_file
 from kit.store.phase import Event, Extreme, Missing, Part, problems_of
 from kit.store.phase import Phase as StoredPhase

@@ -37,9 +37,9 @@ from kit.load.streamed_load import StreamedLoad
 from kit.recovery import undo
 from kit.recovery.journal import Journal
 from kit.run import parts, watch
-from kit.run.bench import Bench
 from kit.run.joined_parts import STOPPED
-from kit.run.record import RunRecord
+from kit.setup.bench import Bench
+from kit.setup.record import RunRecord
 from kit.store.phase import (
     Check,
     ClientRow,

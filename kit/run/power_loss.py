@@ -16,8 +16,8 @@ from kit.config import workload as config
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.base import Host
 from kit.nfs import export as nfs_export
-from kit.run.bench import Bench, Storage
-from kit.run.site import Devices
+from kit.setup.bench import Bench, Storage
+from kit.setup.site import Devices
 from kit.store.manifest import Moment, PowerLoss
 from kit.zfs import pool
 

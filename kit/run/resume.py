@@ -16,13 +16,11 @@ from kit.precondition.selection import selected_devices
 from kit.recovery.journal import read_journal
 from kit.rules.appliance_limits import left_out
 from kit.run.parts import Partial, restored
-from kit.run.record import RunRecord
+from kit.setup.record import RunRecord
 from kit.store import json_file, run_directory, tables
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.phase import Phase
 
-# Between what was measured before an interruption and what is measured after it, on the time axis.
-_PAUSE_NS = 1_000_000_000
 # What a phase belongs to: all of it must be as it was.
 _PREFIXES = ("fio on ", "kernel of ", "fio of ")
 _VERSIONS = ("kernel", "zfs", "bpftrace")
@@ -159,12 +157,6 @@ def _is_aged(manifest: Manifest, plan: Plan) -> bool:
     selected = [device.name for device in selected_devices(settings, plan.testbed)]
     entries = manifest.precondition.get("devices") or []
     return [entry.get("device") for entry in entries if isinstance(entry, dict)] == selected
-
-
-def end_of(manifest: Manifest) -> int:
-    """Where the time axis of phases that were measured before ends, in ns of the experiment."""
-    ends = [phase.end_ns for phase in manifest.phases]
-    return max(ends) + _PAUSE_NS if ends else 0
 
 
 def check_same_hosts(before: dict[str, str], now: dict[str, str]) -> None:

@@ -17,8 +17,8 @@ from kit.core.errors import MeasurementUnknown
 from kit.core.units import format_mib, format_size_bytes
 from kit.instruments import arc_zil_counters
 from kit.load import fio, ordinary_user
-from kit.run.bench import Bench, Storage
 from kit.run.phase import drive, load_on
+from kit.setup.bench import Bench, Storage
 from kit.sizes.tier_sizes import Tiers
 from kit.sizes.workload_sizes import READ_TIERS
 

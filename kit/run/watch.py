@@ -18,8 +18,8 @@ from kit.hosts.base import Host
 from kit.instruments.base import Instrument
 from kit.load.phase_load import Load
 from kit.load.streamed_load import StreamedLoad
-from kit.run.bench import Bench
 from kit.run.joined_parts import NO_ROOM
+from kit.setup.bench import Bench
 from kit.trace.nfsd_tracer import tail
 
 # A lab's clock is another one: any machine that can run the lab at all is done with a short load by then,

@@ -15,8 +15,8 @@ from kit.store import json_file, run_directory
 from kit.store.manifest import Manifest, read_manifest
 from kit.store.summary import Summary
 from kit.store.tables import read_latency
-from reports.analysis import comparability
-from reports.analysis.compare import compare as compared
+from reports.comparison import comparability
+from reports.comparison.compare import compare as compared
 
 
 def comparison(a: list[StoredRun], b: list[StoredRun], across: list[str]) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from kit.lab.site import lab_site
 from kit.plan.plan import Plan
 from kit.recovery.clean import shares_hosts, stored_hosts, unfinished
 from kit.recovery.journal import held_by
-from kit.run.remote_site import appliance_site, real_site
-from kit.run.site import Site
 from kit.session.erase_confirmation import confirm_erasing
+from kit.setup.remote_site import appliance_site, real_site
+from kit.setup.site import Site
 
 
 @dataclass(frozen=True)

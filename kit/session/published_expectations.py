@@ -10,7 +10,8 @@ from kit.config.workload_source import WorkloadSource
 from kit.plan.plan import Plan
 from kit.store.manifest import Manifest, Mount, Testbed
 from kit.store.phase import Phase
-from reports.analysis import published, references
+from reports.published import ranges as published
+from reports.published import references
 
 _KEYS = ("inside_share_min", "inside")
 

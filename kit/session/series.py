@@ -15,15 +15,15 @@ from kit.core.progress import Progress
 from kit.core.units import format_latency_range
 from kit.lab.image.image import ImageInputs
 from kit.plan.plan import Plan
-from kit.run import manifest
 from kit.session.comparison import StoredRun, comparison
 from kit.session.measure import Measured, measure
 from kit.session.place import AS_PLANNED, Asked, prepare
 from kit.session.presentation import terminal_width
 from kit.session.side import Side
+from kit.setup import manifest
 from kit.store.summary import Summary
-from reports.analysis import comparability
 from reports.analysis.tier_names import tier_name
+from reports.comparison import comparability
 from reports.output import comparison_table
 
 Json = dict[str, Any]

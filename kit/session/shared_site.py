@@ -16,8 +16,8 @@ from kit.lab.image.image import Image, ImageInputs, build
 from kit.lab.site import lab_site
 from kit.plan.plan import Plan
 from kit.precondition.device import Outcome, Target
-from kit.run.site import Site
 from kit.session.place import Asked, Place, confirm, place_of, refuse_unfinished
+from kit.setup.site import Site
 
 
 class PreconditionedOnce:

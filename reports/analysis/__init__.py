@@ -1,4 +1,4 @@
-"""From the files of a run to numbers and verdicts: summary, expectations, bands, comparison, ageing.
+"""From the files of one run to numbers and sentences: summary, bands, headline, findings, ageing.
 
 Nothing is drawn here.
 """

@@ -9,13 +9,13 @@ import polars as pl
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.summary import Reference, Summary
-from reports.analysis import references
 from reports.analysis.damage import damage_refused
 from reports.analysis.findings import Finding, findings
 from reports.analysis.headline import Headline, headline
-from reports.analysis.references import Setup
-from reports.analysis.setup import SetupTable, setup_table
 from reports.analysis.summary import summarise
+from reports.published import references
+from reports.published.references import Setup
+from reports.published.setup import SetupTable, setup_table
 
 
 @dataclass(frozen=True)

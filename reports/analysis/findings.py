@@ -22,10 +22,10 @@ from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
 from reports.analysis.band_labels import PLACELESS, Json, Misplaced, Range, misplaced
-from reports.analysis.published import beside
-from reports.analysis.stalls import stalls
 from reports.analysis.tier_names import op_name, tier_name
+from reports.published.ranges import beside
 from reports.statistics import band_detection
+from reports.verdict.stalls import stalls
 
 # Phase, layer and op.
 Place = tuple[str, str, str]

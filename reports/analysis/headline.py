@@ -16,9 +16,9 @@ from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
 from kit.store.tables import SERVER
 from reports.analysis import import_source
-from reports.analysis.published import beside
-from reports.analysis.published_share import share_inside
 from reports.analysis.tier_names import BELOW, op_name, tier_name
+from reports.published.ranges import beside
+from reports.published.share import share_inside
 
 # A tier that the workload does not expect is listed from this share of the phase's I/Os on.
 _LEAST_SHARE = 0.001

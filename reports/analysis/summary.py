@@ -19,19 +19,12 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Reference, Summary
 from kit.store.tables import SERVER
-from reports.analysis import (
-    band_table,
-    clients,
-    expectations,
-    observer_effect,
-    power_loss,
-    published,
-    references,
-    resource_use,
-    verdict,
-)
-from reports.analysis.published import Beside
+from reports.analysis import band_table, clients, observer_effect, resource_use
+from reports.published import ranges as published
+from reports.published import references
+from reports.published.ranges import Beside
 from reports.statistics.quantiles import Bins, figures_us, interpolated_us, limits_ns
+from reports.verdict import expectations, power_loss, verdict
 
 _KEY = ("phase", "layer", "op", "tier")
 Json = dict[str, Any]

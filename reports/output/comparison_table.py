@@ -1,4 +1,4 @@
-"""A comparison (reports.analysis.compare) as text: Markdown, or columns for a terminal."""
+"""A comparison (reports.comparison.compare) as text: Markdown, or columns for a terminal."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from kit.core.text import safe_text
 from kit.core.units import format_latency
 from kit.store.stored import Json
-from reports.analysis.comparability import differences
-from reports.analysis.compare import SHOWN
 from reports.analysis.tier_names import tier_name
+from reports.comparison.comparability import differences
+from reports.comparison.compare import SHOWN
 from reports.output.result_table import PROSE_WIDTH, wrapped
 
 _FIGURE = " {:6} {:>8} {:>8} {:>7} {:>15}  "

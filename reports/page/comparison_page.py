@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kit.store.stored import Json
-from reports.analysis.comparability import differences
-from reports.analysis.compare import SHOWN
+from reports.comparison.comparability import differences
+from reports.comparison.compare import SHOWN
 from reports.figures import comparison
 from reports.page import document
 

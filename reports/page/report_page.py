@@ -19,12 +19,12 @@ from reports.analysis.analysed import Analysed
 from reports.analysis.findings import Finding
 from reports.analysis.headline import Headline, Line
 from reports.analysis.import_source import LAYERS, load_of, phase_frame
-from reports.analysis.stalls import stalls
 from reports.figures import ageing, heat_map, hero, phase_maps
 from reports.figures.hero import Panel
 from reports.figures.phase_maps import Subject
 from reports.page import document
 from reports.page.document import Figures
+from reports.verdict.stalls import stalls
 
 # A figure of these kinds is folded away: what it shows is in the maps, in another form.
 _FOLDED = ("lines", "client")

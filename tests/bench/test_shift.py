@@ -25,7 +25,7 @@ from kit.run.execute import execute
 from kit.session.series import order
 from kit.store import json_file, run_directory
 from kit.store.summary import Summary
-from reports.analysis.compare import DIFFERENCE, compare
+from reports.comparison.compare import DIFFERENCE, compare
 from tests.bench.conftest import Tell
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(0)]

@@ -5,7 +5,7 @@ import pytest
 
 from kit.store.latency import Latency
 from reports.analysis import summary
-from reports.analysis.compare import compare
+from reports.comparison.compare import compare
 from reports.page import comparison_page
 from tests.browser.page import ATTACK, until, violations
 from tests.reports import synthetic

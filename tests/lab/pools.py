@@ -12,7 +12,7 @@ from kit.lab.clients import make_client
 from kit.lab.site import make_devices
 from kit.nfs import export as nfs_export
 from kit.nfs import mount as nfs_mount
-from kit.run.site import SiteClient
+from kit.setup.site import SiteClient
 from kit.zfs import pool
 
 

@@ -26,10 +26,10 @@ from kit.recovery.journal import Journal, read_journal
 from kit.run import execute as execution
 from kit.run import phase as phases
 from kit.run import watch
-from kit.run.bench import Bench
 from kit.run.execute import execute
 from kit.run.resume import read_earlier
-from kit.run.site import Site, SiteClient
+from kit.setup.bench import Bench
+from kit.setup.site import Site, SiteClient
 from kit.store import json_file, run_directory
 from tests.lab.conftest import RunningLab
 from tests.lab.pools import dataset, exported

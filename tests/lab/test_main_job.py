@@ -17,7 +17,7 @@ from kit.sizes.workload_sizes import sizes_of
 from kit.store import tables
 from kit.store.run_directory import named_run
 from kit.store.summary import Row
-from reports.analysis.published_share import share_inside
+from reports.published.share import share_inside
 from tests import process
 from tests.lab.arc_model import check_arc
 from tests.lab.conftest import Finished, finish, hsp

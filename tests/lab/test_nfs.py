@@ -17,7 +17,7 @@ from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
 from kit.recovery import work_directory
-from kit.run.site import SiteClient
+from kit.setup.site import SiteClient
 from kit.store.phase import Check
 from kit.zfs import openzfs_version, pool
 from kit.zfs.openzfs_version import ZfsVersion

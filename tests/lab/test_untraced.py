@@ -23,7 +23,7 @@ from kit.nfs import export as nfs_export
 from kit.nfs import mount as nfs_mount
 from kit.plan.plan import Plan, make_plan
 from kit.run.execute import execute
-from kit.run.site import Site
+from kit.setup.site import Site
 from kit.store import run_directory
 from kit.zfs import pool
 from kit.zfs.tunables import READ_HISTORY, read_tunables, write_tunable

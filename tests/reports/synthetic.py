@@ -16,9 +16,10 @@ from kit.store.manifest import Manifest
 from kit.store.run_directory import RunDir
 from kit.store.summary import Summary
 from kit.store.tables import LATENCY_SCHEMA, write_latency
-from reports.analysis import references, summary
+from reports.analysis import summary
 from reports.analysis.analysed import described
 from reports.page import report_page
+from reports.published import references
 
 SECOND = 1_000_000_000
 Row = tuple[int, str, str, str, str, str, int, int, int]

@@ -13,8 +13,8 @@ import polars as pl
 import pytest
 
 from kit.store.json_file import write_json
-from reports.analysis.appliance import UNSEEN
-from reports.analysis.verdict import IMPORTED
+from reports.verdict.appliance import UNSEEN
+from reports.verdict.verdict import IMPORTED
 from tests.reports import drawn, synthetic
 
 

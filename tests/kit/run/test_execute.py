@@ -22,14 +22,14 @@ from kit.plan.plan import Plan, make_plan
 from kit.recovery import registry
 from kit.recovery.journal import Journal, read_journal
 from kit.run import execute as execute_module
-from kit.run import server_setup
-from kit.run.bench import Bench
-from kit.run.context import Context
 from kit.run.execute import execute, tear_down
-from kit.run.record import RunRecord
-from kit.run.site import Site, SiteClient
 from kit.run.warmup import Gate
 from kit.session.measure import measure
+from kit.setup import server_setup
+from kit.setup.bench import Bench
+from kit.setup.context import Context
+from kit.setup.record import RunRecord
+from kit.setup.site import Site, SiteClient
 from kit.store import run_directory
 from kit.store.manifest import Manifest
 from kit.zfs import openzfs_version, tunables

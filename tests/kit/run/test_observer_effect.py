@@ -21,10 +21,10 @@ from kit.core.errors import ConfigError
 from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.run import observer_effect
-from kit.run.bench import Bench
-from kit.run.record import RunRecord
 from kit.run.resume import read_earlier
-from kit.run.site import Site, SiteClient
+from kit.setup.bench import Bench
+from kit.setup.record import RunRecord
+from kit.setup.site import Site, SiteClient
 from kit.store import run_directory
 from kit.store.manifest import Manifest
 from kit.trace.support import Tracing, program

@@ -28,8 +28,8 @@ from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
 from kit.load.phase_load import ClientResult
 from kit.run import phase as phases
-from kit.run.bench import Bench, Storage
-from kit.run.site import Site, SiteClient
+from kit.setup.bench import Bench, Storage
+from kit.setup.site import Site, SiteClient
 from kit.store.phase import Shares
 from kit.store.run_directory import RunDir
 from kit.zfs import openzfs_version, pool

@@ -13,8 +13,8 @@ from kit.config.workload import read_workload
 from kit.config.workload_source import find_workload
 from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
-from kit.run.record import RunRecord
-from kit.run.resume import Earlier, check_same_hosts, end_of, read_earlier
+from kit.run.resume import Earlier, check_same_hosts, read_earlier
+from kit.setup.record import RunRecord
 from kit.store import manifest as stored_manifest
 from kit.store import run_directory
 from kit.store.manifest import Manifest
@@ -70,7 +70,7 @@ def test_phases_are_kept_up_to_the_first_that_is_missing(tmp_path: Path, plan: P
     assert [phase.name for phase in manifest.phases] == ["read"]
     assert manifest.started_utc == "before"
     assert manifest.resumed == ({"utc": "later"},)
-    assert end_of(manifest) > 7 and end_of(NEW) == 0
+    assert RunRecord(manifest).end_ns > 7 and RunRecord(NEW).end_ns == 0
 
 
 def test_it_goes_on_with_the_seed_of_the_run(tmp_path: Path, plan: Plan) -> None:

@@ -13,8 +13,8 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError, MeasurementUnknown
 from kit.hosts.clock_offset import Clocks
 from kit.run import warmup
-from kit.run.bench import Bench, Storage
-from kit.run.site import Site, SiteClient
+from kit.setup.bench import Bench, Storage
+from kit.setup.site import Site, SiteClient
 from kit.sizes.tier_sizes import Tiers
 from kit.store.run_directory import RunDir
 from kit.trace.support import Tracing

@@ -10,7 +10,8 @@ from kit.core.clock import Clock
 from kit.core.errors import ConfigError
 from kit.precondition.latency_curve import frame, point
 from kit.store.tables import read_ageing, write_ageing
-from reports.analysis import ageing, comparability
+from reports.analysis import ageing
+from reports.comparison import comparability
 from reports.figures import ageing as ageing_figures
 from reports.figures import palette
 from tests.reports import drawn

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from kit.store.summary import Reference
 from kit.store.tables import LATENCY_SCHEMA
-from reports.analysis import band_labels, band_table, references
+from reports.analysis import band_labels, band_table
+from reports.published import references
 from tests.reports.synthetic import summarise
 
 SUN = references.load("sun-7410-2009")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from reports.analysis.setup import SetupRow, SetupTable
 from reports.page import document
+from reports.published.setup import SetupRow, SetupTable
 
 HOSTILE = "<script>alert(1)</script>"
 TABLE = SetupTable(

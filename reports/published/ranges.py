@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Conditions, Range, Reference
-from reports.analysis.setup import nfs_versions, size_words
+from reports.published.setup import nfs_versions, size_words
 
 
 @dataclass(frozen=True)

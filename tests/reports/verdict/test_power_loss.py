@@ -8,7 +8,7 @@ import pytest
 
 from kit.core.errors import ConfigError, MeasurementUnknown
 from kit.store.manifest import PowerLoss
-from reports.analysis import power_loss
+from reports.verdict import power_loss
 from tests.reports import synthetic
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.store.summary import Row
-from reports.analysis.published_share import share_inside
+from reports.published.share import share_inside
 from tests.reports import synthetic
 
 KEY = {"phase": "read", "layer": "nfs-server", "op": "read", "tier": "disk"}

@@ -19,8 +19,8 @@ from kit.nfs import libnfs
 from kit.plan.plan import Plan, export_of
 from kit.precondition import selection
 from kit.rules.appliance_limits import left_out
-from kit.run.record import RunRecord
-from kit.run.site import Site
+from kit.setup.record import RunRecord
+from kit.setup.site import Site
 from kit.store import run_directory
 from kit.store.format import MANIFEST_FORMAT
 from kit.store.manifest import Appliance, Clock, Expectation, Manifest, Testbed, Tracing

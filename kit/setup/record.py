@@ -8,12 +8,21 @@ from typing import Any
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase, ProblemCode, problems_of
 
+# Between what was measured before an interruption and what is measured after it, on the time axis.
+_PAUSE_NS = 1_000_000_000
+
 
 @dataclass
 class RunRecord:
     """Steps replace the manifest, which is itself frozen, by one that says more."""
 
     manifest: Manifest
+
+    @property
+    def end_ns(self) -> int:
+        """Where the time axis of phases that were measured before ends, in ns of the experiment."""
+        ends = [phase.end_ns for phase in self.manifest.phases]
+        return max(ends) + _PAUSE_NS if ends else 0
 
     def fill(self, **fields: Any) -> None:
         """Set fields of the manifest: values of their types."""

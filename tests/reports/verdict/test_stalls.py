@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.store.latency import Latency
-from reports.analysis.stalls import MOST, Stall, longest_gap_ns, stalls
+from reports.verdict.stalls import MOST, Stall, longest_gap_ns, stalls
 from tests.reports import synthetic
 
 SECOND = synthetic.SECOND

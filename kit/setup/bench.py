@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
-from kit.run.site import Site
+from kit.setup.site import Site
 from kit.store.run_directory import RunDir
 from kit.trace.support import Tracing
 from kit.zfs.openzfs_version import ZfsVersion

@@ -12,8 +12,8 @@ from kit.config.testbed import read_testbed
 from kit.config.workload import read_workload
 from kit.core.clock import Clock
 from kit.plan.plan import make_plan
-from kit.run.manifest import new_manifest
-from kit.run.site import Site, SiteClient
+from kit.setup.manifest import new_manifest
+from kit.setup.site import Site, SiteClient
 from kit.store import run_directory
 from tests.fakes import ScriptedHost
 

@@ -11,7 +11,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Verdict
 from kit.store.tables import SERVER
-from reports.analysis import appliance
+from reports.verdict import appliance
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
 Json = dict[str, Any]

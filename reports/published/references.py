@@ -160,5 +160,5 @@ def _document(name: str, directory: Path) -> Document:
     except ValueError as error:
         raise ConfigError(
             f"{path}: not a reference ({error!r})",
-            "reports/analysis/references/sun-7410-2009.toml shows the form",
+            "reports/published/references/sun-7410-2009.toml shows the form",
         ) from error

@@ -12,7 +12,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.stored import Json
 from kit.store.summary import Reference
-from reports.analysis.references import Setup
+from reports.published.references import Setup
 
 NOT_STATED = "not stated"
 NOT_RECORDED = "not recorded"

@@ -18,9 +18,8 @@ from kit.plan import steps
 from kit.plan.names import place_of
 from kit.plan.plan import export_of
 from kit.rules import measurable
-from kit.run.bench import Bench
-from kit.run.context import Context
-from kit.run.resume import end_of
+from kit.setup.bench import Bench
+from kit.setup.context import Context
 from kit.store.manifest import Manifest, Mount
 
 
@@ -41,7 +40,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
         mount=place_of(plan, names),
         mounted=tuple(clients) if through_mount else (),
         size_bytes=plan.workload.working_set.size,
-        run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(end_of(run.record.manifest)),
+        run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(run.record.end_ns),
         clocks=Clocks(clients[0]),
         ordinary=ordinary,
     )

@@ -1,8 +1,8 @@
-"""kit.run.record: what the steps of a run add to its manifest."""
+"""kit.setup.record: what the steps of a run add to its manifest."""
 
 from __future__ import annotations
 
-from kit.run.record import RunRecord
+from kit.setup.record import RunRecord
 from kit.store.manifest import Manifest
 
 

@@ -23,11 +23,10 @@ from kit.nfs import mount as nfs_mount
 from kit.plan import steps
 from kit.plan.names import Names, used_paths
 from kit.rules import measurable, operations
-from kit.run import manifest as manifests
-from kit.run import precondition_devices
-from kit.run.bench import Bench, Storage
-from kit.run.context import Context
-from kit.run.resume import end_of
+from kit.setup import manifest as manifests
+from kit.setup import precondition_devices
+from kit.setup.bench import Bench, Storage
+from kit.setup.context import Context
 from kit.store.manifest import DatasetState, Export, HostSetting, Manifest, Mount, PoolState
 from kit.store.manifest import Tunable as StoredTunable
 from kit.trace.support import Tracing, find_tracing
@@ -83,7 +82,7 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
         with run.step(step) as number:
             claims.append(number)
     _precondition(run, server)
-    run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(end_of(run.record.manifest))
+    run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(run.record.end_ns)
     with run.progress.step("building the pool"):
         history = read_history_tunables(plan.tunables) if tracing.kind == "none" else ()
         _set_tunables((*plan.tunables, *history), run, server)

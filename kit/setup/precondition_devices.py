@@ -11,7 +11,7 @@ from kit.hosts.base import Host
 from kit.precondition import latency_curve
 from kit.precondition.device import Target, precondition
 from kit.precondition.selection import is_fresh, selected_devices
-from kit.run.context import Context
+from kit.setup.context import Context
 from kit.store import tables
 
 _STATE_FOLDER = "preconditioning"

@@ -12,8 +12,8 @@ from kit.config.workload import Workload
 from kit.core.errors import ConfigError
 from kit.store.latency import Latency
 from kit.store.summary import Summary
-from reports.analysis import expectations
 from reports.output.junit import junit
+from reports.verdict import expectations
 from tests.reports import synthetic
 from tests.reports.synthetic import render, summarise
 

@@ -14,7 +14,7 @@ from kit.devices.check import guarded
 from kit.devices.reasons import DeviceSpec
 from kit.hosts.base import Host
 from kit.hosts.connect import open_host
-from kit.run.site import Site, SiteClient
+from kit.setup.site import Site, SiteClient
 
 
 def open_server(testbed: Testbed) -> Host:

@@ -9,8 +9,9 @@ import pytest
 
 from kit.store.latency import Latency
 from kit.store.summary import Reference
-from reports.analysis import published, references
 from reports.output.result_table import result_lines
+from reports.published import ranges as published
+from reports.published import references
 from tests.reports import synthetic
 
 SUN = references.load("sun-7410-2009")

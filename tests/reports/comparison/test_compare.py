@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.core.bins import bin_edges, bin_index
-from reports.analysis.compare import DIFFERENCE, NO_DIFFERENCE
-from reports.analysis.compare import compare as compared
+from reports.comparison.compare import DIFFERENCE, NO_DIFFERENCE
+from reports.comparison.compare import compare as compared
 from reports.output import comparison_table
 from reports.statistics import bootstrap
 from reports.statistics.quantiles import interpolated_us

@@ -12,8 +12,8 @@ from kit.plan.plan import Plan
 from kit.plan.step import Step
 from kit.recovery import undo
 from kit.recovery.journal import Journal
-from kit.run.record import RunRecord
-from kit.run.site import Site
+from kit.setup.record import RunRecord
+from kit.setup.site import Site
 from kit.store.run_directory import RunDir
 
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from kit.config.device_model import PRESETS, find_preset, preset_names
 from kit.core.errors import ConfigError
 from kit.store.json_file import read_json
-from reports.analysis import references
-from reports.analysis.references import Setup, SetupNotes
-from reports.analysis.setup import CHOSEN, SetupRow, SetupTable, setup_table
+from reports.published import references
+from reports.published.references import Setup, SetupNotes
+from reports.published.setup import CHOSEN, SetupRow, SetupTable, setup_table
 from tests.kit.store.mutations import mutated
 from tests.reports import synthetic
 

@@ -2,7 +2,7 @@ import pytest
 
 from kit.config.toml import load
 from kit.core.errors import ConfigError
-from reports.analysis import references
+from reports.published import references
 from tests.reports import synthetic
 
 

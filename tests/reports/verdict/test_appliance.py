@@ -9,7 +9,8 @@ import pytest
 
 from kit.core.errors import ConfigError
 from kit.store.latency import Latency
-from reports.analysis import appliance, references
+from reports.published import references
+from reports.verdict import appliance
 from tests.reports import drawn, synthetic
 from tests.reports.synthetic import render, summarise
 

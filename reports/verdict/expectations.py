@@ -13,8 +13,8 @@ from kit.store.latency import Latency
 from kit.store.manifest import Expectation, Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Row
-from reports.analysis.published_share import share_inside
-from reports.analysis.stalls import longest_gap_ns
+from reports.published.share import share_inside
+from reports.verdict.stalls import longest_gap_ns
 
 Json = dict[str, Any]
 # Key of a limit -> (field of the row, its quantile, how a reason calls it).

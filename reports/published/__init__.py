@@ -1,0 +1,4 @@
+"""Published latency ranges: what they were measured on, and which of them may stand beside a run.
+
+No verdict is made here.
+"""
