@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = sorted(path for top in ("kit", "reports") for path in (ROOT / top).rglob("*.py"))
 _FILE_LINES, _FUNCTION_LINES = 450, 60
+_ROOM_MODULES = 16
 
 
 @pytest.mark.parametrize("top", ["kit", "reports"])
@@ -29,3 +31,8 @@ def test_files_and_functions_are_short() -> None:
                 if lines > _FUNCTION_LINES:
                     too_long.append(f"{path.relative_to(ROOT)}: {node.name} has {lines} lines")
     assert len(MODULES) > 100 and not too_long
+
+
+def test_a_room_has_few_modules() -> None:
+    rooms = Counter(path.parent.relative_to(ROOT) for path in MODULES if not path.name.startswith("__"))
+    assert [f"{room}: {count}" for room, count in rooms.items() if count > _ROOM_MODULES] == []

@@ -148,8 +148,8 @@ def current(path: Path) -> bool:
 def _tried(spec: LabSpec, image: Image, work: Path, progress: Progress) -> dict[str, Any]:
     """Save a guest that resumes; returns its manifest without format. Raises HostError.
 
-    A guest was once saved that never came up again: it repeated a page fault, in each of nine labs. So each is
-    resumed once before it is kept.
+    A guest was once saved that never came up again: it repeated a page fault, in each of nine labs. Each is
+    therefore resumed once before it is kept.
     """
     for _ in range(_TRIES):
         token = secrets.token_hex(4)

@@ -16,7 +16,7 @@ from kit.core.errors import ConfigError
 from kit.plan.plan import Plan, make_plan
 from kit.plan.sweep import SweepPlan, check_values, plan_sweep
 
-_REFERENCES = WORKLOADS.parent / "reports" / "analysis" / "references"
+_REFERENCES = WORKLOADS.parent / "reports" / "published" / "references"
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import pytest
 from kit.store.summary import Summary
 from reports.analysis.headline import Headline, headline
 from tests.reports import synthetic
-from tests.reports.analysis.test_appliance import run as appliance_run
 from tests.reports.analysis.test_import_source import IOSTAT, manifest_of
+from tests.reports.verdict.test_appliance import run as appliance_run
 
 EMPTY = synthetic.latency()[:0]
 
