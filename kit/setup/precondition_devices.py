@@ -2,19 +2,51 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from kit.config.precondition_table import Precondition
+from kit.core.progress import Progress
 from kit.hosts.base import Host
 from kit.precondition import latency_curve
-from kit.precondition.device import Target, precondition
+from kit.precondition.device import Outcome, Target, precondition
 from kit.precondition.selection import is_fresh, selected_devices
 from kit.setup.context import Context
+from kit.setup.site import Site
 from kit.store import tables
 
 _STATE_FOLDER = "preconditioning"
+
+
+def preconditioned(
+    site: Site,
+    server: Host,
+    target: Target,
+    settings: Precondition,
+    *,
+    work_dir: str,
+    state_path: Path,
+    progress: Progress,
+    run_id: str,
+) -> tuple[Outcome, bool]:
+    """Precondition one device; True if an emulated one got the state that an earlier run aged it to."""
+    if site.aged and (kept := site.aged.restore(target, settings)):
+        return kept, True
+    outcome = precondition(
+        server,
+        target,
+        settings,
+        site.clock,
+        work_dir=work_dir,
+        state_path=state_path,
+        progress=progress,
+        guard=site.guard,
+    )
+    if site.aged:
+        site.aged.keep(target, settings, outcome, run_id)
+    return outcome, False
 
 
 def precondition_all(settings: Precondition, run: Context, server: Host) -> None:
@@ -40,23 +72,20 @@ def precondition_all(settings: Precondition, run: Context, server: Host) -> None
             device.name, device.role, site.device_paths[device.name], device.size, device.endurance
         )
         with run.journal.step("precondition", device=device.name, path=target.path, method=settings.method):
-            kept = site.aged.restore(target, settings) if site.aged else None
-            outcome = kept or precondition(
+            outcome, was_kept = preconditioned(
+                site,
                 server,
                 target,
                 settings,
-                site.clock,
                 work_dir=f"{run.names.work_dir}/precondition-{device.name}",
                 state_path=run.run_dir.path.parent / _STATE_FOLDER / f"{testbed.name}-{device.name}.json",
                 progress=run.progress,
-                guard=site.guard,
+                run_id=run.run_id,
             )
             entries.append(outcome.entry)
-            if kept:
-                aged_in = kept.entry["aged_in"]
+            if was_kept:
+                aged_in = outcome.entry["aged_in"]
                 taken.setdefault((aged_in["run"], aged_in.get("in_series", False)), []).append(device.name)
-            elif site.aged:
-                site.aged.keep(target, settings, outcome, run.run_id)
         record.add_problems("precondition", *outcome.problems)
         frames.append(latency_curve.frame(device.name, device.role, outcome.capacity_bytes, outcome.points))
         tables.write_ageing(run.run_dir, pl.concat(frames))

@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from kit.config.workload_source import WORKLOADS
-from kit.core.errors import EXIT_HOST, EXIT_UNKNOWN
+from kit.core.errors import EXIT_HOST, EXIT_SAFETY, EXIT_UNKNOWN
 from kit.devices.check import check, guarded
 from kit.devices.reasons import DeviceSpec
 from kit.lab.image.image import Image
 from kit.lab.qemu import Disk
 from kit.recovery.journal import read_journal
+from kit.store.slog_test import SlogTest
 from tests.lab.hoststate import differences, state_of
 from tests.lab.interrupted import BALLAST
 from tests.lab.rig import SAVED_DISKS, Bed, Rig, open_rig
@@ -270,3 +271,32 @@ def test_a_disk_that_gets_full_here_leaves_nothing_there(
     summary = json.loads(drawn.stdout)
     assert summary["verdict"] == "unknown" and "has not ended" in summary["reasons"][0], drawn.stderr
     assert {row["phase"] for row in summary["rows"]} == {"one"}
+
+
+def test_a_log_device_is_tried_alone_after_its_serial_was_typed(rig: Rig, tmp_path: Path) -> None:
+    bed = Bed(rig, tmp_path, {"log": ("vd3",), "data": ("vd0",)})
+    words = ("slog", "vd3", "--testbed", os.fspath(bed.path), "--writes", "100", *bed.results)
+    before = state_of(rig.host)
+    refused = bed.hsp(*words)
+    assert refused.returncode == EXIT_SAFETY and "--erase-serial" in refused.stderr
+    # The serial of another device of the testbed is not an agreement.
+    assert bed.hsp(*words, "--erase-serial", rig.disks["vd0"].serial).returncode == EXIT_SAFETY
+    assert not (tmp_path / "slog").exists()
+
+    done = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial, "--json")
+    assert done.returncode == 0, done.stderr
+    test = SlogTest.from_json(json.loads(done.stdout), "stdout")
+    assert (test.device.serial, test.device.emulated) == (rig.disks["vd3"].serial, None)
+    assert differences(before, state_of(rig.host)) == []
+
+    # In use: refused, and the pool is as it was.
+    rig.host.run(["zpool", "create", "-f", "-R", "/run/slog-pool", "slogpool", rig.by_id["vd3"]])
+    try:
+        taken = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial)
+        assert taken.returncode == EXIT_SAFETY and "slogpool" in taken.stderr
+        rig.host.run(["zpool", "scrub", "-w", "slogpool"])
+        assert "errors: No known data errors" in rig.host.run(["zpool", "status", "slogpool"]).stdout
+    finally:
+        rig.host.run(["zpool", "destroy", "slogpool"])
+        rig.host.run(["zpool", "labelclear", "-f", f"{rig.by_id['vd3']}-part1"], check=False)
+        rig.host.run(["wipefs", "-a", rig.by_id["vd3"]])

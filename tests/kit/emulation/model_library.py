@@ -15,6 +15,7 @@ from kit.config.device_model import SECTOR_BYTES, DeviceModel, to_spec
 from kit.core.errors import ConfigError
 from kit.emulation import compilation
 from kit.hosts.base import Closing
+from kit.hosts.compilation import compiled
 
 NEVER_NS = 2**64 - 1
 ROTATIONAL, VOLATILE_CACHE, DISCARDS = 1, 2, 4
@@ -37,7 +38,8 @@ Answers = npt.NDArray[np.void]
 
 def library() -> Path:
     """The models as a shared library. Raises HostError."""
-    return compilation.compiled("libhspdevices.so", compilation.models(), ("-fPIC", "-shared"), ("-lm",))
+    folder, sources = compilation.HERE, compilation.models()
+    return compiled("libhspdevices.so", folder, sources, ("-fPIC", "-shared"), ("-lm",), "the models")
 
 
 @cache

@@ -1,0 +1,363 @@
+/* Writes and forces them, and counts the latency of each write, of each force, and of both together.
+ *
+ *     forces PATH DILATION SEED TEST...
+ *
+ * A TEST is METHOD:BYTES:COUNT:THREADS:ORDER:FIRST:SPAN. Each of THREADS threads makes COUNT writes of BYTES
+ * bytes in a part of its own of the SPAN bytes from FIRST on, at random places or one after another (ORDER is
+ * `random` or `sequential`). METHOD is how a write gets to stable storage:
+ *
+ *     none            it does not: only write(2) is measured
+ *     open_dsync      O_DSYNC: the write returns when the data are safe
+ *     open_sync       O_SYNC: also the metadata
+ *     fdatasync       write, then fdatasync(2)
+ *     fsync           write, then fsync(2)
+ *     fsync_other     write, then fsync(2) of another descriptor of the same file
+ *
+ * I/O is direct (O_DIRECT). Each write has new content that does not compress. Prints one JSON object a test;
+ * latencies are in ns of CLOCK_MONOTONIC divided by DILATION, counted in the bins of kit.core.bins.
+ * The program removes itself and its directory as it starts, so that nothing is left of it when it is killed.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BINS 2048
+#define SECTOR 512
+#define ALIGNMENT 4096
+#define MOST_THREADS 256
+/* Before each test: what the one before has left in the device's cache is written to the medium. */
+#define PAUSE_NS 300000000u
+
+enum { WRITE, FORCE, BOTH, KINDS };
+static const char *const KIND_NAMES[KINDS] = { "write", "force", "both" };
+
+static const struct method {
+	const char *name;
+	int flags; /* of open(2) */
+	int (*force)(int file);
+	int other; /* force another descriptor */
+} METHODS[] = {
+	{ "none", 0, NULL, 0 },
+	{ "open_dsync", O_DSYNC, NULL, 0 },
+	{ "open_sync", O_SYNC, NULL, 0 },
+	{ "fdatasync", 0, fdatasync, 0 },
+	{ "fsync", 0, fsync, 0 },
+	{ "fsync_other", 0, fsync, 1 },
+};
+
+struct counts {
+	uint64_t sum_ns, min_ns, max_ns, ios, bins[BINS];
+};
+
+struct test {
+	const struct method *method;
+	uint64_t bytes, count, threads, first, span;
+	int random;
+};
+
+struct worker {
+	pthread_t thread;
+	const struct test *test;
+	int file, other;
+	uint64_t first, places, random;
+	unsigned char *buffer;
+	struct counts counts[KINDS];
+	const char *failed;
+	int error;
+};
+
+static const char *path;
+static uint64_t dilation;
+static pthread_barrier_t start;
+
+static void __attribute__((noreturn)) die(const char *what, const char *why)
+{
+	fprintf(stderr, "forces: %s: %s\n", what, why);
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* xorshift64* (Vigna 2016) */
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1du;
+}
+
+static unsigned bin_of(uint64_t ns)
+{
+	unsigned shift;
+
+	if (ns < 32)
+		return (unsigned)ns;
+	shift = 58 - (unsigned)__builtin_clzll(ns);
+	return (shift << 5) + (unsigned)(ns >> shift);
+}
+
+static void add(struct counts *counts, uint64_t host_ns)
+{
+	uint64_t ns = host_ns / dilation;
+
+	if (!counts->ios || ns < counts->min_ns)
+		counts->min_ns = ns;
+	if (ns > counts->max_ns)
+		counts->max_ns = ns;
+	counts->sum_ns += ns;
+	counts->ios++;
+	counts->bins[bin_of(ns)]++;
+}
+
+/* Each sector differs from those of every other write. */
+static void renew(struct worker *worker)
+{
+	for (uint64_t at = 0; at < worker->test->bytes; at += SECTOR) {
+		uint64_t value = next_random(&worker->random);
+
+		memcpy(worker->buffer + at, &value, sizeof(value));
+	}
+}
+
+static int fail(struct worker *worker, const char *what, int error)
+{
+	worker->failed = what;
+	worker->error = error;
+	return -1;
+}
+
+static int one(struct worker *worker, uint64_t number)
+{
+	const struct test *test = worker->test;
+	uint64_t place = test->random ? next_random(&worker->random) % worker->places : number % worker->places;
+	uint64_t begin, written, end;
+	ssize_t done;
+
+	renew(worker);
+	begin = now_ns();
+	done = pwrite(worker->file, worker->buffer, test->bytes, (off_t)(worker->first + place * test->bytes));
+	written = now_ns();
+	if (done != (ssize_t)test->bytes)
+		return fail(worker, "write", done < 0 ? errno : EIO);
+	add(&worker->counts[WRITE], written - begin);
+	if (!test->method->force)
+		return 0;
+	if (test->method->force(test->method->other ? worker->other : worker->file))
+		return fail(worker, test->method->name, errno);
+	end = now_ns();
+	add(&worker->counts[FORCE], end - written);
+	add(&worker->counts[BOTH], end - begin);
+	return 0;
+}
+
+static void *work(void *argument)
+{
+	struct worker *worker = argument;
+
+	pthread_barrier_wait(&start);
+	for (uint64_t number = 0; number < worker->test->count; number++)
+		if (one(worker, number))
+			break;
+	return NULL;
+}
+
+static void prepare(struct worker *worker, const struct test *test, uint64_t number, uint64_t *seed)
+{
+	uint64_t part = test->span / test->threads / test->bytes * test->bytes;
+
+	memset(worker, 0, sizeof(*worker));
+	worker->test = test;
+	worker->first = test->first + number * part;
+	worker->places = part / test->bytes;
+	worker->random = next_random(seed) | 1;
+	if (!worker->places)
+		die(path, "it is too small for writes of this size by so many threads");
+	if (posix_memalign((void **)&worker->buffer, ALIGNMENT, test->bytes))
+		die("memory", strerror(ENOMEM));
+	for (uint64_t at = 0; at < test->bytes; at += sizeof(uint64_t)) {
+		uint64_t value = next_random(&worker->random);
+
+		memcpy(worker->buffer + at, &value, sizeof(value));
+	}
+	worker->file = open(path, O_WRONLY | O_DIRECT | O_CLOEXEC | test->method->flags);
+	worker->other = test->method->other ? open(path, O_RDWR | O_CLOEXEC) : -1;
+	if (worker->file < 0 || (test->method->other && worker->other < 0))
+		die(path, strerror(errno));
+}
+
+static void print(const struct test *test, const struct worker *workers, uint64_t elapsed_ns)
+{
+	static struct counts sum;
+
+	printf("{\"method\":\"%s\",\"block_bytes\":%llu,\"threads\":%llu,\"elapsed_ns\":%llu", test->method->name,
+	       (unsigned long long)test->bytes, (unsigned long long)test->threads,
+	       (unsigned long long)(elapsed_ns / dilation));
+	for (int kind = 0; kind < KINDS; kind++) {
+		const char *comma = "";
+
+		memset(&sum, 0, sizeof(sum));
+		for (uint64_t n = 0; n < test->threads; n++) {
+			const struct counts *mine = &workers[n].counts[kind];
+
+			if (!mine->ios)
+				continue;
+			if (!sum.ios || mine->min_ns < sum.min_ns)
+				sum.min_ns = mine->min_ns;
+			if (mine->max_ns > sum.max_ns)
+				sum.max_ns = mine->max_ns;
+			sum.ios += mine->ios;
+			sum.sum_ns += mine->sum_ns;
+			for (int bin = 0; bin < BINS; bin++)
+				sum.bins[bin] += mine->bins[bin];
+		}
+		if (!sum.ios)
+			continue;
+		printf(",\"%s\":{\"sum_ns\":%llu,\"min_ns\":%llu,\"max_ns\":%llu,\"bins\":[", KIND_NAMES[kind],
+		       (unsigned long long)sum.sum_ns, (unsigned long long)sum.min_ns,
+		       (unsigned long long)sum.max_ns);
+		for (int bin = 0; bin < BINS; bin++)
+			if (sum.bins[bin]) {
+				printf("%s[%d,%llu]", comma, bin, (unsigned long long)sum.bins[bin]);
+				comma = ",";
+			}
+		printf("]}");
+	}
+	printf("}\n");
+	fflush(stdout);
+}
+
+static void pause_ns(uint64_t ns)
+{
+	struct timespec left = { (time_t)(ns / 1000000000u), (long)(ns % 1000000000u) };
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
+
+static void run(const struct test *test, uint64_t *seed)
+{
+	struct worker *workers = calloc(test->threads, sizeof(*workers));
+	uint64_t begin;
+
+	if (!workers)
+		die("memory", strerror(ENOMEM));
+	pthread_barrier_init(&start, NULL, (unsigned)test->threads + 1);
+	for (uint64_t n = 0; n < test->threads; n++)
+		prepare(&workers[n], test, n, seed);
+	for (uint64_t n = 0; n < test->threads; n++)
+		if ((errno = pthread_create(&workers[n].thread, NULL, work, &workers[n])))
+			die("a thread", strerror(errno));
+	pause_ns(PAUSE_NS * dilation);
+	begin = now_ns();
+	pthread_barrier_wait(&start);
+	for (uint64_t n = 0; n < test->threads; n++)
+		pthread_join(workers[n].thread, NULL);
+	begin = now_ns() - begin;
+	for (uint64_t n = 0; n < test->threads; n++) {
+		if (workers[n].failed) {
+			fprintf(stderr, "forces: %s of %llu bytes on %s: %s\n", workers[n].failed,
+				(unsigned long long)test->bytes, path, strerror(workers[n].error));
+			exit(1);
+		}
+	}
+	print(test, workers, begin);
+	for (uint64_t n = 0; n < test->threads; n++) {
+		close(workers[n].file);
+		if (workers[n].other >= 0)
+			close(workers[n].other);
+		free(workers[n].buffer);
+	}
+	free(workers);
+	pthread_barrier_destroy(&start);
+}
+
+static uint64_t number_in(char **text, const char *whole)
+{
+	char *word = strsep(text, ":"), *end;
+	uint64_t value;
+
+	if (!word || *word < '0' || *word > '9')
+		die(whole, "a number is missing");
+	errno = 0;
+	value = strtoull(word, &end, 10);
+	if (errno || *end)
+		die(whole, "not a number");
+	return value;
+}
+
+static struct test parsed(const char *whole)
+{
+	char *copy = strdup(whole), *text = copy, *name = strsep(&text, ":"), *order;
+	struct test test = { 0 };
+
+	for (size_t n = 0; n < sizeof(METHODS) / sizeof(*METHODS); n++)
+		if (!strcmp(METHODS[n].name, name))
+			test.method = &METHODS[n];
+	if (!test.method)
+		die(whole, "no such method");
+	test.bytes = number_in(&text, whole);
+	test.count = number_in(&text, whole);
+	test.threads = number_in(&text, whole);
+	order = strsep(&text, ":");
+	if (!order || (strcmp(order, "random") && strcmp(order, "sequential")))
+		die(whole, "the order is random or sequential");
+	test.random = !strcmp(order, "random");
+	test.first = number_in(&text, whole);
+	test.span = number_in(&text, whole);
+	if (text || !test.bytes || test.bytes % SECTOR || !test.count || !test.threads ||
+	    test.threads > MOST_THREADS || test.first % SECTOR)
+		die(whole, "not a test");
+	free(copy);
+	return test;
+}
+
+static void remove_itself(void)
+{
+	char self[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length <= 0)
+		return;
+	self[length] = 0;
+	if (!unlink(self))
+		rmdir(dirname(self));
+}
+
+int main(int count, char **arguments)
+{
+	uint64_t seed;
+	char *end;
+
+	if (count < 5)
+		die("usage", "forces PATH DILATION SEED TEST...");
+	remove_itself();
+	path = arguments[1];
+	dilation = strtoull(arguments[2], &end, 10);
+	if (*end || !dilation)
+		die(arguments[2], "not a dilation");
+	seed = strtoull(arguments[3], &end, 10) * 2 + 1;
+	if (*end)
+		die(arguments[3], "not a seed");
+	for (int n = 4; n < count; n++) {
+		struct test test = parsed(arguments[n]);
+
+		run(&test, &seed);
+	}
+	return 0;
+}

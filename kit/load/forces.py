@@ -1,0 +1,98 @@
+"""Writes that are forced to stable storage, on a block device or a file of a host: the program forces.c."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from kit.core.clock import Clock
+from kit.core.errors import ConfigError, HostError, MeasurementUnknown
+from kit.hosts.base import CommandFailed, Host
+from kit.hosts.compilation import compiled
+from kit.store.forces import Forces, Method
+
+_SOURCE = Path(__file__).with_suffix(".c")
+# The program removes itself and the directory when it starts.
+_RUN = (
+    'd=$(mktemp -d) || exit; cat >"$d/forces" && chmod 0700 "$d/forces" && "$d/forces" "$@"; '
+    's=$?; rm -r -f -- "$d"; exit $s'
+)
+
+
+@dataclass(frozen=True)
+class Test:
+    """`ios` writes by each of `threads`, in the `span_bytes` from `first_bytes` on."""
+
+    __test__ = False  # pytest: not a test class
+
+    method: Method
+    block_bytes: int
+    ios: int
+    span_bytes: int
+    threads: int = 1
+    order: Literal["random", "sequential"] = "random"
+    first_bytes: int = 0
+
+    @property
+    def written_bytes(self) -> int:
+        return self.block_bytes * self.ios * self.threads
+
+    def word(self) -> str:
+        """Argument of the program."""
+        numbers = self.block_bytes, self.ios, self.threads
+        return ":".join(map(str, (self.method, *numbers, self.order, self.first_bytes, self.span_bytes)))
+
+
+def program() -> Path:
+    """The compiled program. Raises HostError."""
+    return compiled(
+        "hsp-forces", _SOURCE.parent, [_SOURCE], ("-static", "-pthread", "-s"), (), "measurements of forces"
+    )
+
+
+def run(
+    host: Host, path: str, tests: Sequence[Test], clock: Clock, seed: int, deadline_s: float
+) -> tuple[Forces, ...]:
+    """Do the tests one after another; all of them write to `path`. Latencies are in experiment time.
+
+    Raises HostError if the program fails or is killed, MeasurementUnknown for other output.
+    """
+    words = [test.word() for test in tests]
+    argv = ["sh", "-c", _RUN, "sh", path, str(clock.dilation), str(seed), *words]
+    try:
+        text = host.run(argv, stdin=program().read_bytes(), deadline_s=deadline_s).stdout
+    except CommandFailed as error:
+        raise _failed(host, path, error) from error
+    return parse(text, tests)
+
+
+def _failed(host: Host, path: str, error: CommandFailed) -> HostError:
+    output = error.result.stderr.strip()
+    hint = ""
+    if "Exec format error" in output:
+        hint = f"it was compiled here, for {os.uname().machine}: use a controller of the host's architecture"
+    elif "Permission denied" in output and path not in output:
+        hint = "is /tmp of the host mounted noexec? Set TMPDIR there to a directory that is not"
+    return HostError(
+        f"on {host.name}: the measurement of forces on {path} failed: "
+        f"{output[-300:] or f'it ended with exit code {error.result.returncode}'}",
+        hint,
+    )
+
+
+def parse(text: str, tests: Sequence[Test]) -> tuple[Forces, ...]:
+    """The results, one line a test, with all of its writes. Raises MeasurementUnknown."""
+    lines = text.splitlines()
+    try:
+        results = tuple(Forces.from_json(json.loads(line), "its output") for line in lines)
+    except (ValueError, RecursionError, ConfigError) as error:
+        raise MeasurementUnknown(f"the output of the measurement of forces is damaged: {error}") from None
+    expected = [(test.method, test.block_bytes, test.threads, test.ios * test.threads) for test in tests]
+    observed = [(each.method, each.block_bytes, each.threads, each.durable.ios) for each in results]
+    if observed != expected:
+        raise MeasurementUnknown(f"forces were asked for as {expected}, the output has {observed}")
+    return results

@@ -1,0 +1,94 @@
+"""The result of `hsp slog`: a file that holds all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from kit.core import bins
+from kit.store.forces import Forces, Latencies, Method
+from kit.store.stored import Count, Many, Stored, read_versioned
+
+FORMAT = 1
+# diskinfo(8) of FreeBSD: from a sector to 8 MiB.
+SIZES = tuple(512 << n for n in range(15))
+THREADS = (1, 2, 4, 8, 16)
+# The method of each kind of test, and the size of those by threads and of the Ceph journal's.
+FLUSHED: Method = "fdatasync"
+DSYNC: Method = "open_dsync"
+JOURNAL: Method = "open_sync"
+BLOCK = 4096
+
+
+class SlogDevice(Stored):
+    """The device. `write_cache`, `fua`: what the kernel says of it, None: it does not say.
+
+    `emulated`: title of its model, None for a real device; `serial` is "" then.
+    """
+
+    name: str
+    model: str
+    firmware: str | None
+    serial: str
+    size_bytes: Count
+    sector_bytes: Count
+    transport: str
+    rotational: bool
+    write_cache: str | None
+    fua: bool | None
+    driver: str | None
+    scheduler: str | None
+    emulated: str | None = None
+
+
+class SlogState(Stored):
+    """What was done before: nothing, a purge, or fills. `filled_bytes`: proven by the device's counter.
+
+    `aged_in`: the earlier run that filled an emulated device.
+    """
+
+    kind: Literal["as-found", "fresh", "aged"]
+    purge: str | None = None
+    filled_bytes: Count = 0
+    aged_in: str | None = None
+
+
+class SlogTest(Stored):
+    """One device: forced writes by size and by threads. `seed`: of places and content."""
+
+    format: Literal[1]
+    kit: str
+    utc: str
+    kernel: str
+    host: str
+    dilation: Count
+    seed: Count
+    device: SlogDevice
+    state: SlogState
+    forces: Many[Forces]
+
+    def by_size(self, method: str) -> Iterator[Forces]:
+        """The tests of one thread, by size."""
+        return (each for each in self.forces if each.method == method and each.threads == 1)
+
+    def by_threads(self) -> Iterator[Forces]:
+        """The tests of BLOCK with FLUSH, by the number of threads."""
+        return (each for each in self.forces if each.method == FLUSHED and each.block_bytes == BLOCK)
+
+    @property
+    def flushes(self) -> bool:
+        """Whether the kernel sends FLUSH to the device: it says that its cache is volatile."""
+        return self.device.write_cache == "write back"
+
+
+def read_slog_test(path: Path) -> SlogTest:
+    """Raises ConfigError."""
+    return SlogTest.from_json(read_versioned(path, FORMAT), path)
+
+
+def edges(latencies: Latencies) -> list[tuple[int, int, int]]:
+    """Low and high edge in ns and count of each bin."""
+    low, high = bins.bin_edges([index for index, _ in latencies.bins])
+    counts = (count for _, count in latencies.bins)
+    return list(zip(low.tolist(), high.tolist(), counts, strict=True))

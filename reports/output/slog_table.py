@@ -1,0 +1,134 @@
+"""The result of `hsp slog` as text, and as one row that anybody can share. Latencies in us."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kit.core.units import format_size_bytes
+from kit.store.forces import Latencies
+from kit.store.slog_test import DSYNC, FLUSHED, JOURNAL, SlogTest, edges
+from kit.store.stored import Json
+from reports.statistics.quantiles import percentiles_ns
+from reports.verdict.write_cache import WriteCache
+
+_QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+_HEAD = ("write", "", "FLUSH", "", "both", "", "", "O_DSYNC", "", "")
+_COLUMNS = ("p50", "p99", "p50", "p99", "p50", "p99", "p99.9", "p50", "p99", "p99.9")
+_WITHHELD = "-"
+_MIB = 1 << 20
+
+
+def text(test: SlogTest, cache: WriteCache) -> Iterator[str]:
+    """The lines of the terminal."""
+    device = test.device
+    yield f"{_identity(test)}, {_state(test)}"
+    yield f"kernel {test.kernel}, {test.utc[:10]}; write cache: {device.write_cache or 'not known'}" + (
+        "" if test.flushes else "; the kernel sends no FLUSH"
+    )
+    yield ""
+    yield "Latency in us, one write at a time; O_DSYNC is the write with FUA, then FLUSH"
+    yield from _by_size(test)
+    yield ""
+    yield "4 KiB, write and FLUSH, by threads"
+    yield _row("threads", ("forces/s", "p50", "p99", "p99.9"))
+    for forces in test.by_threads():
+        yield _row(str(forces.threads), (f"{forces.forces_per_s:.0f}", *_shown(forces.durable).values()))
+    yield ""
+    yield from _diskinfo(test)
+    yield from _ceph(test)
+    yield ""
+    yield cache.sentence
+    yield f"  {cache.why}."
+
+
+def row(test: SlogTest, cache: WriteCache) -> Json:
+    """One row of a table of models: nothing in it says whose the device is."""
+    device = test.device
+    rows: Json = {
+        "model": device.emulated or device.model,
+        "emulated": device.emulated is not None,
+        "firmware": device.firmware,
+        "size_bytes": device.size_bytes,
+        "transport": device.transport,
+        "write_cache": device.write_cache,
+        "power_loss_protection": cache.code,
+        "state": test.state.kind,
+        "kernel": test.kernel,
+        "date": test.utc[:10],
+        "kit": test.kit,
+    }
+    for forces in test.by_size(FLUSHED):
+        for name, value in _quantiles(forces.durable).items():
+            rows[f"write_flush_{forces.block_bytes}_{name}_us"] = value
+    for forces in test.by_threads():
+        rows[f"forces_per_s_4096_{forces.threads}"] = round(forces.forces_per_s, 1)
+    return rows
+
+
+def _identity(test: SlogTest) -> str:
+    device = test.device
+    name = f"{device.name}: {device.emulated} (emulated)" if device.emulated else device.model or device.name
+    firmware = f", firmware {device.firmware}" if device.firmware else ""
+    return f"{name}{firmware}, {format_size_bytes(device.size_bytes)}"
+
+
+def _state(test: SlogTest) -> str:
+    state = test.state
+    if state.kind == "aged":
+        filled = f"aged: {state.filled_bytes / test.device.size_bytes:.3g} times its capacity was written"
+        return f"{filled} (in run {state.aged_in})" if state.aged_in else filled
+    return f"fresh: purged with {state.purge}" if state.kind == "fresh" else "as it was found"
+
+
+def _by_size(test: SlogTest) -> Iterator[str]:
+    yield _row("", _HEAD)
+    yield _row("size", _COLUMNS)
+    durable = {forces.block_bytes: forces for forces in test.by_size(DSYNC)}
+    for forces in test.by_size(FLUSHED):
+        write, flush = _shown(forces.write), _shown(forces.force if test.flushes else None)
+        both, dsync = _shown(forces.both), _shown(durable[forces.block_bytes].write)
+        cells = write["p50"], write["p99"], flush["p50"], flush["p99"], *both.values(), *dsync.values()
+        yield _row(format_size_bytes(forces.block_bytes), cells)
+
+
+def _row(name: str, cells: tuple[str, ...]) -> str:
+    return f"{name:>8}" + "".join(f"{cell:>9}" for cell in cells)
+
+
+def _diskinfo(test: SlogTest) -> Iterator[str]:
+    """As `diskinfo -wS` of FreeBSD prints it (usr.sbin/diskinfo/diskinfo.c, slogbench): means, in MiB/s."""
+    yield "As diskinfo -wS prints it:"
+    yield "Synchronous random writes:"
+    for forces in test.by_size(FLUSHED):
+        us = forces.durable.mean_ns / 1e3
+        rate = forces.block_bytes / us * 1e6 / _MIB
+        yield f"        {forces.block_bytes / 1024:4.4g} kbytes: {us:8.1f} usec/IO = {rate:8.1f} Mbytes/s"
+
+
+def _ceph(test: SlogTest) -> Iterator[str]:
+    """The usual test of Ceph's journal devices: fio --direct=1 --sync=1 --rw=write --bs=4k --numjobs=1."""
+    for forces in test.by_size(JOURNAL):
+        rate, mean_us = forces.forces_per_s, forces.durable.mean_ns / 1e3
+        yield "As the test of Ceph's journal devices (4k, direct, O_SYNC, one job): " + (
+            f"IOPS={rate:.0f}, BW={rate * forces.block_bytes / _MIB:.1f}MiB/s, clat avg={mean_us:.1f} usec"
+        )
+
+
+def _quantiles(latencies: Latencies) -> dict[str, float | None]:
+    """In us; None where the writes are too few."""
+    limits = latencies.min_ns, latencies.max_ns
+    values = percentiles_ns(edges(latencies), list(_QUANTILES.values()), limits)
+    return {
+        name: None if ns is None else round(ns / 1e3, 3) for name, ns in zip(_QUANTILES, values, strict=True)
+    }
+
+
+def _shown(latencies: Latencies | None) -> dict[str, str]:
+    if latencies is None:
+        return dict.fromkeys(_QUANTILES, _WITHHELD)
+    values = _quantiles(latencies).items()
+    return {name: _WITHHELD if us is None else _three_digits(us) for name, us in values}
+
+
+def _three_digits(us: float) -> str:
+    return f"{us:.0f}" if us >= 100 else f"{us:.1f}" if us >= 10 else f"{us:.2f}"

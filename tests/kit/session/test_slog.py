@@ -1,0 +1,138 @@
+"""`hsp slog`: which device is meant, and which tests it gets."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kit.core.errors import ConfigError, SafetyRefusal
+from kit.devices.block_device import BlockDevice
+from kit.session import slog
+from kit.session.slog import find_target, planned_tests
+from tests.fakes import ScriptedHost
+from tests.kit.devices.facts import recorded
+
+DEVICE = BlockDevice("/dev/x", "x", 64 << 20, 512, 0, "", "", "")
+TESTBED = """\
+name = "real"
+[server]
+host = "ssh://root@server"
+[[client]]
+host = "ssh://root@client"
+[[device]]
+name = "ssd"
+role = "log"
+path = "/dev/disk/by-id/nvme-ACME_1"
+serial = "1"
+size = "64GiB"
+"""
+
+
+@pytest.fixture
+def testbed(tmp_path: Path) -> Path:
+    path = tmp_path / "real.toml"
+    path.write_text(TESTBED)
+    return path
+
+
+def test_a_device_of_the_lab_a_preset_and_one_of_a_testbed(testbed: Path) -> None:
+    [device] = find_target("log0", None).device
+    assert (device.name, device.role, device.is_real) == ("log0", "log", False)
+    [preset] = find_target("ssd-lying", None).device
+    assert preset.emulated is not None and "ignores flushes" in preset.title
+    target = find_target("ssd", testbed)
+    assert [device.serial for device in target.device] == ["1"] and not target.is_lab
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("log9", "the lab has no device 'log9'", "nvme-datacentre"),
+        ("/dev/sda", "no disk of that name", "disk"),
+        ("/dev/disk/by-id/ata-none", "no disk of that name", "disk"),
+        ("/etc/passwd", "no disk of that name", "disk"),
+    ],
+)
+def test_what_is_not_there_is_refused(name: str, message: str, hint: str) -> None:
+    if name.startswith("/") and os.geteuid():
+        pytest.skip("only root can look at disks")
+    with pytest.raises(ConfigError, match=message) as caught:
+        find_target(name, None)
+    assert hint in caught.value.hint
+
+
+def test_a_path_is_not_of_a_testbed_and_presets_are_of_the_lab(testbed: Path) -> None:
+    with pytest.raises(ConfigError, match="with --testbed"):
+        find_target("/dev/disk/by-id/nvme-ACME_1", testbed)
+    with pytest.raises(ConfigError, match="has no device 'ssd-lying'") as caught:
+        find_target("ssd-lying", testbed)
+    assert caught.value.hint == "it has: ssd"
+
+
+def test_an_appliance_is_refused(testbed: Path) -> None:
+    text = TESTBED.partition("[[device]]")[0].replace('"ssh://root@server"', '"none"\nexport = "nas:/pool"')
+    testbed.write_text(text)
+    with pytest.raises(ConfigError, match="cannot be logged into"):
+        find_target("ssd", testbed)
+
+
+def test_each_size_has_as_many_writes_as_fit() -> None:
+    tests = [test for group in planned_tests(DEVICE, 4000).values() for test in group]
+    flushed = {
+        test.block_bytes: test.ios for test in tests if (test.method, test.threads) == ("fdatasync", 1)
+    }
+    assert list(flushed) == [512 << n for n in range(15)]
+    assert flushed[512] == flushed[16 << 10] == 4000 and flushed[8 << 20] == 8
+    assert all(test.written_bytes <= DEVICE.size_bytes for test in tests)
+    assert {test.threads for test in tests if test.block_bytes == 4096} == {1, 2, 4, 8, 16}
+    assert [test.order for test in tests if test.method == "open_sync"] == ["sequential"]
+
+
+def test_no_write_is_smaller_than_a_sector() -> None:
+    tests = planned_tests(replace(DEVICE, sector_bytes=4096), 4000).values()
+    assert min(test.block_bytes for group in tests for test in group) == 4096
+
+
+def test_a_large_device_is_not_written_whole() -> None:
+    tests = planned_tests(replace(DEVICE, size_bytes=4 << 40), 1_000_000).values()
+    assert max(test.written_bytes for group in tests for test in group) == 256 << 20
+    assert {test.span_bytes for group in tests for test in group} == {4 << 40}
+
+
+@pytest.fixture
+def disks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disks of this machine."""
+    monkeypatch.setattr(slog, "LocalHost", lambda: ScriptedHost(default=recorded("pools")))
+
+
+@pytest.mark.usefixtures("disks")
+def test_a_disk_of_this_machine_by_its_link() -> None:
+    target = find_target("/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_HSPSD2", None)
+    [device] = target.device
+    assert (device.serial, device.size, device.role) == ("HSPSD2", 128 << 20, "log")
+    assert target.server.host == "local" and not target.is_lab
+
+
+@pytest.mark.usefixtures("disks")
+def test_another_name_of_a_disk_is_refused_with_its_link() -> None:
+    with pytest.raises(ConfigError) as caught:
+        find_target("/dev/sdc", None)
+    assert "today it is /dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_HSPSD2" in caught.value.hint
+    with pytest.raises(ConfigError) as caught:
+        find_target("/dev/disk/by-id/none", None)
+    assert "available disks: /dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_HSPSD2" in caught.value.hint
+
+
+def test_a_disk_without_serial_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = recorded("pools")
+    lsblk = json.loads(facts["tools"]["lsblk"]["out"])
+    for entry in lsblk["blockdevices"]:
+        entry["serial"] = None
+    facts["tools"]["lsblk"]["out"] = json.dumps(lsblk)
+    monkeypatch.setattr(slog, "LocalHost", lambda: ScriptedHost(default=facts))
+    with pytest.raises(SafetyRefusal, match="no serial number"):
+        find_target("/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_HSPSD2", None)

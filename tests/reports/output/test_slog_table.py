@@ -1,0 +1,85 @@
+"""The text of `hsp slog`, and its row."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kit.core.errors import ConfigError
+from kit.store.slog_test import SlogTest, read_slog_test
+from reports.output import slog_table
+from reports.verdict.write_cache import judge
+from tests.reports.slog import slog_test
+
+
+def lines(test: SlogTest) -> list[str]:
+    return list(slog_table.text(test, judge(test)))
+
+
+@pytest.fixture
+def volatile() -> SlogTest:
+    return slog_test("write back", lambda size: 20 + size / 1000, lambda _: 800)
+
+
+def test_diskinfo_and_ceph_lines_are_means(volatile: SlogTest) -> None:
+    text = lines(volatile)
+    # 512 B in 820.512 us are 0.595 MiB/s; 128 KiB in 951.072 us 131.4.
+    assert "         0.5 kbytes:    820.5 usec/IO =      0.6 Mbytes/s" in text
+    assert "         128 kbytes:    951.1 usec/IO =    131.4 Mbytes/s" in text
+    assert "        8192 kbytes:   9208.6 usec/IO =    868.8 Mbytes/s" in text
+    [ceph] = [line for line in text if "Ceph" in line]
+    assert "IOPS=1213, BW=4.7MiB/s, clat avg=824.1 usec" in ceph
+
+
+def test_a_row_by_size_and_by_threads(volatile: SlogTest) -> None:
+    text = lines(volatile)
+    [of_512] = [line.split() for line in text if line.strip().startswith("512B")]
+    assert of_512 == ["512B", "20.5", "20.5", "800", "800", "821", "821", "821", "821", "821", "821"]
+    # 8 writes of 8 MiB are too few for a p99.
+    [of_8m] = [line.split() for line in text if line.strip().startswith("8MiB")]
+    assert of_8m[1:7] == ["8409", "-", "800", "-", "9209", "-"]
+    by_threads = text[text.index("4 KiB, write and FLUSH, by threads") + 2 :][:2]
+    assert [line.split()[:2] for line in by_threads] == [["1", "1213"], ["4", "4854"]]
+
+
+def test_without_flush_its_columns_are_empty() -> None:
+    test = slog_test("write through", lambda _: 20, lambda _: 0.3)
+    text = lines(test)
+    assert any("the kernel sends no FLUSH" in line for line in text)
+    [of_512] = [line.split() for line in text if line.strip().startswith("512B")]
+    assert of_512[3:5] == ["-", "-"]
+
+
+def test_a_row_to_share_says_nothing_of_whose_it_is(volatile: SlogTest) -> None:
+    row = slog_table.row(volatile, judge(volatile))
+    assert row["model"] == "ACME 1" and row["firmware"] == "F7"
+    assert row["power_loss_protection"] == "not-protected"
+    assert row["write_flush_512_p999_us"] == pytest.approx(820.5, rel=0.02)
+    assert row["write_flush_8388608_p99_us"] is None
+    assert row["forces_per_s_4096_4"] == pytest.approx(4854, rel=0.01)
+    assert not any(secret in json.dumps(row) for secret in ("S3CR3T", "secret-host", "log0"))
+
+
+def test_the_state_is_said(volatile: SlogTest) -> None:
+    aged = {"kind": "aged", "filled_bytes": 2 << 30, "aged_in": "r1"}
+    for state, words in (
+        ({"kind": "as-found"}, "as it was found"),
+        ({"kind": "fresh", "purge": "blkdiscard"}, "fresh: purged with blkdiscard"),
+        (aged, "aged: 2 times its capacity was written (in run r1)"),
+    ):
+        test = SlogTest.from_json({**volatile.as_json(), "state": state}, "x")
+        assert lines(test)[0] == f"ACME 1, firmware F7, 1GiB, {words}"
+
+
+def test_what_is_stored_is_read_again(volatile: SlogTest, tmp_path: Path) -> None:
+    path = tmp_path / "slog.json"
+    path.write_text(json.dumps(volatile.as_json()))
+    assert read_slog_test(path) == volatile
+    path.write_text(json.dumps({**volatile.as_json(), "format": 2}))
+    with pytest.raises(ConfigError, match="format 2"):
+        read_slog_test(path)
+    path.write_text(json.dumps({**volatile.as_json(), "forces": [{}]}))
+    with pytest.raises(ConfigError, match=r"forces\[0\]"):
+        read_slog_test(path)

@@ -1,0 +1,54 @@
+"""Results of `hsp slog`, made up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kit.core.bins import bin_index
+from kit.store.slog_test import SIZES, SlogTest
+
+Cost = Callable[[int], float]
+
+
+def latencies(us: float, ios: int) -> dict[str, Any]:
+    """All the same."""
+    ns = round(us * 1000)
+    return {"sum_ns": ns * ios, "min_ns": ns, "max_ns": ns, "bins": [[int(bin_index(ns)), ios]]}
+
+
+def forced(
+    method: str, size: int, write_us: float, force_us: float | None, threads: int = 1
+) -> dict[str, Any]:
+    ios = max(1, min(4000, (64 << 20) // size))
+    total_us = write_us + (force_us or 0)
+    test = {
+        "method": method, "block_bytes": size, "threads": threads,
+        "elapsed_ns": round(total_us * 1000 * ios / threads), "write": latencies(write_us, ios),
+    }  # fmt: skip
+    if force_us is None:
+        return test
+    return {**test, "force": latencies(force_us, ios), "both": latencies(total_us, ios)}
+
+
+def slog_test(write_cache: str | None, write_us: Cost, flush_us: Cost, **device: Any) -> SlogTest:
+    tests = []
+    for size in SIZES:
+        tests.append(forced("fdatasync", size, write_us(size), flush_us(size)))
+        tests.append(forced("open_dsync", size, write_us(size) + flush_us(size), None))
+    tests.append(forced("fdatasync", 4096, write_us(4096), flush_us(4096), threads=4))
+    tests.append(forced("open_sync", 4096, write_us(4096) + flush_us(4096), None))
+    return SlogTest.from_json(
+        {
+            "format": 1, "kit": "0.1.0", "utc": "2026-11-24T10:00:00Z", "kernel": "6.12",
+            "host": "secret-host", "dilation": 1, "seed": 7,
+            "device": {
+                "name": "log0", "model": "ACME 1", "firmware": "F7", "serial": "S3CR3T",
+                "size_bytes": 1 << 30, "sector_bytes": 512, "transport": "nvme", "rotational": False,
+                "write_cache": write_cache, "fua": True, "driver": "nvme", "scheduler": "none", **device,
+            },
+            "state": {"kind": "as-found"},
+            "forces": tests,
+        },
+        "made up",
+    )  # fmt: skip

@@ -1,0 +1,47 @@
+"""The four sentences about a write cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.verdict.write_cache import PROGRAM_US, judge
+from tests.reports.slog import Cost, slog_test
+
+
+def transfer(us: float) -> Cost:
+    """`us` and the time of the bytes at 1 GB/s."""
+    return lambda size: us + size / 1000
+
+
+@pytest.mark.parametrize(
+    ("write_cache", "write_us", "flush_us", "code", "why"),
+    [
+        # No volatile cache, and faster than flash.
+        ("write through", transfer(20), 0.5, "protected", "takes 21 us for a write of 512 B"),
+        # No volatile cache, and as slow as flash or a disk.
+        ("write through", transfer(230), 0.5, "cache-off", "takes 231 us"),
+        ("write through", transfer(6000), 0.5, "cache-off", "takes 6 ms"),
+        # FLUSH waits.
+        ("write back", transfer(20), 800, "not-protected", "FLUSH takes 800 us"),
+        ("write back", transfer(20), PROGRAM_US, "not-protected", "FLUSH takes 200 us"),
+        ("write back", transfer(20), 8300, "not-protected", "FLUSH takes 8.3 ms"),
+        # FLUSH costs nothing: protected, or ignored.
+        ("write back", transfer(20), 10, "unknown", "answers FLUSH in 10 us or less"),
+        ("write back", transfer(20), PROGRAM_US - 5, "unknown", "Only a power loss shows"),
+        (None, transfer(20), 10, "unknown", "the kernel does not say"),
+    ],
+)
+def test_the_sentence(write_cache: str | None, write_us: Cost, flush_us: float, code: str, why: str) -> None:
+    judged = judge(slog_test(write_cache, write_us, lambda _: flush_us))
+    assert judged.code == code and why in judged.why
+
+
+def test_large_writes_that_overflow_a_cache_say_nothing() -> None:
+    test = slog_test("write back", transfer(20), lambda size: 5000 if size > 64 << 10 else 10)
+    assert judge(test).code == "unknown"
+
+
+def test_the_largest_flush_of_small_writes_counts() -> None:
+    test = slog_test("write back", transfer(20), lambda size: 500 if size == 32 << 10 else 10)
+    judged = judge(test)
+    assert judged.code == "not-protected" and "32 KiB" in judged.why
