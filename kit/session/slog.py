@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -25,7 +24,7 @@ from kit.devices.inventory import BY_ID
 from kit.devices.listing import Listed, list_devices
 from kit.devices.probe import device_settings
 from kit.hosts.base import Host
-from kit.hosts.local import LocalHost
+from kit.hosts.sudo import local_host
 from kit.lab.image.image import ImageInputs, build
 from kit.lab.site import lab_site
 from kit.load import forces
@@ -103,7 +102,7 @@ def find_target(name: str, testbed: Path | None) -> Testbed:
 
 
 def _on_this_machine(path: str) -> Testbed:
-    listed = list_devices(LocalHost())
+    listed = list_devices(local_host())
     disk = next((each for each in listed if path in each.node.links), None)
     if disk is None:
         raise ConfigError(f"{path}: this machine has no disk of that name", _links(path, listed))
@@ -196,7 +195,7 @@ def _measured(
         kit=__version__,
         utc=utc_now(),
         kernel=host.run(["uname", "-r"]).stdout.strip(),
-        host=platform.node() if isinstance(host, LocalHost) else host.name,
+        host=host.name,
         dilation=site.clock.dilation,
         seed=seed,
         device=_described(host, device, found),

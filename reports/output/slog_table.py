@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kit.core.text import safe_text
 from kit.core.units import format_size_bytes
 from kit.store.forces import Latencies
 from kit.store.slog_test import DSYNC, FLUSHED, JOURNAL, SlogTest, edges
@@ -19,7 +20,11 @@ _MIB = 1 << 20
 
 
 def text(test: SlogTest, cache: WriteCache) -> Iterator[str]:
-    """The lines of the terminal."""
+    """The lines of the terminal; names of the host are inert in them."""
+    return map(safe_text, _lines(test, cache))
+
+
+def _lines(test: SlogTest, cache: WriteCache) -> Iterator[str]:
     device = test.device
     yield f"{_identity(test)}, {_state(test)}"
     yield f"kernel {test.kernel}, {test.utc[:10]}; write cache: {device.write_cache or 'not known'}" + (

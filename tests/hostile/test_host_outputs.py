@@ -30,6 +30,7 @@ WRITERS = {
     "kit/core/progress.py": "steps and notes",
     "kit/cli/main.py": "the version",
     "kit/cli/stored_run.py": "reports.output.export",
+    "kit/cli/slog.py": "reports.output.slog_table",
     "kit/cli/compare.py": "reports.output.comparison_table",
     "kit/cli/device.py": "titles of presets",
     "kit/cli/doctor.py": "kit.doctor.report",

@@ -50,6 +50,7 @@ _LONGEST = (
     "test_untraced",
     "test_appliance",
     "test_clients",
+    "test_slog",
     "test_write_clock",
     "test_warm",
     "test_devices",

@@ -59,7 +59,7 @@ def test_sudo_reads_no_option_of_the_command() -> None:
 
 # Programs that need no root, or that no real testbed runs.
 ORDINARY = set(
-    "dd df dpkg-query env getent head id ip ln ls modinfo nsenter readlink setsid sleep stat "
+    "dd df dpkg-query env getent head id ip ln ls mktemp modinfo nsenter readlink setsid sleep stat "
     "systemd-detect-virt tail true udevadm uname".split()
 )
 

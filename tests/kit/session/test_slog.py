@@ -106,7 +106,7 @@ def test_a_large_device_is_not_written_whole() -> None:
 @pytest.fixture
 def disks(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disks of this machine."""
-    monkeypatch.setattr(slog, "LocalHost", lambda: ScriptedHost(default=recorded("pools")))
+    monkeypatch.setattr(slog, "local_host", lambda: ScriptedHost(default=recorded("pools")))
 
 
 @pytest.mark.usefixtures("disks")
@@ -133,6 +133,6 @@ def test_a_disk_without_serial_number_is_refused(monkeypatch: pytest.MonkeyPatch
     for entry in lsblk["blockdevices"]:
         entry["serial"] = None
     facts["tools"]["lsblk"]["out"] = json.dumps(lsblk)
-    monkeypatch.setattr(slog, "LocalHost", lambda: ScriptedHost(default=facts))
+    monkeypatch.setattr(slog, "local_host", lambda: ScriptedHost(default=facts))
     with pytest.raises(SafetyRefusal, match="no serial number"):
         find_target("/dev/disk/by-id/scsi-0QEMU_QEMU_HARDDISK_HSPSD2", None)

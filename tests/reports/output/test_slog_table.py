@@ -83,3 +83,9 @@ def test_what_is_stored_is_read_again(volatile: SlogTest, tmp_path: Path) -> Non
     path.write_text(json.dumps({**volatile.as_json(), "forces": [{}]}))
     with pytest.raises(ConfigError, match=r"forces\[0\]"):
         read_slog_test(path)
+
+
+def test_names_of_a_hostile_host_are_inert(volatile: SlogTest) -> None:
+    device = {**volatile.device.as_json(), "model": "\x1b[31mred", "firmware": "a\nb", "write_cache": "\x07"}
+    test = SlogTest.from_json({**volatile.as_json(), "device": device, "kernel": "\x1b]0;t\x07"}, "x")
+    assert all(line.isprintable() for line in lines(test))
