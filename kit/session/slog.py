@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -244,7 +244,8 @@ def _brought(
         return SlogState(kind="as-found")
     _check_unchanged(site, host, found)
     if options.state == "fresh":
-        with progress.step(f"{device.name}: purge"):
+        lent = site.guard.lent(found.path) if site.guard else nullcontext()
+        with progress.step(f"{device.name}: purge"), lent:
             return SlogState(kind="fresh", purge=purge(host, found).method)
     work_dir = host.run(["mktemp", "-d"]).stdout.strip()
     try:
@@ -252,7 +253,7 @@ def _brought(
             site,
             host,
             Target(device.name, device.role, found.path, device.size, device.endurance),
-            _FILLS,
+            _FILLS.model_copy(update={"read_block": max(_FILLS.read_block, found.sector_bytes)}),
             work_dir=work_dir,
             state_path=folder / f".{device.serial or device.name}-preconditioning.json".replace(os.sep, "-"),
             progress=progress,

@@ -283,12 +283,15 @@ def test_a_log_device_is_tried_alone_after_its_serial_was_typed(rig: Rig, tmp_pa
     assert bed.hsp(*words, "--erase-serial", rig.disks["vd0"].serial).returncode == EXIT_SAFETY
     assert not (tmp_path / "slog").exists()
 
-    done = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial, "--json")
+    done = bed.hsp(*words, "--erase-serial", rig.disks["vd3"].serial, "--json", "--state", "fresh")
     assert done.returncode == 0, done.stderr
     test = SlogTest.from_json(json.loads(done.stdout), "stdout")
+    assert (test.state.kind, test.state.purge) == ("fresh", "blkdiscard")
     assert (test.device.serial, test.device.emulated) == (rig.disks["vd3"].serial, None)
     assert differences(before, state_of(rig.host)) == []
 
+    spec = DeviceSpec(rig.by_id["vd3"], rig.disks["vd3"].serial, rig.disks["vd3"].size_bytes)
+    assert [one.reasons for one in check(rig.host, [spec])] == [()]
     # In use: refused, and the pool is as it was.
     rig.host.run(["zpool", "create", "-f", "-R", "/run/slog-pool", "slogpool", rig.by_id["vd3"]])
     try:
