@@ -8,12 +8,15 @@ from typing import Annotated, Literal
 import typer
 
 from kit.cli.options import OUTPUT, SAFETY, QuietOption, ResultsOption, SeedOption, SuiteOption
+from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text, say
 from kit.core.progress import Progress
 from kit.lab.image.image import DEFAULT_SUITE, ImageInputs
 from kit.session.slog import SlogOptions, find_target, measure_slog
 from reports.output import slog_table
 from reports.verdict.write_cache import judge
+
+_WRITES_HELP = "Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688."
 
 
 def slog(
@@ -33,12 +36,7 @@ def slog(
     ] = "as-found",
     writes: Annotated[
         int,
-        typer.Option(
-            "--writes",
-            min=100,
-            max=1_000_000,
-            help="Writes of each size; of large ones, 256 MiB. A p99.9 takes 3688.",
-        ),
+        typer.Option("--writes", min=100, max=1_000_000, help=_WRITES_HELP),
     ] = 4000,
     seed: SeedOption = None,
     erase_serial: Annotated[
@@ -53,16 +51,14 @@ def slog(
     ] = False,
     row: Annotated[
         bool,
-        typer.Option(
-            "--row",
-            rich_help_panel=OUTPUT,
-            help="Print one row to share, without serial number and host.",
-        ),
+        typer.Option("--row", rich_help_panel=OUTPUT, help="Print one row to share: no serial, no host."),
     ] = False,
     suite: SuiteOption = DEFAULT_SUITE,
     quiet: QuietOption = False,
 ) -> None:
     """Measure how fast a bare device makes writes durable: write, FLUSH, O_DSYNC, by size and by threads."""
+    if json_output and row:
+        raise ConfigError("--json and --row both print on stdout", "choose one of them")
     target = find_target(device, testbed)
     options = SlogOptions(state, writes, seed)
     serials, progress = [erase_serial] if erase_serial else [], Progress(quiet=quiet)

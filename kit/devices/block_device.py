@@ -19,6 +19,7 @@ from kit.hosts.base import Host
 _SECTOR_BYTES = 512
 _SECTORS_WRITTEN = 6  # the seventh number of /sys/block/NAME/stat
 _SMART_UNIT_BYTES = 512_000
+_NO_CAPACITORS = 0xFFFF
 
 
 @dataclass(frozen=True)
@@ -112,11 +113,34 @@ def has_smart(host: Host, device: BlockDevice) -> bool:
 
 
 def _read_smart(host: Host, device: BlockDevice) -> tuple[int | None, int]:
-    argv = ["nvme", "smart-log", device.path, "--output-format=json"]
+    return parse_smart(_nvme_log(host, device, "smart-log"))
+
+
+def _nvme_log(host: Host, device: BlockDevice, *log: str) -> str:
+    """JSON of a log of an NVMe device; "" if nvme-cli or the device does not have it."""
+    argv = ["nvme", *log, device.path, "--output-format=json"]
     result = host.run(["sh", "-c", 'command -v "$1" >/dev/null && exec "$@"', "sh", *argv], check=False)
-    if result.returncode != 0:
-        return None, 0
-    return parse_smart(result.stdout)
+    return "" if result.returncode else result.stdout
+
+
+def capacitor_health(host: Host, device: BlockDevice) -> int | None:
+    """What the device says of the capacitors that protect its cache, in percent; None: nothing.
+
+    From its log of the Open Compute Project (Datacenter NVMe SSD Specification 2.0, log page C0h, SMART-19).
+    """
+    if not device.kernel_name.startswith("nvme"):
+        return None
+    return parse_capacitor_health(_nvme_log(host, device, "ocp", "smart-add-log"))
+
+
+def parse_capacitor_health(text: str) -> int | None:
+    """From `nvme ocp smart-add-log -o json`; None if it is not there, or says that there are none."""
+    try:
+        log = {name.casefold(): value for name, value in json.loads(text).items()}
+        percent = int(log["capacitor health"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return percent if 0 <= percent < _NO_CAPACITORS else None
 
 
 def parse_smart(text: str) -> tuple[int | None, int]:

@@ -19,7 +19,7 @@ from kit.core.errors import ConfigError, HostError, SafetyRefusal
 from kit.core.progress import Progress
 from kit.core.seed import seed_for, seed_of_run
 from kit.core.units import format_decimal_bytes, format_size_bytes, utc_now
-from kit.devices.block_device import BlockDevice, check_same, find_unused
+from kit.devices.block_device import BlockDevice, capacitor_health, check_same, find_unused
 from kit.devices.inventory import BY_ID
 from kit.devices.listing import Listed, list_devices
 from kit.devices.probe import device_settings
@@ -283,5 +283,6 @@ def _described(host: Host, device: Device, found: BlockDevice) -> SlogDevice:
         transport=found.transport,
         rotational=bool(settings["rotational"]),
         emulated=None if device.is_real else device.title,
+        capacitor_health=capacitor_health(host, found),
         **{key: settings[key] for key in keys},
     )

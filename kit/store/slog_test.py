@@ -24,7 +24,8 @@ BLOCK = 4096
 class SlogDevice(Stored):
     """The device. `write_cache`, `fua`: what the kernel says of it, None: it does not say.
 
-    `emulated`: title of its model, None for a real device; `serial` is "" then.
+    `emulated`: title of its model, None for a real device; `serial` is "" then. `capacitor_health`: in
+    percent, None: it says nothing of capacitors.
     """
 
     name: str
@@ -40,6 +41,7 @@ class SlogDevice(Stored):
     driver: str | None
     scheduler: str | None
     emulated: str | None = None
+    capacitor_health: Count | None = None
 
 
 class SlogState(Stored):

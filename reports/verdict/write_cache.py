@@ -21,6 +21,8 @@ PROGRAM_US = 200.0
 # Larger writes may overflow a small cache, whose end then waits for the flash with or without FLUSH.
 _SMALL_BYTES = 64 << 10
 
+_PROTECTED = "Consistent with power-loss protection: writes do not wait for the medium."
+
 Code = Literal["protected", "not-protected", "cache-off", "unknown"]
 
 
@@ -52,9 +54,11 @@ def judge(test: SlogTest) -> WriteCache:
             f"FLUSH takes {_shown(small[slow[0]])} at the median after a write of {_size(slow[0])}; flash "
             f"takes {PROGRAM_US:.0f} us or longer to program a page",
         )
+    says = f"it says that its cache is volatile, and answers FLUSH in {_shown(most)} or less"
+    if (percent := test.device.capacitor_health) is not None:
+        return WriteCache("protected", _PROTECTED, f"{says}; its log has capacitors, at {percent} %")
     return _unknown(
-        f"it says that its cache is volatile, and answers FLUSH in {_shown(most)} or less: the cache is "
-        "protected in spite of that, or FLUSH is ignored. Only a power loss shows which"
+        f"{says}: the cache is protected in spite of that, or FLUSH is ignored. Only a power loss shows which"
     )
 
 
@@ -71,7 +75,7 @@ def _without_flush(test: SlogTest) -> WriteCache:
     if least < PROGRAM_US:
         return WriteCache(
             "protected",
-            "Consistent with power-loss protection: writes do not wait for the medium.",
+            _PROTECTED,
             f"{says}; flash takes {PROGRAM_US:.0f} us or longer to program a page",
         )
     return WriteCache(

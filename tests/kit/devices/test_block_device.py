@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from kit.core.errors import HostError, SafetyRefusal
-from kit.devices.block_device import check_same, find_unused, has_smart, parse_smart, read_written
+from kit.devices.block_device import (
+    check_same,
+    find_unused,
+    has_smart,
+    parse_capacitor_health,
+    parse_smart,
+    read_written,
+)
 from tests.fakes import Answer, ScriptedHost
 from tests.kit.devices.facts import one_device
 
@@ -105,3 +112,22 @@ def test_smart_is_read_of_nvme_only() -> None:
     assert not has_smart(host_of(sh=log), find_unused(host_of(), PATH))
     both = read_written(host_of(sh=log, cat=(0, "0 0 0 0 0 0 8 0", "")), nvme, with_smart=True)
     assert (both.kernel_bytes, both.smart_bytes, both.smart_warning) == (4096, 1_536_000, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "percent"),
+    [
+        ('{"Percent free blocks": 100, "Capacitor health": 98, "PLP start count": 4}', 98),
+        ('{"Capacitor Health": "101"}', 101),  # other versions of nvme-cli
+        ('{"Capacitor health": 65535}', None),  # the device has none
+        ('{"Capacitor health": -1}', None),
+        ('{"Capacitor health": {}}', None),
+        ("{}", None),
+        ("[]", None),
+        ("", None),
+        ("NVMe status: Invalid Log Page", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_the_log_of_capacitors(text: str, percent: int | None) -> None:
+    assert parse_capacitor_health(text) == percent

@@ -45,3 +45,13 @@ def test_the_largest_flush_of_small_writes_counts() -> None:
     test = slog_test("write back", transfer(20), lambda size: 500 if size == 32 << 10 else 10)
     judged = judge(test)
     assert judged.code == "not-protected" and "32 KiB" in judged.why
+
+
+def test_a_log_of_capacitors_is_evidence_where_flush_costs_nothing() -> None:
+    judged = judge(slog_test("write back", transfer(20), lambda _: 10, capacitor_health=98))
+    assert judged.code == "protected" and "capacitors, at 98 %" in judged.why
+    # What FLUSH costs counts more than what the device says.
+    assert (
+        judge(slog_test("write back", transfer(20), lambda _: 900, capacitor_health=98)).code
+        == "not-protected"
+    )
