@@ -116,7 +116,8 @@ def test_what_each_phase_used(main_job: Finished) -> None:
     assert log["tbw_per_day"] == pytest.approx(log["written_bytes_per_s"] * 86400 / 1e12)
     assert log["tbw_per_day"] > 0
     assert use["write-pool"]["bytes"]["log_devices"] == devices["write-pool", "log0"]["writes"] == 0
-    assert devices["write-pool", "data0"]["busy"] > 0.5
+    # A write waits for the slower disk of the mirror; each alone is busy for about half of the time.
+    assert devices["write-pool", "data0"]["busy"] > 0.3
     assert devices["read", "cache0"]["reads"] > 3000 and devices["read", "data0"]["read_bytes"] > 0
     assert use["read"]["arc"]["data_bytes"] > use["read"]["arc"]["l2arc_header_bytes"] > 0
     settings = [device["settings"] for device in main_job.manifest["testbed"]["devices"]]
