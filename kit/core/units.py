@@ -133,7 +133,7 @@ def format_latency(value_us: float) -> str:
     if not value_us:
         return "0"
     factor, unit = _latency_unit(value_us)
-    return f"{_three_digits(value_us / factor)} {unit}"
+    return f"{three_digits(value_us / factor)} {unit}"
 
 
 def format_latency_range(low_us: float, high_us: float) -> str:
@@ -141,7 +141,7 @@ def format_latency_range(low_us: float, high_us: float) -> str:
     factor, unit = _latency_unit(high_us)
     if low_us and low_us / factor < 0.1:
         return f"{format_latency(low_us)} to {format_latency(high_us)}"
-    low, high = (_three_digits(value / factor) for value in (low_us, high_us))
+    low, high = (three_digits(value / factor) for value in (low_us, high_us))
     return f"{low} to {high} {unit}" if low != high else f"{high} {unit}"
 
 
@@ -150,7 +150,7 @@ def _latency_unit(value_us: float) -> tuple[float, str]:
     return next((each for each in _LATENCY_UNITS if value_us >= 0.9995 * each[0]), _LATENCY_UNITS[-1])
 
 
-def _three_digits(value: float) -> str:
+def three_digits(value: float) -> str:
     """Three significant digits, never an exponent: 11.3, 177, 999."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -37,7 +35,8 @@ from kit.setup.remote_site import real_site
 from kit.setup.site import Site
 from kit.store import json_file
 from kit.store.forces import Forces, Method
-from kit.store.slog_test import (
+from kit.store.run_directory import new_run_id
+from kit.store.slog import (
     BLOCK,
     DSYNC,
     FLUSHED,
@@ -53,7 +52,9 @@ _PRESET_SIZE = "64MiB"
 # Bytes that a test of one size writes at most: 32 writes of 8 MiB.
 _MOST_BYTES = 256 << 20
 _SIZES_A_CALL = 4
+# Of a group of tests, and of a write where there are very many: a disk takes some ms for each.
 _DEADLINE_S = 3600.0
+_WRITE_DEADLINE_S = 0.1
 # Those of the main job, so that a log device of the lab that it has aged is taken.
 _FILLS = Precondition.model_validate(
     {"method": "fills", "fills": 2, "block": "4KiB", "read_block": "512B", "ios": 400}
@@ -147,7 +148,7 @@ def measure_slog(
     All on the device is lost. Nothing else of its host is changed.
     """
     confirm(target, erase_serials, AS_PLANNED)
-    run_id = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+    run_id = new_run_id()
     seed = seed_of_run(run_id) if options.seed is None else options.seed
     (device,) = target.device
     folder = results / _FOLDER
@@ -180,7 +181,7 @@ def _measured(
     host, path = site.server, site.device_paths[device.name]
     assert host is not None  # an appliance is refused before
     found = find_unused(host, path, device.size, site.guard.claimer if site.guard else None)
-    state = _brought(site, host, device, found, options, folder, run_id, progress)
+    state = _bring_to_state(site, host, device, found, options, folder, run_id, progress)
     results: list[Forces] = []
     tests = planned_tests(found, options.writes)
     written_bytes = sum(test.written_bytes for group in tests.values() for test in group)
@@ -189,7 +190,8 @@ def _measured(
         with progress.step(f"{device.name}: {text}"):
             _check_unchanged(site, host, found)
             part = seed_for(seed, f"slog {number}")
-            results += forces.run(host, path, group, site.clock, part, _DEADLINE_S)
+            deadline_s = max(_DEADLINE_S, _WRITE_DEADLINE_S * sum(test.ios * test.threads for test in group))
+            results += forces.run(host, path, group, site.clock, part, deadline_s)
     return SlogTest(
         format=1,
         kit=__version__,
@@ -229,7 +231,7 @@ def _check_unchanged(site: Site, host: Host, found: BlockDevice) -> None:
         check_same(host, found)
 
 
-def _brought(
+def _bring_to_state(
     site: Site,
     host: Host,
     device: Device,

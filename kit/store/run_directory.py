@@ -45,11 +45,14 @@ class RunDir:
         return self.path / "journal.jsonl"
 
 
+def new_run_id() -> str:
+    """UTC time and random digits (kit.core.seed.RUN_ID)."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+
+
 def create_run(results: Path, workload: str) -> RunDir:
     """Make results/<workload>/<UTC time>-<id>/, for others to read at most."""
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    name = f"{stamp}-{secrets.token_hex(3)}"
-    path = results / workload / name
+    path = results / workload / new_run_id()
     (path / "raw").mkdir(parents=True)
     for directory in (path, path / "raw"):
         # Whatever the umask: a run directory that others can write is not read.

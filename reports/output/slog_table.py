@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kit.core.text import safe_text
-from kit.core.units import format_size_bytes
+from kit.core.units import format_size_bytes, three_digits
 from kit.store.forces import Latencies
-from kit.store.slog_test import DSYNC, FLUSHED, JOURNAL, SlogTest, edges
+from kit.store.slog import DSYNC, FLUSHED, JOURNAL, SlogTest, edges
 from kit.store.stored import Json
-from reports.statistics.quantiles import percentiles_ns
+from reports.statistics.quantiles import figures_us
 from reports.verdict.write_cache import WriteCache
 
-_QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+_QUANTILES = ("p50_us", "p99_us", "p999_us")
 _HEAD = ("write", "", "FLUSH", "", "both", "", "", "O_DSYNC", "", "")
 _COLUMNS = ("p50", "p99", "p50", "p99", "p50", "p99", "p99.9", "p50", "p99", "p99.9")
 _WITHHELD = "-"
@@ -31,7 +31,7 @@ def _lines(test: SlogTest, cache: WriteCache) -> Iterator[str]:
         "" if test.flushes else "; the kernel sends no FLUSH"
     )
     yield ""
-    yield "Latency in us, one write at a time; O_DSYNC is the write with FUA, then FLUSH"
+    yield "Latency in µs, one write at a time; O_DSYNC is the write with FUA, then FLUSH"
     yield from _by_size(test)
     yield ""
     yield "4 KiB, write and FLUSH, by threads"
@@ -64,7 +64,7 @@ def row(test: SlogTest, cache: WriteCache) -> Json:
     }
     for forces in test.by_size(FLUSHED):
         for name, value in _quantiles(forces.durable).items():
-            rows[f"write_flush_{forces.block_bytes}_{name}_us"] = value
+            rows[f"write_flush_{forces.block_bytes}_{name}"] = value
     for forces in test.by_threads():
         rows[f"forces_per_s_4096_{forces.threads}"] = round(forces.forces_per_s, 1)
     return rows
@@ -92,8 +92,8 @@ def _by_size(test: SlogTest) -> Iterator[str]:
     for forces in test.by_size(FLUSHED):
         write, flush = _shown(forces.write), _shown(forces.force if test.flushes else None)
         both, dsync = _shown(forces.both), _shown(durable[forces.block_bytes].write)
-        cells = write["p50"], write["p99"], flush["p50"], flush["p99"], *both.values(), *dsync.values()
-        yield _row(format_size_bytes(forces.block_bytes), cells)
+        ends = [each[name] for each in (write, flush) for name in _QUANTILES[:2]]
+        yield _row(format_size_bytes(forces.block_bytes), (*ends, *both.values(), *dsync.values()))
 
 
 def _row(name: str, cells: tuple[str, ...]) -> str:
@@ -121,19 +121,12 @@ def _ceph(test: SlogTest) -> Iterator[str]:
 
 def _quantiles(latencies: Latencies) -> dict[str, float | None]:
     """In us; None where the writes are too few."""
-    limits = latencies.min_ns, latencies.max_ns
-    values = percentiles_ns(edges(latencies), list(_QUANTILES.values()), limits)
-    return {
-        name: None if ns is None else round(ns / 1e3, 3) for name, ns in zip(_QUANTILES, values, strict=True)
-    }
+    figures = figures_us(edges(latencies), (latencies.min_ns, latencies.max_ns))
+    return {name: figures[name] for name in _QUANTILES}
 
 
 def _shown(latencies: Latencies | None) -> dict[str, str]:
     if latencies is None:
         return dict.fromkeys(_QUANTILES, _WITHHELD)
     values = _quantiles(latencies).items()
-    return {name: _WITHHELD if us is None else _three_digits(us) for name, us in values}
-
-
-def _three_digits(us: float) -> str:
-    return f"{us:.0f}" if us >= 100 else f"{us:.1f}" if us >= 10 else f"{us:.2f}"
+    return {name: _WITHHELD if us is None else three_digits(us) for name, us in values}

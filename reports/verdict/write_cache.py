@@ -13,7 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from kit.store.slog_test import DSYNC, FLUSHED, SlogTest, edges
+from kit.core.units import format_latency, format_size_bytes
+from kit.store.slog import DSYNC, FLUSHED, SlogTest, edges
 from reports.statistics.quantiles import percentile_ns
 
 # The shortest time in which NAND flash programs a page.
@@ -21,6 +22,7 @@ PROGRAM_US = 200.0
 # Larger writes may overflow a small cache, whose end then waits for the flash with or without FLUSH.
 _SMALL_BYTES = 64 << 10
 
+_FLASH = f"flash takes {format_latency(PROGRAM_US)} or longer to program a page"
 _PROTECTED = "Consistent with power-loss protection: writes do not wait for the medium."
 
 Code = Literal["protected", "not-protected", "cache-off", "unknown"]
@@ -44,17 +46,16 @@ def judge(test: SlogTest) -> WriteCache:
     costs = _medians(test, FLUSHED, "force")
     if not costs:
         return _unknown("too few writes were flushed")
-    small = {size: us for size, us in costs.items() if size <= _SMALL_BYTES} or costs
-    most = max(small.values())
-    slow = [size for size, us in small.items() if us >= PROGRAM_US]
-    if slow:
+    slow = next((size for size, us in costs.items() if us >= PROGRAM_US), None)
+    if slow is not None:
         return WriteCache(
             "not-protected",
             "Not consistent with power-loss protection: FLUSH waits for the medium.",
-            f"FLUSH takes {_shown(small[slow[0]])} at the median after a write of {_size(slow[0])}; flash "
-            f"takes {PROGRAM_US:.0f} us or longer to program a page",
+            f"FLUSH takes {format_latency(costs[slow])} at the median after a write of "
+            f"{format_size_bytes(slow)}; {_FLASH}",
         )
-    says = f"it says that its cache is volatile, and answers FLUSH in {_shown(most)} or less"
+    most = format_latency(max(costs.values()))
+    says = f"it says that its cache is volatile, and answers FLUSH in {most} or less"
     if (percent := test.device.capacitor_health) is not None:
         return WriteCache("protected", _PROTECTED, f"{says}; its log has capacitors, at {percent} %")
     return _unknown(
@@ -63,25 +64,16 @@ def judge(test: SlogTest) -> WriteCache:
 
 
 def _without_flush(test: SlogTest) -> WriteCache:
-    durable = _medians(test, DSYNC, "durable")
-    small = {size: us for size, us in durable.items() if size <= _SMALL_BYTES} or durable
-    if not small:
+    costs = _medians(test, DSYNC, "durable")
+    if not costs:
         return _unknown("too few writes were measured")
-    size, least = min(small.items(), key=lambda item: item[1])
-    says = (
-        f"it says that it has no volatile cache, and takes {_shown(least)} for a write of {_size(size)} at "
-    )
-    says += "the median"
+    size, least = min(costs.items(), key=lambda item: item[1])
+    cost = f"{format_latency(least)} for a write of {format_size_bytes(size)}"
+    says = f"it says that it has no volatile cache, and takes {cost} at the median"
     if least < PROGRAM_US:
-        return WriteCache(
-            "protected",
-            _PROTECTED,
-            f"{says}; flash takes {PROGRAM_US:.0f} us or longer to program a page",
-        )
+        return WriteCache("protected", _PROTECTED, f"{says}; {_FLASH}")
     return WriteCache(
-        "cache-off",
-        "Its write cache is off, or it has none: each write waits for the medium.",
-        says,
+        "cache-off", "Its write cache is off, or it has none: each write waits for the medium.", says
     )
 
 
@@ -90,19 +82,11 @@ def _unknown(why: str) -> WriteCache:
 
 
 def _medians(test: SlogTest, method: str, name: str) -> dict[int, float]:
-    """Median in us by size, where there are enough writes."""
+    """Median in us by size, where there are enough writes; of small ones, if there are such."""
     medians = {}
     for forces in test.by_size(method):
         latencies = getattr(forces, name)
         value = latencies and percentile_ns(edges(latencies), 0.5, (latencies.min_ns, latencies.max_ns))
         if value is not None:
             medians[forces.block_bytes] = value / 1e3
-    return medians
-
-
-def _shown(us: float) -> str:
-    return f"{us:.3g} us" if us < 1000 else f"{us / 1e3:.3g} ms"
-
-
-def _size(size_bytes: int) -> str:
-    return f"{size_bytes} B" if size_bytes < 1024 else f"{size_bytes >> 10} KiB"
+    return {size: us for size, us in medians.items() if size <= _SMALL_BYTES} or medians

@@ -21,7 +21,7 @@ from kit.devices.reasons import DeviceSpec
 from kit.lab.image.image import Image
 from kit.lab.qemu import Disk
 from kit.recovery.journal import read_journal
-from kit.store.slog_test import SlogTest
+from kit.store.slog import SlogTest
 from tests.lab.hoststate import differences, state_of
 from tests.lab.interrupted import BALLAST
 from tests.lab.rig import SAVED_DISKS, Bed, Rig, open_rig

@@ -9,7 +9,7 @@ import pytest
 
 from kit.config.device_model import find_preset
 from kit.lab.image.image import Image
-from kit.store.slog_test import SIZES, SlogTest, edges
+from kit.store.slog import SIZES, SlogTest, edges
 from reports.statistics.quantiles import percentile_ns
 from tests.kit.emulation.model_library import ModelDevice, Op
 from tests.lab.conftest import hsp

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.core.bins import bin_index
-from kit.store.slog_test import SIZES, SlogTest
+from kit.store.slog import SIZES, SlogTest
 
 Cost = Callable[[int], float]
 

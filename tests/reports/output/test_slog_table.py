@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from kit.core.errors import ConfigError
-from kit.store.slog_test import SlogTest, read_slog_test
+from kit.store.slog import SlogTest
 from reports.output import slog_table
 from reports.verdict.write_cache import judge
 from tests.reports.slog import slog_test
@@ -73,16 +72,13 @@ def test_the_state_is_said(volatile: SlogTest) -> None:
         assert lines(test)[0] == f"ACME 1, firmware F7, 1GiB, {words}"
 
 
-def test_what_is_stored_is_read_again(volatile: SlogTest, tmp_path: Path) -> None:
-    path = tmp_path / "slog.json"
-    path.write_text(json.dumps(volatile.as_json()))
-    assert read_slog_test(path) == volatile
-    path.write_text(json.dumps({**volatile.as_json(), "format": 2}))
-    with pytest.raises(ConfigError, match="format 2"):
-        read_slog_test(path)
-    path.write_text(json.dumps({**volatile.as_json(), "forces": [{}]}))
+def test_what_is_stored_is_read_again(volatile: SlogTest) -> None:
+    stored = json.loads(json.dumps(volatile.as_json()))
+    assert SlogTest.from_json(stored, "x") == volatile
+    with pytest.raises(ConfigError, match="format"):
+        SlogTest.from_json({**stored, "format": 2}, "x")
     with pytest.raises(ConfigError, match=r"forces\[0\]"):
-        read_slog_test(path)
+        SlogTest.from_json({**stored, "forces": [{}]}, "x")
 
 
 def test_names_of_a_hostile_host_are_inert(volatile: SlogTest) -> None:

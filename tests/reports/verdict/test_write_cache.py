@@ -17,16 +17,16 @@ def transfer(us: float) -> Cost:
     ("write_cache", "write_us", "flush_us", "code", "why"),
     [
         # No volatile cache, and faster than flash.
-        ("write through", transfer(20), 0.5, "protected", "takes 21 us for a write of 512 B"),
+        ("write through", transfer(20), 0.5, "protected", "takes 20.5 µs for a write of 512B"),
         # No volatile cache, and as slow as flash or a disk.
-        ("write through", transfer(230), 0.5, "cache-off", "takes 231 us"),
+        ("write through", transfer(230), 0.5, "cache-off", "takes 231 µs"),
         ("write through", transfer(6000), 0.5, "cache-off", "takes 6 ms"),
         # FLUSH waits.
-        ("write back", transfer(20), 800, "not-protected", "FLUSH takes 800 us"),
-        ("write back", transfer(20), PROGRAM_US, "not-protected", "FLUSH takes 200 us"),
+        ("write back", transfer(20), 800, "not-protected", "FLUSH takes 800 µs"),
+        ("write back", transfer(20), PROGRAM_US, "not-protected", "FLUSH takes 200 µs"),
         ("write back", transfer(20), 8300, "not-protected", "FLUSH takes 8.3 ms"),
         # FLUSH costs nothing: protected, or ignored.
-        ("write back", transfer(20), 10, "unknown", "answers FLUSH in 10 us or less"),
+        ("write back", transfer(20), 10, "unknown", "answers FLUSH in 10 µs or less"),
         ("write back", transfer(20), PROGRAM_US - 5, "unknown", "Only a power loss shows"),
         (None, transfer(20), 10, "unknown", "the kernel does not say"),
     ],
@@ -44,7 +44,7 @@ def test_large_writes_that_overflow_a_cache_say_nothing() -> None:
 def test_the_largest_flush_of_small_writes_counts() -> None:
     test = slog_test("write back", transfer(20), lambda size: 500 if size == 32 << 10 else 10)
     judged = judge(test)
-    assert judged.code == "not-protected" and "32 KiB" in judged.why
+    assert judged.code == "not-protected" and "32KiB" in judged.why
 
 
 def test_a_log_of_capacitors_is_evidence_where_flush_costs_nothing() -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from kit.core import bins
 from kit.store.forces import Forces, Latencies, Method
-from kit.store.stored import Count, Many, Stored, read_versioned
+from kit.store.stored import Count, Many, Stored
 
-FORMAT = 1
 # diskinfo(8) of FreeBSD: from a sector to 8 MiB.
 SIZES = tuple(512 << n for n in range(15))
 THREADS = (1, 2, 4, 8, 16)
@@ -82,11 +80,6 @@ class SlogTest(Stored):
     def flushes(self) -> bool:
         """Whether the kernel sends FLUSH to the device: it says that its cache is volatile."""
         return self.device.write_cache == "write back"
-
-
-def read_slog_test(path: Path) -> SlogTest:
-    """Raises ConfigError."""
-    return SlogTest.from_json(read_versioned(path, FORMAT), path)
 
 
 def edges(latencies: Latencies) -> list[tuple[int, int, int]]:
