@@ -17,7 +17,7 @@ def transfer(us: float) -> Cost:
     ("write_cache", "write_us", "flush_us", "code", "why"),
     [
         # No volatile cache, and faster than flash.
-        ("write through", transfer(20), 0.5, "protected", "takes 20.5 µs for a write of 512B"),
+        ("write through", transfer(20), 0.5, "protected", "takes 21 µs for a write of 512B"),
         # No volatile cache, and as slow as flash or a disk.
         ("write through", transfer(230), 0.5, "cache-off", "takes 231 µs"),
         ("write through", transfer(6000), 0.5, "cache-off", "takes 6 ms"),
