@@ -107,9 +107,10 @@ def test_on_a_host_over_ssh(rig: Rig, tmp_path: Path) -> None:
         copied = bed.hsp("clean", os.fspath(copy), "--agree", run.name)
         assert copied.returncode == EXIT_SAFETY and _GOES_ON in copied.stderr, copied.stderr
         during = differences(before, state_of(rig.host))
-        # Its load goes on: processes, and files in its own directory.
-        own = ("processes", f"files: new: /run/hsp/{run.name}/")
+        # Its load goes on: processes, and its own directory, whose mode changes with the first phase.
+        own = ("processes", f"files: new: /run/hsp/{run.name}", f"files: gone: /run/hsp/{run.name} d 700")
         assert [line for line in during if not line.startswith(own)] == []
+        assert rig.host.run(["test", "-d", f"/run/hsp/{run.name}"], check=False).returncode == 0
         done = finish(process, bed.folder, "small")
     assert done.code == 0 and done.summary["verdict"] == "valid", done.stderr
     assert differences(pristine, state_of(rig.host)) == []
