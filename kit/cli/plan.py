@@ -122,7 +122,7 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
     if held is None or arc is None:
         return []
     workload = plan.workload
-    size = workload.working_set.size
+    size = workload.file_set.size
     sizes = [f"working set {format_size_bytes(size)}"]
     sizes += [f"zfs_arc_max {format_size_bytes(tunable_bytes(workload, 'zfs_arc_max'))}"]
     if plan.testbed.devices("cache"):
@@ -144,6 +144,8 @@ def _tiers(plan: Plan, held: Tiers | None, arc: ArcContent | None) -> list[str]:
 
 
 def _written(bytes_: list[Written]) -> list[str]:
+    if not bytes_:
+        return ["nothing is written before the measurement", ""]
     lines = ["written before anything is measured:"]
     for entry in bytes_:
         least, most = format_decimal_bytes(entry.min_bytes), format_decimal_bytes(entry.max_bytes)

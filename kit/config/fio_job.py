@@ -1,4 +1,4 @@
-"""Parser of fio job files; it allows only I/O on files of the dataset.
+"""Parser of fio job files; it allows only I/O on files of the dataset, or on the device of a phase.
 
 A fio job file is code: `exec_prerun` goes through system(3), `ioengine=external` loads an object file, a
 `$keyword` in a value starts a shell for its arithmetic, `include` reads any file. So there is an allow-list
@@ -19,6 +19,7 @@ from kit.config.toml import KeyProblem, Place, Problem, nearest, read_text, refu
 from kit.core.units import parse_size_bytes
 
 DIRECTORY = "${HSP_DIRECTORY}"
+DEVICE = "${HSP_DEVICE}"
 SIZE = "${HSP_SIZE}"
 RUNTIME = "${HSP_RUNTIME}"
 SEED = "${HSP_SEED}"
@@ -40,7 +41,10 @@ _TIME: _Kind = (
     f"a time such as 30s, or {RUNTIME}",
 )
 _SEED: _Kind = (rf"[0-9]{{1,9}}|{re.escape(SEED)}", f"a whole number, or {SEED}")
-_NAME: _Kind = (r"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", "a plain file name without '/', ':' or '..'")
+_NAME: _Kind = (
+    rf"(?!.*\.\.)[A-Za-z0-9_][A-Za-z0-9_.-]{{0,99}}|{re.escape(DEVICE)}",
+    f"a plain file name without '/', ':' or '..', or {DEVICE}",
+)
 _DISTRIBUTION: _Kind = (
     r"random|(?:zipf|pareto|normal|gauss)(?::[0-9.]+){0,2}|zoned(?:_abs)?:[0-9.:/,%kKmMgG]+",
     "random, zipf:theta, pareto:h, normal:sigma or zoned:...",

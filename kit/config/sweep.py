@@ -125,7 +125,7 @@ class AxisExpectation(Table):
     phase: Name
     op: str
     tier: str
-    layer: Literal["nfs-server", "client"] = "nfs-server"
+    layer: Literal["nfs-server", "client", "device"] = "nfs-server"
     from_: Annotated[str | int, Field(alias="from")]
     to: str | int
     ratio_min: Annotated[float, Field(gt=0)] | None = None

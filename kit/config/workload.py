@@ -20,6 +20,8 @@ from kit.core.units import AUTO, AutoSizeBytes, DurationNs, SizeBytes, format_du
 Tier = Literal["dram", "l2arc", "disk", "slog", "pool"]
 Op = Literal["read", "write", "commit"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,40}$")]
+# Where the load of a phase goes.
+Target = Literal["nfs", "device:data", "device:cache", "device:log"]
 Setting = str | int | bool
 # Name of the load of [warmup], as of a phase: its random numbers are derived from it.
 WARM_UP = "warm-up"
@@ -84,7 +86,7 @@ class Pool(Table):
 class Dataset(Table):
     """The dataset. `properties` are set when it is created, and read back."""
 
-    properties: Properties
+    properties: Properties = Field(default_factory=dict)
 
 
 class Nfs(Table):
@@ -143,6 +145,9 @@ class Warmup(Table):
 class Phase(Table):
     """One phase of load with one fio job. `remove`: devices removed from the pool before it.
 
+    `target`: the working set over NFS, or the bare devices of a role, before there is a pool: `devices` of
+    them, all by default, `each` in turn (then the plan makes a phase of each) or together. `tiers`: that may
+    answer, over NFS. A plan is stored without keys that have their default, as before there were devices.
     `options`: fio options that the job has in this phase instead of its own and of those of `[job]`.
     `log`: what clients record of their I/Os, each with its time and total latency, or counts by window and
     bin of completion latency; "auto" leaves it to the plan. `resumable`: `hsp run --resume` goes on in the
@@ -151,9 +156,14 @@ class Phase(Table):
 
     name: Name
     title: str
+    target: Annotated[Target, Field(exclude_if=lambda target: target == "nfs")] = "nfs"
+    devices: Annotated[tuple[str, ...], Field(exclude_if=lambda devices: not devices)] = ()
+    each: Annotated[Literal["in turn", "together"], Field(exclude_if=lambda each: each == "in turn")] = (
+        "in turn"
+    )
     job: str
     options: FioOptions = Field(default_factory=dict)
-    tiers: Annotated[tuple[Tier, ...], Field(min_length=1)]
+    tiers: tuple[Tier, ...] = ()
     duration: DurationNs
     interval: DurationNs = 1_000_000_000
     log: Literal["auto", "every-io", "histograms"] = "auto"
@@ -164,6 +174,23 @@ class Phase(Table):
     def load(self) -> str:
         """Name of its load in a plan: the job file's; of the phase too where it has options of its own."""
         return f"{self.job} ({self.name})" if self.options else self.job
+
+    @property
+    def on_devices(self) -> bool:
+        return self.target != "nfs"
+
+    @model_validator(mode="after")
+    def _check_target(self) -> Self:
+        if not self.on_devices:
+            if not self.tiers:
+                raise KeyProblem("tiers", 'which tiers may answer? such as tiers = ["l2arc", "disk"]')
+            for key in {"devices", "each"} & self.model_fields_set:
+                raise KeyProblem(key, f'{key} is for a phase with a target of devices, such as "device:data"')
+            return self
+        for key in ("tiers", "remove"):
+            if getattr(self, key):
+                raise KeyProblem(key, f'there is no pool in a phase with target = "{self.target}": remove it')
+        return self
 
     @model_validator(mode="after")
     def _check_interval(self) -> Self:
@@ -207,16 +234,17 @@ class RatioTo(Table):
 class Expectation(Table):
     """An expected result: number of I/Os, range or share inside the published one, limits.
 
-    Percentiles and the longest I/O are those at the layer, in microseconds; a share is of the phase's I/Os
+    `layer`: "device" in a phase whose target is devices. Percentiles and the longest I/O are those at the
+    layer, in microseconds; a share is of the phase's I/Os
     there, 0 to 1. A stall is a time in which no I/O of the phase ended at the layer, of any op and tier. A
     ratio is that of this row's percentile to the other row's.
     """
 
     phase: Name
     op: Op
-    # "all" is what clients see: they cannot tell tiers apart.
+    # "all" is what clients see, and devices: they cannot tell tiers apart.
     tier: Tier | Literal["all"]
-    layer: Literal["nfs-server", "client"] = "nfs-server"
+    layer: Literal["nfs-server", "client", "device"] = "nfs-server"
     min_count: Annotated[int, Field(ge=1)] = 1
     # Whether the range must be inside the published one, whose conditions the phase must meet.
     inside: bool = False
@@ -241,12 +269,13 @@ class Expectation(Table):
         if self.share_min is not None and self.share_max is not None and self.share_min > self.share_max:
             text = f"share_min = {self.share_min:g} is above share_max = {self.share_max:g}"
             raise KeyProblem("share_min", text)
-        if (self.tier == "all") != (self.layer == "client"):
+        if (self.tier == "all") == (self.layer == "nfs-server"):
             raise KeyProblem(
-                "tier", 'tier = "all" goes with layer = "client", and any other tier with "nfs-server"'
+                "tier",
+                'tier = "all" goes with layer = "client" or "device", and any other tier with "nfs-server"',
             )
-        if (self.inside or self.inside_share_min is not None) and self.layer == "client":
-            text = "the published ranges are those at the NFS server, not at the clients: remove it"
+        if (self.inside or self.inside_share_min is not None) and self.layer != "nfs-server":
+            text = "the published ranges are those at the NFS server: remove it"
             raise KeyProblem("inside" if self.inside else "inside_share_min", text)
         if "inside" in self.model_fields_set and not self.inside and self.inside_share_min is not None:
             text = "inside_share_min is judged where inside is, and inside is false: remove one of them"
@@ -291,20 +320,52 @@ class Workload(Table):
     format: Literal[1]
     name: Name
     title: str
-    reference: str
+    reference: str = ""
     precondition: PreconditionTable | None = None
     pool: Pool = Pool()
-    dataset: Dataset
+    dataset: Dataset = Dataset()
     nfs: Nfs = Nfs()
     tunables: Tunables = Field(default_factory=dict)
     host: HostSettings = HostSettings()
     # fio options of every job, of the warm-up's too, instead of those in the job files.
     job: FioOptions = Field(default_factory=dict)
-    working_set: WorkingSet
+    working_set: WorkingSet | None = None
     warmup: Warmup | None = None
     phase: Annotated[tuple[Phase, ...], Field(min_length=1, max_length=50)]
     expect: tuple[Expectation, ...] = ()
     power_loss: PowerLoss | None = None
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether its phases go to bare devices, so that there is no pool, no export and no client."""
+        return self.phase[0].on_devices
+
+    @property
+    def file_set(self) -> WorkingSet:
+        """The working set of a workload that has one."""
+        assert self.working_set is not None, "phases on devices have none"
+        return self.working_set
+
+    @model_validator(mode="after")
+    def _check_targets(self) -> Self:
+        """Phases go to devices, or over NFS to the one working set."""
+        for number, phase in enumerate(self.phase):
+            if phase.on_devices != self.on_devices:
+                raise KeyProblem(
+                    ("phase", number, "target"),
+                    "phases on devices and phases over NFS in one workload: give each kind its own",
+                )
+        if not self.on_devices and self.working_set is None:
+            raise KeyProblem(
+                "working_set",
+                'which file do the phases read and write? such as [working_set] file = "working-set", '
+                'size = "auto"',
+            )
+        if self.on_devices:
+            unused = {"pool", "dataset", "nfs", "tunables", "working_set", "warmup", "power_loss"}
+            for key in sorted(unused & self.model_fields_set):
+                raise KeyProblem(key, "there is no pool in a workload whose phases go to devices: remove it")
+        return self
 
     @model_validator(mode="after")
     def _check_phases(self) -> Self:

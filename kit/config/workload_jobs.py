@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kit.config.fio_job import FioJob, read_job, with_options
+from kit.config.fio_job import DEVICE, FioJob, FioSection, read_job, with_options
 from kit.config.toml import Place, nearest, placed_refusal
 from kit.config.toml_lines import KeyPath
 from kit.config.workload import Setting, Workload
@@ -31,14 +31,21 @@ def read_jobs(workload: Workload, source: WorkloadSource) -> dict[str, FioJob]:
             source.refuse(key, f"{file_}: no such file, {nearest(name, beside, 'there are')}")
         jobs[load] = job = with_options(read_job(file_), options)
         for section in job.sections:
-            file = section.options.get("filename")
-            if file != workload.working_set.file:
-                place = section.place_of("filename")
-                text = f"but the working set is the file '{workload.working_set.file}'"
-                advice = f"write filename={workload.working_set.file}"
-                found = "is missing" if file is None else f"is {file!r}"
-                raise placed_refusal([(place, f"[{section.name}] filename {found}, {text}: {advice}")])
+            _check_file(section, workload)
     return jobs
+
+
+def _check_file(section: FioSection, workload: Workload) -> None:
+    """Raises ConfigError if it is not the working set, or the device."""
+    file = section.options.get("filename")
+    wanted = DEVICE if workload.on_devices else workload.file_set.file
+    if file != wanted:
+        text = f"but the working set is the file '{wanted}'"
+        if workload.on_devices:
+            text = "but the phases go to devices"
+        found = "is missing" if file is None else f"is {file!r}"
+        text = f"[{section.name}] filename {found}, {text}: write filename={wanted}"
+        raise placed_refusal([(section.place_of("filename"), text)])
 
 
 def _placed(

@@ -42,7 +42,8 @@ Row = dict[str, Any]
 class ResourceUse(Instrument):
     """`machines`: the first host of each kernel, the `server` first if there is one; `devices` are its.
 
-    `period_ns`: see there. `output`: the begin of the paths of what they send.
+    `period_ns`: see there. `output`: the begin of the paths of what they send. `loaded`: the devices that
+    the load goes to; nothing else uses them.
     """
 
     code = "resource-use"
@@ -56,10 +57,11 @@ class ResourceUse(Instrument):
         output: Path,
         offsets: ClockOffsets,
         faults: FaultEvents | None = None,
+        loaded: Sequence[str] = (),
     ) -> None:
         self._machines, self._server, self._devices = machines, server, devices
         self._period_ns, self._output = period_ns, output
-        self._offsets, self._faults = offsets, faults
+        self._offsets, self._faults, self._loaded = offsets, faults, loaded
         self._running: dict[Host, tuple[Process, Path]] = {}
         self._rows: dict[Host, list[Row]] = {}
         self._missing: dict[str, str] = {}
@@ -72,7 +74,7 @@ class ResourceUse(Instrument):
             with self._failing(host):
                 # Of a run that was interrupted and goes on.
                 path.unlink(missing_ok=True)
-                argv = command(self._period_ns, devices)
+                argv = command(self._period_ns, devices, self._loaded if devices else ())
                 self._running[host] = host.start(argv, path, program), path
         for host, (process, path) in [*self._running.items()]:
             with self._failing(host):
@@ -83,7 +85,7 @@ class ResourceUse(Instrument):
             with self._failing(host):
                 if process.running() and (rows := _rows(path)):
                     # By a command: what comes through the channel alone may not wake an idle guest.
-                    host.run(end_command(str(int(rows[0]["pid"]))))
+                    host.run(end_command(str(int(rows[0]["pid"])), locked=bool(self._loaded)))
                 ended = process.wait(_DEADLINE_S)
                 rows = _rows(path)
                 if not rows or not rows[-1].get("end"):
@@ -117,9 +119,15 @@ class ResourceUse(Instrument):
                 with self._failing_device(name):
                     used = device_use(name, rows, measured)
                     devices.append(used)
-                    checks += self._checks(used, rows) if "write" in measured.block_bytes else ()
+                    if name in self._loaded:
+                        checks += load_checks(used, measured, faulty=self._is_faulty)
+                    elif "write" in measured.block_bytes:
+                        checks += self._checks(used, rows)
         checks += [Missing.of(f"{NOT_SAMPLED}{name}", SOURCE, text) for name, text in self._missing.items()]
-        return Report(checks=checks, entry={"cpu": tuple(cpu), "devices": tuple(devices)})
+        # Without them nothing shows that a load on devices was what it seems to be.
+        sampled = {each.device for each in devices}
+        problems = [f"nothing counted the I/Os of {name}" for name in self._loaded if name not in sampled]
+        return Report(checks=checks, problems=problems, entry={"cpu": tuple(cpu), "devices": tuple(devices)})
 
     @contextmanager
     def _failing_device(self, name: str) -> Iterator[None]:
@@ -128,18 +136,17 @@ class ResourceUse(Instrument):
         except (ValueError, KeyError, TypeError, IndexError) as error:
             self._missing[f"the device {name}"] = str(error)[:400] or repr(error)
 
+    @property
+    def _is_faulty(self) -> bool:
+        return bool(self._faults and self._faults.happened)
+
     def _checks(self, used: DeviceUse, rows: Sequence[Row]) -> Iterator[Check]:
         """The kernel's bytes are the model's, at a log device: others may have I/O on its way at any time.
 
         Not with faults: the kernel counts writes that fail.
         """
         quiet = all(used.device in row.get("quiet", ()) for row in (rows[0], rows[-1]))
-        if (
-            used.model
-            and quiet
-            and self._devices[used.device].is_log
-            and not (self._faults and self._faults.happened)
-        ):
+        if used.model and quiet and self._devices[used.device].is_log and not self._is_faulty:
             yield Check.of(
                 f"bytes written to {used.device}",
                 f"/sys/block/*/stat of {used.device}, counters of its model",
@@ -147,6 +154,26 @@ class ResourceUse(Instrument):
                 used.model.written_bytes,
                 0,
             )
+
+
+def load_checks(used: DeviceUse, measured: Measured, *, faulty: bool) -> Iterator[Check]:
+    """fio's bytes are the kernel's and the model's, to the byte. Pure.
+
+    With faults I/Os may have failed, which fio counts and the model does not.
+    """
+    if faulty:
+        return
+    name, last = used.device, used.samples[-1]
+    kernel, model = (
+        {"read": each.read_bytes, "write": each.written_bytes} if each else {} for each in (last, used.model)
+    )
+    ios = measured.client_ios.get(name, {})
+    for op in ("read", "write"):
+        issued = ios.get(op, 0) * measured.block_bytes.get(op, 0)
+        words = f"bytes {'read from' if op == 'read' else 'written to'} {name}"
+        yield Check.of(words, f"fio, /sys/block/*/stat of {name}", issued, kernel[op], 0)
+        if op in model:
+            yield Check.of(words, f"fio, counters of the model of {name}", issued, model[op], 0)
 
 
 def _await_first(process: Process, path: Path) -> None:

@@ -34,16 +34,17 @@ def period_ns(duration_ns: int, clock: Clock) -> int:
     return max(1, clock.to_host_ns(duration_ns) // samples)
 
 
-def command(period_ns: int, devices: Mapping[str, Sampled]) -> list[str]:
-    """argv of the program, which is its input, as the user of the login: it only reads.
+def command(period_ns: int, devices: Mapping[str, Sampled], lock: Sequence[str] = ()) -> list[str]:
+    """argv of the program, which is its input, as the user of the login, as it only reads.
 
-    `period_ns` on the host's clock.
+    `period_ns` on the host's clock. `lock`: names of devices whose nodes it locks, as root: udev leaves a
+    locked device alone, and does not read it when fio closes it.
     """
     wanted = {name: {"path": each.path, "counters": each.counters} for name, each in devices.items()}
-    argument = json.dumps({"period_ns": period_ns, "devices": wanted})
-    return ["env", "python3", "-I", "-", argument]
+    argument = json.dumps({"period_ns": period_ns, "devices": wanted, "lock": [*lock]})
+    return [*(() if lock else ("env",)), "python3", "-I", "-", argument]
 
 
-def end_command(pid: str) -> list[str]:
-    """argv that makes it send its last line."""
-    return ["env", "kill", "-s", "INT", pid]
+def end_command(pid: str, *, locked: bool = False) -> list[str]:
+    """argv that makes it send its last line. `locked`: it locks devices, as root."""
+    return [*(() if locked else ("env",)), "kill", "-s", "INT", pid]

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from kit.config.fio_job import FioJob
 from kit.config.testbed import Device
+from kit.config.workload import Phase
 from kit.core.errors import KitError
 from kit.core.files import cache_dir, write_atomically
 from kit.plan.plan import Plan
@@ -94,8 +95,10 @@ def _modelled_s(plan: Plan, *, aged: bool) -> float:
     total = _FIXED_S + _TRACER_S
     for device in selected_devices(workload.precondition, plan.testbed):
         total += _AGED_S if aged else _ageing_s(plan, device)
-    records = workload.working_set.size / record_bytes(workload.dataset.properties)
-    total += records * _FILLED_RECORD_S + workload.working_set.size * _FILLED_BYTE_S
+    if workload.on_devices:
+        return total - _TRACER_S + sum(_device_load_s(plan, phase) for phase in workload.phase)
+    records = workload.file_set.size / record_bytes(workload.dataset.properties)
+    total += records * _FILLED_RECORD_S + workload.file_set.size * _FILLED_BYTE_S
     if (warmup := workload.warmup) and tiers:
         total += _load_s(READ_TIERS, warmup.duration, plan.jobs[warmup.job], held, dilation)
         total += warmup.read_first * _FILLED_BYTE_S / 2
@@ -112,6 +115,18 @@ def _ageing_s(plan: Plan, device: Device) -> float:
     return (
         budget.effort(settings, device.size).min_bytes * _AGED_BYTE_S + points * 2 * settings.ios * _AGED_IO_S
     )
+
+
+def _device_load_s(plan: Plan, phase: Phase) -> float:
+    """Of a phase on devices, each with its own fio."""
+    job, dilation = plan.jobs[phase.load], plan.testbed.clock.dilation
+    total = 0.0
+    for device in plan.testbed.device:
+        if device.name in phase.devices:
+            is_disk = device.emulated is not None and device.emulated.model == "disk"
+            wait = {"disk": 1} if is_disk else {"l2arc": 1}
+            total += _load_s(tuple(wait), phase.duration, job, wait, dilation)
+    return total
 
 
 def _load_s(

@@ -40,8 +40,7 @@ class Load:
         """
         engine = ["--ioengine=psync"] if self.depth == 1 else ["--ioengine=libaio", f"--iodepth={self.depth}"]
         argv = [
-            # fio splits file names at colons.
-            "fio", "--name=device", f"--filename={self.path.replace(':', chr(92) + ':')}",
+            "fio", "--name=device", f"--filename={fio.escaped(self.path)}",
             f"--rw={self.pattern}", f"--bs={self.block_bytes}", f"--offset={self.offset_bytes}",
             f"--size={self.span_bytes}", f"--io_size={self.io_bytes}", *engine, "--direct=1",
             "--norandommap=1", f"--randseed={self.seed}", "--refill_buffers=1", "--allow_mounted_write=0",

@@ -13,6 +13,7 @@ from kit.core.clock import Clock
 from kit.core.errors import KitError
 from kit.hosts.base import Host, Process
 from kit.hosts.clock_offset import Clocks, Offset, read_clock_ns
+from kit.load.phase_load import Worker
 
 HELPER = Path(__file__).parents[1] / "remote" / "wait_for_start.py"
 # For all clients to open their files and wait; and for the next client after the last one that is ready.
@@ -25,13 +26,21 @@ _LEAD_NS = {"real": 1_000_000_000, "virtual": 40_000_000_000}
 
 @dataclass
 class Member:
-    """A client: the name of its socket, its directory, its fio (a server, or its own)."""
+    """A worker: the name of its socket, its directory, its fio (a server, or its own)."""
 
-    host: Host
+    worker: Worker
     socket: str
     directory: str
     server: Process | None = None
     failure: str = ""
+
+    @property
+    def host(self) -> Host:
+        return self.worker.host
+
+    @property
+    def name(self) -> str:
+        return self.worker.name
 
     def fail(self, reason: str) -> None:
         self.failure = self.failure or reason

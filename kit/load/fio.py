@@ -131,11 +131,20 @@ def _replaced(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def variables(mount: str, size_bytes: int, duration_ns: int, clock: Clock, seed: int) -> dict[str, str]:
-    """Values of the variables of a job file. Durations are in the host's time, with their unit."""
+def escaped(path: str) -> str:
+    """A path as fio takes it as file name: it splits names at colons."""
+    return path.replace(":", r"\:")
+
+
+def variables(place: str, size_bytes: int, duration_ns: int, clock: Clock, seed: int) -> dict[str, str]:
+    """Values of the variables of a job file. Durations are in the host's time, with their unit.
+
+    `place`: the directory of the working set, or a device.
+    """
     runtime_us = clock.to_host_ns(duration_ns) // 1000
     return {
-        "HSP_DIRECTORY": mount,
+        "HSP_DIRECTORY": place,
+        "HSP_DEVICE": escaped(place),
         "HSP_SIZE": str(size_bytes),
         "HSP_RUNTIME": f"{runtime_us}us",
         "HSP_SEED": str(seed),

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kit.core.errors import HostError, KitError
-from kit.hosts.base import Forward, Forwarding, Host, HostLost, Process
+from kit.hosts.base import Forward, Forwarding, HostLost, Process
 from kit.hosts.clock_offset import Clocks
 from kit.load import common_start, fio, fio_json, ordinary_user
 from kit.load.common_start import Member
@@ -29,6 +29,7 @@ from kit.load.phase_load import (
     Load,
     LoadSpec,
     SingleLoad,
+    Worker,
     job_numbers,
     read_logs,
 )
@@ -45,11 +46,11 @@ _WRITE = 'umask 077 && cat >"$1.new" && mv "$1.new" "$1"'
 _AWAIT_SOCKET = 'n=0; until [ -S "$1" ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.05; done'
 
 
-def load_on(hosts: Sequence[Host], spec: LoadSpec, clocks: Clocks) -> Load:
-    """The load for one client, or for several together."""
+def load_on(workers: Sequence[Worker], spec: LoadSpec, clocks: Clocks) -> Load:
+    """The load of one worker, or of several together."""
     if spec.histograms_ns is not None:
-        return StreamedLoad(hosts, spec, clocks)
-    return SingleLoad(hosts[0], spec) if len(hosts) == 1 else GroupLoad(hosts, spec, clocks)
+        return StreamedLoad(workers, spec, clocks)
+    return SingleLoad(workers[0], spec) if len(workers) == 1 else GroupLoad(workers, spec, clocks)
 
 
 def check_versions(versions: Mapping[str, str]) -> None:
@@ -65,9 +66,9 @@ def check_versions(versions: Mapping[str, str]) -> None:
 
 @dataclass
 class GroupLoad:
-    """The load on all of `hosts`, at least two. See `kit.load.phase_load.Load`."""
+    """The load of all `workers`, at least two, each on a host of its own. See `kit.load.phase_load.Load`."""
 
-    hosts: Sequence[Host]
+    workers: Sequence[Worker]
     spec: LoadSpec
     clocks: Clocks
     problems: list[str] = field(default_factory=list)
@@ -76,8 +77,8 @@ class GroupLoad:
     def __post_init__(self) -> None:
         work_dir, phase = self.spec.work_dir, self.spec.name
         self._members = [
-            Member(host, fio.socket_name(number), fio.group_directory(work_dir, number, phase))
-            for number, host in enumerate(self.hosts)
+            Member(worker, fio.socket_name(number), fio.group_directory(work_dir, number, phase))
+            for number, worker in enumerate(self.workers)
         ]
         self._first = self._members[0]
         self._leader: Process | None = None
@@ -92,7 +93,7 @@ class GroupLoad:
             self._make_directory(member)
             self._write(member, "start.py", common_start.HELPER.read_bytes())
         for number, member in enumerate(self._members):
-            job = fio.group_job_text(self.spec.job, self.spec.values(number))
+            job = fio.group_job_text(self.spec.job, self.spec.values(member.worker, number))
             self._write(self._first, fio.group_job(member.socket), job)
         try:
             for member in self._members:
@@ -169,7 +170,7 @@ class GroupLoad:
     def start(self) -> None:
         try:
             for member in self._members:
-                self.spec.check_files(member.host)
+                self.spec.check_files(member.worker)
         except KitError:
             self._close()
             raise
@@ -271,4 +272,4 @@ class GroupLoad:
         if not jobs:
             member.fail(f"there is no result of it; {errors}")
             return None
-        return read_logs(self.spec, member.host, self._logs(member), jobs, run_dir, self._first.host)
+        return read_logs(self.spec, member.worker, self._logs(member), jobs, run_dir, self._first.host)

@@ -26,20 +26,31 @@ _STOP_DEADLINE_S = 60.0
 
 
 @dataclass(frozen=True)
+class Worker:
+    """One fio of a load: on `host`, in `place`, a directory or a block device. `name`: in results.
+
+    `size_bytes`: of the working set, or of the device.
+    """
+
+    host: Host
+    name: str
+    place: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class LoadSpec:
-    """The load of every client: `job` in `mount` for `duration_ns` of the experiment. `name`: the phase."""
+    """The load of every worker: `job` for `duration_ns` of the experiment. `name`: the phase."""
 
     name: str
     job: FioJob
     work_dir: str
-    mount: str
-    size_bytes: int
     duration_ns: int
     clock: Clock
     seed: int = 0
     # fio as an ordinary user (kit.load.ordinary_user), as everywhere but where only root can have the file.
     ordinary: bool = False
-    # False with libnfs, which opens no file of the client.
+    # False with libnfs, which opens no file of the client, and for a device.
     mounted: bool = False
     # Counts for intervals of this length of the experiment, into files of `raw`; None: a log of every I/O.
     histograms_ns: int | None = None
@@ -53,17 +64,17 @@ class LoadSpec:
         """`argv`, run by the user of fio."""
         return ordinary_user.ordinary(argv) if self.ordinary else argv
 
-    def check_files(self, host: Host) -> None:
+    def check_files(self, worker: Worker) -> None:
         """Right before each start: nothing has been put in the place of the working set. Raises HostError."""
         for file in sorted(
             {section.options["filename"] for section in self.job.sections} if self.mounted else ()
         ):
-            ordinary_user.check_working_set(host, self.mount, file, as_root=not self.ordinary)
+            ordinary_user.check_working_set(worker.host, worker.place, file, as_root=not self.ordinary)
 
-    def values(self, client: int = 0) -> dict[str, str]:
-        """Values of the job's variables on client number `client`; each draws its own random numbers."""
-        seed = seed_for(self.seed, f"client {client}") if client else self.seed
-        return fio.variables(self.mount, self.size_bytes, self.duration_ns, self.clock, seed)
+    def values(self, worker: Worker, number: int = 0) -> dict[str, str]:
+        """Values of the job's variables for worker `number`; each draws its own random numbers."""
+        seed = seed_for(self.seed, f"client {number}") if number else self.seed
+        return fio.variables(worker.place, worker.size_bytes, self.duration_ns, self.clock, seed)
 
     @property
     def window_ms(self) -> int | None:
@@ -76,9 +87,9 @@ class LoadSpec:
 
 @dataclass(frozen=True)
 class ClientResult:
-    """One client's I/Os: fio's counts by op, and all I/Os or their counts, on that client's clock."""
+    """One worker's I/Os: fio's counts by op, and all I/Os or their counts, on the clock of its host."""
 
-    host: Host
+    worker: Worker
     ios: dict[str, int]
     latencies: ClientLatencies | ClientWindows
 
@@ -109,17 +120,19 @@ class Load(Protocol):
 
 
 class SingleLoad:
-    """fio on the only client."""
+    """The only worker."""
 
-    def __init__(self, host: Host, spec: LoadSpec) -> None:
+    def __init__(self, worker: Worker, spec: LoadSpec) -> None:
         self.problems: list[str] = []
         self.failed = False
-        self._host, self._spec = host, spec
-        self._files = fio.FioFiles(f"{spec.work_dir}/{host.name.replace('/', '-')}-{spec.name}")
+        self._worker, self._host, self._spec = worker, worker.host, spec
+        self._files = fio.FioFiles(f"{spec.work_dir}/{worker.name.replace('/', '-')}-{spec.name}")
         self._process: Process | None = None
 
     def prepare(self) -> None:
-        text = fio.job_text(self._spec.job, self._files, self._spec.values(), logged=self._spec.logged)
+        text = fio.job_text(
+            self._spec.job, self._files, self._spec.values(self._worker), logged=self._spec.logged
+        )
         if self._spec.ordinary:
             ordinary_user.make_directory(self._host, self._files.directory, self._spec.work_dir)
             ordinary_user.write(self._host, self._files.job, text)
@@ -128,7 +141,7 @@ class SingleLoad:
             self._host.put(text, self._files.job)
 
     def start(self) -> None:
-        self._spec.check_files(self._host)
+        self._spec.check_files(self._worker)
         self._process = self._host.start(self._spec.by(fio.command(self._files)))
 
     def running(self) -> bool:
@@ -146,14 +159,14 @@ class SingleLoad:
             raise
         except KitError as error:
             self.failed = True
-            self.problems.append(f"fio failed on {self._host.name}: {error.message}")
+            self.problems.append(f"fio failed on {self._worker.name}: {error.message}")
             return
         if ended.returncode != 0 and not interrupted:
             self.failed = True
             self.problems.append(f"fio failed {ended.describe()}")
 
     def collect(self, run_dir: RunDir) -> list[ClientResult]:
-        prefix = raw_prefix(self._spec, self._host)
+        prefix = raw_prefix(self._spec, self._worker.name)
         try:
             logs = [self._files.latency_log_of(number) for number in job_numbers(self._spec.job)]
             if self._spec.ordinary:
@@ -161,11 +174,11 @@ class SingleLoad:
             output = self._host.get(self._files.output, limit_bytes=fio_json.LIMIT_BYTES)
             run_dir.raw.joinpath(f"{prefix}-fio.json").write_bytes(output)
             jobs = fio.parse_output(output.decode(errors="replace"))["jobs"]
-            return [read_logs(self._spec, self._host, logs, jobs, run_dir)]
+            return [read_logs(self._spec, self._worker, logs, jobs, run_dir)]
         except HostLost:
             raise
         except KitError as error:
-            self.problems.append(f"fio on {self._host.name}: {error.message}")
+            self.problems.append(f"fio on {self._worker.name}: {error.message}")
             return []
 
 
@@ -176,22 +189,22 @@ def job_numbers(job: FioJob) -> range:
 
 def read_logs(
     spec: LoadSpec,
-    client: Host,
+    worker: Worker,
     paths: Sequence[str],
     jobs: Sequence[Json],
     run_dir: RunDir,
     leader: Host | None = None,
 ) -> ClientResult:
-    """Fetch the logs of `client`, or of its fio server from the `leader`, keep them in raw/, and read them.
+    """Fetch the logs of `worker`, or of its fio server from the `leader`, keep them in raw/, and read them.
 
     `paths` in the order of the jobs. Raises HostError if the logs are too large together,
     MeasurementUnknown if their I/Os are not as many as fio counted in `jobs`.
     """
-    prefix = f"{run_dir.raw / raw_prefix(spec, client)}-fio"
-    ios, holder = fio.total_ios({"jobs": jobs}), leader or client
+    prefix = f"{run_dir.raw / raw_prefix(spec, worker.name)}-fio"
+    ios, holder = fio.total_ios({"jobs": jobs}), leader or worker.host
     log = b"".join(_fetch(holder, paths))
     Path(f"{prefix}_lat.log").write_bytes(log)
-    return ClientResult(client, ios, read_log(client, log, ios))
+    return ClientResult(worker, ios, read_log(worker.name, log, ios))
 
 
 def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:
@@ -203,16 +216,16 @@ def _fetch(host: Host, paths: Iterable[str]) -> Iterator[bytes]:
         yield log
 
 
-def raw_prefix(spec: LoadSpec, host: Host) -> str:
-    """Prefix of the files of one client and phase in the run's raw/; a ":" of its name is "%3A" there."""
-    return f"{spec.name}-{quote(host.name.replace('/', '-'))}"
+def raw_prefix(spec: LoadSpec, worker: str) -> str:
+    """Prefix of the files of one worker and phase in the run's raw/; a ":" of its name is "%3A" there."""
+    return f"{spec.name}-{quote(worker.replace('/', '-'))}"
 
 
-def read_log(host: Host, log: bytes, ios: dict[str, int]) -> ClientLatencies:
+def read_log(worker: str, log: bytes, ios: dict[str, int]) -> ClientLatencies:
     """Read fio's log. Raises MeasurementUnknown if its I/Os are not as many as fio counted."""
     latencies = parse_latency_log(log)
     if len(latencies.end_ns) != sum(ios.values()):
         raise MeasurementUnknown(
-            f"fio on {host.name} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"
+            f"fio on {worker} reports {sum(ios.values())} I/Os but logged {len(latencies.end_ns)}"
         )
     return latencies

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kit.core.errors import KitError, MeasurementUnknown
-from kit.hosts.base import Host, HostLost
+from kit.hosts.base import HostLost
 from kit.hosts.clock_offset import Clocks
 from kit.load import common_start, fio, fio_json, ordinary_user
 from kit.load.common_start import Member
 from kit.load.fio_windows import ClientWindows, read_counts, with_totals
-from kit.load.phase_load import ClientResult, LoadSpec, raw_prefix
+from kit.load.phase_load import ClientResult, LoadSpec, Worker, raw_prefix
 from kit.store.run_directory import RunDir
 
 _COUNTER = Path(__file__).parents[1] / "remote" / "count_ios.py"
@@ -26,9 +26,9 @@ _STOP_DEADLINE_S = 60.0
 
 @dataclass
 class StreamedLoad:
-    """The load on all of `hosts`. See kit.load.phase_load.Load."""
+    """The load of all `workers`. See kit.load.phase_load.Load."""
 
-    hosts: Sequence[Host]
+    workers: Sequence[Worker]
     spec: LoadSpec
     clocks: Clocks
     problems: list[str] = field(default_factory=list)
@@ -36,8 +36,8 @@ class StreamedLoad:
 
     def __post_init__(self) -> None:
         self._members = [
-            Member(host, "", fio.group_directory(self.spec.work_dir, number, self.spec.name))
-            for number, host in enumerate(self.hosts)
+            Member(worker, "", fio.group_directory(self.spec.work_dir, number, self.spec.name))
+            for number, worker in enumerate(self.workers)
         ]
         self._together = len(self._members) > 1
         self._start_sent = False
@@ -52,7 +52,7 @@ class StreamedLoad:
                 host.run(["mkdir", "-p", directory])
             self._write(member, "count_ios.py", _COUNTER.read_bytes())
             self._write(member, "job.fio", fio.counted_job_text(
-                self.spec.job, self.spec.values(number), together=self._together
+                self.spec.job, self.spec.values(member.worker, number), together=self._together
             ))  # fmt: skip
             if self._together:
                 self._write(member, "start.py", common_start.HELPER.read_bytes())
@@ -66,9 +66,9 @@ class StreamedLoad:
 
     def start(self) -> None:
         for member in self._members:
-            self.spec.check_files(member.host)
+            self.spec.check_files(member.worker)
         for member in self._members:
-            output = self._outputs[member.host.name] = output_of(self.spec, member.host)
+            output = self._outputs[member.name] = output_of(self.spec, member.name)
             command = fio.count_command(
                 member.directory, self.spec.window_ms or 1, ordinary=self.spec.ordinary
             )
@@ -114,7 +114,7 @@ class StreamedLoad:
         for member in self._members:
             try:
                 windows = read_counts(
-                    self._outputs[member.host.name],
+                    self._outputs[member.name],
                     self.spec.window_ms or 1,
                     alone=self.spec.job.outstanding == 1,
                 )
@@ -122,12 +122,12 @@ class StreamedLoad:
                 member.fail(str(error))
                 continue
             with member.failing():
-                windows = with_totals(windows, self._jobs(member, run_dir), member.host.name)
-            results.append(ClientResult(member.host, windows.by_op(), windows))
+                windows = with_totals(windows, self._jobs(member, run_dir), member.name)
+            results.append(ClientResult(member.worker, windows.by_op(), windows))
         for member in self._members:
             if member.failure:
                 self.failed = True
-                self.problems.append(f"fio failed on {member.host.name}: {member.failure}")
+                self.problems.append(f"fio failed on {member.name}: {member.failure}")
             with suppress(KitError):
                 member.host.run(["rm", "-r", "-f", "--", member.directory])
         return [result for result in results if _ios(result)]
@@ -138,7 +138,7 @@ class StreamedLoad:
         if self.spec.ordinary:
             ordinary_user.take_over(member.host, member.directory, [output])
         text = member.host.get(output, limit_bytes=fio_json.LIMIT_BYTES)
-        run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.host)}-fio.json").write_bytes(text)
+        run_dir.raw.joinpath(f"{raw_prefix(self.spec, member.name)}-fio.json").write_bytes(text)
         return list(fio.parse_output(text.decode(errors="replace"))["jobs"])
 
 
@@ -147,7 +147,7 @@ def _ios(result: ClientResult) -> int:
     return result.latencies.ios
 
 
-def output_of(spec: LoadSpec, host: Host) -> Path:
-    """The file in raw/ that gets the counts of a client."""
+def output_of(spec: LoadSpec, worker: str) -> Path:
+    """The file in raw/ that gets the counts of a worker."""
     assert spec.raw is not None
-    return spec.raw / f"{raw_prefix(spec, host)}-counts.{spec.part}.jsonl"
+    return spec.raw / f"{raw_prefix(spec, worker)}-counts.{spec.part}.jsonl"

@@ -30,7 +30,9 @@ def written(plan: Plan) -> list[Written]:
         needed = budget.effort(settings, device.size)
         text = f"preconditioning, {settings.method}"
         amounts.append(Written(device.name, needed.min_bytes, needed.max_bytes, text))
-    data, size = plan.testbed.devices("data"), plan.workload.working_set.size
+    if plan.workload.on_devices:
+        return amounts
+    data, size = plan.testbed.devices("data"), plan.workload.file_set.size
     copies = len(data) if plan.workload.pool.data == "mirror" else 1
     target = "data devices" if data else "export"
     amounts.append(Written(target, size * copies, size * copies, "working set, without parity and metadata"))

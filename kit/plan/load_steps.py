@@ -23,9 +23,10 @@ _NEWEST_TRACING = Tracing("full", programs()[-1], "0.23")
 
 
 def warm_up(plan: Plan, names: Names) -> Iterator[Step]:
-    warmup, file = plan.workload.warmup, plan.workload.working_set.file
+    warmup = plan.workload.warmup
     if warmup is None:
         return
+    file = plan.workload.file_set.file
     if warmup.read_first:
         direct = plan.testbed.is_appliance
         path = place_of(plan, names) if direct else names.path
@@ -47,7 +48,7 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
     testbed = plan.testbed
     skipped = left_out(plan.workload).skipped if testbed.is_appliance else {}
     measured = [phase for phase in plan.workload.phase if phase.name not in skipped]
-    is_traced = not testbed.is_appliance and testbed.server.trace == "auto"
+    is_traced = plan.is_traced
     tracer = nfsd_tracer.Place(names.work_dir)
     if is_traced:
         intervals = [phase.interval for phase in measured]
@@ -72,7 +73,10 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
             argv = nfsd_tracer.end_command(tracer, number, "SIZE", followed=phase.log == "histograms")
             yield Step(step, "server", (Command(tuple(argv), "SIZE: what the mark before has printed"),))
         for key in _machines(plan):
-            command = Command(tuple(sampler.end_command("PID")), "PID: what the program has printed")
+            command = Command(
+                tuple(sampler.end_command("PID", locked=phase.on_devices)),
+                "PID: what the program has printed",
+            )
             yield Step(step, key, (command,))
 
 
@@ -105,25 +109,33 @@ def _sampling(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Ste
         )
         for device in plan.testbed.device
     }
+    lock = phase.devices
     for key in _machines(plan):
-        argv = sampler.command(period_ns, devices if key == "server" else {})
+        argv = sampler.command(period_ns, devices if key == "server" else {}, lock)
         yield Step(step, key, (Command(tuple(argv), sampler.SOURCE),))
 
 
 def _counted(plan: Plan, names: Names, phase: Phase, step: str, job: str) -> Iterator[Step]:
-    """fio with a program on each client that prints its counts."""
+    """fio with a program on each client, or for each device, that prints its counts."""
     to_host_ns = plan.testbed.clock.to_host_ns
     window_ms = fio.window_ms(to_host_ns(phase.interval), to_host_ns(phase.duration))
-    for number, _ in enumerate(names.client_names):
+    for number, _ in enumerate(phase.devices or names.client_names):
         directory = fio.group_directory(names.work_dir, number, phase.name)
-        argv = _by_fios_user(plan, fio.count_command(directory, window_ms, ordinary=True))
-        yield Step(step, client_key(number), (Command(argv, f"kit/remote/count_ios.py; {job}"),))
+        argv = fio.count_command(directory, window_ms, ordinary=not phase.on_devices)
+        key = "server" if phase.on_devices else client_key(number)
+        words = tuple(argv) if phase.on_devices else _by_fios_user(plan, argv)
+        yield Step(step, key, (Command(words, f"kit/remote/count_ios.py; {job}"),))
 
 
 def _load(plan: Plan, names: Names, phase: Phase, step: str) -> Iterator[Step]:
-    job, clients = f"{phase.job} in {place_of(plan, names)}", names.client_names
+    place = ", ".join(names.device_paths[each] for each in phase.devices) or place_of(plan, names)
+    job, clients = f"{phase.job} in {place}", names.client_names
     if phase.log == "histograms":
         yield from _counted(plan, names, phase, step, job)
+        return
+    if phase.on_devices:
+        files = fio.FioFiles(f"{names.work_dir}/{phase.devices[0]}-{phase.name}")
+        yield Step(step, "server", (Command(tuple(fio.command(files)), job),))
         return
     if len(clients) == 1:
         files = fio.FioFiles(f"{names.work_dir}/{clients[0].replace('/', '-')}-{phase.name}")

@@ -22,11 +22,13 @@ _Draw = tuple[str, ...]
 
 def of(workload: Workload, jobs: Mapping[str, FioJob], clients: int) -> list[str]:
     """The notes, for people. `jobs` by Phase.load."""
+    if workload.on_devices:
+        return []
     loads = {phase.name: jobs[phase.load] for phase in workload.phase}
     if workload.warmup:
         loads = {WARM_UP: jobs[workload.warmup.job], **loads}
     cached = _cached(loads) if workload.nfs.engine == "kernel" else ()
-    return [*_same_blocks(loads, clients), *_parts(loads, workload.working_set.size), *cached]
+    return [*_same_blocks(loads, clients), *_parts(loads, workload.file_set.size), *cached]
 
 
 def _same_blocks(loads: Mapping[str, FioJob], clients: int) -> Iterator[str]:

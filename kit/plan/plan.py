@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from kit.config.workload_jobs import read_jobs
 from kit.config.workload_source import WorkloadSource, read_source
 from kit.core.errors import ConfigError
 from kit.plan import client_logs, notes
-from kit.rules import combination, limits, operations
+from kit.rules import combination, device_phases, limits, operations
 from kit.sizes import auto_sizes
 from kit.zfs.tunables import Tunable, tunable
 
@@ -47,6 +48,12 @@ class Plan:
     def notes(self) -> list[str]:
         """What is no mistake, but decides what the numbers mean."""
         return notes.of(self.workload, self.jobs, len(self.testbed.client))
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether a tracer of nfsd and ZFS is wanted."""
+        server = self.testbed.server
+        return not (self.testbed.is_appliance or self.workload.on_devices) and server.trace == "auto"
 
     @property
     def hosts(self) -> dict[str, str]:
@@ -86,6 +93,8 @@ def make_plan(
     """
     source, testbed = source or read_source(workload_path), testbed.without_idle
     jobs = read_jobs(workload, source)
+    if workload.on_devices:
+        return _on_devices(workload, testbed, workload_path, testbed_path, source, jobs)
     phases = workload.phase
     workload = auto_sizes.resolve(operations.reading(workload, jobs), testbed)
     workload = operations.with_samples(workload.model_copy(update={"phase": phases}), source, jobs)
@@ -95,6 +104,34 @@ def make_plan(
     tunables: tuple[Tunable, ...] = ()
     if not testbed.is_appliance:
         tunables = tuple(tunable(name, value, testbed.clock) for name, value in workload.tunables.items())
+    return _plan(workload, testbed, jobs, tunables, workload_path, testbed_path)
+
+
+def _on_devices(
+    workload: Workload,
+    testbed: Testbed,
+    workload_path: Path,
+    testbed_path: Path,
+    source: WorkloadSource,
+    jobs: Mapping[str, FioJob],
+) -> Plan:
+    """Of a workload whose phases go to bare devices."""
+    if not testbed.is_appliance:
+        testbed = device_phases.used(workload, testbed)
+    workload = client_logs.resolved(device_phases.counted_together(workload, testbed), testbed)
+    device_phases.check(workload, source, testbed, jobs)
+    workload, loads = device_phases.expanded(workload, testbed, jobs)
+    return _plan(workload, testbed, loads, (), workload_path, testbed_path)
+
+
+def _plan(
+    workload: Workload,
+    testbed: Testbed,
+    jobs: dict[str, FioJob],
+    tunables: tuple[Tunable, ...],
+    workload_path: Path,
+    testbed_path: Path,
+) -> Plan:
     sources = os.fspath(workload_path.absolute()), os.fspath(testbed_path.absolute())
     return Plan(workload, testbed, jobs, tunables, workload_path.name, testbed_path.name, sources)
 

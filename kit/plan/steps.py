@@ -47,6 +47,7 @@ def of(plan: Plan, names: Names) -> Iterator[Step]:
         used = tuple(device.name for device in plan.testbed.device)
         wanted = host_settings.planned(plan.workload.host.wanted, used)
         yield from (step for _, step in set_host_settings((each, "none") for each in wanted))
+    if not (plan.testbed.is_appliance or plan.workload.on_devices):
         yield from partitions(plan, names)
         yield create_pool(plan, names)
         yield create_dataset(plan, names)
@@ -220,7 +221,7 @@ def source_of(names: Names, client: int) -> str:
 
 def fill(plan: Plan, names: Names) -> Step:
     """Fill the working set on the server, and snapshot it."""
-    working_set = plan.workload.working_set
+    working_set = plan.workload.file_set
     argvs = [
         fio.fill_command(names.path, working_set.file, working_set.size, working_set.fill_block),
         # root is squashed on the clients, and stays so.
@@ -238,7 +239,7 @@ def make_directory(plan: Plan, names: Names) -> Step:
     action = undo.ExportDirectory(
         target=names.mount_point,
         directory=names.directory,
-        file=plan.workload.working_set.file,
+        file=plan.workload.file_set.file,
         source=export_of(plan),
         version=spec.version,
         options=list(spec.options),
@@ -249,7 +250,7 @@ def make_directory(plan: Plan, names: Names) -> Step:
 
 def fill_export(plan: Plan, names: Names) -> Step:
     """Fill the working set in that directory."""
-    working_set, place = plan.workload.working_set, f"{names.mount_point}/{names.directory}"
+    working_set, place = plan.workload.file_set, f"{names.mount_point}/{names.directory}"
     argv = export_directory.fill_command(place, working_set.file, working_set.size, working_set.fill_block)
     return Step("fill", client_key(0), (Command(tuple(argv)),))
 

@@ -246,7 +246,15 @@ def _plan(source: WorkloadSource, use: Mapping[str, Any], testbed: Testbed, plan
     workload = workload.model_copy(update={"expect": (*workload.expect, *more)})
     if problem := _below_sector(workload):
         raise ConfigError(problem)
-    return planner(workload, used(testbed, use), source)
+    plan = planner(workload, used(testbed, use), source)
+    for number, phase in enumerate(workload.phase):
+        if phase.name not in {each.name for each in plan.workload.phase}:
+            source.refuse(
+                ("phase", number, "target"),
+                f"'{phase.name}' takes several devices in turn, and a cell is one phase: name one in "
+                'devices, or write each = "together"',
+            )
+    return plan
 
 
 def check_values(sweep: Sweep, testbed: Testbed) -> None:

@@ -1,6 +1,7 @@
 """Samples the CPUs and block devices of a host while a load runs. Runs there with the host's Python.
 
-    python3 -I - '{"period_ns": N, "devices": {NAME: {"path": PATH, "counters": ARGV or null}}}'
+    python3 -I - '{"period_ns": N, "devices": {NAME: {"path": PATH, "counters": ARGV or null}},
+                   "lock": [NAME...]}'
 
 Takes a sample at once, one each `period_ns`, and the last one (`end`) on SIGINT. Prints the first at once and
 the others at the end, a line of JSON each:
@@ -12,9 +13,13 @@ The first line and the last also have `pid`, `cpus` and `hz` (ticks a second), `
 of a device with a model prints, and `quiet`: devices with a model that had no I/O on its way and did none
 meanwhile, so that the numbers of the kernel and of the model are of one moment.
 
+The nodes of the devices of `lock` are locked with flock(2) before the first sample and until the last one:
+udev does not read a device that is locked (systemd, "Locking Block Device Access").
+
 Ends by itself when its parent has ended.
 """
 
+import fcntl
 import json
 import os
 import signal
@@ -88,6 +93,13 @@ def sample(disks, commands, whole):
     return row
 
 
+def lock(path):
+    """Wait for udev, which may be at it, and take the lock."""
+    signal.alarm(TELL_DEADLINE_S)
+    fcntl.flock(os.open(path, os.O_RDONLY | os.O_NONBLOCK), fcntl.LOCK_EX)
+    signal.alarm(0)
+
+
 def awaited(due_s, parent):
     """The signal that asks for the last sample, None if it is time for another. Ends without its parent."""
     while True:
@@ -104,6 +116,9 @@ def main():
     os.nice(19)
     request = json.loads(sys.argv[1])
     disks = {name: disk_of(device["path"]) for name, device in request["devices"].items()}
+    for name in request["lock"]:
+        # Open until the end. Closing it wakes no udev, as it is not open for writing.
+        lock(request["devices"][name]["path"])
     commands = {name: device["counters"] for name, device in request["devices"].items()}
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
     parent = os.getppid()

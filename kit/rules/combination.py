@@ -123,10 +123,10 @@ def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
         )
     least = min(device.size for device in data)
     room = least if workload.pool.data != "stripe" else least * len(data)
-    if workload.working_set.size * 2 > room:
+    if workload.file_set.size * 2 > room:
         yield (
             ("working_set", "size"),
-            f"{format_size_bytes(workload.working_set.size)} does not fit twice into the data devices "
+            f"{format_size_bytes(workload.file_set.size)} does not fit twice into the data devices "
             f"({format_size_bytes(room)}): make it smaller, or the data devices larger",
         )
 
@@ -157,11 +157,11 @@ def _warmup_problems(workload: Workload, testbed: Testbed) -> Problems:
             f"{format_size_bytes(cache_bytes)}: make it smaller"
             + ("" if cache_bytes else ", add a device of role cache, or remove the table [warmup]"),
         )
-    if warmup.read_first > workload.working_set.size:
+    if warmup.read_first > workload.file_set.size:
         yield (
             ("warmup", "read_first"),
             f"{format_size_bytes(warmup.read_first)} is more than the working set, "
-            f"{format_size_bytes(workload.working_set.size)}: make it smaller",
+            f"{format_size_bytes(workload.file_set.size)}: make it smaller",
         )
     if warmup.deadline < warmup.windows * warmup.window:
         yield (
@@ -198,7 +198,7 @@ def _check_working_set(workload: Workload, source: WorkloadSource, testbed: Test
 def _in_devices_dram(workload: Workload, testbed: Testbed, held: Tiers | None) -> str:
     """Why reads would be answered by DRAM inside the devices; "" if they are not, or it is not known."""
     asked = tiers_asked(workload)
-    size_bytes, data = workload.working_set.size, testbed.devices("data")
+    size_bytes, data = workload.file_set.size, testbed.devices("data")
     share = size_bytes // (1 if workload.pool.data == "mirror" else len(data))
     stored = [("disk", device, share) for device in data]
     caches = testbed.devices("cache")

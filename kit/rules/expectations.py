@@ -45,7 +45,9 @@ def _op_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
 
 def _tier_problem(expectation: Expectation, phase: Phase, job: FioJob) -> str:
     tier, op = expectation.tier, expectation.op
-    if expectation.layer == "client":
+    if phase.on_devices != (expectation.layer == "device"):
+        return f'layer = "device" is for phases on devices, and phase "{phase.name}" goes over NFS'
+    if expectation.layer != "nfs-server":
         return ""
     if tier not in phase.tiers:
         return (

@@ -13,6 +13,7 @@ from kit.config.toml import Place
 from kit.core.units import format_size_bytes
 
 _OF_WRITES = {"sync", "fsync", "fdatasync", "end_fsync"}
+_OF_FILES = {"directory", "filesize", "fallocate", "create_on_open", "nrfiles", "openfiles"}
 _OF_RANDOM = {"norandommap", "random_distribution", "random_generator"}
 # Engines that have one I/O on the way whatever iodepth says; psync is fio's default on Linux.
 _ONE_AT_A_TIME = frozenset({"psync", "sync", "pvsync"})
@@ -20,8 +21,8 @@ _ONE_AT_A_TIME = frozenset({"psync", "sync", "pvsync"})
 Problems = Iterator[tuple[Place, str]]
 
 
-def problems(job: FioJob, set_bytes: int) -> Problems:
-    """Place and text of what no load may do, also one that is not measured."""
+def file_problems(job: FioJob) -> Problems:
+    """Where fio would make its file."""
     for section in job.sections:
         if "directory" not in section.options:
             yield (
@@ -29,7 +30,28 @@ def problems(job: FioJob, set_bytes: int) -> Problems:
                 f"[{section.name}]: directory is missing, so fio would make the file on the client's own "
                 f"disk, where it happens to start: add directory={DIRECTORY}",
             )
-        yield from _size_problems(section, set_bytes)
+
+
+def device_problems(job: FioJob) -> Problems:
+    """What only a file can have, and I/Os that the page cache of the server would answer."""
+    for section in job.sections:
+        for name in sorted(_OF_FILES & section.options.keys()):
+            yield section.place_of(name), f"[{section.name}] {name}: a device has none: remove it"
+        if section.options.get("direct", "0") != "1":
+            yield (
+                section.place_of("direct"),
+                f"[{section.name}] direct=1 is missing: the page cache of the server would answer reads and "
+                "collect writes, so the device's I/Os are not fio's: add direct=1",
+            )
+
+
+def problems(job: FioJob, set_bytes: int, set_name: str) -> Problems:
+    """Place and text of what no load may do, also one that is not measured.
+
+    `set_bytes`: of the working set or device, which `set_name` is called.
+    """
+    for section in job.sections:
+        yield from _size_problems(section, set_bytes, set_name)
         yield from _time_problems(section)
         for name in ("disable_lat", "disable_clat"):
             if section.options.get(name, "0") not in ("0", ""):
@@ -72,15 +94,15 @@ def cache_problems(job: FioJob) -> Problems:
             )
 
 
-def _size_problems(section: FioSection, set_bytes: int) -> Problems:
+def _size_problems(section: FioSection, set_bytes: int, set_name: str) -> Problems:
     for name in ("size", "filesize", "io_size"):
         value = section.options.get(name, "")
         if (value.endswith("%") and int(value[:-1]) > 100) or _bytes(value) > set_bytes:
-            what = "do more than" if name == "io_size" else "make the working set larger than"
+            what = "do more than" if name == "io_size" else "use more than"
             yield (
                 section.place_of(name),
                 f"[{section.name}] {name}={value}: fio would {what} its {format_size_bytes(set_bytes)} "
-                f"(working_set.size): write {name}={SIZE}",
+                f"({set_name}): write {name}={SIZE}",
             )
     for name in ("io_size", "number_ios"):
         value = section.options.get(name, SIZE)

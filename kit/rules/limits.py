@@ -46,10 +46,10 @@ def _ratio(expectation: Expectation, workload: Workload) -> Iterator[tuple[KeyPa
     phase = next((phase for phase in workload.phase if phase.name == name), None)
     if phase is None:
         yield ("ratio_to", "phase"), f"no phase '{name}', {nearest(name, names, 'phases')}"
-    elif (tier == "all") != (expectation.layer == "client"):
+    elif (tier == "all") == (expectation.layer == "nfs-server"):
         yield (
             ("ratio_to", "tier"),
-            'tier = "all" goes with layer = "client", any other tier with "nfs-server"',
+            'tier = "all" goes with layer = "client" or "device", any other tier with "nfs-server"',
         )
     elif tier != "all" and tier not in phase.tiers:
         yield (

@@ -35,14 +35,15 @@ _CALL_SIZES = (("read", "rsize"), ("write", "wsize"))
 
 def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
     """`jobs` by Phase.load. Raises ConfigError with file and line."""
-    keys = [*_workload_problems(workload, testbed), *_log_problems(workload, testbed.clock)]
+    keys = [*_workload_problems(workload, testbed), *log_problems(workload, testbed.clock)]
     if keys:
         raise placed_refusal(source.placed(keys))
     measured = {phase.load for phase in workload.phase}
     problems: list[tuple[Place, str]] = []
     for name, job in sorted(jobs.items()):
-        problems += fio_options.problems(job, workload.working_set.size)
-        problems += _size_problems(job)
+        problems += fio_options.file_problems(job)
+        problems += fio_options.problems(job, workload.file_set.size, "working_set.size")
+        problems += size_problems(job)
         if name in measured:
             if workload.nfs.engine == "kernel":
                 problems += fio_options.cache_problems(job)
@@ -74,7 +75,7 @@ def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[K
     yield from properties.problems("pool", workload.pool.properties)
     memory = parameters.guest_memory(testbed.lab.memory) if testbed.is_lab else None
     yield from tunables.problems(workload.tunables, testbed.clock, memory)
-    working_set = workload.working_set
+    working_set = workload.file_set
     if working_set.fill_block > working_set.size:
         yield (
             ("working_set", "fill_block" if "fill_block" in working_set.model_fields_set else "size"),
@@ -83,7 +84,7 @@ def _workload_problems(workload: Workload, testbed: Testbed) -> Iterator[tuple[K
         )
 
 
-def _log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
+def log_problems(workload: Workload, clock: Clock) -> Iterator[tuple[KeyPath, str]]:
     """What clients cannot record of a phase."""
     for number, phase in enumerate(workload.phase):
         if phase.log == "histograms":
@@ -118,7 +119,7 @@ def _histogram_problems(number: int, phase: Phase, clock: Clock) -> Iterator[tup
         )
 
 
-def _size_problems(job: FioJob) -> Iterator[tuple[Place, str]]:
+def size_problems(job: FioJob) -> Iterator[tuple[Place, str]]:
     """More jobs, I/Os on the way or buffers than a client can have."""
     copies = sum(section.copies for section in job.sections)
     if copies > MOST_JOBS:
@@ -144,7 +145,7 @@ def _buffer_bytes(job: FioJob) -> int:
 
 def _block_problems(job: FioJob, workload: Workload, is_appliance: bool) -> Iterator[tuple[Place, str]]:
     """One I/O of fio must be one NFS call, and one record: only then do the counts agree."""
-    limits = {"working_set.size": workload.working_set.size}
+    limits = {"working_set.size": workload.file_set.size}
     if not is_appliance:
         limits["dataset.properties.recordsize"] = record_bytes(workload.dataset.properties)
     of_calls = dict(_call_limits(workload))

@@ -34,11 +34,16 @@ def tiers_of(op: str, job: FioJob) -> tuple[str, ...]:
     return ("dram",) if job.is_async_write else ("slog", "pool")
 
 
-def problems(job: FioJob, workload: Workload, is_appliance: bool) -> Problems:
-    """Place and text of what a measured job cannot do together."""
+def size_problems(job: FioJob) -> Problems:
+    """Place and text of I/Os of unlike size."""
     for op in _OPS:
         sections = [section for section in job.sections if op in section.operations]
         yield from _unlike_sizes(op, sections)
+
+
+def problems(job: FioJob, workload: Workload, is_appliance: bool) -> Problems:
+    """Place and text of what a measured job cannot do together."""
+    yield from size_problems(job)
     writers = [section for section in job.sections if "write" in section.operations]
     yield from _unlike_writers(writers)
     if is_appliance:

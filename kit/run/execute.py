@@ -15,7 +15,7 @@ from kit.config.workload import Phase, Warmup
 from kit.core.errors import HostError, KitError, MeasurementUnknown, SafetyRefusal, error_text
 from kit.core.progress import Progress
 from kit.core.signals import ignore_interrupts
-from kit.hosts.base import HostLost
+from kit.hosts.base import Host, HostLost
 from kit.hosts.identity import read_identity
 from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
@@ -30,7 +30,7 @@ from kit.run.joined_parts import joined
 from kit.run.phase import PhaseResult, run_phase, traced
 from kit.run.resume import Earlier, check_same_hosts
 from kit.run.warmup import advice, warm_up, without_log
-from kit.setup import appliance_setup, server_setup
+from kit.setup import appliance_setup, device_setup, server_setup
 from kit.setup import manifest as manifests
 from kit.setup.bench import Bench
 from kit.setup.context import Context
@@ -38,8 +38,11 @@ from kit.setup.record import RunRecord
 from kit.setup.site import Site, recorded_site
 from kit.sizes.workload_sizes import planned_tiers, tiers_asked
 from kit.store import json_file, run_directory, tables
+from kit.store.manifest import Manifest
 from kit.trace.nfsd_tracer import Tracer
+from kit.trace.support import Tracing
 from kit.zfs import pool, settings_snapshot
+from kit.zfs.openzfs_version import ZfsVersion
 
 # Within this time after a connection to it broke, the lab says why it ended.
 _GONE_S = 5.0
@@ -246,7 +249,7 @@ def _run_steps(
 ) -> None:
     server, record, workload = run.site.server, run.record, run.plan.workload
     with run.progress.step("checking server and clients"), run.journal.step("check"):
-        tools = server_setup.check(run, server) if server else None
+        tools = _check_server(run, server) if server else None
         if observe:
             observer_effect.refuse_untraced(tools[1] if tools else None)
         record.add_versions(manifests.client_versions(run.plan, run.site))
@@ -255,7 +258,9 @@ def _run_steps(
     for step in steps.work_directories(run.plan, run.names):
         with run.step(step):
             work_directory.create(run.site.hosts[step.host], run.run_id, run.token)
-    if server and tools:
+    if server and workload.on_devices:
+        bench, jobs = device_setup.set_up(run, server)
+    elif server and tools:
         bench, jobs = server_setup.set_up(run, server, *tools)
     else:
         bench, jobs = appliance_setup.set_up(run)
@@ -273,12 +278,23 @@ def _run_steps(
         run.progress.step("checking that nothing was changed meanwhile"),
         run.journal.step("check settings"),
     ):
-        changed = (
-            server_setup.changed_settings(bench.storage, record.manifest)
-            if bench.storage
-            else appliance_setup.changed_settings(bench, record.manifest)
-        )
-        record.add_problems("settings-changed", *changed)
+        record.add_problems("settings-changed", *_changed_settings(bench, record.manifest))
+
+
+def _check_server(run: Context, server: Host) -> tuple[ZfsVersion, Tracing] | None:
+    """Whether every tool is there; None where no pool is wanted."""
+    if run.plan.workload.on_devices:
+        device_setup.check(run, server)
+        return None
+    return server_setup.check(run, server)
+
+
+def _changed_settings(bench: Bench, manifest: Manifest) -> list[str]:
+    if bench.storage:
+        return server_setup.changed_settings(bench.storage, manifest)
+    if bench.device_bytes and bench.site.server:
+        return server_setup.changed_host_settings(bench.site.server, manifest)
+    return appliance_setup.changed_settings(bench, manifest)
 
 
 def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite: bool) -> None:
@@ -287,7 +303,7 @@ def _warm_up(run: Context, bench: Bench, warmup: Warmup, job: FioJob, *, despite
     with run.progress.step("warming up"), run.journal.step("warm up"):
         gated = "l2arc" in tiers_asked(workload)
         logged = not without_log(workload)
-        gate = warm_up(bench, warmup, job, workload.working_set.file, gated=gated, logged=logged)
+        gate = warm_up(bench, warmup, job, workload.file_set.file, gated=gated, logged=logged)
     if gate is None:
         return
     run.record.fill(warmup=gate.as_json())
@@ -334,7 +350,7 @@ def _observe(run: Context, bench: Bench, jobs: dict[str, FioJob]) -> None:
         return
     with run.progress.step("measuring the observer effect"), run.journal.step("observer effect"):
         finest_ns = min(phase.interval for phase in workload.phase)
-        file, writes = workload.working_set.file, _writes(workload.phase, jobs)
+        file, writes = workload.file_set.file, _writes(workload.phase, jobs)
         observer_effect.measure(bench, file, finest_ns, run.journal, run.record, writes=writes)
 
 
@@ -351,6 +367,10 @@ def _measure(
         if bench.storage and begins_with_empty_log(run.plan, phase):
             pool.empty_log(bench.storage.server, bench.storage.pool)
         before = next((each for each in run.record.manifest.phases if each.name == phase.name), None)
+        if phase.on_devices and run.site.guard:
+            # What lies on the devices is the run's own.
+            paths = [run.site.device_paths[name] for name in phase.devices]
+            run.site.guard.before_writing(paths, content=False)
         left = phase.model_copy(update={"duration": run.left_ns.get(phase.name, phase.duration)})
         try:
             result = run_phase(bench, left, job, tracer, run.progress)

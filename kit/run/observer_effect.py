@@ -45,6 +45,8 @@ def refuse(plan: Plan) -> None:
     server = plan.testbed.server
     if plan.testbed.is_appliance:
         why, what = "is an appliance: the kit cannot log in, so no tracer runs there", "leave the option out"
+    elif plan.workload.on_devices:
+        why, what = "is not traced in a workload on devices", "leave the option out"
     elif server.trace == "none":
         why, what = 'has trace = "none": no tracer runs there', 'leave the option out, or set trace = "auto"'
     elif plan.workload.nfs.engine != "kernel":
@@ -116,7 +118,7 @@ def _stretch(bench: Bench, job: FioJob, tracer: Tracer | None, interval_ns: int)
     name = f"observer-{threads}"
     # The next stretch has the same files; those of this one may be another user's.
     client.run(["rm", "-rf", f"{bench.work_dir}/{client.name.replace('/', '-')}-{name}"])
-    load = load_on(bench, [client], name, job, duration_ns)
+    load = load_on(bench, bench.workers()[:1], name, job, duration_ns)
     load.prepare()
     if tracer:
         tracer.begin(clock.to_host_ns(interval_ns))

@@ -34,7 +34,7 @@ from kit.store.phase import Event, Extreme, Missing, Part, problems_of
 from kit.store.phase import Phase as StoredPhase
 from kit.store.run_directory import RunDir
 from kit.store.stored import Count, Many, Nanoseconds, Stored
-from kit.store.tables import LATENCY_SCHEMA, SERVER
+from kit.store.tables import CLIENT, DEVICE, LATENCY_SCHEMA, SERVER
 from kit.trace.output import Trace, parse_trace
 from kit.zfs import pool
 
@@ -112,7 +112,7 @@ def next_number(run_dir: RunDir, phase: str) -> int:
 def write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, offsets: ClockOffsets) -> None:
     """What stores this part if the phase cannot do so itself. Raises HostError."""
     spec, storage, clock = load.spec, bench.storage, bench.site.clock
-    before = {host.name: offsets.before(host.name) for host in load.hosts}
+    before = {worker.name: offsets.before(worker.host.name) for worker in load.workers}
     traced = storage is not None and storage.tracing.kind == "full"
     begun = Begun(
         number=spec.part,
@@ -123,12 +123,12 @@ def write_begun(bench: Bench, phase: Phase, job: FioJob, load: StreamedLoad, off
         window_ms=spec.window_ms or 1,
         clients=tuple(
             BegunClient(
-                host=host.name,
-                file=output_of(spec, host).name,
-                offset_ns=before[host.name].ns,
-                error_ns=before[host.name].error_ns,
+                host=name,
+                file=output_of(spec, name).name,
+                offset_ns=offset.ns,
+                error_ns=offset.error_ns,
             )
-            for host in load.hosts
+            for name, offset in before.items()
         ),
         server=storage.server.name if storage else None,
         trace=trace_name(phase.name, spec.part) if traced else None,
@@ -215,12 +215,17 @@ def salvaged(run_dir: RunDir, phase: Phase, number: int) -> tuple[StoredPhase, p
     except ValueError as error:
         problems.append(f"the tracer's counts cannot be used: {error}")
         cells = histograms.server_cells(Trace(), grid, frozenset())
+    layer = DEVICE if phase.on_devices else CLIENT
     frames = [pl.DataFrame(schema=LATENCY_SCHEMA)]
     frames += [
-        histograms.frame(client_windows.cells(windows, grid), phase.name, "client", host)
+        histograms.frame(client_windows.cells(windows, grid), phase.name, layer, host)
         for host, windows, _ in clients
     ]
-    extremes = [e for host, windows, _ in clients for e in client_windows.extremes(windows, clock, host)]
+    extremes = [
+        each.model_copy(update={"layer": layer})
+        for host, windows, _ in clients
+        for each in client_windows.extremes(windows, clock, host)
+    ]
     if begun.server is not None:
         frames.append(histograms.frame(cells, phase.name, SERVER, begun.server))
         extremes += _bin_extremes(cells, begun.server)
@@ -249,6 +254,7 @@ def _entry(
         op=begun.op,
         is_random=begun.is_random,
         expected_tiers=begun.expected_tiers,
+        target=phase.target if phase.on_devices else None,
         job=phase.job,
         block_bytes=begun.block_bytes,
         block_bytes_by_op=begun.block_bytes_by_op,

@@ -14,7 +14,7 @@ from kit.config.workload import Phase
 from kit.core.errors import KitError, MeasurementUnknown
 from kit.core.progress import Progress
 from kit.core.seed import seed_for
-from kit.hosts.base import Host, HostLost
+from kit.hosts.base import HostLost
 from kit.hosts.clock_offset import Offset
 from kit.instruments import client_windows, histograms, sampler
 from kit.instruments.arc_zil_counters import ArcZilCounters
@@ -32,7 +32,7 @@ from kit.instruments.tier_tracer import TierTracer
 from kit.load import fio_server
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
-from kit.load.phase_load import ClientResult, Load, LoadSpec
+from kit.load.phase_load import ClientResult, Load, LoadSpec, Worker
 from kit.load.streamed_load import StreamedLoad
 from kit.recovery import undo
 from kit.recovery.journal import Journal
@@ -52,7 +52,7 @@ from kit.store.phase import (
     problems_of,
 )
 from kit.store.phase import Phase as StoredPhase
-from kit.store.tables import LATENCY_SCHEMA
+from kit.store.tables import CLIENT, DEVICE, LATENCY_SCHEMA
 from kit.trace import nfsd_tracer, support
 from kit.zfs import pool
 
@@ -112,8 +112,12 @@ def instruments(
     period_ns = sampler.period_ns(phase.duration, bench.site.clock)
     output = parts.stem(bench.run_dir, phase.name, part)
     chosen.append(
-        ResourceUse(machines, bench.site.server, _sampled(bench), period_ns, output, offsets, faults)
+        ResourceUse(
+            machines, bench.site.server, _sampled(bench), period_ns, output, offsets, faults, phase.devices
+        )
     )
+    if phase.on_devices:
+        return chosen
     if bench.storage is None:
         return [*chosen, MountStatistics(bench.mounted, bench.mount_point)]
     storage, name = bench.storage, bench.storage.pool.name
@@ -159,6 +163,11 @@ class _Record:
     def add(self, code: ProblemCode, texts: Iterable[str]) -> None:
         self.problems += problems_of(code, texts)
 
+    def add_exact(self, layer: str, extremes: Sequence[Extreme], sums: Sequence[Sum]) -> None:
+        """Extremes and sums of what issued I/Os, at its layer."""
+        self.extremes += [each.model_copy(update={"layer": layer}) for each in extremes]
+        self.sums += [each.model_copy(update={"layer": layer}) for each in sums]
+
     def add_latency(self, instrument: Instrument, made: Latency) -> None:
         self.frames += made.rows
         self.extremes += made.extremes
@@ -190,14 +199,14 @@ def run_phase(
     """
     record = _Record()
     interrupted = False
-    hosts = [client.host for client in bench.site.clients]
+    workers = bench.workers(phase.devices)
     counted = phase.log == "histograms"
     part = parts.next_number(bench.run_dir, phase.name) if counted else 1
-    load = load_on(bench, hosts, phase.name, job, phase.duration, phase.interval if counted else None, part)
+    load = load_on(bench, workers, phase.name, job, phase.duration, phase.interval if counted else None, part)
     if counted:
-        watch.check_room(bench, phase.duration, phase.interval)
+        watch.check_room(bench, workers, phase.duration, phase.interval)
     load.prepare()
-    offsets = ClockOffsets(bench.clocks, hosts)
+    offsets = ClockOffsets(bench.clocks, [worker.host for worker in workers])
     around = instruments(bench, phase, tracer, offsets, part)
     with _abandoned_on_error(around):
         begun = _begin(around, record)
@@ -221,7 +230,7 @@ def run_phase(
 
 def load_on(
     bench: Bench,
-    hosts: Sequence[Host],
+    workers: Sequence[Worker],
     name: str,
     job: FioJob,
     duration_ns: int,
@@ -230,13 +239,11 @@ def load_on(
     *,
     logged: bool = True,
 ) -> Load:
-    """fio on one client, or on several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
+    """One fio, or several together. `name` is the phase's; `histograms_ns`: see LoadSpec."""
     spec = LoadSpec(
         name=name,
         job=job,
         work_dir=bench.work_dir,
-        mount=bench.mount,
-        size_bytes=bench.size_bytes,
         duration_ns=duration_ns,
         clock=bench.site.clock,
         # Each part asks for other blocks.
@@ -249,7 +256,7 @@ def load_on(
         part=part,
         logged=logged,
     )
-    return fio_server.load_on(hosts, spec, bench.clocks)
+    return fio_server.load_on(workers, spec, bench.clocks)
 
 
 @contextmanager
@@ -311,14 +318,14 @@ def _collect(bench: Bench, load: Load, offsets: ClockOffsets, record: _Record) -
     record.add("load", load.problems)
     collected = []
     for result in results:
-        name = result.host.name
+        host = result.worker.host.name
         try:
-            offset = offsets.between(name)
+            offset = offsets.between(host)
         except KitError as error:
-            record.add(offsets.code, [f"the clock of {name} cannot be compared: {error.message}"])
+            record.add(offsets.code, [f"the clock of {host} cannot be compared: {error.message}"])
             continue
         latencies = result.latencies.earlier(offset.ns)
-        collected.append(_Collected(name, result.ios, latencies, offset))
+        collected.append(_Collected(result.worker.name, result.ios, latencies, offset))
     return collected
 
 
@@ -361,6 +368,7 @@ def _analyse(
         op=job.op,
         is_random=job.is_random,
         expected_tiers=tuple(phase.tiers) if bench.storage else (),
+        target=phase.target if phase.on_devices else None,
         job=phase.job,
         block_bytes=job.block_bytes,
         block_bytes_by_op=job.block_bytes_by_op,
@@ -380,6 +388,11 @@ def _analyse(
     )
 
 
+def layer_of(phase: Phase) -> str:
+    """Where fio's latencies are measured."""
+    return DEVICE if phase.on_devices else CLIENT
+
+
 def _client_rows(
     bench: Bench, phase: Phase, grid: Grid, collected: Sequence[_Collected], record: _Record
 ) -> tuple[ClientRow, ...]:
@@ -389,10 +402,11 @@ def _client_rows(
             _add_windows(phase, grid, client.host, client.latencies, record)
             continue
         cells = histograms.client_cells(client.latencies, grid)
-        record.frames.append(histograms.frame(cells, phase.name, "client", client.host))
+        record.frames.append(histograms.frame(cells, phase.name, layer_of(phase), client.host))
         of_client = client.latencies, grid.clock, client.host
-        record.extremes += histograms.client_extremes(*of_client)
-        record.sums += histograms.client_sums(*of_client)
+        record.add_exact(
+            layer_of(phase), histograms.client_extremes(*of_client), histograms.client_sums(*of_client)
+        )
     rows = histograms.client_rows(
         [(client.host, client.latencies, client.offset) for client in collected], grid, bench.run_origin_ns
     )
@@ -406,9 +420,9 @@ def _client_rows(
 def _add_windows(phase: Phase, grid: Grid, host: str, windows: ClientWindows, record: _Record) -> None:
     """The rows, extremes and sums of a client without a log of every I/O."""
     cells = client_windows.cells(windows, grid)
-    record.frames.append(histograms.frame(cells, phase.name, "client", host))
-    record.extremes += client_windows.extremes(windows, grid.clock, host)
-    record.sums += client_windows.sums(windows, grid.clock, host)
+    record.frames.append(histograms.frame(cells, phase.name, layer_of(phase), host))
+    of_client = windows, grid.clock, host
+    record.add_exact(layer_of(phase), client_windows.extremes(*of_client), client_windows.sums(*of_client))
     record.add("load", client_windows.problems(windows, host))
 
 

@@ -70,7 +70,7 @@ def warm_up(
         argv = fio.read_through_command(f"{bench.mount}/{file}", warmup.read_first, direct=True)
         ordinary_user.check_working_set(client, bench.mount, file, as_root=not bench.ordinary)
         client.run(ordinary_user.ordinary(argv) if bench.ordinary else argv, deadline_s=_READ_DEADLINE_S)
-    load = load_on(bench, [client], WARM_UP, job, warmup.duration, logged=logged)
+    load = load_on(bench, bench.workers()[:1], WARM_UP, job, warmup.duration, logged=logged)
     load.prepare()
     if drive(bench, load, warmup.duration):
         raise KeyboardInterrupt

@@ -16,7 +16,7 @@ from kit.core.progress import Progress
 from kit.core.units import format_duration_ns
 from kit.hosts.base import Host
 from kit.instruments.base import Instrument
-from kit.load.phase_load import Load
+from kit.load.phase_load import Load, Worker
 from kit.load.streamed_load import StreamedLoad
 from kit.run.joined_parts import NO_ROOM
 from kit.setup.bench import Bench
@@ -41,14 +41,14 @@ def limit_s(bench: Bench, duration_ns: int) -> float:
     """How long a load may take, in seconds of this machine."""
     if bench.site.clock.kind == "virtual":
         return max(_VIRTUAL_DEADLINE_S, _VIRTUAL_SLOWNESS * bench.site.clock.to_host_ns(duration_ns) / 1e9)
-    return duration_ns / 1e9 + (_LATE_S if bench.storage else _LATE_APPLIANCE_S)
+    return duration_ns / 1e9 + (_LATE_S if bench.site.server else _LATE_APPLIANCE_S)
 
 
-def check_room(bench: Bench, duration_ns: int, interval_ns: int) -> None:
+def check_room(bench: Bench, workers: Sequence[Worker], duration_ns: int, interval_ns: int) -> None:
     """Before a load that is counted: that what it will write has room. Raises HostError."""
-    intervals, clients = duration_ns // interval_ns, len(bench.site.clients)
+    intervals = duration_ns // interval_ns
     traced = bench.storage is not None and bench.storage.tracing.kind == "full"
-    here = intervals * (clients * _COUNTS_BYTES + traced * _TRACE_BYTES) + _REST_BYTES + FLOOR_BYTES
+    here = intervals * (len(workers) * _COUNTS_BYTES + traced * _TRACE_BYTES) + _REST_BYTES + FLOOR_BYTES
     _need("this machine", str(bench.run_dir.raw), shutil.disk_usage(bench.run_dir.raw).free, here)
     if bench.storage is not None and traced:
         needed = intervals * _TRACE_BYTES + FLOOR_THERE_BYTES
@@ -58,10 +58,10 @@ def check_room(bench: Bench, duration_ns: int, interval_ns: int) -> None:
             free_bytes(bench.storage.server, bench.work_dir),
             needed,
         )
-    for client in bench.site.clients:
+    for host in dict.fromkeys(worker.host for worker in workers):
         # Its last document and its job file alone: counts go through a pipe.
-        there = free_bytes(client.host, bench.work_dir)
-        _need(client.host.name, bench.work_dir, there, FLOOR_THERE_BYTES)
+        there = free_bytes(host, bench.work_dir)
+        _need(host.name, bench.work_dir, there, FLOOR_THERE_BYTES)
 
 
 def _need(host: str, path: str, free: int | None, needed: int) -> None:
@@ -163,7 +163,7 @@ def wait(
     watch = _Watch(bench, load, duration_ns, progress) if isinstance(load, StreamedLoad) else None
     while load.running():
         if time.monotonic() > end:
-            hosts = ", ".join(client.host.name for client in bench.site.clients)
+            hosts = ", ".join(host.name for host in bench.site.hosts.values())
             load.failed = True
             load.problems.append(
                 f"the load on {hosts} did not end within {limit:g} s and was stopped: does the server answer?"

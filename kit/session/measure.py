@@ -152,9 +152,12 @@ def _steps(plan: Plan) -> int:
     """Boot, check, precondition, pool, export, fill, warm up, trace, phases, power, settings, end, report."""
     workload = plan.workload
     preconditioned = workload.precondition is not None and workload.precondition.writes
-    traced = not plan.testbed.is_appliance and plan.testbed.server.trace == "auto"
     phases = len(workload.phase)
-    return 8 + preconditioned + bool(workload.warmup) + traced + phases + bool(workload.power_loss)
+    # On devices there is no pool, no export and no fill, but the set-up of the devices.
+    always = 6 if workload.on_devices else 8
+    return (
+        always + preconditioned + bool(workload.warmup) + plan.is_traced + phases + bool(workload.power_loss)
+    )
 
 
 def _create_run(results: Path, plan: Plan, asked: Asked) -> run_directory.RunDir:

@@ -22,6 +22,7 @@ from kit.session.presentation import terminal_width
 from kit.session.side import Side
 from kit.setup import manifest
 from kit.store.summary import Summary
+from kit.store.tables import deciding_layer
 from reports.analysis.tier_names import tier_name
 from reports.comparison import comparability
 from reports.output import comparison_table
@@ -52,10 +53,9 @@ def parse_width(text: str) -> float:
 def narrow_enough(result: Json, width: float) -> bool:
     """Whether every deciding interval of the server layer is within `width` of its ratio.
 
-    Uses the client layer for appliances.
+    Uses the layer of clients for appliances, and that of devices where they are the target.
     """
-    layers = {row["layer"] for row in result["rows"]}
-    layer = "nfs-server" if "nfs-server" in layers else "client"
+    layer = deciding_layer({row["layer"] for row in result["rows"]})
     intervals = [
         row["interval"]
         for row in result["rows"]

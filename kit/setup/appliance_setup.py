@@ -39,7 +39,7 @@ def set_up(run: Context) -> tuple[Bench, dict[str, FioJob]]:
         mount_point=names.mount_point,
         mount=place_of(plan, names),
         mounted=tuple(clients) if through_mount else (),
-        size_bytes=plan.workload.working_set.size,
+        size_bytes=plan.workload.file_set.size,
         run_origin_ns=read_clock_ns(clients[0]) - run.site.clock.to_host_ns(run.record.end_ns),
         clocks=Clocks(clients[0]),
         ordinary=ordinary,
@@ -64,7 +64,7 @@ def _mount(run: Context) -> Mount:
 def _fill(run: Context, mounting: Sequence[Host]) -> bool:
     """Returns whether fio can run as an ordinary user."""
     plan, names, first = run.plan, run.names, mounting[0]
-    working_set = plan.workload.working_set
+    working_set = plan.workload.file_set
     file, size = working_set.file, working_set.size
     with run.step(steps.make_directory(plan, names)):
         ordinary = export_directory.make(first, names.mount_point, names.directory)

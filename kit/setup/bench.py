@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kit.hosts.base import Host
 from kit.hosts.clock_offset import Clocks
+from kit.load.phase_load import Worker
 from kit.setup.site import Site
 from kit.store.run_directory import RunDir
 from kit.trace.support import Tracing
@@ -31,7 +33,8 @@ class Storage:
 class Bench:
     """`mount_point` is where `mounted` clients have the export, `mount` the directory of the files in it.
 
-    `run_origin_ns`: the reference clock when the run began. `storage`: None for an appliance.
+    `run_origin_ns`: the reference clock when the run began. `storage`: None for an appliance, and where
+    phases go to devices. `device_bytes`: sizes of the devices that phases go to, by name.
     """
 
     site: Site
@@ -46,3 +49,13 @@ class Bench:
     # Whether fio on the clients can have the files as an ordinary user.
     ordinary: bool = False
     storage: Storage | None = None
+    device_bytes: Mapping[str, int] = field(default_factory=dict)
+
+    def workers(self, devices: Sequence[str] = ()) -> list[Worker]:
+        """Those of a load on the working set, one a client; or on `devices`, one a device."""
+        if not devices:
+            clients = (client.host for client in self.site.clients)
+            return [Worker(host, host.name, self.mount, self.size_bytes) for host in clients]
+        assert self.site.server is not None, "devices are those of a server"
+        paths = self.site.device_paths
+        return [Worker(self.site.server, name, paths[name], self.device_bytes[name]) for name in devices]

@@ -32,7 +32,8 @@ def new_manifest(plan: Plan, site: Site, run_dir: run_directory.RunDir, command:
     """What is known when the hosts of the run are, before anything is done on them."""
     testbed = plan.testbed
     clients = tuple(client.host.name for client in site.clients)
-    outstanding = max(job.outstanding for job in plan.jobs.values()) * len(clients)
+    together = max(len(phase.devices) for phase in plan.workload.phase) or len(clients)
+    outstanding = max(job.outstanding for job in plan.jobs.values()) * together
     devices = tuple(
         {
             **_device(device),
@@ -77,10 +78,10 @@ def planned(plan: Plan) -> Manifest:
     return Manifest(
         workload=workload.name,
         title=selection.title(workload.title, workload.precondition, testbed),
-        reference=workload.reference,
+        reference=workload.reference or None,
         testbed=Testbed(devices=tuple(_device(device) for device in testbed.device)),
         tunables=(),
-        working_set={"bytes": workload.working_set.size},
+        working_set={"bytes": workload.working_set.size} if workload.working_set else None,
         phases=(),
         # What is stored after each phase is no complete run yet.
         ended=False,

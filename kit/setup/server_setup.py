@@ -75,24 +75,19 @@ def _check_workload(run: Context, server: Host, zfs: ZfsVersion) -> None:
 def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tuple[Bench, dict[str, FioJob]]:
     """From bare devices to a filled, mounted working set, and the jobs that reach it."""
     plan, names, site = run.plan, run.names, run.site
-    if site.guard:
-        site.guard.before_writing()
-    claims = []
-    for step in steps.claims(plan, names):
-        with run.step(step) as number:
-            claims.append(number)
-    _precondition(run, server)
+    claims = take_devices(run)
+    precondition(run, server)
     run_origin_ns = read_clock_ns(server) - site.clock.to_host_ns(run.record.end_ns)
     with run.progress.step("building the pool"):
         history = read_history_tunables(plan.tunables) if tracing.kind == "none" else ()
         _set_tunables((*plan.tunables, *history), run, server)
-        _set_host_settings(run, server)
+        set_host_settings(run, server)
         if site.guard:
             # Preconditioning may have taken hours, and what lies on the devices is its own.
             site.guard.before_writing(content=not _is_preconditioned(run.record.manifest))
         device_paths = _partition_cache(run, server)
         built = _build_pool(run, server, claims)
-        _read_back(run, server)
+        read_back(run, server)
     with run.progress.step("exporting it over NFS"):
         _check_mountpoint(server, names)
         _share(run, server)
@@ -108,13 +103,24 @@ def set_up(run: Context, server: Host, zfs: ZfsVersion, tracing: Tracing) -> tup
         mount_point=names.mount_point,
         mount=names.mount_point,
         mounted=tuple(c.host for c in site.clients) if plan.workload.nfs.engine == "kernel" else (),
-        size_bytes=plan.workload.working_set.size,
+        size_bytes=plan.workload.file_set.size,
         run_origin_ns=run_origin_ns,
         clocks=Clocks(server),
         ordinary=ordinary,
         storage=Storage(server, zfs, tracing, built, names.dataset, names.path, objset, log_devices),
     )
     return bench, jobs
+
+
+def take_devices(run: Context) -> list[int]:
+    """Journal that the devices are taken; returns the numbers of their undos."""
+    if run.site.guard:
+        run.site.guard.before_writing()
+    claims = []
+    for step in steps.claims(run.plan, run.names):
+        with run.step(step) as number:
+            claims.append(number)
+    return claims
 
 
 def _check_mountpoint(server: Host, names: Names) -> None:
@@ -138,10 +144,7 @@ def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     changed += server_activity.changed(was_dataset, now, storage.dataset)
     values = {tunable.name: tunable.set or "" for tunable in manifest.tunables}
     changed += server_activity.changed(values, read_tunables(server, list(values)), "module parameters")
-    wanted = {each.path: each.set for each in manifest.host_settings}
-    changed += server_activity.changed(
-        wanted, {path: host_settings.read(server, path) for path in wanted}, "host"
-    )
+    changed += changed_host_settings(server, manifest)
     try:
         lines = nfs_export.effective_export(server, storage.path)
     except HostError as error:
@@ -151,7 +154,15 @@ def changed_settings(storage: Storage, manifest: Manifest) -> list[str]:
     return changed
 
 
-def _precondition(run: Context, server: Host) -> None:
+def changed_host_settings(server: Host, manifest: Manifest) -> list[str]:
+    """Settings of the host that somebody else changed during the run, in words."""
+    wanted = {each.path: each.set for each in manifest.host_settings}
+    found = {path: host_settings.read(server, path) for path in wanted}
+    return server_activity.changed(wanted, found, "host")
+
+
+def precondition(run: Context, server: Host) -> None:
+    """As the workload asks for, unless a run that is resumed has done it."""
     settings = run.plan.workload.precondition
     if settings is None or run.record.manifest.precondition:
         return
@@ -180,7 +191,8 @@ def _set_tunables(settings: tuple[Tunable, ...], run: Context, server: Host) -> 
         run.record.fill(tunables=(*run.record.manifest.tunables, stored))
 
 
-def _set_host_settings(run: Context, server: Host) -> None:
+def set_host_settings(run: Context, server: Host) -> None:
+    """Those of the workload."""
     paths = tuple(run.site.device_paths.values())
     wanted = host_settings.found(server, run.plan.workload.host.wanted, paths)
     before = [host_settings.read(server, each.path) for each in wanted]
@@ -234,7 +246,7 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.Pool:
     return built
 
 
-def _read_back(run: Context, server: Host) -> None:
+def read_back(run: Context, server: Host) -> None:
     """Driver, firmware and queue of each device, for the record."""
     try:
         testbed = manifests.with_device_settings(run.record.manifest.testbed, server, run.site.device_paths)
@@ -284,7 +296,7 @@ def _jobs(run: Context) -> dict[str, FioJob]:
 def _fill(run: Context, server: Host, built: pool.Pool) -> bool:
     """Every client must see the working set afterwards; returns whether fio can run as an ordinary user."""
     plan, names = run.plan, run.names
-    step, working_set = steps.fill(plan, names), plan.workload.working_set
+    step, working_set = steps.fill(plan, names), plan.workload.file_set
     with run.step(step):
         fill, *others, _ = step.commands
         try:

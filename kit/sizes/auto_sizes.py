@@ -36,7 +36,7 @@ def resolve(workload: Workload, testbed: Testbed) -> Workload:
         # Whoever checks these values refuses them, with file and line.
         return _with_arc(_with(workload, _STEP_BYTES, LEAST_CACHE_BYTES), tier_sizes.LEAST_ARC_BYTES)
     asked = tiers_asked(workload)
-    set_is_auto, set_bytes = workload.working_set.size == AUTO, workload.working_set.size
+    set_is_auto, set_bytes = workload.file_set.size == AUTO, workload.file_set.size
     if workload.tunables.get("zfs_arc_max") == "auto":
         workload = _with_arc(workload, tier_sizes.LEAST_ARC_BYTES)
         if not set_is_auto and "dram" in asked:
@@ -64,12 +64,12 @@ def resolve(workload: Workload, testbed: Testbed) -> Workload:
 def left_to_plan(workload: Workload) -> Workload:
     """`workload` with "auto" for the working set and the cache devices, and for an ARC that is not set."""
     pool = workload.pool.model_copy(update={"cache_size": AUTO})
-    working_set = workload.working_set.model_copy(update={"size": AUTO})
+    working_set = workload.file_set.model_copy(update={"size": AUTO})
     return workload.model_copy(update={"pool": pool, "working_set": working_set})
 
 
 def _with(workload: Workload, set_bytes: int, cache_bytes: int | None) -> Workload:
-    working_set = workload.working_set.model_copy(update={"size": set_bytes})
+    working_set = workload.file_set.model_copy(update={"size": set_bytes})
     pool = workload.pool.model_copy(update={"cache_size": cache_bytes})
     return workload.model_copy(update={"working_set": working_set, "pool": pool})
 
@@ -100,7 +100,7 @@ def _arc_for(workload: Workload, testbed: Testbed) -> int:
 def _cache_bytes(workload: Workload, testbed: Testbed, *, given: bool) -> int:
     """The part of each cache device that is used. `given`: so is the size of the working set."""
     devices, asked = testbed.devices("cache"), tiers_asked(workload)
-    sizes = sizes_of(_with(workload, workload.working_set.size, LEAST_CACHE_BYTES), testbed)
+    sizes = sizes_of(_with(workload, workload.file_set.size, LEAST_CACHE_BYTES), testbed)
     if sizes is None or "l2arc" not in asked or not (devices or testbed.is_appliance):
         return LEAST_CACHE_BYTES
     dram, whole = tier_sizes.content(sizes).data, sizes.working_set

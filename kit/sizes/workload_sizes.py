@@ -63,7 +63,7 @@ def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:
     secondary = properties.get("secondarycache", "all")
     return Sizes(
         record=record_bytes(properties),
-        working_set=workload.working_set.size,
+        working_set=workload.file_set.size,
         arc=arc,
         l2arc=cache_room(workload, testbed) if secondary != "none" else 0,
         arc_data=arc_data,

@@ -210,6 +210,7 @@ class Phase(Stored):
     """The entry of a phase. What only a server can report is None for an appliance.
 
     Imports have `tiers` and no `expected_tiers`, job or block size. `op`: "read", "write" or "mixed";
+    `target`: role of the bare devices that the load went to, None over NFS; `clients` are the devices then.
     `block_bytes`: None where reads and writes have other sizes, which `block_bytes_by_op` has. `is_random`:
     None where jobs differ, and for runs of before.
     """
@@ -219,6 +220,7 @@ class Phase(Stored):
     op: str | None = None
     expected_tiers: Many[str] = ()
     tiers: Many[str] = ()
+    target: str | None = None
     job: str | None = None
     is_random: bool | None = None
     block_bytes: Count | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,12 @@ from kit.store.json_file import DAMAGED
 from kit.store.run_directory import RunDir
 
 SERVER = "nfs-server"
-LAYERS = ("client", SERVER, "vdev")
+CLIENT = "client"
+# What fio saw of a bare device.
+DEVICE = "device"
+LAYERS = (CLIENT, SERVER, "vdev", DEVICE)
+# Of who issued the I/Os: fio.
+ISSUERS = (CLIENT, DEVICE)
 OPS = ("read", "write", "commit")
 # `indirect` is a request that had to read an indirect block or a dnode from a device
 # first; `shared` waited for an I/O that another thread had issued.
@@ -68,6 +73,11 @@ _MAX_STREAMED_ROWS = 400_000_000
 _FREE_ROWS, _MAX_ROWS_PER_BYTE = 100_000, 20
 _MAX_BYTES = 1 << 30
 _ENDED_EARLY = "the run ended before its analysis"
+
+
+def deciding_layer(layers: Collection[str]) -> str:
+    """The layer of the results of a run that has `layers`: the server's, else that of who issued the I/Os."""
+    return next((layer for layer in (SERVER, *ISSUERS) if layer in layers), CLIENT)
 
 
 def write_latency(run: RunDir, frame: pl.DataFrame) -> None:

@@ -1,4 +1,4 @@
-"""What each of several clients saw, and all of them together.
+"""What each of several clients saw, or each of several devices that a load went to, and all together.
 
 All together are the counts of the clients' histograms, added bin by bin, and percentiles of the sum: a
 percentile is never an average of percentiles. Rates are all over the same time, from the first I/O of any
@@ -14,10 +14,10 @@ from typing import Any
 import polars as pl
 
 from kit.store.phase import Phase
+from kit.store.tables import ISSUERS
 from reports.statistics.quantiles import Bins, figures_us, limits_ns
 
 Json = dict[str, Any]
-LAYER = "client"
 ALL = "all"
 
 
@@ -27,7 +27,7 @@ def describe(latency: pl.DataFrame, phases: Sequence[Phase]) -> list[Json]:
     Latencies in microseconds, rates in I/O/s of the experiment's time, the skew in microseconds after the
     first I/O of any client. Raises ValueError if the exact extremes of a row are not in its outermost bins.
     """
-    mine = latency.filter((pl.col("layer") == LAYER) & (pl.col("count") > 0))
+    mine = latency.filter((pl.col("layer").is_in(ISSUERS)) & (pl.col("count") > 0))
     rows: list[Json] = []
     for phase in phases:
         named = mine.filter(pl.col("phase") == phase.name)
@@ -72,7 +72,7 @@ def _figures(bins: Bins, extremes: list[tuple[int, int]], seconds: float) -> Jso
 
 def _extremes(phase: Phase, op: str, hosts: list[str]) -> list[tuple[int, int]]:
     """The exact extremes of these clients; none unless each of them has some."""
-    mine = [e for e in phase.extremes if e.layer == LAYER and e.op == op and e.host in hosts]
+    mine = [e for e in phase.extremes if e.layer in ISSUERS and e.op == op and e.host in hosts]
     return [(e.min_ns, e.max_ns) for e in mine] if {e.host for e in mine} == set(hosts) else []
 
 

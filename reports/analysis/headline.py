@@ -14,7 +14,7 @@ import polars as pl
 from kit.core.units import format_latency, format_latency_range
 from kit.store.manifest import Manifest, Mount
 from kit.store.summary import Row, Summary
-from kit.store.tables import SERVER
+from kit.store.tables import DEVICE, SERVER
 from reports.analysis import import_source
 from reports.analysis.tier_names import BELOW, op_name, tier_name
 from reports.published.ranges import beside
@@ -98,7 +98,7 @@ def _lines(latency: pl.DataFrame | None, manifest: Manifest, summary: Summary) -
         return share_inside(part, row, row.published.range_us) if row.published and part is not None else None
 
     return tuple(
-        Line(row, titles.get(row.phase, row.phase), tier_name(row.tier), inside(row), _times_of(row, above))
+        Line(row, titles.get(row.phase, row.phase), _name(row, manifest), inside(row), _times_of(row, above))
         for row in rows
     )
 
@@ -132,8 +132,11 @@ def _evidence(summary: Summary) -> tuple[str, ...]:
     accounting = summary.accounting
     checks = sum(len(phase.checks) for phase in accounting.phases)
     missing = sum(len(phase.unavailable) for phase in accounting.phases)
+    matched = f"{accounting.server_ios or 0:,} of {accounting.client_ios or 0:,} I/Os matched"
+    if summary.rows_of(DEVICE):
+        matched = f"{accounting.client_ios or 0:,} I/Os, as fio and the devices' counters have them"
     words = (
-        f"Complete: {accounting.server_ios or 0:,} of {accounting.client_ios or 0:,} I/Os matched. "
+        f"Complete: {matched}. "
         f"{checks} of {checks} checks passed{f'; {missing} not available here' if missing else ''}."
     )
     judged = [each.ok for each in summary.expect if each.ok is not None]
@@ -233,8 +236,31 @@ def _modes(summary: Summary) -> str:
     return ""
 
 
+def _name(row: Row, manifest: Manifest) -> str:
+    """What answered: a tier, or of a phase on devices these."""
+    phase = next((phase for phase in manifest.phases if phase.name == row.phase), None)
+    if phase is None or not phase.target:
+        return tier_name(row.tier)
+    names = [each.host for each in phase.clients]
+    return " and ".join(names) if len(names) < 3 else f"{len(names)} devices"
+
+
+def _of_devices(lines: Sequence[Line]) -> str:
+    """By operation; with titles where one load of several is not told by the devices' names."""
+    said = []
+    for op in dict.fromkeys(line.row.op for line in lines):
+        of_op = [line for line in lines if line.row.op == op]
+        distinct = len({line.name for line in of_op}) == len(of_op)
+        listed = [f"{line.name if distinct else line.phase} {line.p50}" for line in of_op[:_MOST_PHASES]]
+        more = f" and {len(of_op) - _MOST_PHASES} more" if len(of_op) > _MOST_PHASES else ""
+        said.append(f"{op_name(op)}: {', '.join(listed)}{more}")
+    return f"Median latency of {'; of '.join(said)}."
+
+
 def _listed(lines: Sequence[Line]) -> str:
     known = [line for line in lines if line.row.p50_us is not None]
+    if known and all(line.row.layer == DEVICE for line in known):
+        return _of_devices(known)
     often = Counter((line.row.op, line.name) for line in known)
     listed = []
     for line in known[:_MOST_MODES]:
@@ -251,6 +277,7 @@ def _measured(manifest: Manifest, summary: Summary) -> str:
         return f"Imported {manifest.import_.words.files}; latency: {manifest.import_.words.latency}."
     parts = list(dict.fromkeys(str(phase.title or phase.name) for phase in manifest.phases))
     at = "the NFS server" if summary.rows_of(SERVER) else "the clients"
+    at = "the devices" if summary.rows_of(DEVICE) else at
     more = [f"{len(parts) - _MOST_PHASES} more phases"] if len(parts) > _MOST_PHASES + 1 else []
     what = " · ".join([*parts[: _MOST_PHASES + (not more)], *more]) or "Nothing"
     return f"{what}. {_protocol(manifest.mount)}{(manifest.load or '').capitalize()}. Median latency at {at}."

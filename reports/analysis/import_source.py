@@ -13,7 +13,7 @@ from kit.store.manifest import Import, Manifest
 
 Json = dict[str, Any]
 SERVER = "nfs-server"
-LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs"}
+LAYERS = {"client": "clients", SERVER: "NFS server", "vdev": "vdevs", "device": "devices"}
 _SHOWN = 3
 
 

@@ -17,7 +17,7 @@ from reports.figures import figure, heat_map
 from reports.figures.figure import Figure
 
 Side = Sequence[tuple[Manifest, pl.DataFrame]]  # manifest and latency of each run
-_LAYERS = ("nfs-server", "client", "vdev")
+_LAYERS = ("nfs-server", "client", "device", "vdev")
 # The number that Plotly appends to the names of the axes; name and title; place from bottom to top.
 _HUES = {"A": "l2arc", "B": "pool"}
 _PANELS = (

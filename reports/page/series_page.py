@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote
 
+import polars as pl
+
 from kit.store.latency import Latency
 from kit.store.manifest import Manifest
 from kit.store.series import Series, SeriesCell
 from kit.store.stored import Json
-from kit.store.tables import SERVER
+from kit.store.tables import deciding_layer
 from reports.analysis.import_source import phase_frame
 from reports.figures import heat_map
 from reports.figures import series as figures
@@ -78,9 +80,8 @@ def _image(cell: SeriesCell, manifest: Manifest, latency: Latency) -> str:
     if phase is None:
         return ""
     value = {**phase.as_json(), "column_ns": latency.column_ns.get(phase.name)}
-    frame = phase_frame(latency.cells, value, SERVER)
-    if not frame.height:
-        frame = phase_frame(latency.cells, value, "client")
+    of_phase = latency.cells.filter(pl.col("phase") == phase.name)
+    frame = phase_frame(of_phase, value, deciding_layer(set(of_phase["layer"].unique())))
     return thumbnail(heat_map.grid(frame, value)) if frame.height else ""
 
 

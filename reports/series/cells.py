@@ -14,6 +14,7 @@ from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.series import CellRow, CellRun, SeriesBuild, SeriesCell, SeriesRun
 from kit.store.summary import Range, Row, Summary, Verdict
+from kit.store.tables import ISSUERS
 from reports.statistics.quantiles import Bins, rank_ns
 
 WORST: Mapping[Verdict, int] = {"valid": 0, "invalid": 1, "unknown": 2}
@@ -47,7 +48,7 @@ def _cell_run(cell: SeriesCell, run: SeriesRun, stored: StoredRun) -> CellRun:
     of_clients = [
         each
         for (layer, _, tier), found in bins.items()
-        if (layer, tier) == ("client", "all")
+        if layer in ISSUERS and tier == "all"
         for each in found
     ]
     return CellRun(

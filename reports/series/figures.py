@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kit.store.series import CellRun
 from kit.store.summary import Range
+from kit.store.tables import CLIENT, ISSUERS
 
 # layer, op, tier, and "p50", "p99" or "ios_per_s".
 Key = tuple[str, str, str, str]
@@ -49,9 +50,9 @@ def figures_of(run: CellRun) -> Mapping[Key, Figure]:
         ):
             if value:
                 figures[(*key, name)] = _figure(value, known)
-    op = next((row.op for row in run.rows if row.layer == "client"), "")
+    layer, op = next(((row.layer, row.op) for row in run.rows if row.layer in ISSUERS), (CLIENT, ""))
     if run.ios_per_s:
-        figures["client", op, "all", "ios_per_s"] = _figure(run.ios_per_s, run.ios_per_s_range)
+        figures[layer, op, "all", "ios_per_s"] = _figure(run.ios_per_s, run.ios_per_s_range)
     return figures
 
 

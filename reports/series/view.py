@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from kit.store.series import CellRow, Ratio, Series, SeriesAxis, SeriesCell
-from kit.store.tables import SERVER
+from kit.store.tables import deciding_layer
 
 
 def cells_of(series: Series, axis: SeriesAxis) -> Iterator[tuple[str, list[tuple[SeriesCell, str]]]]:
@@ -23,12 +23,12 @@ def cells_of(series: Series, axis: SeriesAxis) -> Iterator[tuple[str, list[tuple
 
 
 def merged_rows(cell: SeriesCell) -> list[CellRow]:
-    """The rows of a cell at the NFS server, over its rounds; of its clients where there are none.
+    """The rows of a cell at the NFS server, over its rounds; of its clients or devices where there are none.
 
     Counts are summed; a percentile is the geometric mean of the rounds'.
     """
     every = [row for run in cell.runs for row in run.rows]
-    layer = SERVER if any(row.layer == SERVER for row in every) else "client"
+    layer = deciding_layer({row.layer for row in every})
     named: dict[tuple[str, str], list[CellRow]] = {}
     for row in every:
         if row.layer == layer:

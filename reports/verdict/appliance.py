@@ -5,29 +5,15 @@ From `appliance` of the manifest (docs/formats.md); other runs have none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from kit.store.phase import Check, Phase
 
-Json = dict[str, Any]
 _MOUNTSTATS = "/proc/self/mountstats"
 UNSEEN = (
     "The server is an appliance and could not be looked into: which tier answered is not known, "
     "nor what else it did meanwhile."
 )
-
-
-def trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
-    """What does not close of what the clients can tell of one phase, as sentences."""
-    name, issued = phase.name, phase.client_ios
-    yield from (f"{name}: {problem}" for problem in phase.problems)
-    binned = sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == "client")
-    if not (issued and binned):
-        yield f"{name}: the phase has no I/O."
-    elif issued != binned:
-        yield f"{name}: latency.parquet holds {binned} I/Os of the clients, the manifest says {issued}."
-    yield from (f"{name}: {check}" for check in phase.checks if not check.ok)
 
 
 def verdict_reason(phases: Sequence[Phase], closes: bool) -> str:

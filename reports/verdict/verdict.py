@@ -10,7 +10,7 @@ import polars as pl
 from kit.store.manifest import Manifest
 from kit.store.phase import Phase
 from kit.store.summary import Verdict
-from kit.store.tables import SERVER
+from kit.store.tables import CLIENT, DEVICE, SERVER
 from reports.verdict import appliance
 
 IMPORTED = "Imported: nothing says which tier answered, nor that all I/Os are here."
@@ -54,9 +54,8 @@ def judge_accounting(
         reasons.insert(0, IMPORTED)
     else:
         # An import has no second count: there is no accounting to judge.
-        trouble = appliance.trouble if manifest.appliance else _phase_trouble
         for phase in phases:
-            troubles = [*trouble(phase, rows)]
+            troubles = [*_trouble(manifest, phase, rows)]
             reasons += [*troubles, *(_faults(phase) if troubles else [])]
     if not phases:
         reasons.append("The run has no phases.")
@@ -73,7 +72,8 @@ def _gaps(manifest: Manifest, intervals: pl.DataFrame, aged: pl.DataFrame | None
         return
     if manifest.clock is None:
         yield "The manifest lacks the clock: it is not known what a second of this run is."
-    if not (manifest.testbed.server and manifest.testbed.clients):
+    no_clients = all(phase.target for phase in manifest.phases)
+    if not (manifest.testbed.server and (manifest.testbed.clients or no_clients)):
         yield "The manifest lacks the server or the clients of the testbed."
     if (manifest.precondition or {}).get("devices") and (aged is None or not aged.height):
         yield "Devices were preconditioned, and ageing.parquet, which shows it, is missing or empty."
@@ -100,6 +100,27 @@ def _strays(phases: Sequence[Phase], rows: Sequence[Json]) -> list[str]:
         if row["phase"] not in names:
             strays[row["phase"]] = strays.get(row["phase"], 0) + row["count"]
     return [f"{n} I/Os are of phase {name}, which the manifest lacks." for name, n in strays.items()]
+
+
+def _trouble(manifest: Manifest, phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
+    """Why this phase cannot be judged, as sentences."""
+    if phase.target:
+        return load_trouble(phase, rows, DEVICE, "fio")
+    if manifest.appliance:
+        return load_trouble(phase, rows, CLIENT, "the clients")
+    return _phase_trouble(phase, rows)
+
+
+def load_trouble(phase: Phase, rows: Sequence[Json], layer: str, issuer: str) -> Iterator[str]:
+    """What does not close where only who issued the I/Os, and checks, can tell."""
+    name, issued = phase.name, phase.client_ios
+    yield from (f"{name}: {problem}" for problem in phase.problems)
+    binned = sum(r["count"] for r in rows if r["phase"] == name and r["layer"] == layer)
+    if not (issued and binned):
+        yield f"{name}: the phase has no I/O."
+    elif issued != binned:
+        yield f"{name}: latency.parquet holds {binned} I/Os of {issuer}, the manifest says {issued}."
+    yield from (f"{name}: {check}" for check in phase.checks if not check.ok)
 
 
 def _phase_trouble(phase: Phase, rows: Sequence[Json]) -> Iterator[str]:
@@ -153,7 +174,7 @@ def _server_trouble(phase: Phase, binned: int, at_clients: int) -> Iterator[str]
 def all_well(phases: Sequence[Phase], expect: Sequence[Json]) -> str:
     checks = sum(len(phase.checks) for phase in phases)
     missing = sum(len(phase.unavailable) for phase in phases)
-    ios = sum(phase.server_ios or 0 for phase in phases)
+    ios = sum((phase.client_ios if phase.target else phase.server_ios) or 0 for phase in phases)
     open_ones = sum(e["ok"] is None for e in expect)
     words = (
         f"All {ios} I/Os are accounted for, {checks} checks and {len(expect) - open_ones} expectations hold."

@@ -23,7 +23,7 @@ from kit.hosts.netns import NetnsHost
 from kit.instruments import client_windows, histograms
 from kit.load import fio_server
 from kit.load.fio_windows import ClientWindows
-from kit.load.phase_load import LoadSpec
+from kit.load.phase_load import LoadSpec, Worker
 from kit.store.run_directory import RunDir
 from kit.store.tables import write_latency
 
@@ -45,14 +45,15 @@ job = read_job(directory / "job.fio")
 # A workload may not have it: it does nothing.
 job = dataclasses.replace(job, text=job.text.replace("ioengine=psync", "ioengine=null"))
 spec = LoadSpec(
-    "p", job, str(directory / "work"), str(directory), 1 << 30, seconds * SECOND, Clock(),
+    "p", job, str(directory / "work"), seconds * SECOND, Clock(),
     histograms_ns=SECOND, raw=directory / "run" / "raw",
 )  # fmt: skip
 run_dir = RunDir(directory / "run")
 run_dir.raw.mkdir(parents=True)
 here = LocalHost("client")
 hosts: list[Host] = [NetnsHost(here, name) for name in sys.argv[5:]] or [here]
-load = fio_server.load_on(hosts, spec, Clocks(here))
+workers = [Worker(host, host.name, str(directory), 1 << 30) for host in hosts]
+load = fio_server.load_on(workers, spec, Clocks(here))
 before = peak_bytes()
 load.prepare()
 load.start()
@@ -62,12 +63,12 @@ ended = time.monotonic()
 load.finish(False)
 results = load.collect(run_dir)
 assert not load.problems and len(results) == len(hosts), load.problems
-counted = [(r.host.name, r.latencies) for r in results if isinstance(r.latencies, ClientWindows)]
+counted = [(r.worker.name, r.latencies) for r in results if isinstance(r.latencies, ClientWindows)]
 grid = histograms.Grid(0, min(windows.first_ns for _, windows in counted), SECOND, Clock())
 cells = {name: client_windows.cells(windows, grid) for name, windows in counted}
 write_latency(run_dir, pl.concat(histograms.frame(c, "p", "client", name) for name, c in cells.items()))
 figures = {
-    "fio_ios": {r.host.name: sum(r.ios.values()) for r in results},
+    "fio_ios": {r.worker.name: sum(r.ios.values()) for r in results},
     "stored_ios": {name: int(c["count"].sum()) for name, c in cells.items()},
     "seconds": time.monotonic() - ended,
     "above_start_bytes": peak_bytes() - before,

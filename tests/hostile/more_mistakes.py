@@ -299,6 +299,14 @@ MORE = (
         at="share_min = 0.6",
     ),
     Mistake(
+        "phase on devices beside phases over NFS",
+        W,
+        'tiers = ["slog"]',
+        'target = "device:log"',
+        "phase[1].target",
+        "give each kind its own",
+    ),
+    Mistake(
         "layout without its devices",
         W,
         'data = "stripe"',

@@ -21,7 +21,7 @@ from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.load import ordinary_user
 from kit.load.fio_server import load_on
-from kit.load.phase_load import Load, LoadSpec
+from kit.load.phase_load import Load, LoadSpec, Worker
 from kit.nfs import export_directory
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import sshd as sshd
@@ -79,7 +79,7 @@ def spec(place: Path) -> LoadSpec:
     directory.joinpath("working-set").write_bytes(bytes(SIZE))
     directory.joinpath("working-set").chmod(0o666)
     return LoadSpec(
-        "p", read_job(job), os.fspath(place / "work"), os.fspath(directory), SIZE, 300_000_000, Clock(),
+        "p", read_job(job), os.fspath(place / "work"), 300_000_000, Clock(),
         ordinary=True, mounted=True,
     )  # fmt: skip
 
@@ -104,11 +104,19 @@ class Client(LocalHost):
         return process
 
 
+def directory_of(spec: LoadSpec) -> str:
+    return os.fspath(Path(spec.work_dir).with_name("export") / f"hsp-{RUN}")
+
+
+def workers(hosts: Sequence[Host], spec: LoadSpec) -> list[Worker]:
+    return [Worker(host, host.name, directory_of(spec), SIZE) for host in hosts]
+
+
 def load_of(kind: str, spec: LoadSpec) -> tuple[Load, Client]:
     hosts = [Client(f"client{number}") for number in range(2 if "several" in kind else 1)]
     if "counted" in kind:
         spec = replace(spec, histograms_ns=100_000_000, raw=Path(spec.work_dir).parent / "run" / "raw")
-    return load_on(hosts, spec, Clocks(hosts[0])), hosts[0]
+    return load_on(workers(hosts, spec), spec, Clocks(hosts[0])), hosts[0]
 
 
 def a_link(file: Path, disk: Path) -> None:
@@ -176,11 +184,11 @@ def test_what_is_not_the_runs_file_is_refused_before_the_start(
 ) -> None:
     load, client = load_of(kind, replace(spec, ordinary=ordinary))
     load.prepare()
-    swap(Path(spec.mount, "working-set"), disk)
+    swap(Path(directory_of(spec), "working-set"), disk)
     client.meanwhile = lambda: pytest.fail("fio was started")
     with pytest.raises(HostError, match=r"fio was not started|cannot be looked at") as caught:
         load.start()
-    assert caught.value.hint and spec.mount in caught.value.message
+    assert caught.value.hint and directory_of(spec) in caught.value.message
     assert disk.read_bytes() == b"x" * SIZE
 
 
@@ -191,7 +199,7 @@ def test_a_link_put_there_after_the_look_is_not_written_through(
 ) -> None:
     load, client = load_of(kind, spec)
     load.prepare()
-    client.meanwhile = lambda: a_link(Path(spec.mount, "working-set"), disk)
+    client.meanwhile = lambda: a_link(Path(directory_of(spec), "working-set"), disk)
     load.start()
     wait(load)
     load.finish(False)
@@ -227,7 +235,7 @@ def test_an_ordinary_user_measures(spec: LoadSpec, kind: str, run_dir: RunDir) -
 def test_over_ssh_no_fio_is_root_and_the_sockets_reach_the_first_client(
     spec: LoadSpec, connections: list[Host], run_dir: RunDir
 ) -> None:
-    load = load_on(connections, spec, Clocks(connections[0]))
+    load = load_on(workers(connections, spec), spec, Clocks(connections[0]))
     load.prepare()
     sockets = sorted(Path(spec.work_dir).glob("fio*/c?"))
     assert [socket.lstat().st_uid for socket in sockets] == [int(ordinary_user.UID)] * 5

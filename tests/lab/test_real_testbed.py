@@ -25,7 +25,7 @@ from kit.store.slog import SlogTest
 from tests.lab.hoststate import differences, state_of
 from tests.lab.interrupted import BALLAST
 from tests.lab.rig import SAVED_DISKS, Bed, Rig, open_rig
-from tests.lab.workloads import write_small
+from tests.lab.workloads import write_device_phases, write_small
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1800, func_only=True)]
 
@@ -303,3 +303,27 @@ def test_a_log_device_is_tried_alone_after_its_serial_was_typed(rig: Rig, tmp_pa
         rig.host.run(["zpool", "destroy", "slogpool"])
         rig.host.run(["zpool", "labelclear", "-f", f"{rig.by_id['vd3']}-part1"], check=False)
         rig.host.run(["wipefs", "-a", rig.by_id["vd3"]])
+
+
+def test_phases_on_bare_devices_take_these_alone(rig: Rig, tmp_path: Path) -> None:
+    bed = Bed(rig, tmp_path, {"log": ("vd3", "vd5"), "data": ("vd0",)})
+    write_device_phases(tmp_path)
+    words = ("run", os.fspath(tmp_path / "devices.toml"), "--testbed", os.fspath(bed.path), *bed.results)
+    before, other = state_of(rig.host), rig.host.run(["sha256sum", rig.by_id["vd0"]]).stdout
+    one = ("--erase-serial", rig.disks["vd3"].serial)
+    assert bed.hsp(*words, *one).returncode == EXIT_SAFETY, "vd5 is to be erased, too"
+    done = bed.hsp(*words, *one, "--erase-serial", rig.disks["vd5"].serial, "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    checks = [c for phase in summary["accounting"]["phases"] for c in phase["checks"]]
+    counted = [c for c in checks if c["name"].startswith("bytes written to") and "sys/block" in c["source"]]
+    assert len(counted) == 4 and all(c["expected"] == c["found"] > 0 for c in counted)
+    # udev reads a disk when fio has closed it, but not one that is locked.
+    assert [c["found"] for c in checks if c["name"].startswith("bytes read from")] == [0] * 4
+    assert differences(before, state_of(rig.host)) == []
+    assert rig.host.run(["sha256sum", rig.by_id["vd0"]]).stdout == other
+    assert [one.reasons for one in check(rig.host, bed_specs(rig, "vd3", "vd5"))] == [(), ()]
+
+
+def bed_specs(rig: Rig, *names: str) -> list[DeviceSpec]:
+    return [DeviceSpec(rig.by_id[name], rig.disks[name].serial, rig.disks[name].size_bytes) for name in names]

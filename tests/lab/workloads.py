@@ -101,3 +101,18 @@ def write_testbed(
     values = {"memory": memory, "prefix": prefix, "data": data, "log": log, "trace": f'trace = "{trace}"'}
     path.write_text(_TESTBED.format(clients='[[client]]\nhost = "lab"\n' * clients, **values))
     return path
+
+
+def write_device_phases(directory: Path) -> Path:
+    """A workload whose phases write to bare log devices, each in turn and all together."""
+    text = 'format = 1\nname = "devices"\ntitle = "Devices"\nprecondition = "none"\n'
+    phase = '[[phase]]\nname = "{name}"\ntitle = "{name}"\ntarget = "device:log"\njob = "device.fio"\n'
+    times = 'duration = "300ms"\ninterval = "50ms"\n'
+    text += phase.format(name="write") + times
+    text += phase.format(name="all") + 'each = "together"\n' + times
+    options = "rw=write\nbs=64k\nsize=${HSP_SIZE}\n"
+    job = JOB.replace("directory=${HSP_DIRECTORY}\nfilename=working-set", "filename=${HSP_DEVICE}")
+    directory.joinpath("device.fio").write_text(job.replace("bs=512\n", "") + options)
+    path = directory / "devices.toml"
+    path.write_text(text)
+    return path

@@ -104,8 +104,14 @@ def test_defaults_are_those_of_fio(file: Path) -> None:
         ("filename=a..b", "filename: expected"),
         ("filename=a:b", "filename: expected"),
         ("filename=-", "filename: expected"),
-        ("filename=${HOME}", "filename: expected a plain file name without '/', ':' or '..' (nothing else"),
-        ("filename", "filename: expected a plain file name without '/', ':' or '..', found no value"),
+        (
+            "filename=${HOME}",
+            "filename: expected a plain file name without '/', ':' or '..', or ${HSP_DEVICE} (nothing else",
+        ),
+        (
+            "filename",
+            "filename: expected a plain file name without '/', ':' or '..', or ${HSP_DEVICE}, found no value",
+        ),
         ("directory=/tmp", 'directory: expected one of ${HSP_DIRECTORY}, found "/tmp"'),
         ("directory=${HSP_DIRECTORY}/..", "directory: expected one of"),
         (

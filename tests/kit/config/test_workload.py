@@ -67,7 +67,7 @@ def test_values_are_those_of_the_file() -> None:
         ("windows = 2", "window_count = 2", "warmup.window_count", "did you mean 'window'?"),
         ('tiers = ["slog"]', 'tiers = ["slug"]', "phase[1].tiers[0]", "did you mean 'slog'?"),
         ('tiers = ["slog"]', 'tiers = "slog"', "phase[1].tiers", "expected an array"),
-        ('tiers = ["slog"]', "tiers = []", "phase[1].tiers", "at least 1 item"),
+        ('tiers = ["slog"]', "tiers = []", "phase[1].tiers", "which tiers may answer?"),
         ('remove = "log"', 'remove = "logs"', "phase[2].remove", "did you mean 'log'?"),
         ('data = "stripe"', 'data = "raid1"', "pool.data", "did you mean 'raidz1'?"),
         ("version = 3", "version = 4", "nfs.version", "say 4.0, 4.1 or 4.2"),

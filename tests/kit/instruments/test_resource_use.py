@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from kit.instruments import sampler
 from kit.instruments.base import Measured, Report
 from kit.instruments.clock_offsets import ClockOffsets
 from kit.instruments.fault_events import FaultEvents
-from kit.instruments.resource_use import ResourceUse
+from kit.instruments.resource_use import ResourceUse, load_checks
 from kit.instruments.sampler import Sampled
 from kit.store.phase import Check, Missing
+from kit.store.resource_use import DeviceSample, DeviceUse, ModelUse
 from tests.fakes import ScriptedHost, ScriptedProcess
 
 MS = 1_000_000
@@ -74,12 +76,20 @@ class Sender(ScriptedHost):
         return super().start(argv, output)
 
 
-def sent(folder: Path, rows: Sequence[Any], given: Measured, faults: FaultEvents | None = None) -> Report:
+def sent(
+    folder: Path,
+    rows: Sequence[Any],
+    given: Measured,
+    faults: FaultEvents | None = None,
+    loaded: Sequence[str] = (),
+) -> Report:
     """The report of a server that has sent `rows` of the log device log0."""
     host = Sender()
     host.rows = rows
     devices = {"log0": Sampled("/dev/log0", ["counters"], is_log=True)}
-    made = ResourceUse([host], host, devices, MS, folder / "w", ClockOffsets(Clocks(host), []), faults)
+    made = ResourceUse(
+        [host], host, devices, MS, folder / "w", ClockOffsets(Clocks(host), []), faults, loaded
+    )
     made.begin()
     made.end()
     return made.report(given)
@@ -240,6 +250,42 @@ def test_bytes_of_the_kernel_are_those_of_the_model(tmp_path: Path, written: int
         0,
     )
     assert check.ok is (written == 1536)
+
+
+def used(kernel_bytes: int, model_bytes: int | None) -> DeviceUse:
+    """Of a device that was only written to."""
+    sample = DeviceSample(
+        at_ns=0, reads=0, read_bytes=0, read_ns=0, writes=1, written_bytes=kernel_bytes, write_ns=0,
+        in_flight=0, busy_ns=0, queue_ns=0,
+    )  # fmt: skip
+    counted = {"flushes": 0, "pages_read": 0, "pages_programmed": 0, "pages_copied": 0, "blocks_erased": 0}
+    model = None if model_bytes is None else ModelUse(read_bytes=0, written_bytes=model_bytes, **counted)
+    return DeviceUse(device="log0", samples=(sample,), model=model)
+
+
+@pytest.mark.parametrize(
+    ("device", "wrong"),
+    [
+        (used(3 * 512, 3 * 512), []),
+        (used(3 * 512, None), []),
+        (used(4 * 512, 3 * 512), ["/sys/block/*/stat"]),
+        (used(3 * 512, 0), ["counters of the model"]),
+    ],
+)
+def test_fios_bytes_are_those_of_the_device_that_it_loads(device: DeviceUse, wrong: list[str]) -> None:
+    given = replace(measured(), block_bytes={"write": 512}, client_ios={"log0": {"read": 0, "write": 3}})
+    checks = list(load_checks(device, given, faulty=False))
+    assert len(checks) == (4 if device.model else 2)
+    failed = [check.source for check in checks if not check.ok]
+    assert len(failed) == len(wrong) and all(
+        words in source for words, source in zip(wrong, failed, strict=True)
+    )
+    assert not list(load_checks(device, given, faulty=True))
+
+
+def test_a_loaded_device_that_was_not_sampled_is_a_problem(tmp_path: Path) -> None:
+    report = sent(tmp_path, [], measured(), loaded=("log0",))
+    assert report.problems == ["nothing counted the I/Os of log0"]
 
 
 class Faulty:

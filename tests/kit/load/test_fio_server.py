@@ -26,7 +26,7 @@ from kit.hosts.local import LocalHost
 from kit.hosts.ssh import SshHost
 from kit.load import common_start, fio, fio_server
 from kit.load.fio_server import GroupLoad
-from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad
+from kit.load.phase_load import ClientResult, Load, LoadSpec, SingleLoad, Worker
 from kit.store.run_directory import RunDir
 from tests.kit.hosts.conftest import Sshd, abort, until
 
@@ -88,16 +88,25 @@ def spec(tmp_path: Path, seconds: float = 0.3, clock: Clock | None = None) -> Lo
     mount = tmp_path / "mount"
     mount.mkdir(exist_ok=True)
     mount.joinpath("working-set").write_bytes(bytes(1 << 20))
-    return LoadSpec(
-        "p", read_job(job), str(tmp_path / "work"), str(mount), 1 << 20, int(seconds * 1e9), clock or Clock()
-    )
+    return LoadSpec("p", read_job(job), str(tmp_path / "work"), int(seconds * 1e9), clock or Clock())
+
+
+def mount(tmp_path: Path) -> str:
+    return str(tmp_path / "mount")
+
+
+def workers(hosts: Sequence[Host], load_spec: LoadSpec) -> list[Worker]:
+    place = str(Path(load_spec.work_dir).with_name("mount"))
+    return [Worker(host, host.name, place, 1 << 20) for host in hosts]
 
 
 def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> None:
     load_spec = spec(tmp_path, 0.5, Clock("virtual", 4))
-    text = fio.group_job_text(load_spec.job, load_spec.values()).decode()
+    text = fio.group_job_text(
+        load_spec.job, load_spec.values(workers([Machine("client0")], load_spec)[0])
+    ).decode()
     assert "${" not in text
-    assert f"directory={load_spec.mount}" in text
+    assert f"directory={mount(tmp_path)}" in text
     assert "runtime=2000000us" in text
     assert "unique_filename=0" in text
     assert "thread=1" in text and "thread=0" not in text
@@ -106,10 +115,13 @@ def test_variables_are_replaced_and_files_keep_their_names(tmp_path: Path) -> No
 
 def test_each_client_draws_its_own_random_numbers(tmp_path: Path) -> None:
     load_spec = spec(tmp_path)
-    seeds = [load_spec.values(client)["HSP_SEED"] for client in range(8)]
+    worker = workers([Machine("client0")], load_spec)[0]
+    seeds = [load_spec.values(worker, client)["HSP_SEED"] for client in range(8)]
     assert seeds[0] == str(load_spec.seed) and len(set(seeds)) == 8
     # A job without randseed has that of its client.
-    texts = [fio.group_job_text(load_spec.job, load_spec.values(client)).decode() for client in range(2)]
+    texts = [
+        fio.group_job_text(load_spec.job, load_spec.values(worker, client)).decode() for client in range(2)
+    ]
     assert [f"\nrandseed={seed}\n" in text for seed, text in zip(seeds, texts, strict=False)] == [True, True]
 
 
@@ -152,7 +164,7 @@ def run_dir(tmp_path: Path) -> RunDir:
 
 
 def prepared(hosts: Sequence[Host], load_spec: LoadSpec) -> GroupLoad:
-    running = GroupLoad(hosts, load_spec, Clocks(hosts[0]))
+    running = GroupLoad(workers(hosts, load_spec), load_spec, Clocks(hosts[0]))
     running.prepare()
     return running
 
@@ -185,8 +197,8 @@ def processes_in(directory: str) -> list[str]:
 def check_client1_failed(running: GroupLoad, tmp_path: Path, reason: str) -> None:
     """client1 is named with the reason, the other clients have results, and no process is left."""
     results = results_of(running, tmp_path)
-    others = [host.name for host in running.hosts if host.name != "client1"]
-    assert [result.host.name for result in results] == others
+    others = [worker.name for worker in running.workers if worker.name != "client1"]
+    assert [result.worker.name for result in results] == others
     (problem,) = running.problems
     assert problem.startswith(f"fio failed on client1: {reason}")
     assert processes_in(running.spec.work_dir) == []
@@ -194,7 +206,7 @@ def check_client1_failed(running: GroupLoad, tmp_path: Path, reason: str) -> Non
 
 @needs_fio
 def test_one_client_runs_fio_itself(tmp_path: Path) -> None:
-    running = SingleLoad(Machine("client0"), spec(tmp_path))
+    running = SingleLoad(workers([Machine("client0")], spec(tmp_path))[0], spec(tmp_path))
     running.prepare()
     running.start()
     (result,) = results_of(running, tmp_path)
@@ -212,13 +224,13 @@ def test_all_clients_start_together_and_each_has_its_result(tmp_path: Path) -> N
     running.start()
     results = results_of(running, tmp_path)
     assert running.problems == []
-    assert [result.host.name for result in results] == ["client0", "client1", "client2"]
+    assert [result.worker.name for result in results] == ["client0", "client1", "client2"]
     for result in results:
         assert sum(result.ios.values()) == len(result.latencies.end_ns) > 0
     # Two places to hear of an order would be a second apart, now and then.
     starts = [int((r.latencies.end_ns - r.latencies.latency_ns).min()) for r in results]
     assert max(starts) - min(starts) < 900_000_000
-    assert sorted(os.listdir(load_spec.mount)) == ["working-set"]
+    assert sorted(os.listdir(mount(tmp_path))) == ["working-set"]
     assert not directory.exists()
     assert processes_in(load_spec.work_dir) == []
 
@@ -350,7 +362,7 @@ def test_a_connection_that_is_lost_in_the_middle(connections: list[Host], tmp_pa
     abort(host)
     results = results_of(running, tmp_path)
     # fio stores all logs on the first client.
-    assert [result.host.name for result in results] == (["far0", "far2"] if lost else [])
+    assert [result.worker.name for result in results] == (["far0", "far2"] if lost else [])
     assert len(running.problems) == (1 if lost else 3)
     assert any(problem.startswith(f"fio failed on far{lost}: ") for problem in running.problems)
     assert until(lambda: not processes_in(load_spec.work_dir), 30), "a fio outlived its connection"

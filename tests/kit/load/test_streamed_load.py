@@ -20,7 +20,7 @@ from kit.hosts.clock_offset import Clocks
 from kit.hosts.local import LocalHost
 from kit.load import fio_server
 from kit.load.fio_windows import ClientWindows
-from kit.load.phase_load import ClientResult, LoadSpec
+from kit.load.phase_load import ClientResult, LoadSpec, Worker
 from kit.load.streamed_load import StreamedLoad
 from kit.remote import count_ios
 from kit.store.run_directory import RunDir
@@ -43,11 +43,13 @@ def started(tmp_path: Path, clients: int, seconds: float) -> StreamedLoad:
     job = dataclasses.replace(job, text=job.text.replace("ioengine=psync", "ioengine=null"))
     (tmp_path / "raw").mkdir()
     spec = LoadSpec(
-        "p", job, str(tmp_path / "work"), str(tmp_path), 1 << 20, int(seconds * SECOND), Clock(),
+        "p", job, str(tmp_path / "work"), int(seconds * SECOND), Clock(),
         histograms_ns=SECOND // 4, raw=tmp_path / "raw",
     )  # fmt: skip
     hosts = [LocalHost(f"client{number}") for number in range(clients)]
-    load = fio_server.load_on(hosts, spec, Clocks(hosts[0]))
+    load = fio_server.load_on(
+        [Worker(host, host.name, str(tmp_path), 1 << 20) for host in hosts], spec, Clocks(hosts[0])
+    )
     assert isinstance(load, StreamedLoad)
     load.prepare()
     load.start()

@@ -39,7 +39,8 @@ TRACE = Path(__file__).parents[1] / "data" / "trace-read.json"
 def planned(trace: str = "auto", engine: str = "kernel", appliance: bool = False) -> Any:
     server = SimpleNamespace(trace=trace)
     testbed = SimpleNamespace(name="mynas", is_appliance=appliance, server=server)
-    return SimpleNamespace(testbed=testbed, workload=SimpleNamespace(nfs=SimpleNamespace(engine=engine)))
+    workload = SimpleNamespace(nfs=SimpleNamespace(engine=engine), on_devices=False)
+    return SimpleNamespace(testbed=testbed, workload=workload)
 
 
 @pytest.mark.parametrize(

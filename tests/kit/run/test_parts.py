@@ -12,7 +12,6 @@ from kit.config.fio_job import read_job
 from kit.config.workload import Phase
 from kit.core.clock import Clock
 from kit.core.errors import ConfigError
-from kit.hosts.local import LocalHost
 from kit.load.phase_load import LoadSpec
 from kit.load.streamed_load import output_of
 from kit.run import parts
@@ -143,8 +142,8 @@ def test_every_client_has_a_file_of_its_own(run_dir: RunDir) -> None:
     """A testbed may name an address and a port, or a user: the run failed after its load had begun."""
     names = ("127.0.0.1:2222", "127.0.0.1-2222", "[fe80::1%eth0]:22", "root@nas", "lab/client0", "nas~1")
     job = read_job(Path(__file__).parents[3] / "workloads" / "top-speeds-read.fio")
-    spec = LoadSpec("read", job, "/run/x", "/mnt/x", 1, 1, Clock(), histograms_ns=SECOND, raw=run_dir.raw)
-    files = [output_of(spec, LocalHost(name)) for name in names]
+    spec = LoadSpec("read", job, "/run/x", 1, Clock(), histograms_ns=SECOND, raw=run_dir.raw)
+    files = [output_of(spec, name) for name in names]
     assert len(set(files)) == len(names) and {path.parent for path in files} == {run_dir.raw}
     for name, path in zip(names, files, strict=True):
         client = BegunClient(host=name, file=path.name, offset_ns=0, error_ns=5)

@@ -26,7 +26,7 @@ from kit.instruments.read_history import Reads
 from kit.load.fio_bins import index_of
 from kit.load.fio_latency_log import ClientLatencies
 from kit.load.fio_windows import ClientWindows
-from kit.load.phase_load import ClientResult
+from kit.load.phase_load import ClientResult, Worker
 from kit.run import phase as phases
 from kit.setup.bench import Bench, Storage
 from kit.setup.site import Site, SiteClient
@@ -70,6 +70,10 @@ class Machine(ScriptedHost):
         return ""
 
 
+def worker(host: Any) -> Worker:
+    return Worker(host, host.name, "/mnt", 512)
+
+
 class Load:
     """One I/O of each client, and whatever else is to happen meanwhile."""
 
@@ -94,7 +98,7 @@ class Load:
 
     def collect(self, _: RunDir) -> list[ClientResult]:
         one = ClientLatencies(np.array([3 * SECOND]), np.array([1000]), np.array([0]))
-        return [ClientResult(host, {"read": 1}, one) for host in self.hosts]  # type: ignore[arg-type]
+        return [ClientResult(worker(host), {"read": 1}, one) for host in self.hosts]
 
 
 @pytest.fixture
@@ -248,7 +252,7 @@ class CountedLoad(Load):
         counts = ClientWindows(
             begin, end, zeros, column, np.array([3, 1]), {0: (1000, 1005)}, {0: 4009}, 1, 1000
         )
-        return [ClientResult(host, {"read": 4}, counts) for host in self.hosts]  # type: ignore[arg-type]
+        return [ClientResult(worker(host), {"read": 4}, counts) for host in self.hosts]
 
 
 @on_a_server

@@ -15,6 +15,7 @@ from kit.core.clock import Clock
 from kit.core.errors import HostError
 from kit.core.progress import Progress
 from kit.hosts.local import LocalHost
+from kit.load.phase_load import Worker
 from kit.load.streamed_load import StreamedLoad
 from kit.run import watch
 from kit.store.run_directory import RunDir
@@ -24,9 +25,15 @@ SECOND = 10**9
 
 def bench(tmp_path: Path, clock: Clock | None = None, storage: Any = None) -> Any:
     client = SimpleNamespace(host=LocalHost("client"))
-    site = SimpleNamespace(clock=clock or Clock(), clients=[client])
+    server = LocalHost("server") if storage else None
+    site = SimpleNamespace(
+        clock=clock or Clock(), clients=[client], server=server, hosts={"client0": client.host}
+    )
     (tmp_path / "raw").mkdir(exist_ok=True)
     return SimpleNamespace(site=site, run_dir=RunDir(tmp_path), storage=storage, work_dir=str(tmp_path))
+
+
+WORKERS = [Worker(LocalHost("client"), "client", "/mnt", 512)]
 
 
 class Running(StreamedLoad):
@@ -78,9 +85,9 @@ def test_a_load_ends_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_phase_that_has_no_room_does_not_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    watch.check_room(bench(tmp_path), 60 * SECOND, SECOND)
+    watch.check_room(bench(tmp_path), WORKERS, 60 * SECOND, SECOND)
     with pytest.raises(HostError, match=r"this machine: .* MiB free; this phase may write"):
-        watch.check_room(bench(tmp_path), 10**12 * SECOND, SECOND)
+        watch.check_room(bench(tmp_path), WORKERS, 10**12 * SECOND, SECOND)
 
 
 @pytest.mark.parametrize(

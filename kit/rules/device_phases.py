@@ -1,0 +1,162 @@
+"""Phases on bare devices: what cannot be, and the phases that a run measures, one for each device. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kit.config.fio_job import FioJob
+from kit.config.testbed import Testbed
+from kit.config.toml import Place, nearest, placed_refusal
+from kit.config.toml_lines import KeyPath
+from kit.config.workload import Expectation, Phase, Workload
+from kit.config.workload_source import WorkloadSource
+from kit.core.errors import SafetyRefusal
+from kit.precondition import selection
+from kit.rules import expectations, fio_options, limits, measurable, operations
+
+Problems = Iterator[tuple[KeyPath, str]]
+
+
+def role_of(phase: Phase) -> str:
+    """Of its devices."""
+    return phase.target.partition(":")[2]
+
+
+def devices_of(phase: Phase, testbed: Testbed) -> tuple[str, ...]:
+    """Names of the devices that a phase goes to, in the testbed's order."""
+    names = [device.name for device in testbed.device if device.role == role_of(phase)]
+    return tuple(name for name in names if not phase.devices or name in phase.devices)
+
+
+def used(workload: Workload, testbed: Testbed) -> Testbed:
+    """The testbed of a run: the devices that a phase goes to, and no client, as fio runs on the server."""
+    names = {name for phase in workload.phase for name in devices_of(phase, testbed)}
+    devices = tuple(device for device in testbed.device if device.name in names)
+    return testbed.model_copy(update={"device": devices, "client": ()})
+
+
+def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Mapping[str, FioJob]) -> None:
+    """`testbed`: see `used`; `jobs` by Phase.load. Raises ConfigError with file and line, SafetyRefusal."""
+    keys = [*_phase_problems(workload, testbed), *_expectation_problems(workload)]
+    if not keys:
+        keys = [
+            *measurable.log_problems(workload, testbed.clock),
+            *selection.problems(workload.precondition, testbed),
+            *expectations.problems(workload, jobs),
+        ]
+    if keys:
+        raise placed_refusal(source.placed(keys))
+    limits.check(workload, source)
+    problems: list[tuple[Place, str]] = []
+    for name, job in sorted(jobs.items()):
+        sizes = [
+            device.size
+            for phase in workload.phase
+            for device in testbed.device
+            if phase.load == name and device.name in devices_of(phase, testbed)
+        ]
+        problems += fio_options.problems(job, min(sizes), "the size of the device")
+        problems += fio_options.device_problems(job)
+        problems += measurable.size_problems(job)
+        problems += operations.size_problems(job)
+    if problems:
+        raise placed_refusal(list(dict.fromkeys(problems)))
+    try:
+        selection.check_budget(workload.precondition, testbed)
+    except SafetyRefusal as error:
+        path, line = source.place_of(("precondition", "budget"))
+        raise SafetyRefusal(f"{path}:{line}: precondition.budget: {error.message}", error.hint) from None
+
+
+def _phase_problems(workload: Workload, testbed: Testbed) -> Problems:
+    for number, phase in enumerate(workload.phase):
+        if testbed.is_appliance:
+            yield (
+                ("phase", number, "target"),
+                f"\"{phase.target}\": the server of the testbed '{testbed.name}' is an appliance "
+                '(host = "none"), so nothing can run on its devices',
+            )
+            continue
+        names = [device.name for device in testbed.device if device.role == role_of(phase)]
+        if not names and not phase.devices:
+            yield (
+                ("phase", number, "target"),
+                f"the testbed '{testbed.name}' has no {role_of(phase)} device: add one to it, or choose "
+                "another role",
+            )
+        for name in phase.devices:
+            if name not in names:
+                yield (
+                    ("phase", number, "devices"),
+                    f"the testbed '{testbed.name}' has no {role_of(phase)} device '{name}', "
+                    f"{nearest(name, names, 'it has')}",
+                )
+        if phase.each == "together" and phase.log == "every-io" and len(devices_of(phase, testbed)) > 1:
+            yield (
+                ("phase", number, "log"),
+                '"every-io" with several devices together: write log = "histograms", or each = "in turn"',
+            )
+
+
+def _expectation_problems(workload: Workload) -> Problems:
+    for number, expectation in enumerate(workload.expect):
+        if expectation.layer != "device":
+            yield (
+                ("expect", number, "layer"),
+                f'phase \'{expectation.phase}\' goes to devices: write layer = "device" and tier = "all"',
+            )
+
+
+def expanded(
+    workload: Workload, testbed: Testbed, jobs: Mapping[str, FioJob]
+) -> tuple[Workload, dict[str, FioJob]]:
+    """With a phase for each device of those that take them in turn, and its expectations for each.
+
+    Each phase names its devices. With the jobs of the phases, by Phase.load.
+    """
+    loads: dict[str, FioJob] = {}
+    phases: list[Phase] = []
+    names: dict[str, list[str]] = {}
+    for phase in workload.phase:
+        devices = devices_of(phase, testbed)
+        if phase.each == "together" or len(devices) == 1:
+            made = [phase.model_copy(update={"devices": devices})]
+        else:
+            made = [_of_one(phase, name) for name in devices]
+        names[phase.name] = [each.name for each in made]
+        phases += made
+        loads |= {each.load: jobs[phase.load] for each in made}
+    expect = tuple(
+        _expected(expectation, name, names)
+        for expectation in workload.expect
+        for name in names[expectation.phase]
+    )
+    return workload.model_copy(update={"phase": tuple(phases), "expect": expect}), loads
+
+
+def _of_one(phase: Phase, device: str) -> Phase:
+    update = {"name": f"{phase.name}-{device}", "title": f"{phase.title}: {device}", "devices": (device,)}
+    return phase.model_copy(update=update)
+
+
+def _expected(expectation: Expectation, name: str, names: Mapping[str, list[str]]) -> Expectation:
+    """Of one device; a ratio is to the same device in the other phase, where that has it alone."""
+    update: dict[str, object] = {"phase": name}
+    to = expectation.ratio_to
+    if to is not None and to.phase is not None:
+        device = name.removeprefix(f"{expectation.phase}-")
+        of_device = f"{to.phase}-{device}"
+        known = names[to.phase]
+        update["ratio_to"] = to.model_copy(update={"phase": of_device if of_device in known else known[0]})
+    return expectation.model_copy(update=update)
+
+
+def counted_together(workload: Workload, testbed: Testbed) -> Workload:
+    """`workload` where the I/Os of several devices together are counted, if it leaves that to the plan."""
+    phases = tuple(
+        phase.model_copy(update={"log": "histograms"})
+        if phase.log == "auto" and phase.each == "together" and len(devices_of(phase, testbed)) > 1
+        else phase
+        for phase in workload.phase
+    )
+    return workload.model_copy(update={"phase": phases})
