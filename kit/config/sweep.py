@@ -43,7 +43,8 @@ _BUILD_TABLES: Mapping[str, tuple[str, ...]] = {
     "warmup": ("duration", "read_first", "l2arc_min", "feed_max", "windows", "window", "deadline"),
     "working_set": ("size", "fill_block"),
 }
-_POOL_KEYS = ("data", "cache_size")
+# Of the pool itself; its other keys are properties.
+_POOL_KEYS = ("data", "groups", "log", "cache_size")
 # Where the key stands in the workload; a property's table may be left out.
 _PROPERTIES = {"dataset": ("dataset", "properties"), "pool": ("pool", "properties")}
 _VALUE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,40}")
@@ -192,7 +193,7 @@ def _phase_key(key: str) -> tuple[str, str]:
 def place_in_workload(key: str) -> KeyPath:
     """The path of a build's key in the document, such as ("dataset", "properties", "recordsize")."""
     table, _, name = key.partition(".")
-    if key == "pool.data" or key == "pool.cache_size" or table not in _PROPERTIES:
+    if table not in _PROPERTIES or (table == "pool" and name in _POOL_KEYS):
         return table, name
     return (*_PROPERTIES[table], name.removeprefix("properties."))
 

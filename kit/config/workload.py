@@ -74,11 +74,17 @@ FioOptions = Annotated[dict[str, Setting], AfterValidator(fio_job.check_options)
 class Pool(Table):
     """The pool. `data`: layout of the data devices; `properties`: of `zpool create -o`.
 
+    `groups`: the data devices, in the order of the testbed, are so many vdevs of that layout. `log`: log
+    devices that take turns, or one mirror of all. Plans that do not ask for these two are stored without
+    them, as they were before the keys existed: an interrupted run keeps its digest.
+
     `cache_size`: part of each cache device that is used, as a partition if the device is larger. Here and
     below AUTO is replaced when the plan is made (kit.sizes.auto_sizes).
     """
 
     data: Literal["stripe", "mirror", "raidz1", "raidz2", "raidz3"] = "stripe"
+    groups: Annotated[int, Field(ge=1, exclude_if=lambda groups: groups == 1)] = 1
+    log: Annotated[Literal["stripe", "mirror"], Field(exclude_if=lambda log: log == "stripe")] = "stripe"
     cache_size: CacheSize | None = None
     properties: Properties = Field(default_factory=dict)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kit.plan.plan import Plan
 from kit.precondition import budget
 from kit.precondition.selection import selected_devices
+from kit.sizes.workload_sizes import layout_of
 
 # Assumed write rates in bytes per second: of a disk, and of a fast SSD.
 RATES_BYTES = (100_000_000, 1_000_000_000)
@@ -14,12 +15,16 @@ RATES_BYTES = (100_000_000, 1_000_000_000)
 
 @dataclass(frozen=True)
 class Written:
-    """Bytes written to a device, or to all of a role, before the measurement."""
+    """Bytes written to a device, or to all of a role, before the measurement.
+
+    `at_once`: so many devices are written at the same time, each an equal part.
+    """
 
     device: str
     min_bytes: int
     max_bytes: int
     text: str
+    at_once: int = 1
 
 
 def written(plan: Plan) -> list[Written]:
@@ -33,9 +38,12 @@ def written(plan: Plan) -> list[Written]:
     if plan.workload.on_devices:
         return amounts
     data, size = plan.testbed.devices("data"), plan.workload.file_set.size
-    copies = len(data) if plan.workload.pool.data == "mirror" else 1
-    target = "data devices" if data else "export"
-    amounts.append(Written(target, size * copies, size * copies, "working set, without parity and metadata"))
+    if not data:
+        amounts.append(Written("export", size, size, "working set"))
+        return amounts
+    stored = layout_of(plan.workload, plan.testbed).written_bytes(size)
+    text = "working set, with mirrors and parity, without metadata"
+    amounts.append(Written("data devices", stored, stored, text, len(data)))
     return amounts
 
 
@@ -44,6 +52,6 @@ def seconds(plan: Plan) -> tuple[float, float]:
     workload = plan.workload
     load_ns = sum(phase.duration for phase in workload.phase)
     load_ns += workload.warmup.duration if workload.warmup else 0
-    least = sum(amount.min_bytes for amount in written(plan))
+    least = sum(amount.min_bytes / amount.at_once for amount in written(plan))
     slow, fast = RATES_BYTES
     return load_ns / 1e9 + least / fast, load_ns / 1e9 + least / slow

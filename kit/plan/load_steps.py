@@ -10,7 +10,7 @@ from kit.emulation.served import counters_command
 from kit.instruments import sampler
 from kit.load import fio
 from kit.load.ordinary_user import ordinary
-from kit.plan.names import Names, place_of, used_path, used_paths
+from kit.plan.names import Names, place_of, pool_spec, used_path, used_paths
 from kit.plan.plan import Plan
 from kit.plan.step import Command, Step
 from kit.recovery import undo
@@ -58,7 +58,8 @@ def phases(plan: Plan, names: Names) -> Iterator[Step]:
     for number, phase in enumerate(measured, start=1):
         step = f"phase {phase.name}"
         if phase.remove and not testbed.is_appliance:
-            removal = [pool.remove_command(names.pool, used_paths(plan, names, phase.remove))]
+            removed = pool.removal_names(pool_spec(plan, names), phase.remove)
+            removal = [pool.remove_command(names.pool, removed)]
             if phase.remove == "log":
                 removal += pool.begin_zil_commands(names.pool, names.path)
             yield Step(step, "server", tuple(Command(tuple(argv)) for argv in removal))

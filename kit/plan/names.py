@@ -12,6 +12,7 @@ from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.plan.plan import Plan
 from kit.recovery import work_directory
+from kit.zfs.pool import PoolSpec
 
 # Stand for the run's id, for its last part, and for a number that is made of the path.
 RUN, ID, FSID = "RUN", "ID", "FSID"
@@ -111,6 +112,23 @@ def used_path(plan: Plan, names: Names, device: Device) -> str:
     """What of a device becomes part of the pool: itself or its partition."""
     path = names.device_paths[device.name]
     return path if part_bytes(plan, device) is None else partition.path_of(path)
+
+
+def pool_spec(plan: Plan, names: Names) -> PoolSpec:
+    """The pool of the run."""
+    layout = plan.workload.pool
+    return PoolSpec(
+        name=names.pool,
+        run_id=names.run_id,
+        data_layout=layout.data,
+        data=used_paths(plan, names, "data"),
+        log=used_paths(plan, names, "log"),
+        cache=used_paths(plan, names, "cache"),
+        properties=layout.properties,
+        mount_root=names.mount_root,
+        groups=layout.groups,
+        log_layout=layout.log,
+    )
 
 
 def place_of(plan: Plan, names: Names) -> str:

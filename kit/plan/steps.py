@@ -19,7 +19,7 @@ from kit.nfs import export as nfs_export
 from kit.nfs import export_directory
 from kit.nfs import mount as nfs_mount
 from kit.plan.load_steps import phases, warm_up
-from kit.plan.names import Names, part_bytes, shown, used_paths
+from kit.plan.names import Names, part_bytes, pool_spec, shown
 from kit.plan.plan import Plan, export_of
 from kit.plan.step import Command, Step
 from kit.precondition import budget
@@ -162,19 +162,6 @@ def partitions(plan: Plan, names: Names) -> Iterator[Step]:
             commands = (Command(argv, "kit/remote/partition.py"),)
             action = undo.Partition(device_path=path, serial=device.serial or "")
             yield Step("use a part", "server", commands, action, details)
-
-
-def pool_spec(plan: Plan, names: Names) -> pool.PoolSpec:
-    return pool.PoolSpec(
-        name=names.pool,
-        run_id=names.run_id,
-        data_layout=plan.workload.pool.data,
-        data=used_paths(plan, names, "data"),
-        log=used_paths(plan, names, "log"),
-        cache=used_paths(plan, names, "cache"),
-        properties=plan.workload.pool.properties,
-        mount_root=names.mount_root,
-    )
 
 
 def create_pool(plan: Plan, names: Names) -> Step:

@@ -9,7 +9,7 @@ from kit.config.fio_job import FioJob
 from kit.config.testbed import Testbed
 from kit.config.toml import Place, placed_refusal, read_text
 from kit.config.toml_lines import KeyLines, KeyPath
-from kit.config.workload import Phase, Workload
+from kit.config.workload import Phase, Pool, Workload
 from kit.config.workload_source import WorkloadSource
 from kit.core.errors import SafetyRefusal
 from kit.core.units import format_duration_ns, format_mib, format_size_bytes
@@ -21,15 +21,17 @@ from kit.sizes import auto_sizes
 from kit.sizes.tier_sizes import Tiers
 from kit.sizes.workload_sizes import (
     READ_TIERS,
+    data_room,
+    layout_of,
     planned_tiers,
     short_tiers,
     sizes_of,
     tiers_asked,
     tunable_bytes,
 )
+from kit.zfs.layout import LEAST_DEVICES, possible_groups
 
 MAX_BYTES = 2**63 - 1
-_LEAST_DEVICES = {"stripe": 1, "mirror": 2, "raidz1": 2, "raidz2": 3, "raidz3": 4}
 Problems = Iterator[tuple[KeyPath, str]]
 
 
@@ -111,24 +113,51 @@ def _testbed_problems(testbed: Testbed, path: Path) -> list[tuple[Place, str]]:
 
 
 def _layout_problems(workload: Workload, testbed: Testbed) -> Problems:
-    data, needed = testbed.devices("data"), _LEAST_DEVICES[workload.pool.data]
-    if not data:
-        return
-    if len(data) < needed:
-        layouts = [name for name, least in _LEAST_DEVICES.items() if least <= len(data)]
+    logs = len(testbed.devices("log"))
+    if workload.pool.log == "mirror" and logs < 2:
         yield (
-            ("pool", "data"),
-            f"a {workload.pool.data} needs {needed} data devices, the testbed '{testbed.name}' has "
-            f"{len(data)}: add devices of role data to it, or take {' or '.join(layouts)}",
+            ("pool", "log"),
+            f"a mirror needs 2 log devices, the testbed '{testbed.name}' has {logs}: add devices of role log "
+            'to it, or write log = "stripe"',
         )
-    least = min(device.size for device in data)
-    room = least if workload.pool.data != "stripe" else least * len(data)
+    if not testbed.devices("data"):
+        return
+    if problem := _group_problem(workload.pool, testbed):
+        yield problem
+        return
+    room = data_room(workload, testbed)
     if workload.file_set.size * 2 > room:
         yield (
             ("working_set", "size"),
             f"{format_size_bytes(workload.file_set.size)} does not fit twice into the data devices "
             f"({format_size_bytes(room)}): make it smaller, or the data devices larger",
         )
+
+
+def _group_problem(pool: Pool, testbed: Testbed) -> tuple[KeyPath, str] | None:
+    """Why the data devices cannot be divided into the vdevs of the layout; None if they can."""
+    count, kind, needed = len(testbed.devices("data")), pool.data, LEAST_DEVICES[pool.data]
+    possible = possible_groups(kind, count)
+    if not possible:
+        layouts = [name for name, least in LEAST_DEVICES.items() if least <= count]
+        return (
+            ("pool", "data"),
+            f"a {kind} needs {needed} data devices, the testbed '{testbed.name}' has {count}: add devices of "
+            f"role data to it, or take {' or '.join(layouts)}",
+        )
+    if pool.groups in possible:
+        return None
+    if kind == "stripe":
+        text = 'data = "stripe" has no groups: each device is a vdev of its own'
+    elif count % pool.groups:
+        text = f"{count} data devices cannot be divided into {pool.groups} groups of equal size"
+    else:
+        text = (
+            f"a {kind} needs {needed} data devices in each group, {count} in {pool.groups} groups are "
+            f"{count // pool.groups} each"
+        )
+    nearest = min(possible, key=lambda groups: abs(groups - pool.groups))
+    return ("pool", "groups"), f"groups = {pool.groups}: {text}: write groups = {nearest}"
 
 
 def _tier_problems(phase: Phase, job: FioJob, present: set[str]) -> Iterator[str]:
@@ -199,7 +228,7 @@ def _in_devices_dram(workload: Workload, testbed: Testbed, held: Tiers | None) -
     """Why reads would be answered by DRAM inside the devices; "" if they are not, or it is not known."""
     asked = tiers_asked(workload)
     size_bytes, data = workload.file_set.size, testbed.devices("data")
-    share = size_bytes // (1 if workload.pool.data == "mirror" else len(data))
+    share = layout_of(workload, testbed).device_bytes(size_bytes)
     stored = [("disk", device, share) for device in data]
     caches = testbed.devices("cache")
     stored += [("l2arc", device, held.l2arc // len(caches)) for device in caches if held]

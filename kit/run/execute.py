@@ -21,7 +21,7 @@ from kit.hosts.recorded import Recorder
 from kit.instruments import fault_events
 from kit.plan import steps
 from kit.plan.load_steps import begins_with_empty_log
-from kit.plan.names import used_paths
+from kit.plan.names import pool_spec, used_paths
 from kit.plan.plan import Plan
 from kit.recovery import registry, undo, work_directory
 from kit.recovery.journal import Journal, Leftover, Undo, held_by
@@ -390,7 +390,8 @@ def _without(run: Context, bench: Bench, phase: Phase) -> Bench:
     if not phase.remove or bench.storage is None:
         return bench
     removed = used_paths(run.plan, run.names, phase.remove)
-    pool.remove_devices(bench.storage.server, bench.storage.pool, removed)
+    called = pool.removal_names(pool_spec(run.plan, run.names), phase.remove)
+    pool.remove_devices(bench.storage.server, bench.storage.pool, removed, called)
     if phase.remove != "log":
         return bench
     pool.begin_zil(bench.storage.server, bench.storage.pool, bench.storage.path)

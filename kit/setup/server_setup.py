@@ -21,7 +21,7 @@ from kit.nfs import export as nfs_export
 from kit.nfs import libnfs
 from kit.nfs import mount as nfs_mount
 from kit.plan import steps
-from kit.plan.names import Names, used_paths
+from kit.plan.names import Names, pool_spec, used_paths
 from kit.rules import measurable, operations
 from kit.setup import manifest as manifests
 from kit.setup import precondition_devices
@@ -225,7 +225,7 @@ def _build_pool(run: Context, server: Host, claims: list[int]) -> pool.Pool:
         if run.site.guard:
             # zpool opens the devices exclusively itself.
             run.site.guard.release()
-        built = pool.create_pool(server, steps.pool_spec(plan, names))
+        built = pool.create_pool(server, pool_spec(plan, names))
         for known in (number, *claims):
             run.journal.know(known, guid=str(built.guid))
     with run.step(steps.create_dataset(plan, names)):

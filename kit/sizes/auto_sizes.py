@@ -15,7 +15,7 @@ from kit.config.workload import LEAST_CACHE_BYTES, Workload
 from kit.core.units import AUTO, format_size_bytes
 from kit.sizes import tier_sizes
 from kit.sizes.tier_sizes import MIB, device_bytes_for
-from kit.sizes.workload_sizes import feed_bytes, sizes_of, tiers_asked, tunable_bytes
+from kit.sizes.workload_sizes import data_room, feed_bytes, sizes_of, tiers_asked, tunable_bytes
 from kit.zfs.pool import record_bytes
 
 _STEP_BYTES = 8 * MIB
@@ -133,12 +133,9 @@ def _set_bytes(workload: Workload, testbed: Testbed) -> int:
 
 def _most_set_bytes(workload: Workload, testbed: Testbed) -> int:
     """It must fit into the data devices twice."""
-    devices = testbed.devices("data")
-    if not devices:
+    if not testbed.devices("data"):
         return 1 << 50
-    least = min(device.size for device in devices)
-    room = least * len(devices) if workload.pool.data == "stripe" else least
-    return max(_STEP_BYTES, room // 2 // _STEP_BYTES * _STEP_BYTES)
+    return max(_STEP_BYTES, data_room(workload, testbed) // 2 // _STEP_BYTES * _STEP_BYTES)
 
 
 def _with_warmup(workload: Workload, testbed: Testbed) -> Workload:

@@ -9,6 +9,7 @@ from kit.config.testbed import Testbed
 from kit.config.workload import Setting, Workload
 from kit.core.units import parse_size_bytes
 from kit.sizes.tier_sizes import MOST_RECORD_BYTES, NEWEST, Sizes, Tiers, l2arc_room, structures, tiers
+from kit.zfs.layout import Layout
 from kit.zfs.pool import record_bytes
 
 READ_TIERS = ("dram", "l2arc", "disk")
@@ -16,6 +17,8 @@ READ_TIERS = ("dram", "l2arc", "disk")
 _LEAST_SHARE = 0.04
 # What the ARC has, and what the L2ARC has, are known to a tenth each: the L2ARC adds their difference.
 _LEAST_L2ARC = 0.2
+# As a workload may write them.
+_ASHIFTS = tuple(str(number) for number in range(9, 17))
 
 
 def tiers_asked(workload: Workload) -> frozenset[str]:
@@ -48,6 +51,24 @@ def cache_room(workload: Workload, testbed: Testbed) -> int:
         # Nobody knows its devices: as if they were as the workload wants them.
         parts = [part or 0]
     return sum(l2arc_room(part, write_max, boost) for part in parts)
+
+
+def layout_of(workload: Workload, testbed: Testbed) -> Layout:
+    """Of the pool. A wrong recordsize or ashift counts as the default; whoever checks it refuses it."""
+    pool, ashift = workload.pool, str(workload.pool.properties.get("ashift", ""))
+    try:
+        record = record_bytes(workload.dataset.properties)
+    except ValueError:
+        record = 128 << 10
+    # Without ashift the devices decide: their sectors have at least 512 bytes.
+    sector = 1 << int(ashift) if ashift in _ASHIFTS else 512
+    return Layout(pool.data, len(testbed.devices("data")), pool.groups, record, sector)
+
+
+def data_room(workload: Workload, testbed: Testbed) -> int:
+    """Data for which the data devices have room, in bytes, as if each were as large as the smallest."""
+    least = min((device.size for device in testbed.devices("data")), default=0)
+    return layout_of(workload, testbed).usable_bytes(least)
 
 
 def sizes_of(workload: Workload, testbed: Testbed) -> Sizes | None:

@@ -181,7 +181,8 @@ class BytesOnTheWay(Stored):
     """Bytes of a phase at each place that counts them. None: not known there.
 
     `clients` and `nfs` are the same where each I/O is a call. A block of the ZIL is larger than a small
-    write; `log_blocks`, what the kernel wrote to log devices and what their models got are the same.
+    write; `log_blocks`, what the kernel wrote to log devices and what their models got are the same. The last
+    two are sums over the devices: with a mirrored log they are `log_blocks` times the number of devices.
     """
 
     clients: Count | None = None

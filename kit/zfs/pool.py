@@ -15,6 +15,7 @@ from kit.config.workload import Setting
 from kit.core.errors import HostError, SafetyRefusal
 from kit.core.units import parse_size_bytes
 from kit.hosts.base import Host
+from kit.zfs.layout import data_vdevs
 
 _DESTROY_ATTEMPTS = 15
 # What udev adds to the link of a disk for the partition that ZFS makes of a whole disk.
@@ -31,7 +32,10 @@ _LABEL_LOG = re.compile(r"^\s+is_log: 1$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class PoolSpec:
-    """A pool to create. Device paths by role; `data_layout` is stripe or a vdev type."""
+    """A pool to create. Device paths by role; `data_layout` is stripe or a vdev type.
+
+    `groups`: data vdevs of that type; `log_layout`: stripe, or mirror: one of all log devices.
+    """
 
     name: str
     run_id: str
@@ -41,6 +45,13 @@ class PoolSpec:
     cache: tuple[str, ...]
     properties: dict[str, Setting]
     mount_root: str
+    groups: int = 1
+    log_layout: str = "stripe"
+
+    @property
+    def data_vdevs(self) -> list[tuple[str, ...]]:
+        """The devices of each data vdev."""
+        return data_vdevs(self.data_layout, self.data, self.groups)
 
 
 @dataclass(frozen=True)
@@ -60,11 +71,28 @@ def create_arguments(spec: PoolSpec) -> list[str]:
     for root_property in (f"{RUN_PROPERTY}={spec.run_id}", "canmount=off", f"mountpoint={spec.mount_root}"):
         argv += ["-O", root_property]
     argv += [spec.name]
-    argv += [spec.data_layout] if spec.data_layout != "stripe" else []
-    argv += spec.data
-    argv += ["log", *spec.log] if spec.log else []
+    for devices in spec.data_vdevs:
+        argv += [*_vdev_type(spec.data_layout), *devices]
+    argv += ["log", *_vdev_type(spec.log_layout), *spec.log] if spec.log else []
     argv += ["cache", *spec.cache] if spec.cache else []
     return argv
+
+
+def _vdev_type(layout: str) -> list[str]:
+    """The word before the devices of a vdev; none before those of a stripe."""
+    return [layout] if layout != "stripe" else []
+
+
+def removal_names(spec: PoolSpec, role: str) -> tuple[str, ...]:
+    """What `zpool remove` is told of the devices of `role`, log or cache.
+
+    That is their paths, but a mirror can only be removed whole, by its name (zpool-remove(8)). Its number is
+    its place among the top-level vdevs: `zpool create` makes them in the order of its arguments, data first,
+    and cache devices are none (OpenZFS cmd/zpool/zpool_vdev.c, construct_spec).
+    """
+    if role == "log" and spec.log_layout == "mirror":
+        return (f"mirror-{len(spec.data_vdevs)}",)
+    return spec.log if role == "log" else spec.cache
 
 
 def setting(value: Setting) -> str:
@@ -179,9 +207,14 @@ def import_pool(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
         )
 
 
-def remove_devices(server: Host, pool: Pool, devices: tuple[str, ...]) -> None:
-    """Remove log or cache devices and wait for the end. Raises HostError."""
-    server.run(remove_command(pool.name, devices))
+def remove_devices(
+    server: Host, pool: Pool, devices: tuple[str, ...], names: tuple[str, ...] | None = None
+) -> None:
+    """Remove log or cache devices and wait for the end. Raises HostError.
+
+    `names`: of removal_names; without, the devices are no mirror.
+    """
+    server.run(remove_command(pool.name, names or devices))
     # For a whole disk the pool lists the partition that ZFS created on it.
     there = {path.removesuffix(WHOLE_DISK_PART) for path in vdev_paths(server, pool)}
     left = sorted(path for path in devices if path.removesuffix(WHOLE_DISK_PART) in there)
@@ -218,7 +251,9 @@ def _properties(server: Host, get: list[str], dataset_or_pool: str, names: list[
 def log_vdev_ids(server: Host, devices: tuple[str, ...]) -> frozenset[int]:
     """Ids of the top-level vdevs that are log devices, from the devices' own labels.
 
-    Raises HostError if a label does not say.
+    The vdev tree of a label is that of the top-level vdev: the first id is the mirror's, then come those of
+    its devices within it (OpenZFS module/zfs/vdev_label.c, vdev_config_generate). Blocks have its id, too:
+    of a mirror all labels name one vdev. Raises HostError if a label does not say.
     """
     ids = set()
     for path in devices:
@@ -271,9 +306,9 @@ def pyzfs_command(*arguments: str) -> list[str]:
     return ["/usr/bin/python3", "-I", "-", *arguments]
 
 
-def remove_command(pool: str, devices: tuple[str, ...]) -> list[str]:
-    """argv to remove log or cache devices."""
-    return ["zpool", "remove", "-w", pool, *devices]
+def remove_command(pool: str, names: tuple[str, ...]) -> list[str]:
+    """argv to remove log or cache devices; `names` as of removal_names."""
+    return ["zpool", "remove", "-w", pool, *names]
 
 
 def empty_log(server: Host, pool: Pool) -> None:

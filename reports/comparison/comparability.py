@@ -60,7 +60,7 @@ def settings(manifest: Manifest, plan: Json) -> dict[str, Any]:
         "tunables": {tunable.name: tunable.set for tunable in manifest.tunables},
         "pool": {
             "properties": manifest.pool.properties if manifest.pool else None,
-            "data": _table(workload.get("pool")).get("data"),
+            **{key: _table(workload.get("pool")).get(key) for key in ("data", "groups", "log")},
         },
         "dataset": {"properties": manifest.dataset.properties if manifest.dataset else None},
         "export": {"options": _export(manifest)},

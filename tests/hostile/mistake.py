@@ -8,9 +8,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 DATA = ROOT / "tests/kit/data/plan"
-W, T, READ, WRITE, NAS = (
+W, T, SIX, READ, WRITE, NAS = (
     "top-speeds.toml",
     "testbed.toml",
+    "six-disks.toml",
     "top-speeds-read.fio",
     "top-speeds-write.fio",
     "mynas.toml",

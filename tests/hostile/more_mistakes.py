@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.hostile.mistake import NAS, READ, WRITE, Mistake, T, W, properties
+from tests.hostile.mistake import NAS, READ, SIX, WRITE, Mistake, T, W, properties
 
 MORE = (
     properties(
@@ -313,6 +313,44 @@ MORE = (
         'data = "raidz1"',
         "pool.data",
         "take stripe",
+    ),
+    Mistake(
+        "groups of a stripe",
+        W,
+        'data = "stripe"',
+        'data = "stripe"\ngroups = 2',
+        "pool.groups",
+        "write groups = 1",
+        at="groups",
+    ),
+    Mistake(
+        "groups of unequal size",
+        W,
+        'data = "stripe"',
+        'data = "mirror"\ngroups = 4',
+        "pool.groups",
+        "write groups = 3",
+        at="groups",
+        testbed=SIX,
+    ),
+    Mistake(
+        "groups without their devices",
+        W,
+        'data = "stripe"',
+        'data = "raidz2"\ngroups = 3',
+        "pool.groups",
+        "write groups = 2",
+        at="groups",
+        testbed=SIX,
+    ),
+    Mistake(
+        "log mirror of one device",
+        W,
+        'data = "stripe"',
+        'data = "stripe"\nlog = "mirror"',
+        "pool.log",
+        'write log = "stripe"',
+        at="log =",
     ),
     Mistake(
         "set larger than the devices",

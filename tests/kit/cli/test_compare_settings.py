@@ -148,3 +148,15 @@ def test_titles_citations_and_comments_are_no_difference(hsp, make_run):
     code, out, err = hsp("compare", a, "--", b, "--json")
     assert code == 0, err
     assert json.loads(out)["across"] == {}
+
+
+def test_layouts_are_compared_and_runs_of_before_there_were_groups_have_one(hsp, make_run):
+    old, one = {"data": "mirror"}, {"data": "mirror", "cache_size": None}
+    other = {**one, "groups": 2, "log": "mirror"}
+    runs = [make_run(name, n, plan={"workload": {"pool": pool}}) for n, (name, pool) in
+            enumerate((("a", old), ("b", one), ("c", other)), 1)]  # fmt: skip
+    assert hsp("compare", runs[0], "--", runs[1])[0] == 0
+    code, _, err = hsp("compare", runs[0], "--", runs[2])
+    assert code == 2 and "pool.groups: A has nothing, B has 2" in err
+    assert 'pool.log: A has nothing, B has "mirror"' in err
+    assert hsp("compare", runs[0], "--", runs[2], "--across", "pool")[0] == 0

@@ -138,6 +138,43 @@ def test_devices_and_clients_are_chosen_by_number_or_name(tmp_path: Path) -> Non
     assert [len(build.plan.testbed.devices("data")) for build in plan.builds] == [2, 1, 2]
 
 
+FOUR = '[sweep.disks]\nset = "use.data"\nto = [4, 2]\n' + READ
+GROUPS = '[sweep.groups]\nset = "pool.groups"\nto = [1, 2]\n' + READ
+
+
+def test_groups_are_a_pool_each(tmp_path: Path) -> None:
+    plan = planned(tmp_path, FOUR + GROUPS)
+    found = {build.name: build.plan.workload.pool.groups for build in plan.builds}
+    assert found == {"base": 1, "disks=2": 1, "groups=2": 2, "base-again": 1}
+    assert [len(build.plan.testbed.devices("data")) for build in plan.builds] == [4, 2, 4, 4]
+    assert plan.builds[0].plan.digest == plan.builds[3].plan.digest
+
+
+def test_groups_that_cannot_be_are_skipped_with_their_reason(tmp_path: Path) -> None:
+    plan = planned(tmp_path, FOUR + GROUPS + '[sweeps]\ncross = [["disks", "groups"]]\n')
+    assert [build.name for build in plan.builds] == ["base", "disks=2", "groups=2", "base-again"]
+    (skipped,) = plan.skipped
+    assert dict(skipped.at) == {"disks": "2", "groups": "2"}
+    assert "pool.groups: groups = 2: a mirror needs 2 data devices in each group" in skipped.reason
+    assert "write groups = 1" in skipped.reason
+
+
+def test_layouts_and_their_groups_change_together(tmp_path: Path) -> None:
+    layouts = '{ mirrors = ["mirror", 2, 4], raidz1 = ["raidz1", 1, 4], stripe = ["stripe", 1, 4] }'
+    text = f'[sweep.layout]\nset = ["pool.data", "pool.groups", "use.data"]\nto = {layouts}\n{READ}'
+    pools = [build.plan.workload.pool for build in planned(tmp_path, text).builds]
+    assert [(pool.data, pool.groups) for pool in pools] == [
+        ("mirror", 2), ("raidz1", 1), ("stripe", 1), ("mirror", 2),
+    ]  # fmt: skip
+
+
+def test_the_log_is_a_stripe_and_a_mirror(tmp_path: Path) -> None:
+    text = '[sweep.logs]\nset = ["use.log", "pool.log"]\nto = { one = [1, "stripe"], two = [2, "mirror"] }\n'
+    plan = planned(tmp_path, text + 'phases = ["write-slog"]\n')
+    assert [build.plan.workload.pool.log for build in plan.builds] == ["stripe", "mirror", "stripe"]
+    assert [len(build.plan.testbed.devices("log")) for build in plan.builds] == [1, 2, 1]
+
+
 REFUSED = [
     (SIZE + READ + '[sweep.r]\nset = "dataset.recordsize"\nto = ["8KiB", 512]\n', 12, "there is one base"),
     (SIZE + READ + '[sweep.r]\nset = "dataset.recordsize"\nto = [512, "8KiB"]\n'

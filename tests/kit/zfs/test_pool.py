@@ -83,6 +83,48 @@ def test_the_pool_is_created_as_specified() -> None:
     assert argv[argv.index("hsp-a1") :] == ["hsp-a1", "mirror", "/dev/data0", "/dev/data1"]
 
 
+DISKS = ("/dev/a", "/dev/b", "/dev/c", "/dev/d")
+LOGS = ("/dev/x", "/dev/y")
+
+
+def test_groups_are_vdevs_and_the_log_can_be_a_mirror() -> None:
+    spec = replace(SPEC, data_layout="mirror", data=DISKS, groups=2, log=LOGS, log_layout="mirror", cache=())
+    argv = pools.create_arguments(spec)
+    assert " ".join(argv[argv.index("hsp-a1") + 1 :]) == (
+        "mirror /dev/a /dev/b mirror /dev/c /dev/d log mirror /dev/x /dev/y"
+    )
+    argv = pools.create_arguments(replace(spec, log=()))
+    assert "log" not in argv
+
+
+@pytest.mark.parametrize(
+    ("data_layout", "groups", "name"),
+    [
+        ("mirror", 2, "mirror-2"),
+        ("mirror", 1, "mirror-1"),
+        ("raidz1", 2, "mirror-2"),
+        ("stripe", 1, "mirror-4"),
+    ],
+)
+def test_a_mirrored_log_is_removed_by_its_place_among_the_vdevs(
+    data_layout: str, groups: int, name: str
+) -> None:
+    spec = replace(SPEC, data_layout=data_layout, data=DISKS, groups=groups, log=LOGS)
+    assert pools.removal_names(spec, "log") == LOGS
+    mirrored = replace(spec, log_layout="mirror")
+    assert pools.removal_names(mirrored, "log") == (name,)
+    assert pools.removal_names(mirrored, "cache") == ("/dev/cache0",)
+    server = server_of_run()
+    pools.remove_devices(server, OURS, LOGS, (name,))
+    assert ("zpool", "remove", "-w", "hsp-a1", name) in server.calls
+
+
+def test_a_mirror_of_which_a_device_is_left_was_not_removed() -> None:
+    server = server_of_run({"zpool list": "hsp-a1\n\tmirror-0\n\t/dev/a\n\t/dev/b\nlogs\n\t/dev/y\n"})
+    with pytest.raises(HostError, match="/dev/y is still part of the pool"):
+        pools.remove_devices(server, OURS, LOGS, ("mirror-1",))
+
+
 @pytest.mark.parametrize(
     ("run_id", "guid", "message"),
     [
@@ -144,6 +186,55 @@ def test_log_vdevs_come_from_the_labels() -> None:
     server = server_of_run({"zdb": lambda command: LABEL.replace("id: 2", f"id: {command.argv[-1][-1]}")})
     assert pools.log_vdev_ids(server, ("/dev/log4", "/dev/log5")) == {4, 5}
     assert pools.log_vdev_ids(server, ()) == frozenset()
+
+
+MIRROR_LABEL = """\
+------------------------------------
+LABEL 0
+------------------------------------
+    version: 5000
+    name: 'hsp-a1'
+    state: 0
+    txg: 4
+    pool_guid: 12345678901234567890
+    errata: 0
+    hostid: 8323329
+    hostname: 'lab'
+    top_guid: 71
+    guid: 99
+    is_log: 1
+    vdev_children: 3
+    vdev_tree:
+        type: 'mirror'
+        id: 2
+        guid: 71
+        metaslab_array: 67
+        metaslab_shift: 24
+        ashift: 9
+        asize: 62390272
+        is_log: 1
+        create_txg: 4
+        children[0]:
+            type: 'disk'
+            id: 0
+            guid: 98
+            path: '/dev/x'
+            create_txg: 4
+        children[1]:
+            type: 'disk'
+            id: 1
+            guid: 99
+            path: '/dev/y'
+            create_txg: 4
+    features_for_read:
+        com.delphix:hole_birth
+    labels = 0 1 2 3
+"""
+
+
+def test_the_devices_of_a_log_mirror_name_one_vdev() -> None:
+    """Not their own numbers within the mirror, which are those of data vdevs."""
+    assert pools.log_vdev_ids(server_of_run({"zdb": MIRROR_LABEL}), LOGS) == {2}
 
 
 @pytest.mark.parametrize(
