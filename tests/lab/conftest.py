@@ -124,6 +124,18 @@ class Finished:
         (found,) = (row for row in self.summary["rows"] if row["tier"] == tier and row["layer"] == layer)
         return found
 
+    def check_undone(self) -> None:
+        """Everything that the journal has is undone in the reverse order, the pool too."""
+        lines = [json.loads(line) for line in (self.run / "journal.jsonl").read_text().splitlines()]
+        registered = [line["text"] for line in lines if "kind" in line]
+        undone = [
+            line["step"].removeprefix("undo: ")
+            for line in lines
+            if line.get("state") == "done" and line["step"].startswith("undo: ")
+        ]
+        assert undone == registered[::-1]
+        assert any(name.startswith("destroy pool") for name in undone)
+
 
 def hsp(*arguments: str, results: Path) -> subprocess.Popen[str]:
     """Start the CLI as a user would, with its own results directory."""

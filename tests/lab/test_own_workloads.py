@@ -6,6 +6,7 @@ The model of the ARC's memory is held against arcstats of the same runs.
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,33 @@ def test_asynchronous_writes_hardly_use_the_log_device(image: Image, tmp_path: P
     assert written == writes["count"] * 512 and logged["found"] < 0.01 * written
     assert checks["ZIL zil_commit_count"]["found"] < 10
     assert done.manifest.get("warmup") is None
+
+
+def test_groups_of_mirrors_with_a_mirrored_log(image: Image, tmp_path: Path) -> None:
+    """The log's mirror is removed by its name: its devices alone cannot be (zpool-remove(8))."""
+    done = run("raid10", tmp_path, "--testbed", os.fspath(OWN / "raid10-testbed.toml"))
+    rows = check_valid(done)
+    assert rows["write-slog", "slog"]["share"] > 0.99 and rows["write-pool", "pool"]["share"] > 0.99
+    lines = [json.loads(line) for line in (done.run / "raw" / "commands.jsonl").read_text().splitlines()]
+    ran = [line["argv"] for line in lines if "argv" in line]
+    [created] = [argv for argv in ran if argv[:2] == ["zpool", "create"]]
+    words = [word for word in created[created.index("mirror") :] if not word.startswith("/")]
+    assert words == ["mirror", "mirror", "log", "mirror"]
+    assert [argv[-1] for argv in ran if argv[:2] == ["zpool", "remove"]] == ["mirror-2"]
+    use = {phase["phase"]: phase for phase in done.summary["use"]}
+    with_log, without = use["write-slog"]["bytes"], use["write-pool"]["bytes"]
+    logs = [device for device in use["write-slog"]["devices"] if device["role"] == "log"]
+    # Each device of the mirror gets each block of the ZIL: of 4 KiB, for a write of 512 bytes.
+    [first, second] = [device["model_written_bytes"] for device in logs]
+    assert first == second == pytest.approx(with_log["log_blocks"], rel=0.01)
+    assert with_log["log_models"] == with_log["log_devices"] == 2 * first
+    assert with_log["log_blocks"] >= 8 * with_log["clients"] > 0
+    assert without["log_devices"] == without["log_models"] == 0
+    [blocks] = [
+        check for source, check in checks_of(done, "write-slog").items() if source.endswith("slog_count")
+    ]
+    assert blocks["found"] == pytest.approx(rows["write-slog", "slog"]["count"], abs=4), "not once a device"
+    done.check_undone()
 
 
 @pytest.mark.long
