@@ -16,7 +16,7 @@ from kit.cli.plan_sweep import sweep_json, sweep_lines
 from kit.config.testbed import LAB_TESTBED
 from kit.core.errors import ConfigError
 from kit.core.output import emit_json, emit_text
-from kit.core.units import format_decimal_bytes, format_mib, format_size_bytes
+from kit.core.units import format_decimal_bytes, format_duration_ns, format_mib, format_size_bytes
 from kit.lab import run_time
 from kit.plan.estimate import Written, seconds, written
 from kit.plan.names import planned_names
@@ -96,7 +96,7 @@ def _show(plan: Plan, json_output: bool, whole: bool) -> None:
     notes = [f"note: {note}" for note in plan.notes]
     parts = (
         _head(plan), _devices(plan), _tiers(plan, held, arc), [*notes, ""] if notes else [],
-        _written(bytes_), _time(times, aged_s, anew_s), _commands(commands, width),
+        _written(bytes_), _loaded(plan), _time(times, aged_s, anew_s), _commands(commands, width),
     )  # fmt: skip
     emit_text([line for part in parts for line in part])
 
@@ -152,6 +152,19 @@ def _written(bytes_: list[Written]) -> list[str]:
         amount = least if least == most else f"{least} to {most}"
         lines.append(f"  {entry.device:14} {amount} ({entry.text})")
     return [*lines, ""]
+
+
+def _loaded(plan: Plan) -> list[str]:
+    """How long the phases write to each bare device: at what rate, they find out."""
+    written_ns: dict[str, int] = {}
+    for phase in plan.workload.phase:
+        if phase.on_devices and "write" in plan.jobs[phase.load].operations:
+            for name in phase.devices:
+                written_ns[name] = written_ns.get(name, 0) + phase.duration
+    if not written_ns:
+        return []
+    lines = [f"  {name:14} for {format_duration_ns(time_ns)}" for name, time_ns in written_ns.items()]
+    return ["the phases write to the bare devices, as fast as these take it:", *lines, ""]
 
 
 def _time(times: tuple[float, float], aged_s: float | None, anew_s: float | None) -> list[str]:

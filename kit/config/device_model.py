@@ -115,6 +115,7 @@ class Ssd(Table):
     `serial`: time of the single firmware processor per command; 1 / serial is the highest command
     rate. `command`, `write_command`: additional latency of a command; `..._spread`: largest random
     extra latency, mostly small. `flush = "ignored"`: completes flushes without writing its cache.
+    `write_cache = "off"`: a write completes when it is in the flash; for a cache that is volatile.
     """
 
     channels: Annotated[int, Field(ge=1, le=64)]
@@ -139,6 +140,7 @@ class Ssd(Table):
     destage_idle: IdleNs
     power_loss_protection: bool
     flush: Literal["honoured", "ignored"] = "honoured"
+    write_cache: Literal["on", "off"] = "on"
     flush_command: Ns
 
     @field_validator("page")
@@ -165,6 +167,15 @@ class Ssd(Table):
             raise ValueError(f"{value} bytes: more than 2^24 pages of {page} bytes")
         return value
 
+    @model_validator(mode="after")
+    def _check_write_cache(self) -> Self:
+        if self.write_cache == "off" and self.power_loss_protection:
+            text = (
+                '"off": with power_loss_protection the cache is not volatile, and stays on: set that to false'
+            )
+            raise KeyProblem("write_cache", f"{text}, or remove write_cache")
+        return self
+
     def lines(self) -> Iterator[tuple[str, int | str]]:
         yield from _fields(self, "channels", "dies_per_channel", "page_bytes", "pages_per_block")
         yield "over_provisioning_permyriad", min(9999, round(self.over_provisioning_percent * 100))
@@ -178,6 +189,7 @@ class Ssd(Table):
         yield from _fields(self, "destage_at_percent", "destage_idle_ns")
         yield "power_loss_protection", int(self.power_loss_protection)
         yield "flush", self.flush
+        yield "write_cache", self.write_cache
 
 
 class Controller(Table):

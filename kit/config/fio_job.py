@@ -81,6 +81,7 @@ _OPTIONS: Mapping[str, _Kind] = {
     "description": (r"[^$`'\"\\]*", "text without $, quotes and backslashes"),
     "gtod_reduce": _ZERO,  # 1 would disable latency measurement
     **dict.fromkeys(("iodepth", "numjobs", "nrfiles", "loops"), _POSITIVE),
+    "offset": (rf"{_BYTES_PATTERN}|[0-9]{{1,2}}%", "a place such as 512m or 90%"),
     **dict.fromkeys(("size", "filesize", "io_size"), _BYTES),
     **dict.fromkeys(("runtime", "ramp_time", "thinktime"), _TIME),
     **dict.fromkeys(

@@ -74,7 +74,8 @@ def read_pace() -> float | None:
 
 def learn(plan: Plan, observed_s: float, *, aged: bool) -> None:
     """Remember the pace of a run: the middle, on a logarithmic scale, of it and of those before."""
-    if expected_s(plan, aged=aged) is None:
+    # A load on devices costs little of the guest: its model is too rough to learn from.
+    if plan.workload.on_devices or expected_s(plan, aged=aged) is None:
         return
     pace = observed_s / _modelled_s(plan, aged=aged)
     if not _LEAST <= pace <= _MOST:

@@ -56,7 +56,7 @@ def check(workload: Workload, source: WorkloadSource, testbed: Testbed, jobs: Ma
             if phase.load == name and device.name in devices_of(phase, testbed)
         ]
         problems += fio_options.problems(job, min(sizes), "the size of the device")
-        problems += fio_options.device_problems(job)
+        problems += fio_options.device_problems(job, min(sizes))
         problems += measurable.size_problems(job)
         problems += operations.size_problems(job)
     if problems:

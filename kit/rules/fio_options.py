@@ -22,8 +22,14 @@ Problems = Iterator[tuple[Place, str]]
 
 
 def file_problems(job: FioJob) -> Problems:
-    """Where fio would make its file."""
+    """Where fio would make its file, and what the plan does not count with."""
     for section in job.sections:
+        if "offset" in section.options:
+            yield (
+                section.place_of("offset"),
+                f"[{section.name}] offset: the plan counts with the whole working set: remove it (it is for "
+                "phases on bare devices)",
+            )
         if "directory" not in section.options:
             yield (
                 section.place,
@@ -32,9 +38,19 @@ def file_problems(job: FioJob) -> Problems:
             )
 
 
-def device_problems(job: FioJob) -> Problems:
-    """What only a file can have, and I/Os that the page cache of the server would answer."""
+def device_problems(job: FioJob, device_bytes: int) -> Problems:
+    """What only a file can have, and I/Os that are beyond the device or never reach it."""
     for section in job.sections:
+        first, size = (
+            _part_bytes(section.options.get(each, ""), device_bytes) for each in ("offset", "size")
+        )
+        if first and first + (size or device_bytes) > device_bytes:
+            yield (
+                section.place_of("offset"),
+                f"[{section.name}] offset={section.options['offset']}: with size="
+                f"{section.options.get('size', SIZE)} it is beyond the end of the device: write a smaller "
+                "size, such as size=10%",
+            )
         for name in sorted(_OF_FILES & section.options.keys()):
             yield section.place_of(name), f"[{section.name}] {name}: a device has none: remove it"
         if section.options.get("direct", "0") != "1":
@@ -136,6 +152,13 @@ def _time_problems(section: FioSection) -> Problems:
             f"[{section.name}] ramp_time={ramp}: the server answers its I/Os, but fio does not log them, so "
             "the counts could not agree: remove it, and warm up with the table [warmup] of the workload",
         )
+
+
+def _part_bytes(value: str, whole_bytes: int) -> int:
+    """A size of a checked job where the whole is known; 0 for none."""
+    if value == SIZE:
+        return whole_bytes
+    return whole_bytes * int(value[:-1]) // 100 if value.endswith("%") else _bytes(value)
 
 
 def _bytes(value: str) -> int:

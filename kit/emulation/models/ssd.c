@@ -2,7 +2,9 @@
  * Model of an SSD: firmware, link, a write buffer in front of the flash (nand.h), and which writes
  * survive a power loss.
  *
- * A flush or FUA write starts the programs it needs at once and in order, so that its end is known.
+ * A flush or FUA write starts the programs it needs at once and in order, so that its end is known. With the
+ * write cache off every write is done as a FUA write is, and the device reports no volatile cache (ATA8-ACS,
+ * SET FEATURES 82h; NVMe base specification, feature 06h).
  */
 #include <stdlib.h>
 
@@ -15,7 +17,7 @@ struct ssd {
 	uint64_t link_bytes_per_s;
 	uint64_t serial_ns, command_ns, command_spread_ns, write_command_ns, write_command_spread_ns, flush_ns;
 	uint32_t destage_at; /* more dirty slots than these are programmed */
-	int is_protected, ignores_flush;
+	int is_protected, ignores_flush, writes_through;
 	uint64_t firmware_free_ns, link_free_ns;
 };
 
@@ -143,7 +145,7 @@ static uint64_t write_sectors(struct ssd *ssd, uint64_t first, uint64_t end, int
 		done_ns = ssd->link_free_ns = buffer_write(ssd, &part, received_ns);
 		sector += part.sectors;
 	}
-	if (!fua || ssd->is_protected || ssd->ignores_flush)
+	if (ssd->is_protected || !(ssd->writes_through || (fua && !ssd->ignores_flush)))
 		return done_ns;
 	now_ns = done_ns;
 	for (uint64_t sector = first; sector < end;) {
@@ -402,6 +404,7 @@ static void read_times(struct ssd *ssd, struct hsp_spec *spec)
 static struct hsp_model *ssd_new(struct hsp_spec *spec, uint64_t sectors)
 {
 	static const char *const FLUSH[] = { "honoured", "ignored", NULL };
+	static const char *const WRITE_CACHE[] = { "on", "off", NULL };
 	uint32_t pages_per_block, spare_permyriad, slots;
 	struct ssd *ssd = calloc(1, sizeof(*ssd));
 
@@ -423,8 +426,13 @@ static struct hsp_model *ssd_new(struct hsp_spec *spec, uint64_t sectors)
 	ssd->destage_at = slots * (uint32_t)hsp_spec_number(spec, "destage_at_percent", 0, 99) / 100;
 	ssd->is_protected = (int)hsp_spec_number(spec, "power_loss_protection", 0, 1);
 	ssd->ignores_flush = (int)hsp_spec_word(spec, "flush", FLUSH);
+	ssd->writes_through = (int)hsp_spec_word(spec, "write_cache", WRITE_CACHE);
+	if (ssd->writes_through && ssd->is_protected)
+		hsp_spec_fail(spec, "write_cache is off, but the cache is not volatile");
 	read_times(ssd, spec);
-	ssd->model.attributes = HSP_DISCARDS | (ssd->is_protected ? 0 : HSP_VOLATILE_CACHE);
+	ssd->model.attributes = HSP_DISCARDS;
+	if (!ssd->is_protected && !ssd->writes_through)
+		ssd->model.attributes |= HSP_VOLATILE_CACHE;
 	if (!spec->failed &&
 	    hsp_nand_init(&ssd->nand, sectors, pages_per_block, spare_permyriad, slots, ssd->is_protected))
 		hsp_spec_fail(spec, "not enough memory for the pages of the model");

@@ -39,7 +39,7 @@ def test_a_preset_loads_cites_and_makes_a_device(name: str) -> None:
         if (
             key
             and not line.startswith("#")
-            and key not in {"cache", "backing", "flush", "power_loss_protection"}
+            and key not in {"cache", "backing", "flush", "write_cache", "power_loss_protection"}
         ):
             assert "#" in line, f"{key} does not say where it is from"
 

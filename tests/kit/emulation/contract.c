@@ -291,8 +291,9 @@ int main(int count, char **words)
 		return 2;
 	}
 	needs_flush = (hsp_device_attributes(device) & HSP_VOLATILE_CACHE) != 0;
-	/* A disk without a cache has no volatile one, but a write under way is not safe yet. */
-	may_lose = needs_flush || (strstr(spec, "rpm") && !strstr(spec, "cache battery"));
+	/* Without a cache there is no volatile one, but a write under way is not safe yet. */
+	may_lose = needs_flush || ((strstr(spec, "rpm") || strstr(spec, "write_cache off")) &&
+				   !strstr(spec, "cache battery"));
 	content = calloc(sectors, sizeof(*content));
 	undo = calloc(sectors, sizeof(*undo));
 	floor_version = calloc(sectors, sizeof(*floor_version));

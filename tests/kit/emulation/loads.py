@@ -160,7 +160,13 @@ def _ssd(draw: random.Random) -> Spec:
         "buffer_pages": draw.choice([2, 3, 8, 64]),
         "destage_at_percent": draw.choice([0, 50, 99]),
         "destage_idle_ns": draw.choice([0, 10**5, 10**7]),
-        "power_loss_protection": draw.choice([0, 0, 1]),
+        **draw.choice(
+            [
+                {"power_loss_protection": 0, "write_cache": "on"},
+                {"power_loss_protection": 0, "write_cache": "off"},
+                {"power_loss_protection": 1, "write_cache": "on"},
+            ]
+        ),
         "flush": draw.choice(["honoured", "honoured", "honoured", "ignored"]),
     }
 

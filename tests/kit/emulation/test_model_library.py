@@ -67,6 +67,13 @@ CONTROLLER = (
         (GOOD.replace("channels 4", "channels 99999999999999999999"), "not a whole number"),
         (GOOD.replace("page_bytes 16384", "page_bytes 1536"), "power of two"),
         (GOOD.replace("flush honoured", "flush maybe"), "maybe"),
+        (GOOD.replace("write_cache on", "write_cache maybe"), "maybe"),
+        (
+            GOOD.replace("write_cache on", "write_cache off").replace(
+                "loss_protection 0", "loss_protection 1"
+            ),
+            "the cache is not volatile",
+        ),
         ("".join(f"k{n} 1\n" for n in range(200)), "keys"),
         ("model controller\nbacking.model controller\n" + CONTROLLER, "behind a controller"),
     ],

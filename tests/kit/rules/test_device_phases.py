@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kit.cli.plan import _loaded
 from kit.config.testbed import LAB_TESTBED, read_testbed
 from kit.config.workload import read_workload
 from kit.core.errors import ConfigError
+from kit.lab.run_time import expected_s
+from kit.plan.estimate import seconds, written
 from kit.plan.names import planned_names
 from kit.plan.plan import Plan, make_plan
 from kit.plan.steps import listed
@@ -104,6 +107,14 @@ def test_the_commands_have_no_pool_and_lock_the_device(tmp_path: Path) -> None:
     assert not any(each["argv"][0] in ("env", "setpriv") for each in fios)
 
 
+def test_the_plan_says_how_long_devices_are_written_to(tmp_path: Path) -> None:
+    made = plan(tmp_path, HEAD + PHASE + TOGETHER)
+    assert _loaded(made)[1:3] == ["  data0          for 4s", "  data1          for 4s"]
+    assert _loaded(plan(tmp_path, job=JOB.replace("rw=write", "rw=read"))) == []
+    assert (written(made), seconds(made)) == ([], (6.0, 6.0))
+    assert (expected_s(made, aged=True) or 0) > 6
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -137,6 +148,8 @@ def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None
         ("direct=1\n", "direct=1\ndirectory=${HSP_DIRECTORY}\n", "write.fio:7: [write] directory: a"),
         ("size=${HSP_SIZE}", "size=1g", "write.fio:5: [write] size=1g: fio would use more than its 384MiB"),
         ("time_based\n", "", "[write] time_based is missing"),
+        ("bs=128k\n", "bs=128k\noffset=90%\n", "write.fio:5: [write] offset=90%: with size=${HSP_SIZE} it"),
+        ("${HSP_SIZE}\n", "20%\noffset=90%\n", "write.fio:6: [write] offset=90%: with size=20% it is beyond"),
     ],
 )  # fmt: skip
 def test_jobs_that_do_not_fit_a_device_are_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
