@@ -37,6 +37,12 @@ _INSTRUCTIONS_S = 1.5e8
 _IDLE_S = 0.076
 # Of a power loss: writes, the loss, the import of the pool, and all records read.
 _POWER_LOSS_S = 4.5
+# Without pool, export and tracer.
+_DEVICE_FIXED_S = 4.0
+# Of a phase on devices: itself, a common start of several, an I/O, and a byte, whose content fio makes if it
+# is written.
+_DEVICE_PHASE_S, _COMMON_START_S = 1.2, 3.2
+_DEVICE_IO_S, _DEVICE_WRITTEN_BYTE_S, _DEVICE_READ_BYTE_S = 0.5e-3, 12e-9, 1e-9
 # Of the fill and of preconditioning.
 _FILLED_RECORD_S, _FILLED_BYTE_S = 1.58e-4, 0.115e-6
 _AGED_IO_S, _AGED_BYTE_S = 1.0e-3, 0.05e-6
@@ -97,7 +103,8 @@ def _modelled_s(plan: Plan, *, aged: bool) -> float:
     for device in selected_devices(workload.precondition, plan.testbed):
         total += _AGED_S if aged else _ageing_s(plan, device)
     if workload.on_devices:
-        return total - _TRACER_S + sum(_device_load_s(plan, phase) for phase in workload.phase)
+        total += _DEVICE_FIXED_S - _FIXED_S - _TRACER_S
+        return total + sum(_device_load_s(plan, phase) for phase in workload.phase)
     records = workload.file_set.size / record_bytes(workload.dataset.properties)
     total += records * _FILLED_RECORD_S + workload.file_set.size * _FILLED_BYTE_S
     if (warmup := workload.warmup) and tiers:
@@ -119,14 +126,16 @@ def _ageing_s(plan: Plan, device: Device) -> float:
 
 
 def _device_load_s(plan: Plan, phase: Phase) -> float:
-    """Of a phase on devices, each with its own fio."""
-    job, dilation = plan.jobs[phase.load], plan.testbed.clock.dilation
-    total = 0.0
+    """Of a phase on devices, each with its own fio. Those of a disk wait for its turn, and for each byte."""
+    job, block = plan.jobs[phase.load], plan.jobs[phase.load].block_bytes or 0
+    byte_s = _DEVICE_WRITTEN_BYTE_S if "write" in job.operations else _DEVICE_READ_BYTE_S
+    total = _DEVICE_PHASE_S + (_COMMON_START_S if len(phase.devices) > 1 else 0)
+    total += phase.duration * plan.testbed.clock.dilation / 1e9 * _IDLE_S
     for device in plan.testbed.device:
         if device.name in phase.devices:
             is_disk = device.emulated is not None and device.emulated.model == "disk"
-            wait = {"disk": 1} if is_disk else {"l2arc": 1}
-            total += _load_s(tuple(wait), phase.duration, job, wait, dilation)
+            wait_ns = _WAIT_NS["disk"] + block * 10 if is_disk else _WAIT_NS["slog"] + block * 4
+            total += phase.duration / wait_ns * job.outstanding * (_DEVICE_IO_S + block * byte_s)
     return total
 
 
